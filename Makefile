@@ -1,13 +1,13 @@
-# The front door. Meson and ninja do the work; this file only names what can be asked for.
-# `make setup`, `make demo` and what tests first install what is missing, and say what; `make` and
-# `make install` only say what is missing (tools/setup.sh).
+# Short names for common tasks; Meson and ninja do the work.
+# `make setup`, `make demo` and the targets that run tests first install missing packages, and name
+# them. `make` and `make install` only name missing packages (tools/setup.sh).
 
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 FLAKE_RUNS ?= 200
 
-# What `make ab` and `make bench` compare: build folders or git revisions; and options of tools/ab.py.
+# Build folders or git revisions that `make ab` and `make bench` compare, and options of tools/ab.py.
 A ?=
 B ?=
 AB ?=
@@ -17,16 +17,18 @@ SANITIZED_FACTOR = 5
 
 RUN = tools/run-tests --build
 
-# Compilers and linker: through ccache and with mold, where they are there.
+# Compilers run through ccache, and mold is the linker, if they are installed.
 CCACHE = $(shell command -v ccache)
 LINKER = $(if $(shell command -v mold),CC_LD=mold)
 WITH_GCC = CC="$(CCACHE) gcc" $(LINKER)
 WITH_CLANG = CC="$(CCACHE) clang" $(LINKER)
 
-# A developer's build has the tests, and warnings are errors.
+# A developer build includes the tests and treats warnings as errors.
 DEVELOPER = meson setup -Ddeveloper=true --werror
-ASAN = -Db_sanitize=address,undefined -Db_lundef=false
-TSAN = -Db_sanitize=thread -Db_lundef=false
+# Sanitizers need only line numbers as debug information (-g1); full information makes their builds
+# a tenth slower.
+ASAN = -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-g1
+TSAN = -Db_sanitize=thread -Db_lundef=false -Dc_args=-g1
 TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninja
 
 .DEFAULT_GOAL := all
@@ -36,41 +38,41 @@ TEST_BUILDS = build-gcc/build.ninja build-asan/build.ninja build-tsan/build.ninj
 all: build/build.ninja ## build the program and the library
 	ninja -C build
 
-help: ## list what can be asked for
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: setup ## show what there is, in a minute
+demo: setup ## show the main features, in a minute
 	$(MAKE) all
 	ninja -C build sim/holdfast-sim
 	sh tools/demo.sh build
 
-check: setup-test build-gcc/build.ninja ## what a developer runs all day (1 min): unit, local stores, corpora, lint
+check: setup-test build-gcc/build.ninja ## the quick tests (1 min): unit tests, local stores, corpora, lint
 	$(RUN) --budget=check build-gcc:check
 
-changed: setup-test build-gcc/build.ninja ## the tests of check and test that the uncommitted change can reach
+changed: setup-test build-gcc/build.ninja ## the tests of check and test that an uncommitted change can affect
 	$(RUN) --changed build-gcc:check,test
 
-test: setup-test $(TEST_BUILDS) ## all that a change must pass (11 min of tests): check, simulator, servers, sanitizers
+test: setup-test $(TEST_BUILDS) ## every test that a change must pass (11 min): check, simulator, servers, sanitizers
 	ninja -C build-gcc
 	ninja -C build-asan
 	$(RUN) --budget=test build-gcc:check,test \
 		build-asan:asan:$(SANITIZED_FACTOR) build-tsan:tsan:$(SANITIZED_FACTOR)
 
-full: setup-test $(TEST_BUILDS) build-clang/build.ninja ## test, and the long instances (75 min)
+full: setup-test $(TEST_BUILDS) build-clang/build.ninja ## test, plus the long versions of the tests (75 min)
 	$(RUN) --budget=full build-gcc:check,test,full build-clang:check,test,-source \
 		build-asan:asan,check,test,-source:$(SANITIZED_FACTOR) build-tsan:tsan:$(SANITIZED_FACTOR)
 	$(MAKE) mutants
 
-record: setup-test build-gcc/build.ninja ## the longest runs; their log goes to docs/evidence
+record: setup-test build-gcc/build.ninja ## the longest runs; the log is kept in docs/evidence
 	sh tools/record.sh $(RUN) build-gcc:record
 
-mutants: setup-test ## break each rule of src/base/rule.h; a judge of the simulator must notice (3 min)
+mutants: setup-test ## break each rule of src/base/rule.h; a checker of the simulator must notice (3 min)
 	test -f build-mutants/build.ninja || \
 		$(WITH_GCC) meson setup build-mutants --buildtype=release -Dmutants=true
 	ninja -C build-mutants sim/holdfast-sim
 	tools/mutants.py build-mutants/sim/holdfast-sim
 
-coverage: setup-test ## run check and test, and show which lines and branches of src they reach
+coverage: setup-test ## run check and test, and report which lines and branches of src they cover
 	test -f build-coverage/build.ninja || \
 		$(WITH_GCC) meson setup build-coverage -Ddeveloper=true --buildtype=debug -Db_coverage=true \
 		-Dc_args=-fprofile-update=atomic
@@ -91,29 +93,29 @@ tsan: setup-test build-tsan/build.ninja ## the threaded tests under ThreadSaniti
 clang: setup-test build-clang/build.ninja ## check, compiled by clang
 	$(RUN) build-clang:check,-source
 
-flakes: setup-test build-gcc/build.ninja ## each test that involves time FLAKE_RUNS times, beside two busy loops
+flakes: setup-test build-gcc/build.ninja ## each timing-dependent test FLAKE_RUNS times, beside two busy loops
 	HOLDFAST_CASES=timed sh tools/busy.sh 2 $(RUN) --repeat=$(FLAKE_RUNS) --jobs=4 build-gcc:timed:4
 
-fuzz: setup-test build-fuzz/build.ninja ## each fuzzer for FUZZ_SECONDS; new inputs join the corpus
+fuzz: setup-test build-fuzz/build.ninja ## run each fuzzer for FUZZ_SECONDS; new inputs are added to the corpus
 	ninja -C build-fuzz
 	sh tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
-bench: setup-test build-bench/build.ninja ## the figures that must hold, optimised and with the machine idle; AB=REVISION
+bench: setup-test build-bench/build.ninja ## check the performance targets; needs an idle machine; AB=REVISION
 	ninja -C build-bench benches
 	sh tools/bench.sh build-bench $(AB)
 
 ab: setup-test build-bench/build.ninja ## is B (default: this tree) slower than A? A=REVISION_OR_BUILD [B=...]
-	@test -n "$(A)" || { echo "make ab: say what to compare with: make ab A=REVISION_OR_BUILD" >&2; exit 2; }
+	@test -n "$(A)" || { echo "make ab: A is missing; usage: make ab A=REVISION_OR_BUILD" >&2; exit 2; }
 	$(if $(B),,ninja -C build-bench benches)
 	tools/ab.py $(ABFLAGS) $(A) $(or $(B),build-bench)
 
-abi: setup-test ## record the interface of the library anew (tests/abi), after a change on purpose
+abi: setup-test ## record the library's interface again (tests/abi), after an intended change
 	tests/abi_test.py record
 
-api-docs: ## write docs/api.md anew, from the headers
+api-docs: ## regenerate docs/api.md from the headers
 	tools/api-docs.py
 
-amd64: ## build for amd64 and run it under qemu
+amd64: ## build for amd64 and run unit tests under qemu
 	sh tools/amd64.sh
 
 format: setup-test ## clang-format all C files
@@ -122,7 +124,7 @@ format: setup-test ## clang-format all C files
 clean: ## remove all build folders
 	rm -rf build build-*/
 
-setup: ## install the packages that building needs
+setup: ## install the packages needed to build
 	@sh tools/setup.sh build
 
 needs:

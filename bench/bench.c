@@ -1,3 +1,5 @@
+/* bench.c: computes medians, intervals and ratios of measurements, and prints each figure
+ * beside its limit. */
 #include "bench.h"
 
 #include <stdarg.h>
@@ -133,7 +135,7 @@ void bench_figure(struct bench *bench, const char *name, const char *unit,
     fflush(stdout);
 }
 
-/* `interval` is JSON that goes with what was measured, or nothing. */
+/* `interval` is additional JSON for the measured value, or empty. */
 static void print_bar(struct bench *bench, const char *name, const char *unit, double measured,
                       double bar, bool at_most, const char *interval)
 {

@@ -1,5 +1,5 @@
-/* bench.h: figures that can be trusted: several rounds, the two sides of a comparison in turn,
- * the median with its spread or interval, and each bar with what was measured against it. */
+/* bench.h: reliable figures: several rounds, the two sides of a comparison in alternation, the
+ * median with its spread or interval, and each limit beside the measured value. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -41,7 +41,7 @@ struct bench {
     bool json;
     size_t rounds;
     double seconds;   /* one side of one round */
-    const char *only; /* run what starts with this; NULL: all */
+    const char *only; /* run the parts that start with this; NULL: all */
     size_t printed;
     size_t missed;
 };
@@ -52,7 +52,7 @@ bool bench_wants(const struct bench *bench, const char *name);
 void bench_figure(struct bench *bench, const char *name, const char *unit,
                   const struct series *series);
 
-/* What must hold: `measured` at least (or, with `at_most`, at most) `bar`. */
+/* A limit: `measured` must be at least (or, with `at_most`, at most) `bar`. */
 void bench_bar(struct bench *bench, const char *name, const char *unit, double measured,
                double bar, bool at_most);
 

@@ -1,13 +1,13 @@
-/* bench_index.c: what an index must show.
+/* bench_index.c: measures indexes.
  *
- *   get       1,000,000 records in 256 shards, on each local store: what one key costs, with the
- *             store opened anew and without, in time and in bytes; all keys of a prefix, all keys,
- *             and the memory that takes
- *   requests  how many requests a folded record takes, at 100, 200 and 1,000 entries a shard
- *   compile   entries put and folded in a second, by one process and by four
- *   peers     beside what one would write: a file a record, and a table of SQLite, by Python
+ *   get       1,000,000 records in 256 shards, on each local store: the cost of one key, with the
+ *             store opened again and without, in time and in bytes; all keys of a prefix, all keys,
+ *             and the memory used
+ *   requests  the number of requests per folded record, at 100, 200 and 1,000 entries per shard
+ *   compile   entries put and folded per second, by one process and by four
+ *   peers     beside the obvious alternatives: one file per record, and an SQLite table, in Python
  *
- * Files are in the memory of the machine; "cold" is a store that was opened just now. */
+ * Files are in the page cache. "cold" is a store that was just opened. */
 #include "base/check.h"
 #include "base/prng.h"
 #include "index_data.h"
@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,8 +28,8 @@
 static const char *const kinds[] = { "sqlite", "dir" };
 #define KIND_COUNT (sizeof kinds / sizeof kinds[0])
 
-/* A store of its own, under a name of its own. "dir-unsynced" leaves it to the kernel when its
- * files reach the disk. */
+/* A separate store with its own name. "dir-unsynced" lets the kernel decide when files reach
+ * the disk. */
 static void url_of(const char *kind, const char *name, char url[700])
 {
     bool dir = strncmp(kind, "dir", 3) == 0;
@@ -61,19 +60,12 @@ static struct tally *tally_new(void)
 
 /* ---- In a process of its own --------------------------------------------------------- */
 
-/* What a child found, and the most memory that it had above what it began with. */
+/* The result of a child, and its peak memory above the start. */
 struct found {
     double took_s;
     uint64_t records;
     double memory_kib;
 };
-
-static double peak_kib(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss;
-}
 
 static struct found in_child(struct found (*work)(const char *url), const char *url)
 {
@@ -123,12 +115,15 @@ static void latencies_sort(struct latencies *latencies)
 static void get_one(struct desk *desk, uint64_t number)
 {
     char key[DATA_KEY_MAX], expected[DATA_LINE_MAX];
-    struct buffer bytes = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
+    struct hf_index_record *record;
     struct hf_error error;
-    must(index_get(desk->index, data_key(number, key), &bytes, &error), &error, "get");
-    if (!view_equal(buffer_view(&bytes), data_record(number, expected)))
+    size_t size;
+    must(hf_index_get(desk->index, data_key(number, key), &record, &error), &error, "get");
+    const char *text = hf_index_record_text(record, HF_INDEX_USV, /* first */ true, &size);
+    struct view line = data_record(number, expected);
+    if (!text || size < line.size || memcmp(text, line.data, line.size) != 0)
         bench_die("a wrong record of %s", key);
-    buffer_release(&bytes);
+    hf_index_record_free(record);
 }
 
 static void read_keys(const char *url, bool cold, uint64_t seed, uint64_t records,
@@ -137,11 +132,11 @@ static void read_keys(const char *url, bool cold, uint64_t seed, uint64_t record
     struct prng prng = prng_seeded(seed);
     struct desk desk;
     if (!cold)
-        desk_open(&desk, url, /* compiles */ false, NULL);
+        desk_open(&desk, url, NULL);
     for (size_t i = 0; i < GETS; i++) {
         double begun = now_s();
         if (cold)
-            desk_open(&desk, url, /* compiles */ false, NULL);
+            desk_open(&desk, url, NULL);
         get_one(&desk, prng_below(&prng, records));
         if (cold)
             desk_close(&desk);
@@ -152,27 +147,24 @@ static void read_keys(const char *url, bool cold, uint64_t seed, uint64_t record
     latencies_sort(ret);
 }
 
-static enum hf_status count_shown(void *argument, const struct record *record,
-                                  struct hf_error *error)
-{
-    uint64_t *shown = argument;
-    (void)record;
-    (void)error;
-    (*shown)++;
-    return HF_OK;
-}
-
-static struct found walk(const char *url, struct view prefix)
+static struct found walk(const char *url, const char *prefix)
 {
     struct found found = { .records = 0 };
-    struct index_query query = { .prefix = prefix };
-    struct index_visitor visitor = { .show = count_shown, .argument = &found.records };
-    struct walk_totals totals;
+    struct hf_index_query query = HF_INDEX_QUERY;
+    struct hf_index_cursor *cursor;
+    struct hf_index_record *record;
     struct hf_error error;
     struct desk desk;
+    enum hf_status status;
     double begun = now_s();
-    desk_open(&desk, url, /* compiles */ false, NULL);
-    must(index_walk(desk.index, &query, &visitor, &totals, &error), &error, "walk");
+    desk_open(&desk, url, NULL);
+    query.prefix = prefix;
+    must(hf_index_cursor_open(desk.index, &query, &cursor, &error), &error, "cursor");
+    while ((status = hf_index_cursor_next(cursor, &record, &error)) == HF_OK)
+        found.records++;
+    if (status != HF_NOT_FOUND)
+        must(status, &error, "walk");
+    hf_index_cursor_close(cursor);
     desk_close(&desk);
     found.took_s = now_s() - begun;
     return found;
@@ -180,24 +172,22 @@ static struct found walk(const char *url, struct view prefix)
 
 static struct found walk_prefix(const char *url)
 {
-    return walk(url, VIEW(PREFIX));
+    return walk(url, PREFIX);
 }
 
 static struct found walk_all(const char *url)
 {
-    return walk(url, VIEW(""));
+    return walk(url, NULL);
 }
 
 static struct found count_all(const char *url)
 {
     struct found found = { .records = 0 };
-    struct index_visitor visitor = { .show = NULL };
     struct hf_error error;
     struct desk desk;
     double begun = now_s();
-    desk_open(&desk, url, /* compiles */ false, NULL);
-    must(index_count(desk.index, /* query */ NULL, &visitor, &found.records, &error), &error,
-         "count");
+    desk_open(&desk, url, NULL);
+    must(hf_index_count(desk.index, /* query */ NULL, &found.records, &error), &error, "count");
     desk_close(&desk);
     found.took_s = now_s() - begun;
     return found;
@@ -206,7 +196,7 @@ static struct found count_all(const char *url)
 static struct found load_all(const char *url)
 {
     struct desk desk;
-    desk_open(&desk, url, /* compiles */ true, NULL);
+    desk_open(&desk, url, NULL);
     struct found found = { .took_s = desk_load(&desk, RECORDS) };
     desk_close(&desk);
     return found;
@@ -241,27 +231,32 @@ static void measure_gets(struct bench *bench, const char *kind, const char *url)
     bench_bar(bench, name, "us", series_median(&cold50), 2000, /* at_most */ true);
 }
 
+static bool note_size(void *argument, const struct hf_store_entry *entry)
+{
+    *(double *)argument = (double)entry->size;
+    return true;
+}
+
 /* How much of a shard one key takes. */
 static void measure_bytes(struct bench *bench, const char *kind, const char *url)
 {
     struct tally *tally = tally_new();
     struct prng prng = prng_seeded(77);
-    struct shard_cursor cursor;
     struct hf_error error;
     struct desk desk;
+    double shard = 0;
     char name[100];
-    desk_open(&desk, url, /* compiles */ false, tally);
-    must(shard_cursor_open(&cursor, desk.index, shard_of_number(0, 2), SHARD_READ_SMALL,
-                           &error),
+    desk_open(&desk, url, tally);
+    must(hf_store_list(desk.at.store, "indexes/" DATA_NAME "/shards/00.usv", NULL, note_size,
+                       &shard, &error),
          &error, "shard");
-    double shard = (double)(cursor.head.line_size + cursor.head.size);
-    shard_cursor_close(&cursor);
-    unsigned long before = tally->bytes_received, calls = tally->calls[CALL_GET];
+    const struct counts *asked = &tally->asked;
+    unsigned long before = asked->bytes_received, calls = asked->calls[HF_STORE_CALL_GET];
     for (size_t i = 0; i < GETS; i++)
         get_one(&desk, prng_below(&prng, RECORDS));
-    double bytes = (double)(tally->bytes_received - before) / GETS;
+    double bytes = (double)(asked->bytes_received - before) / GETS;
     printf("  %s: a get reads %.0f bytes in %.1f gets; a shard has %.0f\n", kind, bytes,
-           (double)(tally->calls[CALL_GET] - calls) / GETS, shard);
+           (double)(asked->calls[HF_STORE_CALL_GET] - calls) / GETS, shard);
     snprintf(name, sizeof name, "%s: part of the shard that a get reads", kind);
     bench_bar(bench, name, "%", 100 * bytes / shard, 25, /* at_most */ true);
     desk_close(&desk);
@@ -313,45 +308,42 @@ static void bench_get(struct bench *bench)
 
 /* ---- requests ------------------------------------------------------------------------ */
 
-static unsigned long all_calls(const struct tally *tally)
+#define SHARD "a3"
+
+static void compile_one(struct desk *desk, uint64_t entries)
 {
-    unsigned long calls = 0;
-    for (size_t i = 0; i < CALL_KIND_COUNT; i++)
-        calls += tally->calls[i];
-    return calls;
+    struct hf_index_compile_options options = HF_INDEX_COMPILE_OPTIONS;
+    struct hf_index_compile_report report = HF_INDEX_COMPILE_REPORT;
+    struct hf_error error;
+    options.shard = SHARD;
+    must(hf_index_compile(desk->index, &options, &report, &error), &error, "compile");
+    if (report.folded.entries != entries || report.folded.deleted != entries)
+        bench_die("%" PRIu64 " entries were folded, %" PRIu64 " deleted", report.folded.entries,
+                  report.folded.deleted);
 }
 
-static void compile_one(struct desk *desk, struct shard_id shard, uint64_t entries)
-{
-    struct compile_options options = COMPILE_OPTIONS;
-    struct compile_report report;
-    compile_shard(desk->index, &options, shard, /* flat */ NULL, 0, &report);
-    if (report.end != COMPILE_DONE || report.entries != entries ||
-        report.clear.deleted != entries)
-        bench_die("compile: %s: %s", compile_end_name(report.end), report.why.why);
-}
-
-/* Puts so many new records of one shard, folds them, and counts. */
+/* Puts this many new records of one shard, folds them, and counts the requests. */
 static void requests_of(struct bench *bench, const char *kind, struct desk *desk,
                         struct tally *tally, uint64_t *next, size_t entries)
 {
-    static uint64_t numbers[BATCH_MAX];
-    struct shard_id shard = shard_of_number(0xa3, 2);
+    static uint64_t numbers[PUT_MAX];
+    const struct counts *asked = &tally->asked;
     char name[100];
     for (size_t i = 0; i < entries; i++) {
-        numbers[i] = data_in_shard(*next, shard);
+        numbers[i] = data_in_shard(*next, SHARD);
         *next = numbers[i] + 1;
     }
     desk_put(desk, numbers, entries, entries);
     memset(tally, 0, sizeof *tally);
-    snprintf(tally->folder, sizeof tally->folder, "indexes/%s/inbox/%s/", DATA_NAME,
-             shard.text);
-    compile_one(desk, shard, entries);
-    double each = (double)all_calls(tally);
-    double together = each - (double)(tally->calls[CALL_DELETE] - tally->batches[CALL_DELETE]);
+    snprintf(tally->folder, sizeof tally->folder, "indexes/" DATA_NAME "/inbox/" SHARD "/");
+    compile_one(desk, entries);
+    double each = (double)counts_all(asked);
+    unsigned long deletes = asked->calls[HF_STORE_CALL_DELETE];
+    unsigned long batches = asked->batches[HF_STORE_CALL_DELETE];
+    double together = each - (double)(deletes - batches);
     printf("  %s, %zu entries: %lu gets, %lu puts, %lu deletes in %lu batches, %lu listings\n",
-           kind, entries, tally->calls[CALL_GET], tally->calls[CALL_PUT],
-           tally->calls[CALL_DELETE], tally->batches[CALL_DELETE], tally->calls[CALL_LIST]);
+           kind, entries, asked->calls[HF_STORE_CALL_GET], asked->calls[HF_STORE_CALL_PUT],
+           deletes, batches, asked->calls[HF_STORE_CALL_LIST]);
     if (tally->lists_elsewhere > 0)
         bench_die("%lu listings were not of the shard", tally->lists_elsewhere);
     snprintf(name, sizeof name, "%s, %zu entries: deletes one by one", kind, entries);
@@ -376,11 +368,11 @@ static void bench_requests(struct bench *bench)
             snprintf(url, sizeof url, "mem:");
         else
             url_of(places[i], "requests", url);
-        desk_open(&desk, url, /* compiles */ true, tally);
-        uint64_t first = data_in_shard(0, shard_of_number(0xa3, 2));
+        desk_open(&desk, url, tally);
+        uint64_t first = data_in_shard(0, SHARD);
         next = first + 1;
         desk_put(&desk, &first, 1, 1); /* warm: the lock and the shard are there */
-        compile_one(&desk, shard_of_number(0xa3, 2), 1);
+        compile_one(&desk, 1);
         for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++)
             requests_of(bench, places[i], &desk, tally, &next, sizes[size]);
         desk_close(&desk);
@@ -401,18 +393,19 @@ static void numbers_from(uint64_t first, size_t count, uint64_t *numbers)
 
 static uint64_t compile_once(const char *url)
 {
-    struct compile_options options = COMPILE_OPTIONS;
-    struct compile_totals totals;
+    struct hf_index_compile_options options = HF_INDEX_COMPILE_OPTIONS;
+    struct hf_index_compile_report report = HF_INDEX_COMPILE_REPORT;
     struct hf_error error;
     struct desk desk;
-    options.once = true;
-    desk_open(&desk, url, /* compiles */ true, NULL);
-    must(index_compile(desk.index, &options, &totals, &error), &error, "compile");
+    options.wait_ms = 0;
+    desk_open(&desk, url, NULL);
+    must(hf_index_compile(desk.index, &options, &report, &error), &error, "compile");
     desk_close(&desk);
-    return totals.entries;
+    return report.folded.entries;
 }
 
-/* Shards that somebody holds are passed over, so whoever ends comes again until all is folded. */
+/* A compile skips shards that are locked, so each process repeats it until everything is
+ * folded. */
 static double compile_by(const char *url, unsigned processes, uint64_t entries)
 {
     atomic_ulong *folded =
@@ -453,8 +446,8 @@ static void measure_compile(struct bench *bench, const char *kind, size_t entrie
             struct desk desk;
             numbers_from(next, entries, numbers);
             next += entries;
-            desk_open(&desk, url, /* compiles */ false, NULL);
-            double took = desk_put(&desk, numbers, entries, BATCH_MAX);
+            desk_open(&desk, url, NULL);
+            double took = desk_put(&desk, numbers, entries, PUT_MAX);
             desk_close(&desk);
             if (crew == 0)
                 series_add(&put, (double)entries / took);
@@ -502,20 +495,10 @@ struct contender {
     struct series series[MEASURES];
 };
 
-/* Of a few records, walks tell nothing. */
+/* Walks over a few records show nothing. */
 static bool measures_of(const struct contender *contender, size_t measure)
 {
     return contender->records == PEER_RECORDS || (measure != PREFIX_MS && measure != SCAN);
-}
-
-static void write_records(const char *path, size_t count)
-{
-    char line[DATA_LINE_MAX];
-    FILE *file = fopen(path, "w");
-    check(file);
-    for (uint64_t number = 0; number < count; number++)
-        fprintf(file, "%.*s\n", VIEW_ARGS(data_record(number, line)));
-    check(fclose(file) == 0);
 }
 
 /* Runs bench/peers/index.py, which prints one figure a line. */
@@ -544,7 +527,7 @@ static void run_peer(struct contender *peer, size_t single)
 
 static void walk_ours(struct contender *ours, const char *url)
 {
-    struct found found = walk(url, VIEW(PEER_PREFIX));
+    struct found found = walk(url, PEER_PREFIX);
     if (found.records != 1000)
         bench_die("%" PRIu64 " keys of the prefix", found.records);
     series_add(&ours->series[PREFIX_MS], 1e3 * found.took_s);
@@ -563,10 +546,10 @@ static void run_ours(struct contender *ours)
     struct desk desk;
     numbers_from(0, PEER_RECORDS, numbers);
     url_of(ours->name, "peers", url);
-    desk_open(&desk, url, /* compiles */ false, NULL);
+    desk_open(&desk, url, NULL);
     double single = desk_put(&desk, numbers, PEER_SINGLE, 1);
     size_t many = ours->records - PEER_SINGLE;
-    double rest = desk_put(&desk, numbers + PEER_SINGLE, many, BATCH_MAX);
+    double rest = desk_put(&desk, numbers + PEER_SINGLE, many, PUT_MAX);
     desk_close(&desk);
     compile_by(url, 1, ours->records);
     series_add(&ours->series[PUT], PEER_SINGLE / single);

@@ -1,17 +1,16 @@
-/* bench_key.c: what keys, transactions and sweeping must show.
+/* bench_key.c: measures keys, transactions and sweeping.
  *
- *   requests  what each operation asks of its store, warm: on mem and sqlite
- *   speed     acquire, update and release of a key, and transfers between two keys, in a second: on
- *             each local store, beside a table of SQLite by Python
- *   sweep     1,000 leases that are over among 10^3 to 10^6 live keys: what a sweep asks of its
- *             store, and how long it takes
- *   p99       acquire of one key by a process while another sweeps */
+ *   requests  the store requests of each operation, warm: on mem and sqlite
+ *   speed     acquire, update and release of a key, and transfers between two keys, per second: on
+ *             each local store, beside an SQLite table in Python
+ *   sweep     1,000 expired leases among 10^3 to 10^6 live keys: the store requests of a sweep, and
+ *             its duration
+ *   p99       acquire of one key by a process while another process sweeps */
 #include "base/check.h"
 #include "base/prng.h"
+#include "env/env.h"
 #include "key_data.h"
 #include "place.h"
-#include "store/observe.h"
-#include "sweep/sweep.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,18 +24,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SMALL 100
-#define LARGE ((size_t)8 * 1024) /* has a body of its own */
+#define SMALL      100
+#define LARGE      ((size_t)8 * 1024) /* has a separate body: it is above ... */
+#define INLINE_MAX 4096
 
 /* ---- A client that is counted -------------------------------------------------------- */
 
 struct desk {
-    struct meter meter;
-    struct store *store;
-    struct hf_client *client;
+    struct client at;
+    struct counts asked;
 };
 
-/* A store of its own each time, except that mem: is one a desk anyway. */
+/* A new store each time; mem: is always one per desk. */
 static void url_of(const char *kind, const char *name, char url[700])
 {
     static unsigned number;
@@ -53,41 +52,29 @@ static void url_of(const char *kind, const char *name, char url[700])
 
 static void desk_open(struct desk *desk, const char *url)
 {
-    struct store *store;
-    struct hf_error error;
-    meter_init(&desk->meter, env_real());
-    must(store_open(env_real(), view_of(url), &store, &error), &error, url);
-    must(store_observe(store, meter_observer(&desk->meter), &desk->store, &error), &error, url);
-    must(client_new(desk->store, NULL, &desk->client, &error), &error, url);
+    *desk = (struct desk){ .at = { NULL, NULL } };
+    client_open(&desk->at, url, counts_add, &desk->asked);
 }
 
-static void desk_close(struct desk *desk)
+static void desk_reset(struct desk *desk)
 {
-    hf_client_close(desk->client);
-    store_close(desk->store);
-    meter_release(&desk->meter);
+    desk->asked = (struct counts){ .puts_in_vain = 0 };
 }
 
-static struct key_site desk_site(const struct desk *desk)
-{
-    return (struct key_site){ .client = desk->client, .store = desk->store };
-}
-
-/* What was asked since the last reset. Files count as what they are. */
+/* The requests since the last reset. Transfers of files count as put or get. */
 struct cost {
     double gets, puts, deletes, batches, lists;
 };
 
-static struct cost desk_cost(struct desk *desk, double times)
+static struct cost desk_cost(const struct desk *desk, double times)
 {
-    struct meter_counts kinds[CALL_KIND_COUNT];
-    meter_read(&desk->meter, kinds);
+    const atomic_ulong *calls = desk->asked.calls;
     return (struct cost){
-        .gets = (double)(kinds[CALL_GET].calls + kinds[CALL_GET_FILE].calls) / times,
-        .puts = (double)(kinds[CALL_PUT].calls + kinds[CALL_PUT_FILE].calls) / times,
-        .deletes = (double)kinds[CALL_DELETE].calls / times,
-        .batches = (double)kinds[CALL_DELETE].batches / times,
-        .lists = (double)kinds[CALL_LIST].calls / times,
+        .gets = (double)(calls[HF_STORE_CALL_GET] + calls[HF_STORE_CALL_GET_FILE]) / times,
+        .puts = (double)(calls[HF_STORE_CALL_PUT] + calls[HF_STORE_CALL_PUT_FILE]) / times,
+        .deletes = (double)calls[HF_STORE_CALL_DELETE] / times,
+        .batches = (double)desk->asked.batches[HF_STORE_CALL_DELETE] / times,
+        .lists = (double)calls[HF_STORE_CALL_LIST] / times,
     };
 }
 
@@ -116,7 +103,7 @@ static void change_key(struct hf_key *key, size_t size)
     must(hf_key_release(key, HF_COMMIT, &error), &error, "release");
 }
 
-/* A transaction that changes so many keys. */
+/* A transaction that changes this many keys. */
 static void change_keys(struct hf_client *client, const size_t *numbers, size_t count,
                         size_t size)
 {
@@ -155,7 +142,7 @@ static void print_cost(struct bench *bench, const char *kind, const char *what,
                cost->deletes, cost->batches);
 }
 
-/* What must hold, kept until the table is printed. */
+/* The limits, kept until the table is printed. */
 static struct {
     char name[100];
     double measured, most;
@@ -193,10 +180,10 @@ static void requests_of_key(struct bench *bench, struct desk *desk, const char *
     struct hf_error error;
     char what[60];
     options.staged = staged;
-    must(hf_key_new(desk->client, "one", &options, &key, &error), &error, "new");
+    must(hf_key_new(desk->at.client, "one", &options, &key, &error), &error, "new");
     change_key(key, size);
     change_key(key, size);
-    meter_reset(&desk->meter);
+    desk_reset(desk);
     for (int i = 0; i < TIMES; i++)
         change_key(key, size);
     struct cost cost = desk_cost(desk, TIMES);
@@ -204,10 +191,10 @@ static void requests_of_key(struct bench *bench, struct desk *desk, const char *
     snprintf(what, sizeof what, "acquire, update %zu bytes%s, release", size,
              staged ? ", staged" : "");
     print_cost(bench, kind, what, &cost);
-    bar_of_cost(kind, what, "writes", cost.puts, size <= STATE_INLINE_MAX ? 3 : 4);
+    bar_of_cost(kind, what, "writes", cost.puts, size <= INLINE_MAX ? 3 : 4);
 }
 
-/* Somebody who has nothing to do with the key, and has not read it before or has. */
+/* A client that is unrelated to the key, and has or has not read it before. */
 static void requests_of_get(struct bench *bench, struct desk *desk, const char *kind,
                             size_t size)
 {
@@ -216,12 +203,13 @@ static void requests_of_get(struct bench *bench, struct desk *desk, const char *
     void *data;
     size_t got;
     char what[60];
-    must(hf_key_new(desk->client, "read", NULL, &key, &error), &error, "new");
+    must(hf_key_new(desk->at.client, "read", NULL, &key, &error), &error, "new");
     change_key(key, size);
     hf_key_free(key);
-    meter_reset(&desk->meter);
+    desk_reset(desk);
     for (int i = 0; i < TIMES; i++) {
-        must(hf_key_get(desk->client, "read", LARGE, &data, &got, NULL, &error), &error, "get");
+        must(hf_key_get(desk->at.client, "read", LARGE, &data, &got, NULL, &error), &error,
+             "get");
         if (got != size)
             bench_die("%zu bytes, not %zu", got, size);
         hf_free(data);
@@ -229,7 +217,7 @@ static void requests_of_get(struct bench *bench, struct desk *desk, const char *
     struct cost cost = desk_cost(desk, TIMES);
     snprintf(what, sizeof what, "get %zu bytes", size);
     print_cost(bench, kind, what, &cost);
-    bar_of_cost(kind, what, "requests", cost_of_all(&cost), size <= STATE_INLINE_MAX ? 1 : 2);
+    bar_of_cost(kind, what, "requests", cost_of_all(&cost), size <= INLINE_MAX ? 1 : 2);
 }
 
 static void requests_of_txn(struct bench *bench, struct desk *desk, const char *kind,
@@ -237,16 +225,16 @@ static void requests_of_txn(struct bench *bench, struct desk *desk, const char *
 {
     static const size_t numbers[KEYS_MAX] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 };
     char what[60];
-    change_keys(desk->client, numbers, count, size);
-    change_keys(desk->client, numbers, count, size);
-    meter_reset(&desk->meter);
+    change_keys(desk->at.client, numbers, count, size);
+    change_keys(desk->at.client, numbers, count, size);
+    desk_reset(desk);
     for (int i = 0; i < TIMES; i++)
-        change_keys(desk->client, numbers, count, size);
+        change_keys(desk->at.client, numbers, count, size);
     struct cost cost = desk_cost(desk, TIMES);
     snprintf(what, sizeof what, "a transaction over %zu keys, %zu bytes each", count, size);
     print_cost(bench, kind, what, &cost);
     bar_of_cost(kind, what, "gets, puts", cost.gets + cost.puts,
-                (size <= STATE_INLINE_MAX ? 3 : 4) * (double)count + 5);
+                (size <= INLINE_MAX ? 3 : 4) * (double)count + 5);
 }
 
 static void bench_requests(struct bench *bench)
@@ -267,7 +255,7 @@ static void bench_requests(struct bench *bench)
             for (size_t count = 0; count < sizeof counts / sizeof counts[0]; count++)
                 requests_of_txn(bench, &desk, kinds[i], counts[count], sizes[size]);
         }
-        desk_close(&desk);
+        client_close(&desk.at);
         print_bars(bench);
     }
 }
@@ -321,7 +309,7 @@ static void *run_one(void *argument)
     return NULL;
 }
 
-/* A second's worth, by so many tasks that share a client. */
+/* Runs for a second, with this many tasks that share a client. */
 static double rate_of(struct bench *bench, const char *kind, bool transfers, size_t tasks)
 {
     struct runner runners[TASKS_MAX];
@@ -333,7 +321,7 @@ static double rate_of(struct bench *bench, const char *kind, bool transfers, siz
     desk_open(&desk, url);
     double begun = now_s();
     for (size_t i = 0; i < tasks; i++) {
-        runners[i] = (struct runner){ .client = desk.client,
+        runners[i] = (struct runner){ .client = desk.at.client,
                                       .number = i,
                                       .transfers = transfers,
                                       .over = &over,
@@ -346,11 +334,11 @@ static double rate_of(struct bench *bench, const char *kind, bool transfers, siz
     double rate = (double)atomic_load(&done) / (now_s() - begun);
     for (size_t i = 0; i < tasks; i++)
         pthread_join(runners[i].id, NULL);
-    desk_close(&desk);
+    client_close(&desk.at);
     return rate;
 }
 
-/* What one would write: see bench/peers/txn.py. */
+/* The obvious alternative: see bench/peers/txn.py. */
 static void run_peer(struct bench *bench, struct series *transfers, struct series *updates)
 {
     static unsigned number;
@@ -424,16 +412,11 @@ static void bench_speed(struct bench *bench)
 #define CONSTANT 40 /* requests of a sweep that finds nothing, and to spare */
 
 /* A run that no cap ends. */
-static struct sweep_report sweep_all(struct hf_client *client)
+static struct hf_sweep_report sweep_all(struct hf_client *client)
 {
-    struct sweep_options options = { .settings = SWEEP_SETTINGS, .mode = SWEEP_MANUAL };
-    struct sweep_cursor cursor = { .raised_hour = 0 };
-    struct sweep_report report = { .runs = 0 };
+    struct hf_sweep_report report = HF_SWEEP_REPORT;
     struct hf_error error;
-    options.settings.op_delay = SPAN_US(0);
-    options.settings.ops_max = 100 * EXPIRED;
-    options.settings.runtime_max = SPAN_S(600);
-    must(sweep_run(client, &options, &cursor, &report, &error), &error, "sweep");
+    must(hf_sweep(client, NULL, &report, &error), &error, "sweep");
     if (report.stop != HF_SWEEP_STOP_DONE)
         bench_die("the sweep stopped: %s", hf_sweep_stop_text(report.stop));
     return report;
@@ -446,7 +429,7 @@ struct swept {
 
 /* The entry of a key with a state is done with; that of a lock without one, which is a stub now, is
  * moved where stubs are purged. */
-static void check_swept(const struct sweep_report *report)
+static void check_swept(const struct hf_sweep_report *report)
 {
     if (report->leases_cleared != EXPIRED || report->failed > 0 ||
         report->entries_deleted + report->entries_moved != EXPIRED)
@@ -456,7 +439,7 @@ static void check_swept(const struct sweep_report *report)
                   report->failed);
 }
 
-/* One row of the table: so many live keys, and each round as many that are over. */
+/* One row of the table: this many live keys, and the same number of expired ones per round. */
 static struct swept sweep_among(struct bench *bench, const char *kind, size_t live)
 {
     struct swept swept = { .requests = { .count = 0 } };
@@ -465,22 +448,22 @@ static struct swept sweep_among(struct bench *bench, const char *kind, size_t li
     char url[700];
     url_of(kind, "sweep", url);
     desk_open(&desk, url);
-    struct key_moulds moulds = key_moulds_make(desk_site(&desk));
-    sweep_all(desk.client); /* the moulds themselves */
-    keys_cast(desk_site(&desk), &moulds.live, live);
+    struct key_moulds moulds = key_moulds_make(&desk.at);
+    sweep_all(desk.at.client); /* the moulds themselves */
+    keys_cast(&desk.at, &moulds.live, live);
     for (size_t round = 0; round < rounds; round++) {
-        keys_cast(desk_site(&desk), &moulds.gone, EXPIRED / 2);
-        keys_cast(desk_site(&desk), &moulds.lock, EXPIRED / 2);
-        meter_reset(&desk.meter);
+        keys_cast(&desk.at, &moulds.gone, EXPIRED / 2);
+        keys_cast(&desk.at, &moulds.lock, EXPIRED / 2);
+        desk_reset(&desk);
         double begun = now_s();
-        struct sweep_report report = sweep_all(desk.client);
+        struct hf_sweep_report report = sweep_all(desk.at.client);
         series_add(&swept.ms, 1000 * (now_s() - begun));
         swept.cost = desk_cost(&desk, 1);
         series_add(&swept.requests, cost_of_all(&swept.cost));
         check_swept(&report);
     }
     key_moulds_release(&moulds);
-    desk_close(&desk);
+    client_close(&desk.at);
     return swept;
 }
 
@@ -531,42 +514,43 @@ static void bench_sweep(struct bench *bench)
 #define P99_LIVE    10000
 #define P99_EXPIRED 20000 /* more than are swept meanwhile */
 #define SAMPLES_MAX 400000
+#define OP_DELAY_MS 100 /* of a sweeper in the background */
 
-/* What two processes share. */
+/* Memory that two processes share. */
 struct scene {
     atomic_bool ready, over;
     atomic_ulong ops;  /* entries swept */
     atomic_bool ended; /* the sweep came to its end before we did */
 };
 
-static bool go_on(void *argument)
+static bool go_on(void *argument, const struct hf_sweep_report *so_far)
 {
-    return !atomic_load(&((struct scene *)argument)->over);
+    struct scene *scene = argument;
+    atomic_store(&scene->ops, so_far->ops);
+    return !atomic_load(&scene->over);
 }
 
-/* A process that sweeps until told to stop. */
-static pid_t start_sweeper(struct scene *scene, const char *url, struct span op_delay)
+/* A process that sweeps until it is stopped. */
+static pid_t start_sweeper(struct scene *scene, const char *url, int64_t op_delay_ms)
 {
     fflush(NULL);
     pid_t pid = fork();
     check(pid >= 0);
     if (pid > 0)
         return pid;
-    struct sweep_options options = {
-        .settings = SWEEP_SETTINGS, .mode = SWEEP_MANUAL, .go_on = go_on, .argument = scene
-    };
-    struct sweep_cursor cursor = { .raised_hour = 0 };
-    struct sweep_report report = { .runs = 0 };
+    struct hf_sweep_options options = HF_SWEEP_OPTIONS;
     struct hf_error error;
     struct desk desk;
     desk_open(&desk, url);
-    options.settings.op_delay = op_delay;
-    options.settings.ops_max = 100 * EXPIRED;
+    options.op_delay_ms = op_delay_ms;
+    options.progress = go_on;
+    options.argument = scene;
     atomic_store(&scene->ready, true);
-    must(sweep_run(desk.client, &options, &cursor, &report, &error), &error, "sweep");
-    atomic_store(&scene->ops, report.ops);
-    atomic_store(&scene->ended, !atomic_load(&scene->over));
-    desk_close(&desk);
+    enum hf_status status = hf_sweep(desk.at.client, &options, NULL, &error);
+    if (status != HF_CANCELLED)
+        must(status, &error, "sweep");
+    atomic_store(&scene->ended, status == HF_OK);
+    client_close(&desk.at);
     _exit(0);
 }
 
@@ -598,16 +582,16 @@ static double p99_of(struct bench *bench, struct hf_client *client)
 
 /* The same while another process sweeps; how many entries it looked at. */
 static double p99_beside(struct bench *bench, struct desk *desk, const char *url,
-                         struct span op_delay, double *ret_ops)
+                         int64_t op_delay_ms, double *ret_ops)
 {
     struct scene *scene =
         mmap(NULL, sizeof *scene, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int status;
     check(scene != MAP_FAILED);
-    pid_t pid = start_sweeper(scene, url, op_delay);
+    pid_t pid = start_sweeper(scene, url, op_delay_ms);
     while (!atomic_load(&scene->ready))
         env_sleep(env_real(), SPAN_MS(1));
-    double p99 = p99_of(bench, desk->client);
+    double p99 = p99_of(bench, desk->at.client);
     atomic_store(&scene->over, true);
     if (waitpid(pid, &status, 0) != pid || status != 0)
         bench_die("the sweeper failed");
@@ -637,7 +621,7 @@ static void print_p99(struct bench *bench, const char *kind, const char *what,
            ratio_text(ratio, text), series_median(&p99->ops));
 }
 
-/* Before and after, and in between beside a sweep; so a drift of the machine is on both sides. */
+/* Measures before, during and after a sweep, so a drift of the machine affects both sides. */
 static void p99_on(struct bench *bench, const char *kind)
 {
     struct p99 alone = { .us = { .count = 0 } }, gentle = alone, greedy = alone;
@@ -646,15 +630,15 @@ static void p99_on(struct bench *bench, const char *kind)
     double ops;
     url_of(kind, "p99", url);
     desk_open(&desk, url);
-    struct key_moulds moulds = key_moulds_make(desk_site(&desk));
-    keys_cast(desk_site(&desk), &moulds.live, P99_LIVE);
+    struct key_moulds moulds = key_moulds_make(&desk.at);
+    keys_cast(&desk.at, &moulds.live, P99_LIVE);
     for (size_t round = 0; round < bench->rounds; round++) {
-        double before = p99_of(bench, desk.client);
-        keys_cast(desk_site(&desk), &moulds.gone, P99_EXPIRED);
-        series_add(&gentle.us, p99_beside(bench, &desk, url, SWEEP_SETTINGS.op_delay, &ops));
+        double before = p99_of(bench, desk.at.client);
+        keys_cast(&desk.at, &moulds.gone, P99_EXPIRED);
+        series_add(&gentle.us, p99_beside(bench, &desk, url, OP_DELAY_MS, &ops));
         series_add(&gentle.ops, ops);
-        series_add(&alone.us, (before + p99_of(bench, desk.client)) / 2);
-        series_add(&greedy.us, p99_beside(bench, &desk, url, SPAN_US(0), &ops));
+        series_add(&alone.us, (before + p99_of(bench, desk.at.client)) / 2);
+        series_add(&greedy.us, p99_beside(bench, &desk, url, 0, &ops));
         series_add(&greedy.ops, ops);
     }
     print_p99(bench, kind, "alone", &alone, NULL);
@@ -663,7 +647,7 @@ static void p99_on(struct bench *bench, const char *kind)
     snprintf(name, sizeof name, "%s: p99 beside a sweep", kind);
     bench_ratio_at_most(bench, name, &gentle.us, &alone.us, 1.5);
     key_moulds_release(&moulds);
-    desk_close(&desk);
+    client_close(&desk.at);
 }
 
 static void bench_p99(struct bench *bench)

@@ -1,17 +1,17 @@
-/* bench_locks.c: what locks must show.
+/* bench_locks.c: measures locks.
  *
- *   contention  claimants that take and give back leases of chunks of their own, all in one
- *               table, as in the design that this comes from: writes and conflicts for each
- *               success; in one process (which combines its writes) and in as many processes
- *   handover    one lock that goes from hand to hand between processes: who had it asks again once
- *               another process has had it
- *   pairs       acquire and release of a lock of one's own
+ *   contention  clients that each take and release leases on their own chunks, all in one table:
+ *               writes and conflicts per success; in one process, which combines its writes, and in
+ *               as many processes as clients
+ *   handover    one lock that passes between processes: a process asks again once another process
+ *               has held the lock
+ *   pairs       acquire and release of an uncontended lock
  *   run         `holdfast run NAME -- true`, beside `flock FILE true` and `true`
  *
- * On sqlite; contention also on a Ceph gateway of its own. */
-#include "lock/client.h"
+ * All run on sqlite; contention also runs on its own Ceph gateway. */
+#include "client.h"
+#include "env/env.h"
 #include "place.h"
-#include "store/observe.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -30,14 +30,12 @@
 #define THREADS_MAX   64
 #define PROCESSES_MAX 64
 
-/* What all processes of a crew share. */
+/* Memory that all processes of a crew share. */
 struct tally {
     pthread_barrier_t start;
     atomic_bool over;
-    atomic_ulong done;      /* what was counted */
-    atomic_ulong puts;      /* to the store */
-    atomic_ulong conflicts; /* puts that somebody else was faster than */
-    atomic_ulong gets;
+    atomic_ulong done; /* the counts */
+    struct counts asked;
     atomic_long last;     /* process that had it last */
     atomic_ulong crossed; /* hand-overs from one process to another */
 };
@@ -58,18 +56,6 @@ struct crew {
     double took;
 };
 
-static void saw(void *argument, const struct observation *observation)
-{
-    struct tally *tally = argument;
-    if (observation->kind == CALL_GET)
-        atomic_fetch_add(&tally->gets, 1);
-    if (observation->kind != CALL_PUT)
-        return;
-    atomic_fetch_add(&tally->puts, 1);
-    if (observation->error->status != HF_OK) /* some stores tell a loser nothing certain */
-        atomic_fetch_add(&tally->conflicts, 1);
-}
-
 static void *run_worker(void *argument)
 {
     struct worker *worker = argument;
@@ -82,23 +68,16 @@ static void *run_worker(void *argument)
 static void run_process(struct crew *crew, unsigned process)
 {
     struct worker workers[THREADS_MAX];
-    struct store *store, *observed;
-    struct hf_client *client;
-    struct hf_error error;
-    struct observer observer = { saw, crew->tally };
-    if (store_open(env_real(), view_of(crew->url), &store, &error) != HF_OK ||
-        store_observe(store, observer, &observed, &error) != HF_OK ||
-        client_new(observed, NULL, &client, &error) != HF_OK)
-        bench_die("%s", error.why);
+    struct client opened;
+    client_open(&opened, crew->url, counts_add, &crew->tally->asked);
     for (unsigned i = 0; i < crew->threads; i++) {
-        workers[i] = (struct worker){ crew, client, process, i, 0 };
+        workers[i] = (struct worker){ crew, opened.client, process, i, 0 };
         if (pthread_create(&workers[i].id, NULL, run_worker, &workers[i]) != 0)
             bench_die("no thread");
     }
     for (unsigned i = 0; i < crew->threads; i++)
         pthread_join(workers[i].id, NULL);
-    hf_client_close(client);
-    store_close(observed);
+    client_close(&opened);
 }
 
 static struct tally *new_tally(unsigned workers)
@@ -144,10 +123,9 @@ static void end_crew(struct crew *crew)
     munmap(crew->tally, sizeof *crew->tally);
 }
 
-static void must(enum hf_status status, const struct hf_error *error, const char *what)
+static double calls_of(const struct crew *crew, enum hf_store_call call)
 {
-    if (status != HF_OK)
-        bench_die("%s: %s: %s", what, hf_status_name(status), error->why);
+    return (double)atomic_load(&crew->tally->asked.calls[call]);
 }
 
 static void new_store_url(char url[700])
@@ -158,7 +136,7 @@ static void new_store_url(char url[700])
 
 /* ---- Contention ---------------------------------------------------------------------- */
 
-/* Takes and gives back a lease of chunks of its own: the lease is free, the table is not. */
+/* Acquires and releases a lease on its own chunks: the lease is free, the table is shared. */
 static void claim_chunks(struct worker *worker)
 {
     char names[2][80];
@@ -189,11 +167,12 @@ static void contend(struct bench *bench, const char *store, const char *url, uns
                              .work = claim_chunks };
         run_crew(&crew);
         double done = (double)atomic_load(&crew.tally->done);
-        double sent = (double)atomic_load(&crew.tally->puts);
+        double sent = calls_of(&crew, HF_STORE_CALL_PUT);
         if (!(done > 0))
             bench_die("nothing was done in %g s", bench->seconds);
         series_add(&puts, sent / done);
-        series_add(&conflicts, 100 * (double)atomic_load(&crew.tally->conflicts) / sent);
+        series_add(&conflicts,
+                   100 * (double)atomic_load(&crew.tally->asked.puts_in_vain) / sent);
         series_add(&rate, done / crew.took);
         end_crew(&crew);
     }
@@ -234,8 +213,8 @@ static void bench_contention(struct bench *bench)
 
 /* ---- From hand to hand --------------------------------------------------------------- */
 
-/* With one thread a process: else somebody who never waits would have the lock to itself. With
- * many there are always others in line. */
+/* One thread per process; otherwise a process that never waits could keep the lock to itself.
+ * With many processes there are always others in the queue. */
 static void wait_for_another(const struct worker *worker)
 {
     struct tally *tally = worker->crew->tally;
@@ -279,9 +258,9 @@ static void hand_over_between(struct bench *bench, unsigned processes, unsigned 
         series_add(&rate, (double)atomic_load(&crew.tally->done) / crew.took);
         series_add(&crossed, (double)atomic_load(&crew.tally->crossed) / crew.took);
         double done = (double)atomic_load(&crew.tally->done) + 1e-9;
-        series_add(&puts, (double)atomic_load(&crew.tally->puts) / done);
-        series_add(&conflicts, (double)atomic_load(&crew.tally->conflicts) / done);
-        series_add(&gets, (double)atomic_load(&crew.tally->gets) / done);
+        series_add(&puts, calls_of(&crew, HF_STORE_CALL_PUT) / done);
+        series_add(&conflicts, (double)atomic_load(&crew.tally->asked.puts_in_vain) / done);
+        series_add(&gets, calls_of(&crew, HF_STORE_CALL_GET) / done);
         end_crew(&crew);
     }
     snprintf(name, sizeof name, "sqlite: hand-overs, %u processes of %u threads", processes,
@@ -379,7 +358,7 @@ static double median_ms(char *const *argv)
     return series_median(&runs);
 }
 
-/* All in turn, round by round, so that what else the machine does is shared by all. */
+/* All in turn, round by round, so other load of the machine affects all alike. */
 static void run_in_turn(struct bench *bench, struct contender *contenders, size_t count)
 {
     for (size_t round = 0; round < PAIRS; round++)

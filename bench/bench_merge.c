@@ -1,16 +1,16 @@
-/* bench_merge.c: what `holdfast merge` must show beside what people use today.
+/* bench_merge.c: measures `holdfast merge` beside the tools that people use today.
  *
  *   sorted    5,000,000 records in 64 sorted USV files, latest wins: beside sort -m and mawk,
  *             DuckDB, and wc -l, which only reads; with one thread and with two
- *   unsorted  the same records shuffled: beside sort and mawk, in the same memory, which a limit
- *             of the kernel holds it to; and in a tenth of the input's size
+ *   unsorted  the same records shuffled: beside sort and mawk, in the same memory, enforced by a
+ *             kernel limit; and in a tenth of the input's size
  *   ndjson    641 MB in sorted files, beside DuckDB
  *   csv       502 MB in sorted files, all fields quoted
  *   others    for information: a dict of Python, an upsert into SQLite, zstd; a tenth of the data
  *
- * Every program runs as anybody would run it. Time counts until the output is on disk, for all of
- * them; inputs are in memory. Every output is compared, byte for byte, with what is known to be
- * right because the data was made that way. */
+ * Every program runs as its users would run it. The time of every program counts until its
+ * output is on disk. Inputs are in the page cache. Every output is compared byte for byte with
+ * the known result of the generated data. */
 #include "bench.h"
 #include "merge_data.h"
 #include "place.h"
@@ -27,15 +27,15 @@
 #include <unistd.h>
 
 #define RECORDS     5000000
-#define ROUNDS_SLOW PAIRS_INTERVAL /* of what takes seconds */
+#define ROUNDS_SLOW PAIRS_INTERVAL /* for parts that take seconds */
 
 /* ---- Programs ------------------------------------------------------------------------ */
 
 /* Command lines of a shell in the folder of the data: from in/ to out. */
 #define MERGE_USV "exec \"$HOLDFAST\" merge --quiet --format usv --key 1 --time 3 -o out"
 
-/* As an expert would: bytes compared as bytes, all files merged in one pass where it says so, the
- * fastest awk; what must spill does so beside the output, as ours does. */
+/* As an expert would run them: bytes compared as bytes, all files merged in one pass where
+ * stated, the fastest awk. Programs that must spill do so next to the output, as ours does. */
 #define SORT "TMPDIR=. LC_ALL=C sort -t \"$US\" -k 1,1 -k 3,3"
 #define LATEST                                                        \
     " | LC_ALL=C mawk -F \"$US\" '$1 != key && NR > 1 { print line }" \
@@ -61,7 +61,7 @@ static void set_path(const char *name, const char *folder, const char *file)
     setenv(name, found, 1);
 }
 
-/* What the command lines refer to. */
+/* Environment variables that the command lines use. */
 static void set_environment(void)
 {
     char self[PATH_MAX];
@@ -135,8 +135,8 @@ static size_t rounds_of(const struct contender *contender, size_t rounds)
     return contender->rounds && contender->rounds < rounds ? contender->rounds : rounds;
 }
 
-/* All in turn, round by round, so that what else the machine does is shared by all. A contender
- * without a command does not take part. */
+/* All in turn, round by round, so other load of the machine affects all alike. A contender
+ * without a command is skipped. */
 static void run_rounds(struct bench *bench, struct contender *contenders, size_t count,
                        const struct merge_data *data)
 {

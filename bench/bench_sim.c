@@ -1,6 +1,6 @@
-/* bench_sim.c: how many seeds of the lock workloads the simulator gets through in a second of one
- * core: five nodes, fifty operations each, among faults. The program is run as anybody would run
- * it, and says so itself. */
+/* bench_sim.c: measures how many seeds of the lock workloads the simulator runs per second of
+ * one core: five nodes, fifty operations, with faults. The figures come from the simulator's
+ * own output. */
 #include "bench.h"
 #include "place.h"
 
@@ -31,13 +31,13 @@ static void find_simulator(char path[LINE_MAX])
         bench_die("there is no simulator at %s", path);
 }
 
-/* What "... N seeds/s, N a second of one core" says. */
+/* Parses "... N seeds/s, N per second of one core" of the simulator's totals. */
 static double read_rate(FILE *out, const char *workload)
 {
     char line[LINE_MAX];
     double rate = 0;
     while (fgets(line, sizeof line, out)) {
-        const char *end = strstr(line, " a second of one core");
+        const char *end = strstr(line, " per second of one core");
         const char *start = end;
         while (start && start > line && start[-1] >= '0' && start[-1] <= '9')
             start--;

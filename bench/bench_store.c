@@ -1,17 +1,20 @@
-/* bench_store.c: what the local stores must show.
+/* bench_store.c: measures the local stores.
  *
- *   sqlite   durable conditional puts of 1 KiB at 64 tasks, against bare SQLite doing the same
- *            in transactions of the same size (the mean of ours in that round; transactions of
- *            64 are shown too), and against a loop of tmp + fsync + rename + fsync
- *   mem      puts a second
+ *   sqlite   durable conditional puts of 1 KiB at 64 tasks, against bare SQLite doing the same in
+ *            transactions of the same size (our mean in that round; transactions of 64 are shown
+ *            too), and against a loop of tmp + fsync + rename + fsync
+ *   mem      puts per second
  *   dir      eight processes on distinct keys without sync, on one core and on two
  *   stream   the memory that put_file and get_file of 1 GiB need
- *   contend  eight processes on one sqlite store (a figure, no bar)
+ *   contend  eight processes on one sqlite store (a figure without a limit)
  *
- * Everything happens in a new folder below $TMPDIR or /tmp (or --dir), which is removed. */
+ * Everything happens in a new folder below $TMPDIR or /tmp (or --dir), which is removed
+ * afterwards. */
+#include "base/limits.h"
 #include "base/prng.h"
+#include "client.h"
+#include "env/env.h"
 #include "place.h"
-#include "store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,33 +40,46 @@
 
 /* ---- Helpers ------------------------------------------------------------------------- */
 
-static struct store *open_store(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static struct hf_store *open_store(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
 
-static struct store *open_store(const char *format, ...)
+static struct hf_store *open_store(const char *format, ...)
 {
     char url[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(url, sizeof url, format, args);
     va_end(args);
-    struct store *store;
+    struct hf_store *store;
     struct hf_error error;
-    if (store_open(env_real(), view_of(url), &store, &error) != HF_OK)
-        bench_die("%s", error.why);
+    must(hf_store_open(url, NULL, &store, &error), &error, url);
     return store;
+}
+
+/* Puts only if the object is absent, or has this ETag, which is then replaced by the new one. */
+static void put_by_etag(struct hf_store *store, const char *key, const char *body, size_t size,
+                        char etag[HF_ETAG_MAX])
+{
+    struct hf_store_put_options options = HF_STORE_PUT_OPTIONS;
+    struct hf_object_info info = HF_OBJECT_INFO;
+    struct hf_error error;
+    options.if_absent = etag[0] == '\0';
+    options.if_match = etag[0] ? etag : NULL;
+    must(hf_store_put(store, key, body, size, &options, &info, &error), &error, "put");
+    memcpy(etag, info.etag, HF_ETAG_MAX);
 }
 
 /* ---- Tasks that put over and over ---------------------------------------------------- */
 
-/* Each task has keys of its own and takes one of them at random, so that the puts of one
- * transaction lie as far apart in the file as they would in life. */
+/* Each task uses its own keys at random, so the puts of one transaction are as scattered in the
+ * file as in practice. */
 struct putter {
-    struct store *store;
+    struct hf_store *store;
     unsigned number;
     struct prng prng;
     double until;
     uint64_t done;
-    struct etag etags[KEYS_PER_TASK];
+    char etags[KEYS_PER_TASK][HF_ETAG_MAX];
     struct env_task *task;
 };
 
@@ -78,13 +94,7 @@ static void put_over_and_over(void *argument)
         char key[32];
         snprintf(key, sizeof key, "task-%02u/key-%02zu", putter->number, n);
         memcpy(body, &putter->done, sizeof putter->done);
-        struct etag *etag = &putter->etags[n];
-        struct put_call put = { .key = view_of(key),
-                                .body = { body, sizeof body },
-                                .condition = etag->size ? if_match(etag) : if_absent() };
-        if (store_put(putter->store, &put) != HF_OK)
-            bench_die("put: %s", put.error.why);
-        *etag = put.etag;
+        put_by_etag(putter->store, key, body, sizeof body, putter->etags[n]);
     }
 }
 
@@ -107,7 +117,7 @@ static double putters_run(struct putter *putters, unsigned tasks, double seconds
     return (double)done / (now_s() - start);
 }
 
-static struct putter *putters_new(struct store *store, unsigned tasks)
+static struct putter *putters_new(struct hf_store *store, unsigned tasks)
 {
     struct putter *putters = calloc(tasks, sizeof *putters);
     if (!putters)
@@ -298,13 +308,13 @@ static void bench_sqlite(struct bench *bench)
     snprintf(path, sizeof path, "%s/bare.db", bench_folder());
     struct bare other;
     bare_open(&other, path);
-    struct store *store = open_store("sqlite:%s/ours.db", bench_folder());
+    struct hf_store *store = open_store("sqlite:%s/ours.db", bench_folder());
     struct putter *putters = putters_new(store, TASKS);
     putters_run(putters, TASKS, 0.1);
     for (size_t round = 0; round < bench->rounds; round++)
         sqlite_round(&sides, putters, &other, bench->seconds);
     free(putters);
-    store_close(store);
+    hf_store_close(store);
     bare_close(&other);
     bench_figure(bench, "sqlite: durable 1 KiB puts by ETag, 64 tasks", "puts/s", &sides.ours);
     bench_figure(bench, "sqlite: puts that went into one transaction", "puts", &sides.sizes);
@@ -320,10 +330,10 @@ static void bench_sqlite(struct bench *bench)
 
 /* ---- mem ----------------------------------------------------------------------------- */
 
-static double mem_measure(struct store *store, double seconds)
+static double mem_measure(struct hf_store *store, double seconds)
 {
     enum { KEYS = 1024, TURN = 1024 };
-    static struct etag etags[KEYS];
+    static char etags[KEYS][HF_ETAG_MAX];
     char body[64] = "body";
     uint64_t done = 0;
     double start = now_s();
@@ -334,13 +344,7 @@ static double mem_measure(struct store *store, double seconds)
                    &(char[]){ (char)('a' + i / 256), (char)('a' + i / 16 % 16),
                               (char)('a' + i % 16) },
                    3);
-            struct etag *etag = &etags[i];
-            struct put_call put = { .key = { key, sizeof key - 1 },
-                                    .body = { body, sizeof body },
-                                    .condition = etag->size ? if_match(etag) : if_absent() };
-            if (store_put(store, &put) != HF_OK)
-                bench_die("put: %s", put.error.why);
-            *etag = put.etag;
+            put_by_etag(store, key, body, sizeof body, etags[i]);
         }
     return (double)done / (now_s() - start);
 }
@@ -348,10 +352,10 @@ static double mem_measure(struct store *store, double seconds)
 static void bench_mem(struct bench *bench)
 {
     struct series rates = { .count = 0 };
-    struct store *store = open_store("mem:");
+    struct hf_store *store = open_store("mem:");
     for (size_t round = 0; round < bench->rounds; round++)
         series_add(&rates, mem_measure(store, bench->seconds / 2));
-    store_close(store);
+    hf_store_close(store);
     bench_figure(bench, "mem: puts by ETag of 64 bytes, 1 task", "puts/s", &rates);
     bench_bar(bench, "mem: puts a second", "puts/s", series_median(&rates), 1000000,
               /* at_most */ false);
@@ -359,7 +363,7 @@ static void bench_mem(struct bench *bench)
 
 /* ---- Processes ----------------------------------------------------------------------- */
 
-/* What the children of one measurement share. */
+/* Memory that the children of one measurement share. */
 struct crew {
     volatile int ready;
     volatile int go;
@@ -393,7 +397,7 @@ static void start_together(struct crew *crew, unsigned cores)
 
 static void put_into_store(struct crew *crew, unsigned number, const char *url, unsigned cores)
 {
-    struct store *store = open_store("%s", url);
+    struct hf_store *store = open_store("%s", url);
     struct putter *putter = putters_new(store, 1);
     putter->number = number;
     putter->prng = prng_seeded(number);
@@ -401,11 +405,11 @@ static void put_into_store(struct crew *crew, unsigned number, const char *url, 
     putter->until = crew->until;
     put_over_and_over(putter);
     crew->done[number] = putter->done;
-    store_close(store);
+    hf_store_close(store);
 }
 
-/* The same steps of the file system, each process in folders of its own, without any lock: as far
- * as the file system itself goes with a second core. */
+/* The same file-system calls, each process in its own folders, without any lock: the limit of
+ * the file system itself with a second core. */
 static void put_into_files(struct crew *crew, unsigned number, const char *path, unsigned cores)
 {
     char own[740], new[760], name[780], body[BODY_BYTES];
@@ -532,16 +536,20 @@ static void compare_files(const char *one, const char *two)
 
 static _Noreturn void stream_child(const char *url, const char *source, const char *target)
 {
-    struct store *store = open_store("%s", url);
+    struct hf_store *store = open_store("%s", url);
     int from = open(source, O_RDONLY | O_CLOEXEC);
     int to = open(target, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0666);
-    struct put_call put = { .key = VIEW("large"), .condition = if_absent() };
-    if (from < 0 || to < 0 || store_put_file(store, &put, from, NULL) != HF_OK)
-        bench_die("put_file: %s", put.error.why);
-    struct get_call get = { .key = VIEW("large"), .match = put.etag };
-    if (store_get_file(store, &get, to, NULL) != HF_OK)
-        bench_die("get_file: %s", get.error.why);
-    store_close(store);
+    struct hf_store_put_options put = HF_STORE_PUT_OPTIONS;
+    struct hf_store_get_options get = HF_STORE_GET_OPTIONS;
+    struct hf_object_info info = HF_OBJECT_INFO;
+    struct hf_error error;
+    if (from < 0 || to < 0)
+        bench_die("%s: %s", from < 0 ? source : target, strerror(errno));
+    put.if_absent = true;
+    must(hf_store_put_file(store, "large", from, &put, &info, &error), &error, "put_file");
+    get.if_match = info.etag;
+    must(hf_store_get_file(store, "large", to, &get, NULL, &error), &error, "get_file");
+    hf_store_close(store);
     _exit(0);
 }
 

@@ -1,37 +1,46 @@
+/* key_data.c: fills a bucket with very many keys, by copying the document of a real one. */
 #include "key_data.h"
 
 #include "base/check.h"
-#include "bench.h"
+#include "env/env.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define NAME_SIZE  12 /* "live/0000000" */
 #define STATE_SIZE 100
 
-/* Live keys have an hour; those that are over have ended before anybody looks. */
+/* Live keys have a ttl of an hour; expired ones have ended before they are read. */
 #define LIVE_TTL_MS 3600000
 #define GONE_TTL_MS 100
 #define GONE_WAIT   SPAN_S(1)
 
-void must(enum hf_status status, const struct hf_error *error, const char *what)
+/* ---- Objects of the bucket (docs/formats.md) ----------------------------------------- */
+
+static void put(struct hf_store *store, const char *key, const char *body, size_t size)
 {
-    if (status != HF_OK)
-        bench_die("%s: %s: %s", what, hf_status_name(status), error->why);
+    struct hf_store_put_options options = HF_STORE_PUT_OPTIONS;
+    struct hf_error error;
+    options.force = true;
+    must(hf_store_put(store, key, body, size, &options, NULL, &error), &error, key);
+}
+
+static void put_entry(struct hf_store *store, const struct key_mould *mould, size_t number)
+{
+    char key[100], body[40];
+    snprintf(key, sizeof key, "default/.lease-index/%s/meta/%s/%07zu.json", mould->hour,
+             mould->folder, number);
+    int size = snprintf(body, sizeof body, "{\"write\":\"%016zx\"}", number);
+    put(store, key, body, (size_t)size);
 }
 
 /* ---- Moulds -------------------------------------------------------------------------- */
 
-static void read_object(struct store *store, struct view key, struct buffer *body)
-{
-    struct get_call get = { .key = key, .body = body };
-    *body = BUFFER_INIT(65536);
-    must(store_get(store, &get), &get.error, "get");
-}
-
-/* Takes a key for so long, and leaves it to its fate. */
-static void leave_key(struct key_site site, const char *name, int64_t ttl_ms, bool with_state)
+/* Acquires a key with this ttl, and abandons it. */
+static void leave_key(struct hf_client *client, const char *name, int64_t ttl_ms,
+                      bool with_state)
 {
     struct hf_key_options options = HF_KEY_OPTIONS;
     struct hf_key *key;
@@ -39,39 +48,34 @@ static void leave_key(struct key_site site, const char *name, int64_t ttl_ms, bo
     char state[STATE_SIZE];
     memset(state, '.', sizeof state);
     options.ttl_ms = ttl_ms;
-    must(hf_key_new(site.client, name, &options, &key, &error), &error, "new");
+    must(hf_key_new(client, name, &options, &key, &error), &error, "new");
     must(hf_key_acquire(key, 0, NULL, &error), &error, "acquire");
     if (with_state)
         must(hf_key_update(key, state, sizeof state, NULL, NULL, &error), &error, "update");
     hf_key_detach(key);
 }
 
-static struct key_mould mould_of(struct key_site site, const char *folder, int64_t ttl_ms,
-                                 bool with_state, int64_t hours_from_now)
+static struct key_mould mould_of(const struct client *site, const char *folder, int64_t ttl_ms,
+                                 bool with_state, int hours_from_now)
 {
     struct key_mould mould = { .folder = folder };
-    char name[NAME_SIZE + 1], key[64], entry[KEY_BYTES_MAX + 1];
+    char name[NAME_SIZE + 1], key[64];
+    time_t at = time(NULL) + (time_t)hours_from_now * 3600;
+    struct tm calendar;
     struct hf_error error;
+    void *document;
     snprintf(name, sizeof name, "%s/%07d", folder, 0);
     snprintf(key, sizeof key, "default/meta/%s.json", name);
-    mould.hour.number = env_wall(env_real()).us / HOUR_SPAN.us + hours_from_now;
-    leave_key(site, name, ttl_ms, with_state);
-    must(expiry_write(site.client, view_of(key), mould.hour, /* stub */ NULL,
-                      (struct mono_time){ 0 }, &error),
-         &error, "entry");
-    check(expiry_key(site.client, view_of(key), mould.hour, entry));
-    read_object(site.store, view_of(key), &mould.document);
-    read_object(site.store, view_of(entry), &mould.entry);
+    strftime(mould.hour, sizeof mould.hour, "%Y%m%d%H", gmtime_r(&at, &calendar));
+    leave_key(site->client, name, ttl_ms, with_state);
+    put_entry(site->store, &mould, 0);
+    must(hf_store_get(site->store, key, 65536, NULL, &document, &mould.size, NULL, &error),
+         &error, key);
+    mould.document = document;
     return mould;
 }
 
-static void mould_release(struct key_mould *mould)
-{
-    buffer_release(&mould->document);
-    buffer_release(&mould->entry);
-}
-
-struct key_moulds key_moulds_make(struct key_site site)
+struct key_moulds key_moulds_make(const struct client *site)
 {
     struct key_moulds moulds = { .live = mould_of(site, "live", LIVE_TTL_MS, true, 1),
                                  .gone = mould_of(site, "gone", GONE_TTL_MS, true, -1),
@@ -82,14 +86,14 @@ struct key_moulds key_moulds_make(struct key_site site)
 
 void key_moulds_release(struct key_moulds *moulds)
 {
-    mould_release(&moulds->live);
-    mould_release(&moulds->gone);
-    mould_release(&moulds->lock);
+    hf_free(moulds->live.document);
+    hf_free(moulds->gone.document);
+    hf_free(moulds->lock.document);
 }
 
 /* ---- Copies -------------------------------------------------------------------------- */
 
-/* Writes a number in the place of 0, wherever the name stands. */
+/* Replaces the zeros of the name by a number, wherever the name occurs. */
 static void set_number(char *bytes, size_t size, const char *folder, size_t number)
 {
     char from[NAME_SIZE + 1], to[NAME_SIZE + 1];
@@ -102,36 +106,41 @@ static void set_number(char *bytes, size_t size, const char *folder, size_t numb
     }
 }
 
-/* One copy: two puts, whose keys and bodies stand in `space`. */
-static size_t cast_one(struct key_site site, const struct key_mould *mould, size_t number,
-                       char *space, struct put_call puts[2])
+/* Together, since a durable store takes many puts as fast as one. */
+#define CASTERS 32
+
+struct caster {
+    struct hf_store *store;
+    const struct key_mould *mould;
+    size_t first, count; /* every CASTERS-th of them */
+    struct env_task *task;
+};
+
+static void cast_keys(void *argument)
 {
-    char *entry_key = space, *key = entry_key + KEY_BYTES_MAX + 1, *document = key + 64;
-    char *entry = document + mould->document.size;
-    int size = snprintf(key, 64, "default/meta/%s/%07zu.json", mould->folder, number);
-    struct view table = { key, (size_t)size };
-    check(expiry_key(site.client, table, mould->hour, entry_key));
-    memcpy(document, mould->document.data, mould->document.size);
-    set_number(document, mould->document.size, mould->folder, number);
-    memcpy(entry, mould->entry.data, mould->entry.size);
-    set_number(entry, mould->entry.size, mould->folder, number);
-    puts[0] = (struct put_call){ .key = table, .body = { document, mould->document.size } };
-    puts[1] =
-        (struct put_call){ .key = view_of(entry_key), .body = { entry, mould->entry.size } };
-    return (size_t)(entry + mould->entry.size - space);
+    const struct caster *caster = argument;
+    const struct key_mould *mould = caster->mould;
+    char *document = malloc(mould->size), key[64];
+    check(document);
+    for (size_t number = caster->first; number <= caster->count; number += CASTERS) {
+        memcpy(document, mould->document, mould->size);
+        set_number(document, mould->size, mould->folder, number);
+        snprintf(key, sizeof key, "default/meta/%s/%07zu.json", mould->folder, number);
+        put(caster->store, key, document, mould->size);
+        put_entry(caster->store, mould, number);
+    }
+    free(document);
 }
 
-void keys_cast(struct key_site site, const struct key_mould *mould, size_t count)
+void keys_cast(const struct client *site, const struct key_mould *mould, size_t count)
 {
-    static struct put_call puts[BATCH_MAX];
-    size_t each = KEY_BYTES_MAX + 1 + 64 + mould->document.size + mould->entry.size;
-    char *space = malloc(each * BATCH_MAX / 2);
-    check(space);
-    for (size_t done = 0; done < count;) {
-        size_t batch = count - done < BATCH_MAX / 2 ? count - done : BATCH_MAX / 2, used = 0;
-        for (size_t i = 0; i < batch; i++)
-            used += cast_one(site, mould, ++done, space + used, &puts[2 * i]);
-        must(store_put_many(site.store, puts, 2 * batch), &puts[0].error, "put");
+    struct caster casters[CASTERS];
+    struct hf_error error;
+    for (size_t i = 0; i < CASTERS; i++) {
+        casters[i] = (struct caster){ site->store, mould, i + 1, count, NULL };
+        must(env_task_start(env_real(), cast_keys, &casters[i], &casters[i].task, &error),
+             &error, "task");
     }
-    free(space);
+    for (size_t i = 0; i < CASTERS; i++)
+        env_task_join(env_real(), casters[i].task);
 }

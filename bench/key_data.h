@@ -1,25 +1,16 @@
-/* key_data.h: very many keys for benchmarks, made in no time: copies of the document of a key that
- * was really taken, and of its entry in the expiry index, under other names. */
+/* key_data.h: creates very many keys for benchmarks quickly: copies of the document of a real
+ * key under other names, and an entry of the expiry index for each. */
 #ifndef BENCH_KEY_DATA_H
 #define BENCH_KEY_DATA_H
 
-#include "base/buffer.h"
-#include "lock/client.h"
-#include "lock/expiry.h"
+#include "client.h"
 
-void must(enum hf_status status, const struct hf_error *error, const char *what);
-
-/* Where they are; both on one store. */
-struct key_site {
-    struct hf_client *client;
-    struct store *store;
-};
-
-/* The document of a key that was taken and left, and its entry; its name stands in both. */
+/* The document of a key that was acquired and abandoned; it contains its name. */
 struct key_mould {
     const char *folder; /* its name is "<folder>/0000000" */
-    struct buffer document, entry;
-    struct hour hour; /* of the entry */
+    char *document;
+    size_t size;
+    char hour[16]; /* of the entries, as in "2026111510" */
 };
 
 struct key_moulds {
@@ -29,10 +20,10 @@ struct key_moulds {
 };
 
 /* Makes the three keys themselves, and waits until two are over. */
-struct key_moulds key_moulds_make(struct key_site site);
+struct key_moulds key_moulds_make(const struct client *site);
 void key_moulds_release(struct key_moulds *moulds);
 
 /* So many copies, with numbers from 1 on. */
-void keys_cast(struct key_site site, const struct key_mould *mould, size_t count);
+void keys_cast(const struct client *site, const struct key_mould *mould, size_t count);
 
 #endif

@@ -1,3 +1,5 @@
+/* merge_data.c: generates files of records to merge from their numbers, and the output that
+ * merging them must give. */
 #include "merge_data.h"
 
 #include "place.h"
@@ -41,7 +43,7 @@ static const struct format {
                    "\"\n", "\"\"", 23 },
 };
 
-/* A number that looks random and follows from another. */
+/* A pseudo-random number that depends only on another number. */
 static uint64_t mix(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -166,8 +168,8 @@ static void write_record(const struct writer *writer, uint64_t number, FILE *fil
     fwrite(record, 1, put_record(record, writer->format, number), file);
 }
 
-/* In the order of keys and versions. One in eight that supersede goes to the file of what it
- * supersedes. */
+/* In the order of keys and versions. One in eight records that supersede another goes into the
+ * same file. */
 static void write_sorted(const struct writer *writer, uint64_t records)
 {
     uint64_t file = 0;
@@ -249,8 +251,8 @@ static uint64_t size_of_files(const struct merge_data *data)
     return bytes;
 }
 
-/* A child writes: what it needs of memory would show in the figures of all programs that this
- * process runs later. */
+/* A child writes the files. Otherwise this process's memory would show in the figures of all
+ * programs that it runs later. */
 void data_make(struct merge_data *data, enum data_format format, uint64_t records,
                bool shuffled)
 {

@@ -1,9 +1,10 @@
-/* merge_data.h: files of records to merge, and what merging them must give.
+/* merge_data.h: files of records to merge, and the output that merging them must give.
  *
  * The records follow from their numbers alone, so every run measures the same bytes. Every 20
- * records have 16 keys: a fifth is superseded, some by a record of the same file, some by one
- * with the same time. Keys are in random steps, fields and records of random length. All times
- * are spelt alike, so that programs which compare times as text are right as well. */
+ * records have 16 keys: a fifth of the records is superseded, some by a record of the same
+ * file, some by one with the same time. Keys have random gaps, and fields and records have
+ * random lengths. All times have the same format, so programs that compare times as text are
+ * right too. */
 #ifndef BENCH_MERGE_DATA_H
 #define BENCH_MERGE_DATA_H
 

@@ -1,3 +1,5 @@
+/* place.c: creates the folder and, on demand, the Ceph cluster that a benchmark runs in, and
+ * removes them even if the benchmark dies. */
 #include "place.h"
 
 #include "env/env.h"
@@ -13,7 +15,7 @@ static const char *parent;                    /* of the folder */
 static const char *servers = "tests/servers"; /* has ceph-up and ceph-down */
 static char folder[512];
 static char endpoint[100];
-static pid_t owner; /* children leave what is there alone */
+static pid_t owner; /* children must not remove it */
 
 double now_s(void)
 {

@@ -1,6 +1,6 @@
-/* place.h: where a benchmark runs: a folder of its own, a Ceph cluster of its own if it asks
- * for one, and the parts that the command line names. What was made is gone when it ends, also
- * when it dies. */
+/* place.h: where a benchmark runs: its own folder, its own Ceph cluster if it asks for one, and
+ * the parts that the command line names. Everything is removed when the benchmark ends, even if
+ * it dies. */
 #ifndef BENCH_PLACE_H
 #define BENCH_PLACE_H
 
@@ -16,7 +16,7 @@ struct bench_part {
 };
 
 /* Reads [--json] [--rounds=N] [--seconds=S] [--dir=PATH] [--servers=DIR] [PART], runs the
- * parts, and returns what the program exits with. `bench` has the defaults. */
+ * parts, and returns the exit status. `bench` has the defaults. */
 int bench_main(struct bench *bench, const struct bench_part *parts, int argc, char **argv);
 
 /* The folder: below --dir, $TMPDIR or /tmp; made when first asked for. */

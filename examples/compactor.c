@@ -1,16 +1,15 @@
-/* compactor.c: compaction of one's own format: a worker of the library plans, leases and commits,
- * and a function of ours merges.
+/* compactor.c: compacts a format of your own. A worker of the library plans, leases and
+ * commits, and a function of this program merges.
  *
- *     compactor [URL]     for instance: compactor sqlite:jobs.db
+ *     compactor [URL]     for example: compactor sqlite:jobs.db
  *
- * Any number may run at once, on any machines. To everybody else the chunks are bytes: the first
- * word of the partition's command names the merger that they need.
- */
+ * Any number of compactors may run at once, on any machines. Other programs see the chunks as
+ * bytes. The first word of the partition's command names the merger that the chunks need. */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Our format: lines, of which a merge keeps all, one file behind the other. */
+/* Our format is lines. A merge keeps all of them, one file after the other. */
 static enum hf_status merge(void *argument, const struct hf_merger_job *job,
                             struct hf_merged *merged, struct hf_error *error)
 {
@@ -21,7 +20,7 @@ static enum hf_status merge(void *argument, const struct hf_merger_job *job,
         for (int byte; source && (byte = getc(source)) != EOF;)
             putc(byte, output);
         if (!source || fclose(source) != 0 || !hf_merger_goes_on(job, job->sources[i].size))
-            return fclose(output), HF_CANCELLED; /* tried again later */
+            return fclose(output), HF_CANCELLED; /* a later job retries the merge */
     }
     return output && fclose(output) == 0 ? HF_OK : HF_UNAVAILABLE;
 }
@@ -41,13 +40,13 @@ int main(int argc, char **argv)
     merger.name = "lines";
     merger.merge = merge;
     options.merger = &merger;
-    options.force = true; /* two chunks are enough */
+    options.force = true; /* merge even two chunks */
     hf_client_open(argc > 1 ? argv[1] : "mem:", NULL, &client, &error);
     hf_compact_open(client, "lines", NULL, &compact, &error);
     enum hf_status status = hf_compact_create(compact, &settings, &error);
     for (int i = 0; i < 2 && status == HF_OK; i++) {
         struct hf_compact_ingest_options once = HF_COMPACT_INGEST_OPTIONS;
-        once.id = i == 0 ? "first" : "second"; /* else the same bytes come in once */
+        once.id = i == 0 ? "first" : "second"; /* by default, equal files are ingested once */
         status = hf_compact_ingest(compact, &paths[i], 1, &once, NULL, &error);
     }
     if (status == HF_OK)

@@ -1,16 +1,15 @@
-/* election.c: which member of a group compacts a log first: a roster to know the others, ranks by
- * the state of the document, and a cascade that says what is due.
+/* election.c: decides which member of a group compacts a log first: a roster lists the members,
+ * ranks follow from the state of the document, and a cascade says which level is due.
  *
- *     election [URL]     for instance: election sqlite:jobs.db
- */
+ *     election [URL]     for example: election sqlite:jobs.db */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #define STEP_MS 1000
 
-/* Asks nobody. An actor that knows its peers by itself calls hf_elect_rank with their names, and
- * needs neither client nor store. */
+/* Sends no request. A program that knows its peers calls hf_elect_rank with their names, and
+ * needs neither a client nor a store. */
 static enum hf_status decide(struct hf_elect_member *member, const struct hf_cascade *cascade,
                              struct hf_error *error)
 {
@@ -37,15 +36,15 @@ int main(int argc, char **argv)
     enum hf_status status = hf_client_open(argc > 1 ? argv[1] : "mem:", NULL, &client, &error);
     for (int i = 0; i < 2 && status == HF_OK; i++) {
         struct hf_elect_options options = HF_ELECT_OPTIONS;
-        options.name = names[i]; /* left out, a name is drawn */
+        options.name = names[i]; /* default: a random name */
         status = hf_elect_join(client, "compactors", &options, &members[i], &error);
     }
     if (status == HF_OK)
-        status = hf_elect_look(members[0], &error); /* who came after us? */
+        status = hf_elect_look(members[0], &error); /* members that joined after us */
     hf_cascade_added(&cascade, 5);                  /* five new entries at level 0 */
     for (int i = 0; i < 2 && status == HF_OK; i++)
         status = decide(members[i], &cascade, &error);
-    if (status == HF_OK) /* the work was done: */
+    if (status == HF_OK) /* record that the work was done: */
         status = hf_cascade_completed(&cascade, hf_cascade_target(&cascade, 4), &error);
     if (status != HF_OK)
         fprintf(stderr, "%s: %s\n", hf_status_name(status), error.why);

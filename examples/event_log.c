@@ -1,19 +1,18 @@
-/* event_log.c: what happens to a client, as lines that a log or a metrics collector can take: a
- * lock that is granted, renewed, taken over from a holder that is gone, and released.
+/* event_log.c: prints the events of a client as lines for a log or a metrics collector: a lock
+ * is granted, renewed, taken over from a dead holder, and released.
  *
- *     event_log [URL]     for instance: event_log sqlite:jobs.db
- */
+ *     event_log [URL]     for example: event_log sqlite:jobs.db */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Called by a thread of the client, one event after the other, so nothing need be locked here. */
+/* Called by a thread of the client, for one event at a time, so no lock is needed here. */
 static void log_event(void *argument, const struct hf_event *event)
 {
     FILE *log = argument;
     if (event->kind == HF_EVENT_REQUEST)
         fprintf(log, "%" PRId64 " %s %s -> %s, %" PRIu64 " bytes, %" PRId64 " us\n",
-                event->at_ms, hf_request_name(event->request), event->key,
+                event->at_ms, hf_store_call_name(event->request), event->key,
                 hf_status_name(event->status), event->bytes_sent + event->bytes_received,
                 event->took_us);
     else
@@ -47,7 +46,7 @@ int main(int argc, char **argv)
     if (status != HF_OK)
         fprintf(stderr, "%s: %s\n", hf_status_name(error.status), error.why);
     hf_lock_free(lock);
-    hf_client_close(client); /* by now all has been told */
+    hf_client_close(client); /* all events have been delivered by now */
     printf("granted %" PRIu64 ", taken over %" PRIu64 ", %" PRIu64 " puts\n", stats.granted,
            stats.taken_over, stats.puts.calls);
     return hf_status_exit_code(status);

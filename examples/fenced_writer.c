@@ -1,11 +1,12 @@
-/* fenced_writer.c: what is written under a lock that may be lost, without ever going back.
+/* fenced_writer.c: writes a fenced object under a lock that may be lost; the object never goes
+ * back to an older value.
  *
- *     fenced_writer [URL]     for instance: fenced_writer sqlite:jobs.db
+ *     fenced_writer [URL]     for example: fenced_writer sqlite:jobs.db
  *
- * Several may run at once. Each takes the lock, reads the number, writes the next one with its
- * token. If one is paused for longer than its lease lasts and goes on after another has written,
- * its write is refused: FENCED. No check of its own could have told it in time.
- */
+ * Several may run at once. Each takes the lock, reads the number, and writes the next number
+ * with its token. If one is paused for longer than its lease and continues after another has
+ * written, its write is refused with FENCED. A check before the write could not have prevented
+ * this, because the pause may come after the check. */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,7 +54,7 @@ int main(int argc, char **argv)
         printf("%ld, with token %" PRIu64 "\n", number, hf_lock_token(lock));
     else
         fprintf(stderr, "%s: %s\n", hf_status_name(status), error.why);
-    hf_lock_free(lock); /* gives it back */
+    hf_lock_free(lock); /* releases the lock */
     hf_client_close(client);
     return hf_status_exit_code(status);
 }

@@ -1,7 +1,6 @@
-/* index.c: an index of hosts: records put, compiled, read back and queried.
+/* index.c: an index of hosts: puts records, compiles them, reads them back and queries them.
  *
- *     index [URL]     for instance: index sqlite:jobs.db
- */
+ *     index [URL]     for example: index sqlite:jobs.db */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +11,7 @@ static enum hf_status put(struct hf_index *index, const char *host, const char *
                           struct hf_error *error)
 {
     const struct hf_index_value values[] = { { "host", host }, { "owner", owner } };
-    return hf_index_put(index, values, 2, error); /* the time is left out: it is now */
+    return hf_index_put(index, values, 2, error); /* no time is given, so it is now */
 }
 
 static enum hf_status show(struct hf_index *index, const char *prefix, struct hf_error *error)
@@ -46,7 +45,7 @@ int main(int argc, char **argv)
         status = hf_index_compile(index, NULL, &report, &error);
     printf("%" PRIu64 " entries are compiled\n", report.folded.entries);
     if (status == HF_OK && (status = put(index, "b.example", "joe", &error)) == HF_OK)
-        status = show(index, "", &error); /* what is compiled, and what is not yet */
+        status = show(index, "", &error); /* compiled records and those still in the inbox */
     if (status != HF_OK)
         fprintf(stderr, "%s: %s\n", hf_status_name(status), error.why);
     hf_index_close(index);

@@ -1,9 +1,9 @@
-/* keys.c: a counter that many change, none of them twice at once, and anybody reads.
+/* keys.c: a counter that many clients change, one at a time, and that anyone can read.
  *
- *     keys [URL]     for instance: keys sqlite:jobs.db
+ *     keys [URL]     for example: keys sqlite:jobs.db
  *
- * The state of a key changes only under its lease, and here only while it has the version that was
- * read. */
+ * The state of a key changes only under its lease, and in this example only if it still has the
+ * version that was read. */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static enum hf_status read_visits(struct hf_client *client, long *ret_visits,
     if (status == HF_OK) {
         snprintf(text, sizeof text, "%.*s", (int)size, (const char *)data);
         hf_free(data);
-    } else if (status != HF_NOT_FOUND) { /* not found: nobody has written it yet */
+    } else if (status != HF_NOT_FOUND) { /* NOT_FOUND: the key has no value yet */
         return status;
     }
     *ret_visits = strtol(text, NULL, 10);
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     }
     if (error.status != HF_OK)
         fprintf(stderr, "%s: %s\n", hf_status_name(error.status), error.why);
-    hf_key_free(key); /* gives it back, if that is left to do */
+    hf_key_free(key); /* releases it if that has not been done */
     hf_client_close(client);
     return hf_status_exit_code(error.status);
 }

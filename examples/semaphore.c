@@ -1,8 +1,7 @@
-/* semaphore.c: many workers, of which three may work at a time. Each is a thread here; they
- * could as well be processes, or machines that share a bucket: all that they share is a name.
+/* semaphore.c: lets three of many workers work at a time. Each worker is a thread here. They
+ * could also be processes, or machines that share a bucket: all that they share is a name.
  *
- *     semaphore [URL]     for instance: semaphore sqlite:jobs.db
- */
+ *     semaphore [URL]     for example: semaphore sqlite:jobs.db */
 #include <holdfast.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,12 +33,12 @@ static void *work(void *unused)
     struct hf_error error;
     options.mode = HF_SLOTS;
     options.slots = SLOTS;
-    /* A handle each: holding is counted by handle. */
+    /* One handle per worker, because each handle takes one slot. */
     if (hf_lock_new(client, "downloads", &options, &lock, &error) == HF_OK &&
         hf_lock_acquire(lock, HF_WAIT_FOREVER, &error) == HF_OK) {
         note_most(atomic_fetch_add(&working, 1) + 1);
         for (int i = 0; i < 3 && hf_lock_check(lock, &error) == HF_OK; i++)
-            do_one_step(); /* only while the slot is ours */
+            do_one_step(); /* only while we hold the slot */
         atomic_fetch_sub(&working, 1);
         hf_lock_release(lock, error.status == HF_OK ? &error : NULL);
     }

@@ -1,15 +1,16 @@
-/* transaction.c: two accounts that change together or not at all.
+/* transaction.c: changes two accounts together or not at all.
  *
- *     transaction [URL]     for instance: transaction sqlite:bank.db
+ *     transaction [URL]     for example: transaction sqlite:bank.db
  *
- * Whoever dies in between leaves nothing to repair: the next who wants an account rolls it back. */
+ * If a client dies in between, there is nothing to repair: the next client that wants an
+ * account rolls the transaction back. */
 #include <holdfast.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char *const accounts[] = { "accounts/ann", "accounts/joe" };
 
-/* What an account has; a new one has 100. */
+/* The balance of an account; a new one has 100. */
 static long read_balance(struct hf_client *client, const char *name)
 {
     void *data;
@@ -38,7 +39,7 @@ int main(int argc, char **argv)
     if (hf_client_open(argc > 1 ? argv[1] : "mem:", NULL, &client, &error) == HF_OK &&
         hf_txn_begin(client, NULL, &txn, &error) == HF_OK &&
         hf_txn_acquire(txn, accounts, 2, NULL, /* wait_ms */ 60000, keys, &error) == HF_OK) {
-        long ann = read_balance(client, accounts[0]); /* nobody else changes it now */
+        long ann = read_balance(client, accounts[0]); /* no other client can change it now */
         long joe = read_balance(client, accounts[1]);
         if (write_balance(keys[0], ann - 10, &error) == HF_OK &&
             write_balance(keys[1], joe + 10, &error) == HF_OK &&
@@ -47,7 +48,7 @@ int main(int argc, char **argv)
     }
     if (error.status != HF_OK)
         fprintf(stderr, "%s: %s\n", hf_status_name(error.status), error.why);
-    hf_txn_free(txn); /* with its keys; rolls back what was not decided */
+    hf_txn_free(txn); /* frees its keys too; rolls back if undecided */
     hf_client_close(client);
     return hf_status_exit_code(error.status);
 }

@@ -1,6 +1,6 @@
-/* api_calls.h: the public calls as the fuzzer makes them, one row each: a name, and what is done.
- * A number is that of the byte from which an argument is drawn (api_play.h).
- * tests/api_docs_test.py sees to it that no call is left out. */
+/* api_calls.h: the public calls as the fuzzer makes them, one row each: a name and the call. A
+ * number is the index of the byte from which an argument is drawn (api_play.h).
+ * tests/api_docs_test.py checks that no call is missing. */
 #ifndef FUZZ_API_CALLS_H
 #define FUZZ_API_CALLS_H
 
@@ -270,7 +270,9 @@
     ROW(hf_index_cursor_next,                                                                  \
         play_status(play,                                                                      \
                     hf_index_cursor_next(CURSOR(0), MADE_AT(1, hf_index_record), ERROR(2))))   \
-    ROW(hf_index_cursor_progress, hf_index_cursor_progress(CURSOR(0)))                         \
+    ROW(hf_index_cursor_progress,                                                              \
+        play_status(play, hf_index_cursor_progress(CURSOR(0), REPORT(1, hf_index_progress),    \
+                                                   ERROR(2))))                                 \
     ROW(hf_index_cursor_close, hf_index_cursor_close(TAKE(CURSOR, 0)))                         \
     ROW(hf_index_count,                                                                        \
         play_status(play, hf_index_count(INDEX(0), QUERY(1), OUT(2, number), ERROR(3))))       \
@@ -339,7 +341,160 @@
         play_status(play, hf_sweep_namespaces(CLIENT(0), play_byte(play, 0) & 64, each_name,   \
                                               NULL, ERROR(1))))
 
-/* What is not a call. */
+#define MERGE_CALLS(ROW)                                                                       \
+    ROW(hf_merge_format_name, hf_merge_format_name((enum hf_merge_format)play_byte(play, 0)))  \
+    ROW(hf_merge_coding_name, hf_merge_coding_name((enum hf_merge_coding)play_byte(play, 0)))  \
+    ROW(hf_merge_format_parse,                                                                 \
+        play_status(play, hf_merge_format_parse(TEXT(0), (enum hf_merge_format *)OUT(1, word), \
+                                                ERROR(2))))                                    \
+    ROW(hf_merge_coding_parse,                                                                 \
+        play_status(play, hf_merge_coding_parse(TEXT(0), (enum hf_merge_coding *)OUT(1, word), \
+                                                ERROR(2))))                                    \
+    ROW(hf_merge,                                                                              \
+        play_status(play, hf_merge(play_paths(play, 0), NAME_COUNT(0),                         \
+                                   play_output_path(play, 1), play_merge_options(play, 2),     \
+                                   REPORT(3, hf_merge_report), ERROR(4))))                     \
+    ROW(hf_merge_files,                                                                        \
+        play_status(play,                                                                      \
+                    hf_merge_files(play_merge_inputs(play, 0), NAME_COUNT(0),                  \
+                                   play_merge_output(play, 1), play_merge_options(play, 2),    \
+                                   REPORT(3, hf_merge_report), ERROR(4))))
+
+#define COMPACT(i) ((struct hf_compact *)play_handle(play, KIND_COMPACT, i))
+#define READER(i)  ((struct hf_compact_reader *)play_handle(play, KIND_READER, i))
+#define WORKER(i)  ((struct hf_compact_worker *)play_handle(play, KIND_WORKER, i))
+#define CHUNK(i)   play_chunk(play, i)
+#define COMPACT_CALLS(ROW)                                                                     \
+    ROW(hf_compact_policy_name,                                                                \
+        hf_compact_policy_name((enum hf_compact_policy)play_byte(play, 0)))                    \
+    ROW(hf_compact_policy_parse,                                                               \
+        play_status(play, hf_compact_policy_parse(                                             \
+                              TEXT(0), (enum hf_compact_policy *)OUT(1, word), ERROR(2))))     \
+    ROW(hf_chunk_state_name, hf_chunk_state_name((enum hf_chunk_state)play_byte(play, 0)))     \
+    ROW(hf_compact_end_name, hf_compact_end_name((enum hf_compact_end)play_byte(play, 0)))     \
+    ROW(hf_compact_event_name,                                                                 \
+        hf_compact_event_name((enum hf_compact_event_kind)play_byte(play, 0)))                 \
+    ROW(hf_fsck_kind_name, hf_fsck_kind_name((enum hf_fsck_kind)play_byte(play, 0)))           \
+    ROW(hf_fsck_kind_text, hf_fsck_kind_text((enum hf_fsck_kind)play_byte(play, 0)))           \
+    ROW(hf_merger_goes_on, hf_merger_goes_on(NULL, play_byte(play, 0)))                        \
+    ROW(hf_compact_open,                                                                       \
+        play_made(play, KIND_COMPACT, 0,                                                       \
+                  hf_compact_open(CLIENT(1), TEXT(2), play_compact_options(play, 3),           \
+                                  MADE_AT(4, hf_compact), ERROR(5))))                          \
+    ROW(hf_compact_close, hf_compact_close(TAKE(COMPACT, 0)))                                  \
+    ROW(hf_compact_create,                                                                     \
+        play_status(play, hf_compact_create(COMPACT(0), play_settings(play, 1), ERROR(2))))    \
+    ROW(hf_compact_get_settings,                                                               \
+        play_status(play, hf_compact_get_settings(COMPACT(0), REPORT(1, hf_compact_settings),  \
+                                                  ERROR(2))))                                  \
+    ROW(hf_compact_set,                                                                        \
+        play_status(play, hf_compact_set(COMPACT(0), play_settings(play, 1), ERROR(2))))       \
+    ROW(hf_compact_pause,                                                                      \
+        play_status(play, hf_compact_pause(COMPACT(0), TEXT(1), TEXT(2), ERROR(3))))           \
+    ROW(hf_compact_resume, play_status(play, hf_compact_resume(COMPACT(0), ERROR(1))))         \
+    ROW(hf_compact_ingest,                                                                     \
+        play_status(play, hf_compact_ingest(COMPACT(0), play_paths(play, 1), NAME_COUNT(1),    \
+                                            play_ingest_options(play, 2),                      \
+                                            REPORT(3, hf_compact_ingest_report), ERROR(4))))   \
+    ROW(hf_compact_ingest_objects,                                                             \
+        play_status(play,                                                                      \
+                    hf_compact_ingest_objects(COMPACT(0), NAMES(1), NAME_COUNT(1),             \
+                                              play_ingest_options(play, 2),                    \
+                                              REPORT(3, hf_compact_ingest_report), ERROR(4)))) \
+    ROW(hf_compact_chunks,                                                                     \
+        play_status(play,                                                                      \
+                    hf_compact_chunks(COMPACT(0), (enum hf_chunks)(play_byte(play, 1) % 4),    \
+                                      each_chunk, play, ERROR(2))))                            \
+    ROW(hf_compact_quarantine,                                                                 \
+        play_status(play, hf_compact_quarantine(COMPACT(0), CHUNK(1), TEXT(2), ERROR(3))))     \
+    ROW(hf_compact_unquarantine,                                                               \
+        play_status(play, hf_compact_unquarantine(COMPACT(0), CHUNK(1), ERROR(2))))            \
+    ROW(hf_compact_undelete, play_status(play, hf_compact_undelete(COMPACT(0), CHUNK(1),       \
+                                                                   OUT(2, number), ERROR(3)))) \
+    ROW(hf_compact_reader_open,                                                                \
+        play_made(play, KIND_READER, 0,                                                        \
+                  hf_compact_reader_open(COMPACT(1), play_reader_options(play, 2),             \
+                                         MADE_AT(3, hf_compact_reader), ERROR(4))))            \
+    ROW(hf_compact_reader_next,                                                                \
+        play_status(play,                                                                      \
+                    hf_compact_reader_next(READER(0), REPORT(1, hf_chunk_info), ERROR(2))))    \
+    ROW(hf_compact_reader_rewind, hf_compact_reader_rewind(READER(0)))                         \
+    ROW(hf_compact_reader_count, hf_compact_reader_count(READER(0)))                           \
+    ROW(hf_compact_reader_check,                                                               \
+        play_status(play, hf_compact_reader_check(READER(0), ERROR(1))))                       \
+    ROW(hf_compact_reader_fetch,                                                               \
+        play_status(play, hf_compact_reader_fetch(READER(0), CHUNK(1), FILE_AT(2), ERROR(3)))) \
+    ROW(hf_compact_reader_close, hf_compact_reader_close(TAKE(READER, 0)))                     \
+    ROW(hf_compact_pin,                                                                        \
+        play_made(play, KIND_LOCK, 0,                                                          \
+                  hf_compact_pin(COMPACT(1), play_chunks(play, 2), NAME_COUNT(2), WAIT_MS(3),  \
+                                 MADE_AT(4, hf_lock), ERROR(5))))                              \
+    ROW(hf_compact_plan,                                                                       \
+        play_status(play, hf_compact_plan(COMPACT(0), play_byte(play, 0) & 64, each_group,     \
+                                          NULL, REPORT(1, hf_compact_plan_report), ERROR(2)))) \
+    ROW(hf_compact_should_start,                                                               \
+        play_status(play,                                                                      \
+                    hf_compact_should_start(COMPACT(0), OUT(1, flags[0]),                      \
+                                            REPORT(2, hf_compact_plan_report), ERROR(3))))     \
+    ROW(hf_compact_run,                                                                        \
+        play_status(play, hf_compact_run(COMPACT(0), play_run_options(play, 1),                \
+                                         REPORT(2, hf_compact_totals), ERROR(3))))             \
+    ROW(hf_compact_worker_start,                                                               \
+        play_made(play, KIND_WORKER, 0,                                                        \
+                  hf_compact_worker_start(COMPACT(1), play_worker_options(play, 2),            \
+                                          MADE_AT(3, hf_compact_worker), ERROR(4))))           \
+    ROW(hf_compact_worker_stop, hf_compact_worker_stop(WORKER(0)))                             \
+    ROW(hf_compact_worker_wait,                                                                \
+        play_status(play, hf_compact_worker_wait(WORKER(0), WAIT_MS(1),                        \
+                                                 REPORT(2, hf_compact_totals), ERROR(3))))     \
+    ROW(hf_compact_worker_free, hf_compact_worker_free(TAKE(WORKER, 0)))                       \
+    ROW(hf_compact_get_status,                                                                 \
+        play_status(play, hf_compact_get_status(COMPACT(0), play_overview_options(play, 1),    \
+                                                REPORT(2, hf_compact_status), ERROR(3))))      \
+    ROW(hf_compact_fsck,                                                                       \
+        play_status(play, hf_compact_fsck(CLIENT(0), TEXT(1), play_fsck_options(play, 2),      \
+                                          REPORT(3, hf_fsck_report), ERROR(4))))
+
+#define WATCH(i) ((struct hf_watch *)play_handle(play, KIND_WATCH, i))
+#define LOOK(i)  play_look_options(play, i)
+#define OBSERVE_CALLS(ROW)                                                                     \
+    ROW(hf_event_name, hf_event_name((enum hf_event_kind)play_byte(play, 0)))                  \
+    ROW(hf_lease_state_name, hf_lease_state_name((enum hf_lease_state)play_byte(play, 0)))     \
+    ROW(hf_mode_name, hf_mode_name((enum hf_mode)play_byte(play, 0)))                          \
+    ROW(hf_proof_name, hf_proof_name((enum hf_proof)play_byte(play, 0)))                       \
+    ROW(hf_change_name, hf_change_name((enum hf_change)play_byte(play, 0)))                    \
+    ROW(hf_txn_state_name, hf_txn_state_name((enum hf_txn_state)play_byte(play, 0)))           \
+    ROW(hf_client_stats,                                                                       \
+        play_status(play, hf_client_stats(CLIENT(0), REPORT(1, hf_stats), ERROR(2))))          \
+    ROW(hf_locks_list, play_status(play, hf_locks_list(CLIENT(0), TEXT(1), LOOK(2),            \
+                                                       each_lease, NULL, ERROR(3))))           \
+    ROW(hf_locks_show,                                                                         \
+        play_status(play, hf_locks_show(CLIENT(0), TEXT(1), REPORT(2, hf_table_info),          \
+                                        each_lease, each_audit, NULL, ERROR(3))))              \
+    ROW(hf_watch_new,                                                                          \
+        play_made(play, KIND_WATCH, 0,                                                         \
+                  hf_watch_new(CLIENT(1), TEXT(2), LOOK(3), MADE_AT(4, hf_watch), ERROR(5))))  \
+    ROW(hf_watch_free, hf_watch_free(TAKE(WATCH, 0)))                                          \
+    ROW(hf_watch_look,                                                                         \
+        play_status(play, hf_watch_look(WATCH(0), each_lease_change, NULL, ERROR(1))))         \
+    ROW(hf_lock_blocker, play_status(play, hf_lock_blocker(play_any_lock(play, 0),             \
+                                                           REPORT(1, hf_blocker), ERROR(2))))  \
+    ROW(hf_lock_blockers, play_status(play, hf_lock_blockers(play_any_lock(play, 0),           \
+                                                             each_blocker, NULL, ERROR(1))))   \
+    ROW(hf_key_describe,                                                                       \
+        play_status(play, hf_key_describe(CLIENT(0), TEXT(1), INFO(2),                         \
+                                          REPORT(3, hf_key_status), ERROR(4))))                \
+    ROW(hf_key_txn,                                                                            \
+        play_status(play, hf_key_txn(CLIENT(0), TEXT(1), OUT(2, url[0]), ERROR(3))))           \
+    ROW(hf_keys_list, play_status(play, hf_keys_list(CLIENT(0), TEXT(1), LOOK(2), each_key,    \
+                                                     NULL, ERROR(3))))                         \
+    ROW(hf_txn_show,                                                                           \
+        play_status(play, hf_txn_show(CLIENT(0), TXN_TEXT(1), each_txn, NULL, ERROR(2))))      \
+    ROW(hf_txns_list,                                                                          \
+        play_status(play, hf_txns_list(CLIENT(0), (enum hf_txn_state)(play_byte(play, 1) % 5), \
+                                       LOOK(2), each_txn, NULL, ERROR(3))))
+
+/* Names that are not calls. */
 #define OTHER_STEPS(ROW) ROW(time_passes, play_pass_time(play, 0))
 
 #define ALL_CALLS(ROW) \
@@ -351,6 +506,9 @@
     INDEX_CALLS(ROW)   \
     ELECT_CALLS(ROW)   \
     SWEEP_CALLS(ROW)   \
+    MERGE_CALLS(ROW)   \
+    COMPACT_CALLS(ROW) \
+    OBSERVE_CALLS(ROW) \
     OTHER_STEPS(ROW)
 
 #endif

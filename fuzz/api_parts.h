@@ -1,5 +1,5 @@
-/* api_parts.h: what the calls of stores, indexes, election and sweeping are played with: their
- * options, right and wrong, and functions that they call back. */
+/* api_parts.h: options, right and wrong, and callbacks for the calls of each part. Those of
+ * merging, compaction and observation are in api_work.c. */
 #ifndef FUZZ_API_PARTS_H
 #define FUZZ_API_PARTS_H
 
@@ -40,5 +40,45 @@ bool each_member(void *argument, const struct hf_elect_info *info);
 
 const struct hf_sweep_options *play_sweep_options(const struct play *play, int index);
 const struct hf_sweeper_options *play_sweeper_options(const struct play *play, int index);
+
+/* Files of records, good and bad, in a folder that is made when it is first asked for; and a name
+ * in it for an output. */
+const char *const *play_paths(const struct play *play, int index);
+const char *play_output_path(const struct play *play, int index);
+
+/* Checks that the folder contains only inputs and outputs, and then removes it. */
+void play_remove_files(void);
+
+const struct hf_merge_options *play_merge_options(const struct play *play, int index);
+const struct hf_merge_file *play_merge_inputs(const struct play *play, int index);
+const struct hf_merge_file *play_merge_output(const struct play *play, int index);
+
+const struct hf_compact_options *play_compact_options(const struct play *play, int index);
+const struct hf_compact_settings *play_settings(const struct play *play, int index);
+const struct hf_compact_ingest_options *play_ingest_options(const struct play *play, int index);
+const struct hf_compact_reader_options *play_reader_options(const struct play *play, int index);
+
+/* Of a run, which ends by itself, and of any worker. */
+const struct hf_compact_worker_options *play_run_options(const struct play *play, int index);
+const struct hf_compact_worker_options *play_worker_options(const struct play *play, int index);
+const struct hf_compact_status_options *play_overview_options(const struct play *play,
+                                                              int index);
+const struct hf_fsck_options *play_fsck_options(const struct play *play, int index);
+bool each_chunk(void *play, const struct hf_chunk_info *chunk);
+bool each_group(void *argument, const struct hf_compact_group *group);
+
+/* Keys of chunks: the last that was listed, and some that there are not. */
+const char *play_chunk(const struct play *play, int index);
+const char *const *play_chunks(const struct play *play, int index);
+
+const struct hf_list_options *play_look_options(const struct play *play, int index);
+bool each_lease(void *argument, const struct hf_lease_info *lease);
+bool each_audit(void *argument, const char *json);
+bool each_lease_change(void *argument, enum hf_change change,
+                       const struct hf_lease_info *lease);
+bool each_blocker(void *argument, const char *scope, const struct hf_lease_info *lease);
+bool each_key(void *argument, const char *name, const struct hf_key_info *info,
+              const struct hf_key_status *status);
+bool each_txn(void *argument, const struct hf_txn_info *txn);
 
 #endif

@@ -1,4 +1,8 @@
+/* api_play.c: plays a sequence of random public calls: turns bytes into arguments, keeps the
+ * handles, and checks each result. */
 #include "api_play.h"
+
+#include "api_parts.h"
 
 #include "base/check.h"
 
@@ -13,7 +17,7 @@
 /* From here on a byte that could name a handle or an output gives NULL. */
 #define NULL_FROM 0xf0
 
-/* Every so many calls, a callback asks to stop. */
+/* A callback asks to stop once in this many calls. */
 #define CALLS_BACK_MAX 5
 static _Atomic unsigned calls_back;
 
@@ -47,7 +51,7 @@ void *play_handle(struct play *play, enum kind kind, int index)
     return play_byte(play, index) >= NULL_FROM ? NULL : slot_of(play, kind, index)->handle;
 }
 
-/* What is freed with a handle is no longer there. */
+/* Empties the slots of handles that were freed with another one. */
 static void forget_owned(struct play *play, const void *owner)
 {
     for (int kind = 0; kind < KINDS; kind++)
@@ -99,6 +103,7 @@ void play_end(struct play *play, bool clients_first)
         for (int j = 0; j < SLOTS; j++)
             free_kind[kind](take_slot(play, &play->slots[kind][j]));
     }
+    play_remove_files();
 }
 
 /* ---- Values ---------------------------------------------------------------------------- */
@@ -219,14 +224,14 @@ int play_file(const struct play *play, int index)
 
 /* ---- Options --------------------------------------------------------------------------- */
 
-/* What a caller passes, by the index of its argument. */
+/* The argument that a caller passes, by its index. */
 static union {
     size_t struct_size;
     char space[8192];
 } given[ARGUMENTS];
 
-/* Options as a caller of another version would pass them: the highest bits of the byte say which
- * size is told, and whether something stands behind what we know. */
+/* Options as a caller of another version would pass them. The highest bits of the byte choose
+ * the declared size, and whether there are bytes after the members that we know. */
 const void *play_sized(const struct play *play, int index, const void *row, size_t size)
 {
     memset(&given[index], 0, sizeof given[index]);
@@ -258,6 +263,12 @@ static void take_note(void *argument, struct hf_lock *lock, enum hf_lock_event e
     hf_lock_blocked(lock, 0);
 }
 
+static void take_event(void *argument, const struct hf_event *event)
+{
+    check(argument == untouched && event->struct_size == sizeof *event);
+    check(event->kind < HF_EVENT_COUNT && event->key && event->scope && event->why);
+}
+
 const struct hf_client_options *play_client_options(const struct play *play, int index)
 {
     static const struct hf_client_options rows[] = {
@@ -271,6 +282,7 @@ const struct hf_client_options *play_client_options(const struct play *play, int
         { .skew_tolerance_ms = -1, .ns = "", .holder = "" },
         { .skew_tolerance_ms = -1, .ttl_max_ms = INT64_MAX },
         { .skew_tolerance_ms = -1, .ttl_max_ms = -1, .holder = "\n" },
+        { .skew_tolerance_ms = -1, .event = take_event, .event_argument = untouched },
     };
     return PLAY_ROW(rows);
 }
@@ -314,7 +326,7 @@ const struct hf_key_options *play_key_options(const struct play *play, int index
     return PLAY_ROW(rows);
 }
 
-/* Joins the transaction of a slot, or one that there is not. */
+/* Joins the transaction of a slot, or one that does not exist. */
 const struct hf_txn_options *play_txn_options(const struct play *play, int index)
 {
     uint8_t byte = play_byte(play, index);

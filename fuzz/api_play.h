@@ -1,8 +1,8 @@
-/* api_play.h: what a sequence of random public calls plays with: handles in slots, texts, files,
- * options right and wrong, and a clock that the sequence can set forward.
+/* api_play.h: the material of a sequence of random public calls: handles in slots, texts,
+ * files, options right and wrong, and a clock that the sequence can set forward.
  *
- * An argument is drawn from one byte of the step, which its index names, so that the order in
- * which a compiler evaluates arguments does not matter. Any byte gives something that a caller may
+ * Each argument is drawn from one byte of the step, named by its index, so the order in which a
+ * compiler evaluates arguments does not matter. Every byte gives something that a caller may
  * pass: NULL and nonsense are legal, a handle that was freed is not. */
 #ifndef FUZZ_API_PLAY_H
 #define FUZZ_API_PLAY_H
@@ -14,17 +14,21 @@
 #define NAMES_MAX 3
 
 /* The kinds of handles: name, struct, and the call that frees one. */
-#define KIND_TABLE(ROW)                                 \
-    ROW(CLIENT, hf_client, hf_client_close)             \
-    ROW(LOCK, hf_lock, hf_lock_free)                    \
-    ROW(KEY, hf_key, hf_key_free)                       \
-    ROW(TXN, hf_txn, hf_txn_free)                       \
-    ROW(STORE, hf_store, hf_store_close)                \
-    ROW(INDEX, hf_index, hf_index_close)                \
-    ROW(CURSOR, hf_index_cursor, hf_index_cursor_close) \
-    ROW(RECORD, hf_index_record, hf_index_record_free)  \
-    ROW(MEMBER, hf_elect_member, hf_elect_leave)        \
-    ROW(SWEEPER, hf_sweeper, hf_sweeper_stop)
+#define KIND_TABLE(ROW)                                     \
+    ROW(CLIENT, hf_client, hf_client_close)                 \
+    ROW(LOCK, hf_lock, hf_lock_free)                        \
+    ROW(KEY, hf_key, hf_key_free)                           \
+    ROW(TXN, hf_txn, hf_txn_free)                           \
+    ROW(STORE, hf_store, hf_store_close)                    \
+    ROW(INDEX, hf_index, hf_index_close)                    \
+    ROW(CURSOR, hf_index_cursor, hf_index_cursor_close)     \
+    ROW(RECORD, hf_index_record, hf_index_record_free)      \
+    ROW(MEMBER, hf_elect_member, hf_elect_leave)            \
+    ROW(SWEEPER, hf_sweeper, hf_sweeper_stop)               \
+    ROW(COMPACT, hf_compact, hf_compact_close)              \
+    ROW(READER, hf_compact_reader, hf_compact_reader_close) \
+    ROW(WORKER, hf_compact_worker, hf_compact_worker_free)  \
+    ROW(WATCH, hf_watch, hf_watch_free)
 
 #define KIND_ENUM(name, type, free_call) KIND_##name,
 enum kind { KIND_TABLE(KIND_ENUM) KINDS };
@@ -32,7 +36,7 @@ enum kind { KIND_TABLE(KIND_ENUM) KINDS };
 /* A step of the input. */
 struct step {
     uint8_t call[2];             /* the call whose name has this hash, or the next above it */
-    uint8_t argument[ARGUMENTS]; /* what each argument is drawn from */
+    uint8_t argument[ARGUMENTS]; /* the source of each argument */
     uint8_t memory;              /* from 0x80 on: the allocation of this number fails */
 };
 
@@ -46,8 +50,9 @@ struct play {
     bool trace;
     struct slot slots[KINDS][SLOTS];
     char leases[SLOTS][HF_LEASE_TEXT_MAX];
-    char etag[HF_KEY_ETAG_SIZE + 1]; /* the last that was told */
-    char txn_id[HF_TXN_ID_SIZE + 1]; /* of the last that was opened without a handle */
+    char etag[HF_KEY_ETAG_SIZE + 1];  /* the last one reported */
+    char txn_id[HF_TXN_ID_SIZE + 1];  /* of the last that was opened without a handle */
+    char chunk[HF_KEY_BYTES_MAX + 1]; /* the last that was listed */
 
     /* Outputs of the call that is being made. */
     struct hf_error error;
@@ -76,12 +81,12 @@ void play_end(struct play *play, bool clients_first);
 /* The byte itself. */
 uint8_t play_byte(const struct play *play, int index);
 
-/* What a slot has; NULL too. `take` empties the slot, for a call that frees the handle; one that
- * belongs to another is not given away. */
+/* The handle of a slot, or NULL. `take` empties the slot, for a call that frees the handle; a
+ * handle that belongs to another is not given away. */
 void *play_handle(struct play *play, enum kind kind, int index);
 void *play_take(struct play *play, enum kind kind, int index);
 
-/* A lock of its own, or that of a key. */
+/* A lock, or the lock of a key. */
 struct hf_lock *play_any_lock(struct play *play, int index);
 
 const char *play_url(const struct play *play, int index);
@@ -118,16 +123,16 @@ struct hf_key_info *play_key_info(struct play *play, int index);
 /* Room for a report of this size. */
 void *play_report(const struct play *play, int index, size_t size);
 
-/* What a callback answers. */
+/* The result of a callback. */
 bool play_goes_on(void);
 
 /* ---- What became of it ----------------------------------------------------------------- */
 
-/* The status is one, and stands in the error with a sentence. */
+/* Checks that the status is valid and is in the error with a sentence. */
 void play_status(struct play *play, enum hf_status status);
 
-/* The same; and a handle was made if and only if it went well. It takes the slot, whose handle is
- * freed. */
+/* The same, and that a handle was made if and only if the call succeeded. The handle goes into
+ * the slot, and the slot's former handle is freed. */
 void play_made(struct play *play, enum kind kind, int index, enum hf_status status);
 void play_made_keys(struct play *play, void *owner, size_t count, enum hf_status status);
 
@@ -136,7 +141,7 @@ void play_made_data(struct play *play, enum hf_status status);
 
 /* ---- Time ------------------------------------------------------------------------------ */
 
-/* Sets the clock forward; tasks of the library find that they were asleep for so long. */
+/* Sets the clock forward; to tasks of the library it looks as if they had slept. */
 void play_pass_time(const struct play *play, int index);
 
 /* Back to the real time: when no task is left. */

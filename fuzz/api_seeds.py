@@ -71,8 +71,32 @@ SEEDS.update({
     "sweep": LOCK + "hf_lock_detach\ntime_passes 6\nhf_sweep\nhf_sweep 0 1\nhf_sweep 0 2\nhf_sweep_status\nhf_sweep_namespaces 64\n"
              "hf_sweeper_start\ntime_passes 4\nhf_sweeper_report\nhf_client_close\nhf_sweeper_stop",
 })
+COMPACT = OPEN + "hf_compact_open\nhf_compact_create\nhf_compact_ingest 0 2\nhf_compact_ingest 0 3 4\n"
+SEEDS.update({
+    "merge": "hf_merge 2 0\nhf_merge 3 0 2\nhf_merge 5 1 1\nhf_merge 15 2 3\nhf_merge 17 0 6\nhf_merge 2 3\nhf_merge 23 0\nhf_merge 2 0 10",
+    "merge_files": "hf_merge_files 1 0\nhf_merge_files 2 1 0\nhf_merge_files 3 65 1\nhf_merge_files 7 2 2",
+    "compact": COMPACT + "hf_compact_chunks 0 2\nhf_compact_plan 64\nhf_compact_should_start\nhf_compact_run 0 1\nhf_compact_run 0 3\n"
+               "hf_compact_get_status 0 1\nhf_compact_chunks 0 2\nhf_compact_undelete\nhf_compact_fsck 0 0 2\nhf_compact_close",
+    "compact_readers": COMPACT + "hf_compact_reader_open\nhf_compact_chunks\nhf_compact_reader_next\nhf_compact_reader_fetch 0 0 1\n"
+                       "hf_compact_pin 0 0 1 5\nhf_compact_close\nhf_client_close\nhf_compact_reader_check\nhf_compact_reader_rewind\n"
+                       "hf_compact_reader_next\nhf_compact_reader_close",
+    "compact_workers": COMPACT + "hf_compact_worker_start\nhf_compact_worker_start 1 0 2\nhf_compact_worker_wait 0 5\nhf_compact_ingest 0 2 1\n"
+                       "hf_compact_close\nhf_compact_worker_wait 0 5\nhf_compact_worker_stop\nhf_client_close\nhf_compact_worker_wait\nhf_compact_worker_free 1",
+    "compact_engine": OPEN + "hf_compact_open\nhf_compact_create 0 2\nhf_compact_ingest 0 3\nhf_compact_run 0 1\nhf_compact_run 0 4\n"
+                      "hf_compact_worker_start 0 0 1\nhf_compact_worker_wait 0 5\nhf_compact_worker_free",
+    "compact_cared_for": COMPACT + "hf_compact_get_settings\nhf_compact_set 0 4\nhf_compact_pause 0 0 1\nhf_compact_run\nhf_compact_resume\n"
+                         "hf_compact_chunks\nhf_compact_quarantine 0 0 1\nhf_compact_chunks 0 1\nhf_compact_unquarantine\nhf_compact_ingest_objects 0 1",
+    "compact_long_limits": OPEN + "hf_compact_open 0 0 0 7\nhf_compact_open 1 0 1 7\nhf_merge 2 0 11\nhf_compact_fsck 0 0 3",
+    "observe": LOCK + "hf_lock_new 1\nhf_lock_begin 1\nhf_lock_blocker 1\nhf_lock_blockers 1\nhf_locks_list 0 15 1\nhf_locks_show\n"
+               "hf_watch_new 0 0 15\nhf_watch_look\nhf_lock_release\nhf_watch_look\nhf_client_close\nhf_watch_look\nhf_watch_free",
+    "observe_keys": TXN + "hf_key_describe 0 0 7\nhf_key_txn\nhf_keys_list 0 15\nhf_txn_show\nhf_txns_list\nhf_txns_list 0 1 2\nhf_client_stats",
+    "observe_events": "hf_client_open 0 0 10\nhf_lock_new 0 0 0 1\nhf_lock_acquire\ntime_passes 2\nhf_lock_renew\nhf_lock_release\nhf_client_stats",
+})
 for number in range(0, 40, 3):
     SEEDS[f"memory_{number:02}"] = TXN.replace("\n", f" !{number}\n") + INDEX.replace("\n", f" !{number}\n") + LOCK.replace("\n", f" !{number}\n")
+    SEEDS[f"memory_of_work_{number:02}"] = COMPACT.replace("\n", f" !{number}\n") + COMPACT + "".join(
+        f"{call} !{number}\n" for call in ("hf_compact_run 0 1", "hf_compact_plan", "hf_compact_get_status 0 1", "hf_compact_chunks 0 2",
+                                           "hf_compact_reader_open", "hf_compact_fsck", "hf_locks_list 0 15 1", "hf_keys_list 0 15", "hf_merge 2 0"))
 
 
 def hash_name(name):

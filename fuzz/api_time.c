@@ -1,13 +1,13 @@
-/* api_time.c: the real world with a clock that can be set forward. The library is linked so that
- * it asks for its world here (--wrap=env_real). Whoever waits in the thread of the fuzzer waits for
- * a moment only, and then it is as late as it was willing to wait: so no call takes long. */
+/* api_time.c: the real environment with a clock that can be set forward. The linker makes the
+ * library use it (--wrap=env_real). A wait in the fuzzer's thread lasts only a moment, and then
+ * the clock jumps to the end of the wait, so no call takes long. */
 #include "api_play.h"
 #include "env/env.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A task looks at the clock this often. */
+/* A task checks the clock this often. */
 #define SLICE SPAN_MS(2)
 
 struct env *__real_env_real(void);
@@ -51,7 +51,7 @@ static bool cond_wait_until(struct env_cond *cond, struct env_mutex *mutex,
         return real->ops->cond_wait_until(cond, mutex, moment);
     if (!mono_before(now(cond->env), moment))
         return false;
-    /* Whoever waits expects to be woken for nothing now and then. */
+    /* Waits may wake without a reason, so callers expect this. */
     if (!real->ops->cond_wait_until(cond, mutex, mono_add(env_now(real), SLICE)))
         catch_up(cond->env, moment);
     return mono_before(now(cond->env), moment);

@@ -1,6 +1,6 @@
-/* bucket_mutate.c: how libFuzzer changes a bucket of fuzz_bucket.c: one object at a time, so that
- * the others stay what they are. Half of the time a number in it becomes one that is too large, too
- * small or next to a limit. */
+/* bucket_mutate.c: tells libFuzzer how to change a bucket of fuzz_bucket.c: one object at a
+ * time, so the others stay valid. Half of the time a number in the object becomes too large,
+ * too small, or a neighbour of a limit. */
 #include "base/prng.h"
 #include "base/view.h"
 #include "fuzz.h"
@@ -56,7 +56,7 @@ static bool is_digit(uint8_t byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* A run of digits in the object, by chance; of size 0: there is none. */
+/* A random run of digits in the object; size 0 if there is none. */
 static struct piece choose_number(const uint8_t *data, struct piece object, struct prng *prng)
 {
     struct piece chosen = { 0, 0 };

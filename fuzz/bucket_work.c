@@ -1,15 +1,15 @@
-/* bucket_work.c: every part of the library at work on a bucket of anything. */
+/* bucket_work.c: runs every part of the library on a bucket with arbitrary contents. */
 #include "bucket_work.h"
 
 #include "base/check.h"
-#include "compact/fsck.h"
-#include "compact/jobs.h"
-#include "compact/pin.h"
-#include "compact/plan.h"
-#include "compact/worker.h"
-#include "index/census.h"
+#include "compact/care/pin.h"
+#include "compact/fsck/fsck.h"
+#include "compact/plan/plan.h"
+#include "compact/work/jobs.h"
+#include "compact/work/worker.h"
 #include "index/compile.h"
 #include "index/read.h"
+#include "index/stats.h"
 #include "key/key.h"
 #include "lock/restore.h"
 #include "store/bucket.h"
@@ -78,7 +78,7 @@ static void count_request(void *argument, const struct observation *observation)
     check(++visit->requests <= REQUESTS_MAX);
 }
 
-/* What no store takes as a key is left out. */
+/* Keys that no store accepts are skipped. */
 static void fill(struct store *store, struct view objects)
 {
     for (size_t i = 0; i < OBJECTS_MAX && objects.size > 0; i++) {
@@ -102,7 +102,7 @@ static void open_bucket(struct visit *visit)
                         &error) == HF_OK);
 }
 
-/* A status as it is told: with a sentence. */
+/* Checks that a failure has a sentence. */
 static enum hf_status told(enum hf_status status, const struct hf_error *error)
 {
     check(status == HF_OK || (error->status == status && error->why[0] != '\0'));
@@ -111,7 +111,7 @@ static enum hf_status told(enum hf_status status, const struct hf_error *error)
 
 /* ---- Locks and fenced objects -------------------------------------------------------- */
 
-static enum hf_status ignore_sight(void *argument, const struct sight *sight,
+static enum hf_status ignore_sight(void *argument, const struct table_snapshot *sight,
                                    struct hf_error *error)
 {
     (void)argument;
@@ -168,11 +168,11 @@ static void hold_lock(struct visit *visit, const char *scope, bool fenced)
 
 static void use_locks(struct visit *visit)
 {
-    struct look look;
+    struct table_reader look;
     struct hf_error error;
-    look_init(&look, visit->client);
-    told(look_around(&look, VIEW(""), ignore_sight, NULL, &error), &error);
-    look_release(&look);
+    table_reader_init(&look, visit->client);
+    told(table_reader_list(&look, VIEW(""), ignore_sight, NULL, &error), &error);
+    table_reader_release(&look);
     hold_lock(visit, "deploy", /* fenced */ true);
     hold_lock(visit, "path:/a/b", /* fenced */ true);
     hold_lock(visit, "tree:/a", /* fenced */ false);
@@ -258,7 +258,7 @@ static void sweep_all(struct visit *visit, bool full)
 
 static void use_sweep(struct visit *visit)
 {
-    struct sweep_due due;
+    struct hf_sweep_due due;
     struct sweep_names names;
     struct sweep_memory memory;
     struct hf_error error;
@@ -271,7 +271,7 @@ static void use_sweep(struct visit *visit)
     }
     sweep_all(visit, /* full */ false);
     sweep_all(visit, /* full */ true);
-    env_sleep(visit->env, SPAN_S(3 * 86400)); /* what was waited for has come */
+    env_sleep(visit->env, SPAN_S(3 * 86400)); /* the awaited event has come */
     sweep_all(visit, /* full */ false);
     sweep_all(visit, /* full */ true);
 }
@@ -285,13 +285,13 @@ static enum hf_status ignore_namespace(void *argument, const char *ns, struct hf
 
 static void use_restore(struct visit *visit)
 {
-    struct restore_sight sight;
+    struct epoch_findings sight;
     struct hf_error error;
     uint64_t epoch, repaired = 0;
-    told(restore_namespaces(visit->store, NULL, 0, (struct mono_time){ 0 }, ignore_namespace,
-                            NULL, &error),
+    told(restore_namespaces(visit->store, &(struct namespace_walk){ .each = ignore_namespace },
+                            &error),
          &error);
-    told(restore_look(visit->client, &sight, &error), &error);
+    told(restore_check_epoch(visit->client, &sight, &error), &error);
     if (told(restore_repair(visit->client, &sight, &repaired, &error), &error) == HF_OK)
         check(!sight.known || repaired >= sight.epoch);
     if (told(restore_epoch(visit->client, &epoch, &error), &error) == HF_OK) {
@@ -307,17 +307,17 @@ static void use_restore(struct visit *visit)
 static void ignore_finding(void *argument, const struct fsck_finding *finding)
 {
     (void)argument;
-    check(finding->kind < FSCK_KIND_COUNT && finding->why[0] != '\0');
+    check(finding->kind < HF_FSCK_KIND_COUNT && finding->why[0] != '\0');
 }
 
-static enum hf_status plan_catalog(void *argument, struct slot *slot,
+static enum hf_status plan_catalog(void *argument, struct catalog_ref *ref,
                                    const struct catalog *catalog,
                                    const struct evidence *evidence, const struct hf_error *why)
 {
     struct plan_options options = { .force = *(bool *)argument };
     struct hf_error error;
     struct plan plan;
-    (void)slot;
+    (void)ref;
     (void)evidence;
     check(catalog || why->why[0] != '\0');
     if (catalog && told(plan_make(catalog, &options, &plan, &error), &error) == HF_OK)
@@ -326,32 +326,32 @@ static enum hf_status plan_catalog(void *argument, struct slot *slot,
 }
 
 /* Merges in files, as the program does. */
-static void work(struct visit *visit, struct shelf *shelf, bool force)
+static void work(struct visit *visit, struct catalog_tree *tree, bool force)
 {
     struct worker_options options = {
-        .mode = WORKER_ONCE, .jobs = 1, .memory_bytes = 16 * MIB, .force = force
+        .mode = HF_COMPACT_ONCE, .jobs = 1, .memory_bytes = 16 * MIB, .force = force
     };
-    struct worker_totals totals;
+    struct hf_compact_totals totals;
     struct worker *worker;
     struct hf_error error;
-    struct forge *forge = forge_files_new(visit->env, visit->store, "/tmp", 1, &error);
-    check(forge != NULL);
-    if (told(worker_new(shelf, forge, &options, &worker, &error), &error) == HF_OK) {
+    struct merger *merger = file_merger_new(visit->env, visit->store, "/tmp", 1, &error);
+    check(merger != NULL);
+    if (told(worker_new(tree, merger, &options, &worker, &error), &error) == HF_OK) {
         told(worker_run(worker, &totals, &error), &error);
         worker_free(worker);
     }
-    forge_files_free(forge);
+    file_merger_free(merger);
 }
 
 static void check_bucket(struct visit *visit, bool repair)
 {
     struct fsck_options options = { .repair = repair, .tell = ignore_finding };
-    struct fsck_report report;
+    struct hf_fsck_report report;
     struct hf_error error;
     told(fsck_run(visit->store, visit->client, VIEW(""), &options, &report, &error), &error);
 }
 
-static void look_at_jobs(struct shelf *shelf)
+static void look_at_jobs(struct catalog_tree *tree)
 {
     struct arena arena = ARENA_INIT;
     struct job_record *records;
@@ -359,31 +359,32 @@ static void look_at_jobs(struct shelf *shelf)
     struct hf_error error;
     size_t count;
     bool paused;
-    told(jobs_read(shelf, &arena, &records, &count, &error), &error);
-    told(shelf_is_paused(shelf, &paused, why, &error), &error);
+    told(jobs_read(tree, &arena, &records, &count, &error), &error);
+    told(catalog_tree_is_paused(tree, &paused, why, &error), &error);
     arena_release(&arena);
 }
 
 static void use_compaction(struct visit *visit)
 {
-    struct shelf *shelf;
-    struct tend_options options = { .short_lived = true };
-    struct tend_report tended = { 0 };
+    struct catalog_tree *tree;
+    struct maintain_options options = { .short_lived = true };
+    struct maintain_report maintained = { 0 };
     struct hf_error error;
     bool force = false;
-    check(shelf_open(visit->store, visit->client, VIEW("default"), &shelf, &error) == HF_OK);
-    told(shelf_walk(shelf, plan_catalog, &force, &error), &error);
+    check(catalog_tree_open(visit->store, visit->client, VIEW("default"), &tree, &error) ==
+          HF_OK);
+    told(catalog_tree_walk(tree, plan_catalog, &force, &error), &error);
     force = true;
-    told(shelf_walk(shelf, plan_catalog, &force, &error), &error);
-    look_at_jobs(shelf);
+    told(catalog_tree_walk(tree, plan_catalog, &force, &error), &error);
+    look_at_jobs(tree);
     check_bucket(visit, /* repair */ false);
-    work(visit, shelf, /* force */ false);
-    work(visit, shelf, /* force */ true);
-    env_sleep(visit->env, SPAN_S(3 * 86400)); /* time of grace is over, and D */
-    told(tend_round(shelf, &options, &tended, &error), &error);
-    told(shelf_resume(shelf, &error), &error);
+    work(visit, tree, /* force */ false);
+    work(visit, tree, /* force */ true);
+    env_sleep(visit->env, SPAN_S(3 * 86400)); /* the grace period and D are over */
+    told(maintain_round(tree, &options, &maintained, &error), &error);
+    told(catalog_tree_resume(tree, &error), &error);
     check_bucket(visit, /* repair */ true);
-    shelf_close(shelf);
+    catalog_tree_close(tree);
 }
 
 /* ---- Indexes ------------------------------------------------------------------------- */
@@ -401,16 +402,16 @@ static void read_index(struct index *index)
     const struct index_visitor visitor = { .show = ignore_record };
     struct index_query query = { .prefix = VIEW("") };
     struct buffer bytes = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
-    struct walk_totals totals;
-    struct census census;
+    struct hf_index_progress totals;
+    struct index_stats index_stats;
     struct hf_error error;
     uint64_t count;
     told(index_get(index, VIEW("example.com"), &bytes, &error), &error);
     buffer_release(&bytes);
     told(index_walk(index, &query, &visitor, &totals, &error), &error);
     told(index_count(index, /* query */ NULL, &visitor, &count, &error), &error);
-    if (told(census_take(index, NULL, NULL, &census, &error), &error) == HF_OK)
-        census_release(&census);
+    if (told(index_stats_take(index, NULL, NULL, &index_stats, &error), &error) == HF_OK)
+        index_stats_release(&index_stats);
 }
 
 /* Of more digits than this an index is walked for minutes. */
@@ -419,7 +420,7 @@ static void read_index(struct index *index)
 static void use_index(struct visit *visit)
 {
     struct compile_options options = COMPILE_OPTIONS;
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     struct index *index;
     struct hf_error error;
     if (told(index_open(visit->store, visit->client, VIEW(INDEX_NAME), &index, &error),

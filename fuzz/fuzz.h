@@ -1,5 +1,5 @@
-/* fuzz.h: what a fuzzer is: one function that takes any bytes and aborts, by check or by a
- * sanitizer, where a promise is broken. libFuzzer calls it, and so does replay.c. */
+/* fuzz.h: the interface of a fuzzer: one function that takes arbitrary bytes and aborts, by
+ * check or by a sanitizer, if a promise is broken. libFuzzer calls it, and so does replay.c. */
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H
 

@@ -1,8 +1,9 @@
-/* fuzz_api.c: any sequence of public calls that a caller may make, on a store in memory, with
- * handles in any state, memory that runs out and a clock that jumps: nothing crashes, hangs or
- * leaks; a status stands in the error too, with a sentence; a failed call makes no handle.
+/* fuzz_api.c: makes arbitrary sequences of public calls that a caller may make, on a store in
+ * memory, with handles in any state, memory that runs out, and a clock that jumps. Nothing may
+ * crash, hang or leak. A failed call must set the status and a sentence in its error, and must
+ * not create a handle.
  *
- * With HOLDFAST_FUZZ_TRACE in the environment it tells what it does. */
+ * With HOLDFAST_FUZZ_TRACE in the environment it prints each call. */
 #include "../tests/alloc.h"
 #include "api_calls.h"
 #include "api_parts.h"

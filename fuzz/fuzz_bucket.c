@@ -1,13 +1,13 @@
-/* fuzz_bucket.c: a whole bucket of anything, and every part of the library at work on it, in a
- * world where time is virtual: nothing aborts, waits for ever, leaks, or asks the store more than
- * so often; what is not OK has a sentence; a bucket that is UNSUPPORTED is not touched.
+/* fuzz_bucket.c: runs every part of the library on a bucket with arbitrary contents, with
+ * virtual time. Nothing may abort, wait for ever, leak, or exceed the limit of requests. Every
+ * failure must have a sentence. A bucket that is UNSUPPORTED must not be changed.
  *
- * The first byte tells which parts are at work. Then come objects: a key, 0xfe, its bytes, 0xff. A
- * key of one byte is the one of that number in known_keys of bucket_work.c. */
+ * The first byte chooses the parts. Then come the objects: a key, 0xfe, its bytes, 0xff. A key
+ * of one byte stands for the key with that number in known_keys of bucket_work.c. */
 #include "base/check.h"
 #include "bucket_work.h"
 #include "fuzz.h"
-#include "sim/world.h"
+#include "sim/world/world.h"
 
 #include <stdio.h>
 

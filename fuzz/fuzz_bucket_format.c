@@ -1,6 +1,6 @@
-/* fuzz_bucket_format.c: any bytes as the format document of a bucket: it is taken or refused in one
- * of the known ways, the same each time, and what is taken is still taken once a probe has written
- * its verdict into it. */
+/* fuzz_bucket_format.c: parses arbitrary bytes as the format document of a bucket. The document
+ * must be accepted or refused in one of the known ways, the same each time, and an accepted one
+ * must still be accepted after a probe has written its verdict into it. */
 #include "base/check.h"
 #include "base/layout.h"
 #include "fuzz.h"

@@ -1,7 +1,8 @@
-/* fuzz_catalog.c: any bytes as a catalog: what is taken is written and read back as the same, and
- * every transition on it ends in a status and leaves a catalog that can be read. */
+/* fuzz_catalog.c: parses arbitrary bytes as a catalog. An accepted catalog must be written and
+ * read back as the same, and every transition on it must return a status and leave a readable
+ * catalog. */
+#include "../tests/catalog_check.h"
 #include "base/check.h"
-#include "compact/catalog.h"
 #include "fuzz.h"
 
 #define TRIED_MAX 4 /* keys of each kind that are put through the transitions */
@@ -81,11 +82,11 @@ static void go_through_the_transitions(struct catalog *catalog)
         { .kind = CATALOG_CONDEMN,
           .keys = keys,
           .key_count = count,
-          .blame = BLAME_GROUP,
+          .blame = HF_COMPACT_BLAME_GROUP,
           .sources = keys,
           .source_count = count },
         { .kind = CATALOG_UNDELETE, .keys = keys, .key_count = 1 },
-        { .kind = CATALOG_TEND,
+        { .kind = CATALOG_MAINTAIN,
           .restamp = true,
           .most = 3,
           .done = keys,
@@ -93,7 +94,7 @@ static void go_through_the_transitions(struct catalog *catalog)
           .gone = keys,
           .gone_count = count },
         { .kind = CATALOG_RETIRE, .most = 2 },
-        { .kind = CATALOG_TEND, .gone = keys, .gone_count = count },
+        { .kind = CATALOG_MAINTAIN, .gone = keys, .gone_count = count },
         { .kind = CATALOG_SPLIT, .live_hash = catalog_live_hash(catalog) },
     };
     static const char *const names[CATALOG_CHILDREN] = {

@@ -1,6 +1,6 @@
-/* fuzz_dir_label.c: the attribute of an object of a `dir:` store with any bytes in it. The input is
- * laid over the right ones: only the bytes that are the ETag may differ, and then the ETag does;
- * any other change makes the file a foreign one, whose ETag is a hash. */
+/* fuzz_dir_label.c: writes arbitrary bytes over the attribute of an object of a `dir:` store. A
+ * change of the ETag's bytes must change the ETag. Any other change must make the file a
+ * foreign one, whose ETag is a hash. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "store/dir/file.h"

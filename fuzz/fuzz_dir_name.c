@@ -1,8 +1,8 @@
-/* fuzz_dir_name.c: keys as paths: every key has exactly one path, which stays inside the store,
- * and every path leads back to its key or to none. */
+/* fuzz_dir_name.c: converts keys to paths and back. Every key must have exactly one path,
+ * inside the store, and every path must lead back to its key or to none. */
+#include "../tests/dir_path.h"
 #include "base/check.h"
 #include "fuzz.h"
-#include "store/dir/name.h"
 
 /* Relative, no empty or dotted name, none longer than a file system takes. */
 static void check_path_stays_inside(struct view path)

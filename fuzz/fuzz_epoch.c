@@ -1,13 +1,14 @@
-/* fuzz_epoch.c: any bytes as the epoch document of a namespace and its copy: it is known, missing,
- * lost or of a later version, told with a sentence; it never goes down, a raise is exact once all
- * is well, a limit that is recorded holds, and what a later version wrote is not written over.
+/* fuzz_epoch.c: parses arbitrary bytes as the epoch document of a namespace and its copy. The
+ * epoch must be known, missing, lost or of a later version, with a sentence. It must never
+ * fall; a raise must be exact on a healthy store; a recorded limit must hold; and the document
+ * of a later version must not be overwritten.
  *
- * The bytes up to the first 0xff are the document, those behind it the copy; one that is empty is
- * not there. */
+ * The bytes before the first 0xff are the document, and those after it the copy. An empty one
+ * is missing. */
 #include "base/check.h"
 #include "base/layout.h"
 #include "fuzz.h"
-#include "lock/client.h"
+#include "lock/client_inside.h"
 #include "lock/epoch.h"
 
 #define NAMESPACE VIEW(LAYOUT_NAMESPACE_DEFAULT)
@@ -64,9 +65,8 @@ static enum hf_status read_epoch(const struct pair *pair, uint64_t *ret_epoch)
 static enum hf_status raise(const struct pair *pair, uint64_t *ret_epoch)
 {
     struct hf_error error = { .why = "" };
-    return told(epoch_raise(pair->client->store, &pair->client->clock, NAMESPACE,
-                            pair->deadline, ret_epoch, &error),
-                &error);
+    struct epoch_ref ref = epoch_of_tables(&pair->client->space, pair->deadline);
+    return told(epoch_raise(&ref, /* by */ 1, ret_epoch, &error), &error);
 }
 
 /* ---- What must hold ------------------------------------------------------------------ */
@@ -87,7 +87,7 @@ static void raises_hold(const struct pair *pair, enum hf_status before, uint64_t
                           : status == HF_UNAVAILABLE && first == EPOCH_MAX);
 }
 
-/* A ttl that may be granted is known to be possible by whoever finds a damaged table. */
+/* Every ttl that may be granted must be known to a client that finds a damaged table. */
 static void limits_hold(const struct pair *pair)
 {
     const struct table_space *space = &pair->client->space;
@@ -120,9 +120,8 @@ static void run_on(struct view document, struct view copy, void (*last)(const st
     if (last) {
         last(&pair);
     } else {
-        enum hf_status status = told(epoch_have(pair.client->store, &pair.client->clock,
-                                                NAMESPACE, pair.deadline, &had, NULL, &error),
-                                     &error);
+        struct epoch_ref ref = epoch_of_tables(&pair.client->space, pair.deadline);
+        enum hf_status status = told(epoch_have(&ref, &had, NULL, &error), &error);
         check(before != HF_OK || status != HF_OK || had >= epoch);
         raises_hold(&pair, before, epoch);
     }

@@ -1,8 +1,9 @@
-/* fuzz_expiry_entry.c: any bytes as the name of an entry of the expiry index, and as what it says:
- * a name that is taken names a table of this namespace and is written again as the same; an ETag
- * that an entry names is one that it has. */
+/* fuzz_expiry_entry.c: parses arbitrary bytes as the name of an entry of the expiry index, and
+ * as its contents. An accepted name must name a table of this namespace and be written again as
+ * the same. An ETag that is read from an entry must occur in the entry. */
 #include "base/check.h"
 #include "fuzz.h"
+#include "lock/client_inside.h"
 #include "lock/expiry.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* fuzz_fence.c: any bytes as a fence: what is taken is written and read back as the same, and a
- * write over it is judged in one of the known ways. */
+/* fuzz_fence.c: parses arbitrary bytes as a fence. An accepted fence must be written and read
+ * back as the same, and a write over it must be judged in one of the known ways. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "lock/fence.h"
@@ -25,9 +25,9 @@ static void survives_the_round_trip(const struct fence *fence)
     buffer_release(&text);
 }
 
-/* By whoever holds just what the fence belongs to. */
-static enum hf_status judge(const struct fence *fence, const struct fence_stamp *stamp,
-                            enum fence_outcome *ret_outcome)
+/* By a holder of exactly the fence's scopes. */
+static enum hf_status checker(const struct fence *fence, const struct fence_stamp *stamp,
+                              enum fence_outcome *ret_outcome)
 {
     struct scope scopes[FENCE_SCOPES_MAX / 2] = { { .kind = SCOPE_INODE } };
     struct fence_writer writer = { *stamp, scopes, 0 };
@@ -40,17 +40,17 @@ static enum hf_status judge(const struct fence *fence, const struct fence_stamp 
     }
     if (fence->scopes.size == 0) /* of version 1 */
         writer.scope_count = 1;
-    enum hf_status status = fence_judge(fence, &writer, ret_outcome, &error);
+    enum hf_status status = fence_check_writer(fence, &writer, ret_outcome, &error);
     check(status == HF_OK || error.status == status);
     return status;
 }
 
-/* A write knows itself, a lower token is refused, and a higher one goes over. */
+/* A write recognises itself, a lower token is refused, and a higher one overwrites. */
 static void is_judged(const struct fence *fence)
 {
     struct fence_stamp writer = fence->stamp;
     enum fence_outcome outcome;
-    enum hf_status status = judge(fence, &writer, &outcome);
+    enum hf_status status = checker(fence, &writer, &outcome);
     if (status == HF_UNSUPPORTED || status == HF_MISMATCH)
         return; /* scopes that we do not know, or pins */
     check(status == HF_OK);
@@ -60,13 +60,13 @@ static void is_judged(const struct fence *fence)
     }
     check(outcome == FENCE_DONE);
     writer.token--;
-    check(judge(fence, &writer, &outcome) == HF_FENCED);
+    check(checker(fence, &writer, &outcome) == HF_FENCED);
     if (writer.token > UINT64_MAX - 2)
         return;
     writer.token += 2;
-    check(judge(fence, &writer, &outcome) == HF_OK && outcome == FENCE_WRITE);
+    check(checker(fence, &writer, &outcome) == HF_OK && outcome == FENCE_WRITE);
     writer.table[0] = (char)(writer.table[0] == 'x' ? 'y' : 'x');
-    check(judge(fence, &writer, &outcome) == HF_MISMATCH);
+    check(checker(fence, &writer, &outcome) == HF_MISMATCH);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

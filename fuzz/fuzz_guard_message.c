@@ -1,8 +1,9 @@
-/* fuzz_guard_message.c: any bytes as an order to the guard of `holdfast run`, and as a report of
- * it: what is taken has a known kind, moments that can be counted with, a signal that there is, and
- * variables that each have a name and end within the packet, and is written again as the same. */
+/* fuzz_guard_message.c: parses arbitrary bytes as an order to the guard of `holdfast run`, and
+ * as its report. An accepted message must have a known kind, valid times, an existing signal,
+ * and variables that have a name and end within the packet; it must be written again as the
+ * same. */
 #include "base/check.h"
-#include "cli/guard_message.h"
+#include "cli/run/guard_message.h"
 #include "fuzz.h"
 
 #include <stdlib.h>

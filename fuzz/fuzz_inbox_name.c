@@ -1,6 +1,7 @@
-/* fuzz_inbox_name.c: any bytes as the name of an object below an index, for indexes of every number
- * of digits: a name that is taken tells a key and its shard, an entry of ours has no other name,
- * and that of another program is one that we would look for. */
+/* fuzz_inbox_name.c: parses arbitrary bytes as the name of an object of an index, for every
+ * number of digits. An accepted name must give a key and its shard. An entry of Holdfast must
+ * have no other name. The entry of another program must have a name that Holdfast would look
+ * for. */
 #include "base/check.h"
 #include "base/evidence.h"
 #include "base/utf8.h"
@@ -13,7 +14,8 @@ static struct schema schema_of_digits(unsigned digits)
 {
     const struct view fields[] = { VIEW("key"), VIEW("time") };
     struct schema schema;
-    check(schema_new(fields, 2, fields[0], fields[1], digits, true, &schema, NULL) == HF_OK);
+    check(schema_new(&(struct schema_spec){ fields, 2, fields[0], fields[1], digits, true },
+                     &schema, NULL) == HF_OK);
     return schema;
 }
 
@@ -65,7 +67,7 @@ static void name_holds(struct view rest, unsigned digits)
     buffer_release(&space);
 }
 
-/* A key has one name, which tells it. */
+/* A key has one name, and the name gives the key. */
 static void key_holds(struct view key)
 {
     struct key_name name = key_name_of(key);

@@ -1,5 +1,6 @@
-/* fuzz_index_record.c: any bytes as records of an index, and as the name of an object: what is
- * taken is written again as the same bytes, and what is not has a reason. */
+/* fuzz_index_record.c: parses arbitrary bytes as records of an index, and as the name of an
+ * object. An accepted record must be written again as the same bytes, and a refused one must
+ * have a reason. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "index/name.h"
@@ -29,7 +30,7 @@ static void record_holds(const struct record *record)
     buffer_release(&again);
 }
 
-/* The name of its entry tells its key and its time. */
+/* The name of its entry gives its key and its time. */
 static void entry_holds(const struct schema *schema, const struct record *record)
 {
     struct buffer key = BUFFER_INIT(INDEX_KEY_BYTES_MAX);

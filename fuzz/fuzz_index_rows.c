@@ -1,8 +1,10 @@
-/* fuzz_rows.c: any bytes as a file of records for `index put`, in each of its formats: rows
- * are the same however the file arrives, each is on a line of it, what cannot be read has a reason,
- * and a record that the index takes is read as the same from a file of records.
+/* fuzz_index_rows.c: parses arbitrary bytes as a file for `index put`, in each of its formats.
+ * The rows must not depend on how the file arrives in pieces; each must be on a line of the
+ * file; a refused row must have a reason; and a record that the index accepts must be read as
+ * the same from a file of records.
  *
- * The first byte tells the format, and in how many pieces the rest arrives the second time. */
+ * The first byte chooses the format, and the number of pieces in which the rest arrives the
+ * second time. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "fuzz.h"
@@ -16,7 +18,7 @@
 #define RECORD_MAX (8 * INPUT_MAX) /* an escape for each byte */
 #define PIECES_MAX 64
 
-/* A file that is read in pieces of so many bytes: each packet is one answer to a read. */
+/* A file that arrives in pieces of this many bytes: each packet answers one read. */
 static int file_of(struct view bytes, size_t piece)
 {
     int ends[2];
@@ -65,7 +67,7 @@ static void note(struct buffer *seen, const struct rows *rows, struct view what)
                        (uintmax_t)rows->last_line, (uintmax_t)hash_xxh3(what)));
 }
 
-/* Reads all rows, and notes in `seen` what came of each. */
+/* Reads all rows, and records the result of each in `seen`. */
 static void read_all(const struct schema *schema, enum hf_index_format format,
                      struct view bytes, size_t piece, struct buffer *seen)
 {

@@ -1,5 +1,6 @@
-/* fuzz_index_shard.c: any bytes as the line of a shard, and as what stands behind a check that
- * holds: what is taken has blocks beside each other, each found by its first key. */
+/* fuzz_index_shard.c: parses arbitrary bytes as the first line of a shard, and as the data
+ * after a correct checksum. The blocks of an accepted shard must be adjacent, and each must be
+ * found by its first key. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "fuzz.h"

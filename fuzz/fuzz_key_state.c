@@ -1,5 +1,6 @@
-/* fuzz_key_state.c: any bytes as the state of a key: what is taken is written and read back as the
- * same, and moves of it leave what can be written. */
+/* fuzz_key_state.c: parses arbitrary bytes as the state of a key. An accepted state must be
+ * written and read back as the same, and every change of it must leave a state that can be
+ * written. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "key/state.h"

@@ -1,5 +1,5 @@
-/* fuzz_lease_text.c: any bytes as the text of a lease: what is taken names a table of Holdfast and
- * is printed again as the same bytes; what is not has a reason. */
+/* fuzz_lease_text.c: parses arbitrary bytes as the text of a lease. An accepted text must name
+ * a table of Holdfast and be printed again as the same bytes; a refused one must have a reason. */
 #include "base/check.h"
 #include "base/layout.h"
 #include "fuzz.h"

@@ -1,4 +1,5 @@
-/* fuzz_merge_csv.c: any bytes as CSV or TSV, held against a reader that takes them one by one. */
+/* fuzz_merge_csv.c: parses arbitrary bytes as CSV or TSV, and compares the result with a simple
+ * reader that takes one byte at a time. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "merge_cut.h"
@@ -125,8 +126,8 @@ static void header_resolves(struct cutter *cutter, struct view header)
                                : cutter->key.number == wanted);
 }
 
-/* The more bytes it has, the more it knows; but once it has found the header it stays that. It may
- * have to look behind it to know that a quote in it is stray. */
+/* More bytes may change the result until the header is found; then it must stay. To know that a
+ * quote in the header is stray, the parser may have to look past it. */
 static void header_holds(const struct cut_setup *setup, struct view input, size_t step)
 {
     static char block[CUT_ROWS_MAX + BLOCK_SLACK];

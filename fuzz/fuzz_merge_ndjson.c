@@ -1,8 +1,9 @@
-/* fuzz_merge_ndjson.c: any bytes as lines of JSON, held against jansson.
+/* fuzz_merge_ndjson.c: parses arbitrary bytes as lines of JSON, and compares the result with
+ * jansson.
  *
- * Jansson is stricter than RFC 8259 in what it can hold: no lone halves of surrogate pairs, no
- * \u0000 in names, no numbers beyond a double. Each of these is rewritten to something harmless of
- * the same shape before it sees a line, so that it still judges all the rest of the line. */
+ * Jansson accepts less than RFC 8259: no lone halves of surrogate pairs, no \u0000 in names,
+ * and no numbers beyond a double. Each of these is replaced by something harmless of the same
+ * shape before jansson sees the line, so jansson still checks the rest of it. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "merge/json_scan.h"
@@ -126,7 +127,7 @@ static void line_holds(const struct cut_setup *setup, struct view line,
         check(count_of(line, "{[") > SCAN_DEPTH_MAX);
         return;
     }
-    /* JSON has no NUL anywhere; jansson passes over one that stands behind a number. */
+    /* JSON has no NUL anywhere, but jansson skips one after a number. */
     if (memchr(line.data, '\0', line.size)) {
         check(fault != ROW_NONE);
         return;

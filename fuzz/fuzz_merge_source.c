@@ -1,5 +1,5 @@
-/* fuzz_merge_source.c: any bytes as an input of a merge, read in blocks of several sizes: where
- * blocks end does not matter for the rows. */
+/* fuzz_merge_source.c: reads arbitrary bytes as an input of a merge, in blocks of several
+ * sizes. The rows must not depend on where blocks end. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "merge/source.h"
@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #define DATA_MAX   2048
-#define COPIES     4  /* of the data, so that they fill blocks */
-#define PAD_STEP   32 /* empty lines before them, so that blocks end anywhere */
+#define COPIES     4  /* repetitions of the data, to fill blocks */
+#define PAD_STEP   32 /* empty lines before them, to move the ends of blocks */
 #define INPUT_MAX  (COPIES * DATA_MAX + 255 * PAD_STEP)
 #define KEYS_MAX   (64 * INPUT_MAX) /* a time, where it is the key, may be longer than its text */
 #define ROWS_MAX   (INPUT_MAX / 2 + 1)
@@ -34,7 +34,7 @@ struct kept_row {
     uint16_t fault;
 };
 
-/* What came of reading in one way. */
+/* The result of one way of reading. */
 struct rows {
     enum hf_status status;
     bool unsorted;
@@ -52,7 +52,7 @@ struct input {
     struct feed feed;
     struct cutter cutter;
     bool with_header;
-    char header[INPUT_MAX]; /* what reading begins with, in the first way */
+    char header[INPUT_MAX]; /* the start of the first way of reading */
     size_t header_size;
 };
 
@@ -142,7 +142,7 @@ static void read_rows(struct source *source, struct rows *all)
         check(turn <= INPUT_MAX);
         struct batch *batch = &source->batches[turn % source->batch_count];
         all->status = source_fill(source, batch, &error);
-        /* Only a header can be wrong: there is memory, and any bytes are rows. */
+        /* Only a header can be wrong: there is enough memory, and any bytes are rows. */
         check(all->status == HF_OK || (all->status == HF_INVALID && source->header.data));
         if (all->status != HF_OK)
             return;
@@ -161,8 +161,10 @@ static enum hf_status read_header(struct input *input, struct way way, struct bu
     struct hf_error error;
     struct buffer header = BUFFER_INIT(INPUT_MAX);
     enum hf_status status =
-        source_init(&source, &input->feed, &input->cutter, (struct view){ NULL, 0 },
-                    way.block_bytes, 1, budget, &error);
+        source_init(&source, &input->feed,
+                    &(struct source_options){ &input->cutter, (struct view){ NULL, 0 },
+                                              way.block_bytes, 1, budget },
+                    &error);
     if (status == HF_OK)
         status = source_read_header(&source, &header, &error);
     if (status == HF_OK && way.block_bytes == ways[0].block_bytes) {
@@ -192,10 +194,12 @@ static void read_in(struct input *input, struct way way, struct rows *all)
         all->status = cutter.format->resolve(&cutter, header, &error);
     if (all->status != HF_OK)
         return;
-    all->status = source_init(&source, &input->feed, &cutter, header, way.block_bytes,
-                              way.batch_count, &budget, &error);
+    all->status = source_init(&source, &input->feed,
+                              &(struct source_options){ &cutter, header, way.block_bytes,
+                                                        way.batch_count, &budget },
+                              &error);
     /* Damage may come before disorder, or after it. */
-    if (all->status == HF_OK && decoder_coding(source.decoder) == MERGE_PLAIN)
+    if (all->status == HF_OK && decoder_coding(source.decoder) == HF_MERGE_PLAIN)
         read_rows(&source, all);
     source_release(&source);
     check(atomic_load(&budget.used) == 0);
@@ -211,7 +215,7 @@ static void same_rows(const struct input *input, const struct rows *a, const str
     for (size_t i = 0; i < a->count; i++) {
         const struct kept_row *x = &a->rows[i], *y = &b->rows[i];
         check(view_equal(x->record, y->record));
-        /* What else is wrong with a record is told where it fits into a block. */
+        /* Any other error of a record is reported if the record fits into a block. */
         bool too_long = x->record.size > input->cutter.record_bytes_max;
         check(too_long ? x->fault && y->fault : x->fault == y->fault);
         check(view_equal(x->key, y->key));

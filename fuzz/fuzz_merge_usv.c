@@ -1,4 +1,4 @@
-/* fuzz_merge_usv.c: any bytes as records between separators. */
+/* fuzz_merge_usv.c: parses arbitrary bytes as records between separators. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "merge_cut.h"
@@ -16,7 +16,7 @@ static bool is_end(struct view bytes)
     return bytes.size == 1 && ends_only(bytes, true, true);
 }
 
-/* What stands in the field, read in the simplest way; false when there is none. */
+/* The contents of the field, parsed in the simplest way; false if there is no such field. */
 static bool field_of(struct view record, size_t number, struct view *ret_value)
 {
     bool found = false;

@@ -1,5 +1,6 @@
-/* fuzz_parse.c: durations, sizes, times and numbers: what is taken prints as a text that is
- * read back as the same value; what is refused leaves the output alone and has a reason. */
+/* fuzz_parse.c: parses durations, sizes, times and numbers. An accepted value must print as a
+ * text that is read back as the same value. A refused one must leave the output unchanged and
+ * have a reason. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "fuzz.h"

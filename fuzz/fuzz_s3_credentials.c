@@ -1,5 +1,5 @@
-/* fuzz_s3_credentials.c: shared files, endpoint answers and STS answers out of any bytes: keys
- * that are taken can stand in a header, and no reason repeats one. */
+/* fuzz_s3_credentials.c: parses arbitrary bytes as shared files, endpoint replies and STS
+ * replies. Accepted keys must be valid in a header, and no error may contain a key. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "store/s3/credentials.h"

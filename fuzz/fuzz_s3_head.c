@@ -1,5 +1,6 @@
-/* fuzz_s3_head.c: the head of an HTTP reply out of any bytes, line by line: numbers are within
- * bounds, ranges lie inside their object, texts end, and nothing behind the head counts. */
+/* fuzz_s3_head.c: parses arbitrary bytes as the head of an HTTP reply, line by line. Numbers
+ * must be within bounds, ranges inside their object, texts terminated, and nothing after the
+ * head may count. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "store/s3/http.h"

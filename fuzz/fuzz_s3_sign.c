@@ -1,11 +1,11 @@
-/* fuzz_s3_sign.c: the canonical request of any key, query and header: one line for each thing,
- * sorted, and nothing a caller writes can add a line that was not signed for. */
+/* fuzz_s3_sign.c: builds the canonical request from an arbitrary key, query and header. It must
+ * have one line per item, sorted, and no input may add a line that was not signed. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "fuzz.h"
 #include "store/s3/sign.h"
 
-/* Only unreserved characters, "/" and %XX, which decode to what went in. */
+/* Only unreserved characters, "/" and %XX, which decode to the input. */
 static void encoding_holds(struct view text, bool keep_slash)
 {
     struct buffer encoded = BUFFER_INIT(1 << 20);
@@ -45,10 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     struct buffer path = BUFFER_INIT(1 << 20), query = BUFFER_INIT(1 << 20);
     struct buffer canonical = BUFFER_INIT(1 << 20), signature = BUFFER_INIT(1 << 20);
-    const struct s3_parameter parameters[] = { { VIEW("prefix"), value }, { value, key } };
-    const struct s3_header headers[] = { { VIEW("x-amz-date"), VIEW("20130524T000000Z") },
-                                         { VIEW("if-match"), header },
-                                         { VIEW("host"), VIEW("example.com") } };
+    const struct s3_pair parameters[] = { { VIEW("prefix"), value }, { value, key } };
+    const struct s3_pair headers[] = { { VIEW("x-amz-date"), VIEW("20130524T000000Z") },
+                                       { VIEW("if-match"), header },
+                                       { VIEW("host"), VIEW("example.com") } };
     buffer_append_byte(&path, '/');
     check(s3_encode(&path, key, /* keep_slash */ true));
     check(s3_query(&query, parameters, 2));

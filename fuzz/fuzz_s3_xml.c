@@ -1,5 +1,5 @@
-/* fuzz_s3_xml.c: listings, errors, delete results and single fields out of any bytes: bounded,
- * and whatever is taken is what S3 could have said. */
+/* fuzz_s3_xml.c: parses arbitrary bytes as listings, errors, delete results and single fields.
+ * The results must be bounded, and an accepted one must be something that S3 could have sent. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "store/s3/xml.h"
@@ -58,7 +58,7 @@ static void escaping_holds(struct view text)
     buffer_append(&xml, VIEW("<r><k>"));
     s3_xml_escape(&xml, text);
     check(buffer_append(&xml, VIEW("</k></r>")));
-    /* What is not UTF-8 is refused, nothing is changed on the way. */
+    /* Bytes that are not UTF-8 are refused, and nothing is altered. */
     if (s3_xml_fields(buffer_view(&xml), "r", &field, 1, &error) == HF_OK)
         check(view_equal(view_of(key), text));
     buffer_release(&xml);

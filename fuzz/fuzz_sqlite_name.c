@@ -1,5 +1,5 @@
-/* fuzz_sqlite_name.c: the name of a large object's file, as a damaged database may give it:
- * what is taken for a name can be nothing but one entry of the folder of large objects. */
+/* fuzz_sqlite_name.c: checks the file name of a large object, as a damaged database may contain
+ * it. An accepted name must be a single entry of the folder of large objects. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "fuzz.h"

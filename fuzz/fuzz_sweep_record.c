@@ -1,8 +1,10 @@
-/* fuzz_sweep_record.c: any bytes as what a bucket remembers of sweeps, and as since when an object
- * is seen that nothing names: whatever is taken is within bounds, can be added up, and is written
- * and read back as the same; whatever is not counts as nothing. */
+/* fuzz_sweep_record.c: parses arbitrary bytes as the record of past sweeps, and as the time
+ * since when an object has been seen that nothing names. An accepted value must be within
+ * bounds, safe to add up, and written and read back as the same. A refused one must count as
+ * nothing. */
 #include "base/check.h"
 #include "fuzz.h"
+#include "lock/client_inside.h"
 #include "sweep/sweep_inside.h"
 
 #include <stdio.h>

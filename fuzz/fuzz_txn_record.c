@@ -1,5 +1,5 @@
-/* fuzz_txn_record.c: any bytes as the record of a transaction: what is taken is written and read
- * back as the same. */
+/* fuzz_txn_record.c: parses arbitrary bytes as a decision record. An accepted record must be
+ * written and read back as the same. */
 #include "base/check.h"
 #include "fuzz.h"
 #include "key/record.h"

@@ -1,5 +1,5 @@
-/* fuzz_url.c: a store URL that is taken can be written again, escaped anew, and means the same.
- */
+/* fuzz_url.c: parses arbitrary bytes as a store URL. An accepted URL must mean the same after
+ * it is written and escaped again. */
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/url.h"
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < url.parameter_count; i++)
         check(url.parameters[i].name.size > 0 && stands_in(&url, url.parameters[i].value));
 
-    struct buffer text = BUFFER_INIT(URL_BYTES_MAX); /* escaped anew it may be too long */
+    struct buffer text = BUFFER_INIT(URL_BYTES_MAX); /* escaped again it may be too long */
     write_url(&url, &text);
     if (!text.failed) {
         check(url_parse(buffer_view(&text), &again, &error) == HF_OK);

@@ -1,4 +1,4 @@
-/* index_schema.h: the index whose records the fuzzers make up: a key, a time, and two fields. */
+/* index_schema.h: the index whose records the fuzzers generate: a key, a time, and two fields. */
 #ifndef FUZZ_INDEX_SCHEMA_H
 #define FUZZ_INDEX_SCHEMA_H
 
@@ -11,7 +11,8 @@ static inline struct schema schema_of_fields(void)
 {
     const struct view fields[FIELDS] = { VIEW("key"), VIEW("a"), VIEW("time"), VIEW("b") };
     struct schema schema;
-    check(schema_new(fields, FIELDS, fields[0], fields[2], 2, true, &schema, NULL) == HF_OK);
+    check(schema_new(&(struct schema_spec){ fields, FIELDS, fields[0], fields[2], 2, true },
+                     &schema, NULL) == HF_OK);
     return schema;
 }
 

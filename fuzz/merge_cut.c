@@ -1,4 +1,4 @@
-/* merge_cut.c: one input cut in several ways. */
+/* merge_cut.c: cuts one input into records in several ways, and compares the results. */
 #include "merge_cut.h"
 
 #include "base/check.h"
@@ -14,7 +14,7 @@ struct cut_rows {
 struct way {
     size_t step; /* bytes that each call has more than the one before */
     size_t rows; /* that a batch has room for */
-    int behind;  /* the byte that stands behind those offered */
+    int behind;  /* the byte after those offered */
 };
 
 static void keep_rows(const struct batch *batch, bool timed, struct cut_rows *all)
@@ -50,7 +50,7 @@ static struct cutter cutter_of(const struct cut_setup *setup, struct batch *batc
                             .scratch = BUFFER_INIT(CUT_ROWS_MAX) };
 }
 
-/* Cuts what is offered, with a fresh batch whenever one is full. Returns where it stopped. */
+/* Cuts the offered bytes, with a new batch whenever one is full. Returns where it stopped. */
 static size_t cut_offered(struct cutter *cutter, size_t at, bool at_end, struct cut_rows *all)
 {
     struct batch *batch = cutter->batch;

@@ -1,4 +1,4 @@
-/* merge_cut.h: what holds for the cutter of every record format, whatever the bytes. */
+/* merge_cut.h: checks that hold for the record cutter of every format, whatever the bytes. */
 #ifndef FUZZ_MERGE_CUT_H
 #define FUZZ_MERGE_CUT_H
 
@@ -20,12 +20,12 @@ struct cut_setup {
     struct field key;
     struct field time;
     size_t columns;
-    /* Whether these bytes may stand between two rows, or before the first, or behind the last:
-     * the end of the row before them, and empty lines. */
+    /* Whether these bytes may come between two rows, before the first, or after the last: the
+     * end of a row, and empty lines. */
     bool (*gap_is_fine)(struct view gap, bool row_before, bool at_end);
     /* Whether these bytes are the end of one record. */
     bool (*is_end)(struct view bytes);
-    /* Checks one row against what its record holds. */
+    /* Checks one row against the contents of its record. */
     void (*row_holds)(const struct cut_setup *setup, struct view record,
                       const struct kept_row *row);
 };

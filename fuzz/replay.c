@@ -1,5 +1,5 @@
-/* replay.c: runs every file of a corpus through a fuzzer, without libFuzzer: what was once
- * found stays found, with any compiler. `replay FOLDER` prints TAP. */
+/* replay.c: runs every file of a corpus through a fuzzer without libFuzzer, so that every input
+ * that once failed is tested again with any compiler. `replay FOLDER` prints TAP. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -17,8 +17,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The names of a folder's inputs, in order. Not by scandir: what libc allocates cannot be freed in
- * the simulator's world. */
+/* The names of a folder's inputs, in order. scandir is not used, because memory that libc
+ * allocates cannot be freed in the simulator's world. */
 static size_t list_inputs(const char *folder, char names[][NAME_BYTES])
 {
     size_t count = 0;
@@ -33,7 +33,7 @@ static size_t list_inputs(const char *folder, char names[][NAME_BYTES])
     return count;
 }
 
-/* In a block of exactly its size, so that a sanitizer sees the first byte read past it. */
+/* Uses a block of exactly the input's size, so a sanitizer sees the first byte read past it. */
 static bool replay(const char *folder, const char *name)
 {
     static uint8_t bytes[INPUT_BYTES_MAX];

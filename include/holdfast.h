@@ -1,8 +1,8 @@
-/* holdfast.h: leases, locks and compaction for anything that lives in a bucket.
+/* holdfast.h: leases, locks and compaction on an object store.
  *
- * Holdfast needs no lock server. Everything that must be agreed on is a small document in an
- * object store (a directory, an SQLite file, S3), and every change to it is a compare-and-swap:
- * load it, compute the new one, write it back only if nobody else did meanwhile.
+ * Holdfast needs no lock server. All shared state is in small documents in an object store (a
+ * directory, an SQLite file, S3). Every change to a document is a compare-and-swap: load it,
+ * compute the new version, and write it back only if no other client has changed it meanwhile.
  *
  *     struct hf_client *client;
  *     struct hf_lock *lock;
@@ -10,74 +10,81 @@
  *     if (hf_client_open("sqlite:jobs.db", NULL, &client, &error) == HF_OK &&
  *         hf_lock_new(client, "deploy", NULL, &lock, &error) == HF_OK &&
  *         hf_lock_acquire(lock, 60000, &error) == HF_OK) {
- *         ... the work, with hf_lock_check(lock, &error) before each step that matters ...
+ *         ... do the work; call hf_lock_check(lock, &error) before each critical step ...
  *         hf_lock_release(lock, &error);
  *     }
  *
- * WHAT A LEASE PROMISES. A lock here is a lease: it is granted for a time (the ttl) and renewed
- * in the background for as long as the handle is held and the process runs. While hf_lock_check
- * says OK, no other client of the same store was granted a conflicting lease. When the holder
- * dies, stops or is cut off, the lease ends by itself and somebody else goes on: nobody has to
- * clean up. Among conflicting requests that wait, order is kept.
+ * WHAT A LEASE GUARANTEES. A lock is a lease. It is granted for a limited time (the ttl), and
+ * renewed in the background as long as the handle is held and the process runs. While hf_lock_check
+ * returns HF_OK, no other client of the same store has been granted a conflicting lease. If the
+ * holder dies, hangs or loses the network, the lease expires by itself and another client takes
+ * over. No cleanup is needed. Conflicting requests are served in the order in which they queued.
  *
- * No clock of one machine is compared with that of another. The holder counts its time on its
- * own boot-time clock, from before the request that got the lease was sent. Somebody who wants
- * to take over must prove that this time is over: by the store's clock, with all that it may be
- * wrong by, or by having watched the lease stand unchanged for longer than it can be valid. The
- * promise needs this much of the world: boot-time clocks of two machines that drift apart by
- * less than 200 ppm, and front ends of a store whose clocks agree within half the skew
- * tolerance (2 s on AWS, 30 s elsewhere; where that is too much to ask, takeover_observed does
- * without the store's clock).
+ * Holdfast never compares the clocks of two machines. The holder measures its lease on its own
+ * boot-time clock, starting just before it sends the request that acquires the lock. A client that
+ * wants to take over must prove that the lease is over. There are two proofs. Either the store's
+ * clock is past the end of the lease, after allowing for its possible error, or the client has
+ * watched the lease stay unchanged for longer than it can be valid.
  *
- * WHAT IT DOES NOT PROMISE. That you still hold it when your write arrives. Between
- * hf_lock_check and the effect of the next line your process may be paused (a debugger, a
- * suspended laptop, a stopped container) for longer than the ttl, and somebody else may have
- * been granted the lock. No lock of any kind can prevent that; only the place where the write
- * arrives can refuse it. So each grant has a TOKEN, which rises with every grant of that lock,
- * for ever. Write what must not go back with hf_fenced_put, which takes the lock itself and
- * refuses a stale token (FENCED), or give hf_lock_token to a database that compares it.
+ * The guarantee rests on two assumptions. The boot-time clocks of two machines drift apart by less
+ * than 200 ppm. The clocks of a store's front ends agree within half the skew tolerance. The
+ * tolerance is 2 s on AWS and 30 s elsewhere. If a store cannot meet the second assumption, set
+ * takeover_observed, so that takeovers do not use the store's clock.
  *
- * AFTER A PAUSE the first call tells: hf_lock_check answers EXPIRED (the time is over by our
- * own clock, which counts through suspend) or LOST (somebody ended it). Stop the work; what was
- * written with the token is safe; release the handle, then acquire again for a new one. A lost
- * lease is never revived.
+ * WHAT A LEASE DOES NOT GUARANTEE. You may no longer hold the lock when your write arrives. Between
+ * hf_lock_check and the effect of the next line, your process may be paused for longer than the ttl
+ * (a debugger, a suspended laptop, a stopped container), and the lock may be granted to another
+ * client. No lock can prevent this. Only the system that receives the write can refuse it. Each
+ * grant therefore comes with a TOKEN, a number that increases with every grant of the lock. Protect
+ * critical writes with hf_fenced_put, which takes the lock handle and returns HF_FENCED if its
+ * token is stale. Or pass hf_lock_token to a database that compares tokens.
  *
- * CHOOSING A TTL. It is how long the others wait after the holder died, and three times the
- * longest silence of the store that the holder survives, since it is renewed at a third.
+ * AFTER A PAUSE, the first call to hf_lock_check reports whether the lease has ended. It returns
+ * HF_EXPIRED if the lease has expired by this machine's clock, which keeps running while the
+ * machine is suspended. It returns HF_LOST if another client ended the lease. In both cases, stop
+ * the work. Everything you wrote with the token is safe. Release the handle, then acquire the lock
+ * again to get a new lease. A lost lease is never revived.
  *
- *     work                      ttl      renewed every   why
- *     short operations          10 s      3 s            quick recovery when a client fails
- *     long operations           60 s     20 s            less traffic, survives a slow minute
- *     batches                  300 s    100 s            is hardly ever interrupted
+ * CHOOSING A TTL. If a holder dies, other clients wait for up to one ttl. A lease is renewed after
+ * a third of its ttl, so the ttl should be three times the longest store outage that the holder
+ * must survive.
  *
- * On stores on the network, which tell their time in whole seconds, take 5 s at least.
+ *     work                ttl     renewed every   why
+ *     short operations     10 s     3 s           quick recovery when a client fails
+ *     long operations      60 s    20 s           less traffic, survives a slow minute
+ *     batches             300 s   100 s           hardly ever interrupted
  *
- * SCOPES say what is locked, as text:
+ * Use at least 5 s on network stores, because they report time in whole seconds.
  *
- *     deploy, named:deploy      a name: a-z 0-9 . _ - in segments between slashes
- *     path:/a/b                 one path; tree:/a is a path and all under it
- *     inode:7                   an inode; range:7:0-4096 some of its bytes, 0- to the end
- *     chunk:data/x.usv          an object that is to be merged
- *     pin:data/x.usv            an object that is being read: stands in nobody's way
- *     shard:domains/a3          a shard of an index, to be written; for 5 minutes at a time
+ * SCOPES name what is locked, as text:
  *
- * NO ANSWER. When a store does not answer, nobody knows whether a write happened. Such a call
- * says UNSURE, never "failed": the lock may be ours in the store's eyes. The client goes on
- * giving it back in the background until that is settled or the lease is over.
+ *     deploy, named:deploy   a name: segments of a-z 0-9 . _ - separated by slashes
+ *     path:/a/b              one path
+ *     tree:/a                a path and everything under it
+ *     inode:7                an inode
+ *     range:7:0-4096         a byte range of an inode; 0- extends to the end
+ *     chunk:data/x.usv       an object to be merged
+ *     pin:data/x.usv         an object being read; a pin conflicts with nothing
+ *     shard:domains/a3       an index shard to be written; the ttl is at most 5 minutes
  *
- * HEADERS. This one includes all others; each opens with what it promises.
+ * NO REPLY. If the store does not reply to a write, the client cannot know whether the write
+ * happened. The call then returns HF_UNSURE, never a failure, because the store may have granted
+ * the lock. The client keeps trying to release the lock in the background until the store confirms
+ * it or the lease is over.
+ *
+ * HEADERS. This header includes all others. Each header starts with its guarantees.
  *
  *     holdfast/base.h     statuses, errors, conventions, the client
- *     holdfast/compact.h  many small objects into few: partitions, workers, readers
- *     holdfast/elect.h    who of a group does a piece of work first
+ *     holdfast/compact.h  compaction: partitions, workers, readers
+ *     holdfast/elect.h    elections without messages
  *     holdfast/fenced.h   objects that refuse a stale token
  *     holdfast/index.h    the latest record of each key
  *     holdfast/key.h      keys with state, transactions
  *     holdfast/lock.h     locks
- *     holdfast/merge.h    many files of records into one
- *     holdfast/observe.h  who holds what, events, counters
- *     holdfast/store.h    objects of a store by hand; the probe, the store's clock, restores
- *     holdfast/sweep.h    what nobody touches any more is cleared away */
+ *     holdfast/merge.h    merging files of records
+ *     holdfast/observe.h  lock listings, events, counters
+ *     holdfast/store.h    objects of a store, the probe, the store's clock, restores
+ *     holdfast/sweep.h    removal of expired leases and unused tables */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
 

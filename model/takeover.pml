@@ -1,33 +1,33 @@
-/* takeover.pml: how one lease passes from hand to hand, in every order of events: replies that are
- * lost, puts that land long after their sender gave up, holders that are paused at any point.
- * README.md says what each name stands for in the code, and what is left out.
+/* takeover.pml: how one lease passes between two clients, in every order of events: lost replies,
+ * puts that land long after their sender gave up, and holders that are paused at any point.
+ * README.md maps each name to the code, and lists what is not modelled.
  *
  *     spin -a takeover.pml && gcc -O2 -DSAFETY -DNOREDUCE -o pan pan.c && ./pan -m1000000
  *
- * Three things keep the model small, and lose nothing:
+ * Three simplifications keep the model small without losing any behaviour:
  *
- * 1. Time is ages. Nobody compares two machines' clocks, so there is no time of day, only how many
- *    ticks of its own clock a client has counted since a moment; and beyond the last one that
- *    matters an age stands still. So runs may be as long as they like.
- * 2. ETags and nonces are drawn anew for each write and never come again. So of an ETag that
- *    somebody remembers only one thing matters, whether it is still the document's; and of a nonce,
- *    whether it is of an operation under way, and how old the t0 is that its client finds by it.
- * 3. Of two puts of one client that were both given up on and are based on the same ETag, at most
- *    one can land. Which, is decided when the second is given up: so one place is enough. */
+ * 1. Time is ages. No client compares the clocks of two machines, so there is no time of day. A
+ *    client only counts ticks of its own clock since an instant. An age stops counting beyond the
+ *    last value that matters, so a run may be as long as it likes.
+ * 2. ETags and nonces are new for each write and never recur. The only property of a remembered
+ *    ETag is whether it is still the document's. The only properties of a nonce are whether it
+ *    belongs to an operation under way, and how old the t0 is that its client finds by it.
+ * 3. If a client has given up on two puts that are based on the same ETag, at most one can land.
+ *    Which one is decided when the second is given up, so one place is enough. */
 
 #define CLIENTS 2
 #define NOBODY  CLIENTS
 #ifndef GRANTS
-#define GRANTS 3 /* then the clients go home: tokens are the one thing that grows without end */
+#define GRANTS 3 /* then the clients stop: tokens are the only value that grows without end */
 #endif
 #if GRANTS > 6
 #error tokens have three bits
 #endif
 #define TTL   3
-#define SLACK 1 /* drift and margin: what the holder takes off, and the contender adds */
+#define SLACK 1 /* drift and margin: the holder subtracts it, the contender adds it */
 
 /* ---- Wrong rules ----------------------------------------------------------------------------
- * Each of these, given as -D to spin, must be found out. */
+ * With each of these, given as -D to spin, the search must find a violation. */
 
 #ifdef TAKEOVER_EARLY
 #define WATCH (TTL + SLACK - 1)
@@ -48,7 +48,7 @@
 #endif
 
 #ifdef NO_NONCE_RECOGNITION
-#define found(t0) 0 /* as if the last attempt, which found it, had made it */
+#define found(t0) 0 /* as if the last attempt, which found the lease, had made it */
 #else
 #define found(t0) t0
 #endif
@@ -90,7 +90,7 @@
 #endif
 
 /* ---- Stories --------------------------------------------------------------------------------
- * What must be seen to happen somewhere in a search, or it has proved less than it seems to. */
+ * Events that must occur somewhere in a search; otherwise it proves less than it seems to. */
 
 c_decl {
 static void tell(const char *words)
@@ -115,7 +115,8 @@ mtype:result = { WRITING, OK, HELD, LOST, UNSURE, ABANDONED, USED_UP };
 mtype:journey = { NONE, FLYING, LANDED, REFUSED };
 
 /* The document: a lease, if it has an owner, and the next token. `nonce`: the attempt that last
- * granted or renewed it is of an operation that its owner has under way; then `t0` is its age. */
+ * granted or renewed the lease belongs to an operation that its owner has under way; `t0` is
+ * then its age. */
 typedef document {
     unsigned owner : 2 = NOBODY;
     unsigned token : 3;
@@ -125,21 +126,21 @@ typedef document {
 };
 document table;
 
-/* A write on its way. One that flies is based on the present ETag: see land(). */
+/* A write under way. A flying write is based on the current ETag: see land(). */
 typedef put {
     mtype:journey flight = NONE;
-    bit changed; /* else it writes what was there, to shut out others */
+    bit changed; /* otherwise it rewrites the same lease, to make other writes fail */
     unsigned owner : 2 = NOBODY;
     unsigned token : 3;
     bit nonce;
     unsigned t0 : 2;
     unsigned next_token : 3;
-    bit over; /* its sender was told that this can no longer happen */
+    bit over; /* its sender was told that it can no longer land */
 };
 put awaited[CLIENTS]; /* its sender waits for the reply */
-put late[CLIENTS];    /* nobody waits for it any more */
+put late[CLIENTS];    /* its sender no longer waits */
 
-/* A fenced object, and the writes on their way to it: the token, or 0. */
+/* A fenced object, and the writes under way to it: the token, or 0. */
 byte fence;
 byte fenced_put[CLIENTS];
 
@@ -147,22 +148,22 @@ typedef state {
     /* The lock handle. */
     bit held;
     unsigned token : 3;
-    unsigned age : 2; /* since the t0 that its validity counts from */
+    unsigned age : 2; /* since the t0 from which its validity counts */
     /* The sighting. */
-    bit seen; /* the lease in the document is the one that we saw first so long ago: */
+    bit seen; /* the lease in the document was first seen this long ago: */
     unsigned watched : 3;
 };
 state client[CLIENTS];
 
-/* What only the judge knows. */
-byte highest; /* token ever granted */
+/* Known only to the judge. */
+byte highest; /* the highest token ever granted */
 
-/* The order of ticks: each clock ticks once a round, in any order. So over any span two clocks
- * differ by two ticks at most, which is what both sides' SLACK allows for. */
+/* The order of ticks: each clock ticks once per round, in any order. Over any period two clocks
+ * therefore differ by at most two ticks, which the SLACK of both sides allows for. */
 bit ticked[CLIENTS];
 
-/* In the calm no reply is lost any more, nobody dies, and who holds comes to the end of its work.
- * It matters only for what must happen in the end. */
+/* In the calm no reply is lost, no client dies, and a holder finishes its work. It matters only
+ * for properties that must hold in the end. */
 #ifdef CALM
 bool calm;
 
@@ -171,14 +172,14 @@ active proctype weather()
     calm = true
 }
 
-/* Whatever happened, and though one may be dead, all tokens find somebody. */
+/* Whatever happened, and even if one client is dead, every token finds a holder. */
 ltl served { <> (table.next_token > GRANTS) }
 #else
 #define calm false
 #endif
 
 hidden byte i;
-hidden put body; /* the one that is being made, within a step */
+hidden put body; /* the write that is being built, within a step */
 
 /* ---- Time ----------------------------------------------------------------------------------- */
 
@@ -232,7 +233,7 @@ end:
 
 #define hf_lock_check(c) (client[c].held && client[c].age < VALID)
 
-/* Nothing but the guard is ever executed while all is well, so judging costs no states. */
+/* While no property is violated, only the guard is executed, so judging adds no states. */
 active proctype judge()
 {
 end:
@@ -255,8 +256,8 @@ inline clear(p)
     p.over = 0
 }
 
-/* Every write has an ETag of its own. So who is based on the one before is refused, whenever it
- * arrives; and if nobody waits for it, it is as if it had never been. */
+/* Every write has its own ETag. A write that is based on the previous one is refused whenever
+ * it arrives. If its sender no longer waits, it is as if the write had never existed. */
 inline shut_out_others()
 {
     for (i : 0 .. CLIENTS - 1) {
@@ -285,7 +286,7 @@ inline judge_write(p)
         :: else
         fi
     :: else ->
-        /* Nobody's lease ends while its holder believes in it. */
+        /* No lease ends while its holder believes in it. */
         assert(table.owner == NOBODY || !hf_lock_check(table.owner));
         if
         :: p.owner != NOBODY ->
@@ -301,7 +302,7 @@ inline judge_write(p)
     fi
 }
 
-/* The compare-and-swap: what flies is based on the present ETag. */
+/* The compare-and-swap: a flying write is based on the current ETag. */
 inline land(p, answer)
 {
     d_step {
@@ -338,7 +339,7 @@ inline land_fenced(c)
 {
     d_step {
         fenced_put[c] != 0 ->
-        assert(fenced_put[c] >= fence); /* it never goes back */
+        assert(fenced_put[c] >= fence); /* the fence never goes back */
         fence = fenced_put[c];
         fenced_put[c] = 0;
         if
@@ -365,7 +366,7 @@ end:
 
 /* ---- Pure: the moves of a lease table ------------------------------------------------------- */
 
-/* Sightings: what stands unchanged was seen since the first reply that showed it. */
+/* Sightings: an unchanged lease counts as seen since the first reply that showed it. */
 inline load(c)
 {
     if
@@ -376,7 +377,7 @@ inline load(c)
 
 #define lease_judge(c) (client[c].seen && client[c].watched >= WATCH)
 
-/* An operation knows its own effect: acquire and cancel by their id, renew by the nonce. */
+/* An operation recognises its own effect: acquire and cancel by their id, renew by the nonce. */
 #define by_own_attempt(c, x) (x.owner == c && x.nonce)
 
 inline apply_acquire(c)
@@ -426,8 +427,8 @@ inline apply_renew(c)
     fi
 }
 
-/* Also for cancel, which names the id of a request instead of a token. Where nothing is there it
- * is done already. */
+/* Also for cancel, which names the id of a request instead of a token. If there is no such
+ * lease, it is already done. */
 inline apply_release(c, is_there)
 {
     status = OK;
@@ -460,7 +461,8 @@ inline send(p, q)
     p.next_token = q.next_token
 }
 
-/* What was told not to have happened, or to be over, must not happen any more. */
+/* An operation that was reported as not done, or a lease reported as over, must not take effect
+ * any more. */
 inline tell_over(c)
 {
     if
@@ -471,7 +473,7 @@ inline tell_over(c)
     fi
 }
 
-/* The operation is at its end: what is left of it somewhere is of no operation under way. */
+/* The operation has ended: its remaining writes belong to no operation under way. */
 inline forget_op(c)
 {
     if
@@ -482,8 +484,8 @@ inline forget_op(c)
     late[c].t0 = 0
 }
 
-/* Loads, applies and sends the put, at one instant t0. (Had the document changed between, the put
- * would be refused.) WRITING: there is a reply to wait for; `told` is what it means if it is OK. */
+/* Loads, applies and sends the put, at one instant t0. (If the document changed in between, the
+ * put would be refused.) WRITING: a reply is awaited; `told` is its meaning if it is OK. */
 inline make_attempt(c)
 {
     d_step {
@@ -513,9 +515,9 @@ inline hear(c)
     }
 }
 
-/* A put without an answer may be on its way still, or never arrive, or have landed. A conflict may
- * be with ourselves: something between us and the store sent it twice. One that changes nothing is
- * not followed once it is late: it could only be in the way of others, who would try again. */
+/* A put without an answer may still be under way, never arrive, or have landed. A conflict may
+ * be with our own put, if a proxy sent it twice. A late put that changes nothing is not
+ * followed: it could only make writes of others fail, and they would retry. */
 inline after_failed_write(c)
 {
     may_still_land = (awaited[c].flight == FLYING);
@@ -532,7 +534,7 @@ inline after_failed_write(c)
 
 /* ---- Locks ---------------------------------------------------------------------------------- */
 
-/* Validity counts from the t0 of the attempt whose nonce stands in the lease. */
+/* Validity counts from the t0 of the attempt whose nonce is in the lease. */
 inline lease_valid_until(c)
 {
     client[c].age = counts_from(t0)
@@ -551,16 +553,16 @@ inline become_idle(c)
     client[c].age = 0
 }
 
-/* The fence was just read, and the put is based on what was seen there. */
+/* The fence was just read, and the put is based on that version. */
 inline lock_fence(c)
 {
     if
     :: fence < client[c].token -> fenced_put[c] = client[c].token
-    :: else /* FENCED, or it is there already, and once more would be the same */
+    :: else /* FENCED, or the token is already there, and writing again would change nothing */
     fi
 }
 
-/* Nobody knows what the table says, or will say: a write of our own settles it. */
+/* The contents of the table are unknown: a write of our own decides them. */
 inline tie_up(c, what)
 {
     settle = SETTLE;
@@ -605,7 +607,7 @@ inline note_end(c)
     :: else ->
         if
         :: status == OK -> tell_over(c)
-        :: else /* it ends by itself, when its time is over */
+        :: else /* it expires by itself */
         fi;
         forget_op(c);
         client[c].token = 0;
@@ -614,11 +616,11 @@ inline note_end(c)
     fi
 }
 
-/* Before the calm any time that an operation is given may be over, once it had no answer. */
+/* Before the calm, any operation that got no answer may reach its deadline. */
 #define time_is_up (told != WRITING && !calm)
 
-/* Until the calm, to be dead is no more than to be paused. One is enough: the other then has to do
- * without it. */
+/* Until the calm, a dead client is the same as a paused one. One dead client is enough: the
+ * other must do without it. */
 #ifdef CALM
 #define may_die(c) (c == 0 && !calm)
 #else
@@ -631,8 +633,8 @@ inline note_end(c)
 #define may_write_fenced(c) (!calm && hf_lock_check(c) && fenced_put[c] == 0)
 #endif
 
-/* Where a client stands still, and may be paused: when it waits for a reply, when it holds, and
- * between two looks at what others hold. All else happens within a step. */
+/* The points at which a client may be paused: while it waits for a reply, while it holds, and
+ * between two reads of the lease of another. Everything else happens within a step. */
 proctype hf_lock(byte me)
 {
     mtype:operation kind = ACQUIRE;
@@ -689,7 +691,7 @@ answered:
 held:
     atomic {
         if
-        :: !calm -> goto attempt /* even if its time is over: it was not, before a pause */
+        :: !calm -> goto attempt /* even if the lease is over: it was valid before a pause */
         :: may_write_fenced(me) -> lock_fence(me); goto held
         :: may_die(me) -> goto end
         :: true -> become_idle(me); kind = RELEASE; goto attempt /* stops renewing first */

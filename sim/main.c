@@ -1,4 +1,5 @@
-/* main.c: the program holdfast-sim: runs seeds, says which one failed and how to see it again. */
+/* main.c: the program holdfast-sim. It runs seeds, reports the first one that fails, and prints
+ * the command that reproduces it. */
 #include "base/check.h"
 #include "base/sanitizer.h"
 #include "sim/options.h"
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a seed must have to count with --qualified. */
+/* The minimum for a seed to count with --qualified. */
 #define HITS_MIN       10
 #define OPERATIONS_MIN 50
 
@@ -42,8 +43,8 @@ struct session {
     struct totals totals;
     int64_t began_us;
     int64_t core_began_us;
-    int64_t told_us; /* when progress was last told */
-    bool tells;      /* somebody looks on */
+    int64_t told_us; /* when progress was last printed */
+    bool tells;      /* stderr is a terminal */
 };
 
 static int64_t clock_us(clockid_t clock)
@@ -53,10 +54,10 @@ static int64_t clock_us(clockid_t clock)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* ---- When something ends it ---------------------------------------------------------- */
+/* ---- Signals ------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t is_interrupted;
-static struct replay replay; /* of the run that is under way */
+static struct replay replay; /* of the current run */
 
 static void say(const char *text)
 {
@@ -64,10 +65,10 @@ static void say(const char *text)
     (void)written;
 }
 
-/* A check that failed, or a stack that ran over, still names its seed. */
+/* Prints the seed even after a failed check or a stack overflow. */
 static void died(int signal_number)
 {
-    say("the simulator itself died; to see it again:\n  ");
+    say("the simulator itself died; to reproduce:\n  ");
     say(replay.text);
     say("\n");
     signal(signal_number, SIG_DFL);
@@ -80,15 +81,16 @@ static void interrupted(int signal_number)
     is_interrupted = 1;
 }
 
-/* Where a sanitizer is built in it reports memory faults itself. */
+/* With a sanitizer, the sanitizer reports memory faults itself. */
 #if WITH_ASAN
 static const int deadly[] = { SIGABRT };
 #else
 static const int deadly[] = { SIGABRT, SIGSEGV, SIGBUS };
 #endif
 
-/* On a stack of its own, since the fiber's may be what is used up. The second interrupt ends it
- * where it stands. */
+/* The handlers run on their own stack, because the fiber's stack may be the one that
+ * overflowed. The first interrupt stops after the current run; the second ends the program
+ * immediately. */
 static void watch_for_signals(void)
 {
     static char stack[64 * 1024];
@@ -143,13 +145,13 @@ static void print_faults(const struct totals *totals)
         printf("%s %" PRIu64 " %s", gap, totals->faults[i], fault_count_text((enum fault)i));
     printf("\nin each seed at least %" PRIu64
            " faults that hit a request in flight, and %" PRIu64
-           " operations; less than %d and %d in %" PRIu64 " and %" PRIu64 " of them\n",
+           " operations; fewer than %d and %d in %" PRIu64 " and %" PRIu64 " of them\n",
            totals->runs > 0 ? totals->hits_min : 0,
            totals->runs > 0 ? totals->operations_min : 0, HITS_MIN, OPERATIONS_MIN,
            totals->with_few_hits, totals->with_few_operations);
 }
 
-/* The machine may be busy with something else: the rate of the core itself is told too. */
+/* The machine may be busy with other work, so the rate per second of CPU time is printed too. */
 static void print_totals(const struct session *session)
 {
     const struct arguments *arguments = &session->arguments;
@@ -169,12 +171,12 @@ static void print_totals(const struct session *session)
     if (arguments->qualified)
         printf("%" PRIu64 " qualified, ", totals->qualified);
     printf("%" PRIu64 " of %" PRIu64 " seeds passed; %" PRId64 " seeds/s, %" PRId64
-           " a second of one core\n",
+           " per second of one core\n",
            totals->passed, totals->runs, a_second(totals->passed, took_us),
            a_second(totals->passed, core_us));
 }
 
-/* Once a second, when somebody looks on. */
+/* Once per second, on a terminal only. */
 static void tell_progress(struct session *session)
 {
     const struct totals *totals = &session->totals;
@@ -188,7 +190,7 @@ static void tell_progress(struct session *session)
 
 /* ---- A seed that fails --------------------------------------------------------------- */
 
-/* Named first, in case it dies. */
+/* The command is built first, because the run may crash the simulator. */
 static void run_noted(const struct run_options *options, struct run_result *ret_result)
 {
     options_replay(options, &replay);
@@ -211,8 +213,8 @@ static void report_smaller(const struct run_options *options, const struct run_r
     struct shrunk shrunk = shrink(options, result, run_smaller, &until_us);
     options_replay(&shrunk.options, &replay);
     fprintf(stderr,
-            "smaller, of %u runs that were tried: seed %" PRIu64
-            ", %u nodes, %u operations, %" PRIu64 " faults: %s\nto see that:\n  %s\n",
+            "smallest failing run of %u tried: seed %" PRIu64
+            ", %u nodes, %u operations, %" PRIu64 " faults: %s\nto reproduce:\n  %s\n",
             shrunk.runs, shrunk.options.seed, shrunk.options.nodes, shrunk.options.operations,
             shrunk.result.faults.happened, shrunk.result.failure, replay.text);
 }
@@ -221,7 +223,7 @@ static void report(const struct session *session, const struct run_options *opti
                    const struct run_result *result)
 {
     fflush(stdout);
-    fprintf(stderr, "seed %" PRIu64 " failed: %s\nto see it again:\n  %s\n", options->seed,
+    fprintf(stderr, "seed %" PRIu64 " failed: %s\nto reproduce:\n  %s\n", options->seed,
             result->failure, replay.text);
     if (!session->arguments.keep_size && options->trace == TRACE_OFF)
         report_smaller(options, result);
@@ -243,8 +245,8 @@ static bool run_one(struct session *session, const struct run_options *options,
     return ret_result->ok;
 }
 
-/* Once with a crash that never comes, to learn how many requests there are; then with one at
- * each. */
+/* The first run has a crash that never happens, and counts the requests. Then each request
+ * gets one run with a crash as it is sent, and one with a crash as its reply arrives. */
 static bool run_crashes(struct session *session, const struct run_options *options)
 {
     struct run_options crashing = *options;
@@ -258,7 +260,7 @@ static bool run_crashes(struct session *session, const struct run_options *optio
     return ok;
 }
 
-/* Where hardly any seed qualifies it ends all the same, and the totals tell. */
+/* If hardly any seed qualifies, the program still ends, and the totals show why. */
 static bool goes_on(const struct session *session, uint64_t done)
 {
     const struct arguments *arguments = &session->arguments;
@@ -307,7 +309,7 @@ static bool run_list(struct session *session)
          number++) {
         snprintf(where, sizeof where, "%s:%u", path, number);
         if (strlen(line) == sizeof line - 1)
-            options_misused("there is too long a line in", path);
+            options_misused("there is a line that is too long in", path);
         ok = run_line(session, line, where);
     }
     fclose(file);
@@ -318,7 +320,7 @@ static void draw_seed(struct arguments *arguments)
 {
     uint64_t seed;
     check(getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed);
-    arguments->run.seed = seed >> 16; /* no longer than can be read out */
+    arguments->run.seed = seed >> 16; /* 48 bits are easier to copy */
     printf("the first seed is %" PRIu64 "\n", arguments->run.seed);
     fflush(stdout);
 }

@@ -1,8 +1,10 @@
+/* options.c: reads the options of holdfast-sim, from its arguments or from a line of a seed
+ * file, and prints the command that reproduces a run. */
 #include "sim/options.h"
 
 #include "base/check.h"
 #include "base/parse.h"
-#include "sim/mutant.h"
+#include "sim/mutants/mutant.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -11,41 +13,42 @@
 
 #define WORDS_MAX 32
 
-/* Each option: its name, what it takes (empty: nothing) and what it means. */
-#define OPTION_TABLE(ROW)                                                                    \
-    ROW(SEED, "seed", "N", "the first seed (1)")                                             \
-    ROW(FRESH, "fresh", "", "the first seed is drawn, and printed")                          \
-    ROW(SEEDS, "seeds", "COUNT", "how many seeds, from the first on (1)")                    \
-    ROW(SECONDS, "seconds", "S",                                                             \
-        "begin no seed after so many seconds; then --seeds has no default")                  \
-    ROW(QUALIFIED, "qualified", "",                                                          \
-        "only seeds with 10 faults in flight and 50 operations count")                       \
-    ROW(NODES, "nodes", "K", "nodes of the world, 1 to 64 (5)")                              \
-    ROW(OPERATIONS, "operations", "M", "operations of all nodes together, 1 to 100000 (50)") \
-    ROW(WORKLOAD, "workload", "W", "what the nodes do (counter)")                            \
-    ROW(CALM, "calm", "", "no faults")                                                       \
-    ROW(WITHOUT, "without", "F,F", "none of these faults")                                   \
-    ROW(FAULTS_MAX, "faults-max", "N", "only the first N faults")                            \
-    ROW(CRASH_AT, "crash-at", "N",                                                           \
-        "calm, but a node crashes as request N leaves; Nr: as its reply comes")              \
-    ROW(CRASH_EVERYWHERE, "crash-everywhere", "", "each seed once for each such crash")      \
-    ROW(BROKEN_STORE, "broken-store", "", "the store ignores conditions: the judge notices") \
-    ROW(MUTANT, "mutant", "RULE", "with this rule broken: the judge notices")                \
-    ROW(MUTANTS, "mutants", "", "list the rules that can be broken, and stop")               \
-    ROW(LIST, "list", "FILE",                                                                \
-        "runs as FILE has them: WORKLOAD SEED NODES OPERATIONS [OPTION...]")                 \
-    ROW(KEEP_SIZE, "no-shrink", "", "do not look for a smaller run that fails too")          \
-    ROW(TRACE, "trace", "", "print all that happens, a line each")                           \
-    ROW(HASH, "hash", "", "print the hash of each seed's trace")                             \
+/* Each option: its name, the name of its value (empty: no value), and its help. */
+#define OPTION_TABLE(ROW)                                                                 \
+    ROW(SEED, "seed", "N", "the first seed (default: 1)")                                 \
+    ROW(FRESH, "fresh", "", "draw the first seed at random, and print it")                \
+    ROW(SEEDS, "seeds", "COUNT", "how many seeds to run (default: 1)")                    \
+    ROW(SECONDS, "seconds", "S",                                                          \
+        "start no new seed after S seconds; --seeds is then unlimited by default")        \
+    ROW(QUALIFIED, "qualified", "",                                                       \
+        "count only seeds with 10 faults in flight and 50 operations")                    \
+    ROW(NODES, "nodes", "K", "number of nodes, 1 to 64 (default: 5)")                     \
+    ROW(OPERATIONS, "operations", "M",                                                    \
+        "operations of all nodes together, 1 to 100000 (default: 50)")                    \
+    ROW(WORKLOAD, "workload", "W", "what the nodes do (default: counter)")                \
+    ROW(CALM, "calm", "", "no faults")                                                    \
+    ROW(WITHOUT, "without", "F,F", "leave these faults out")                              \
+    ROW(FAULTS_MAX, "faults-max", "N", "only the first N faults")                         \
+    ROW(CRASH_AT, "crash-at", "N",                                                        \
+        "no faults except a crash as request N leaves; Nr: as its reply arrives")         \
+    ROW(CRASH_EVERYWHERE, "crash-everywhere", "", "run each seed once per such crash")    \
+    ROW(BROKEN_STORE, "broken-store", "", "the store ignores conditions; this must fail") \
+    ROW(MUTANT, "mutant", "RULE", "break this rule; this must fail")                      \
+    ROW(MUTANTS, "mutants", "", "list the rules that can be broken, and exit")            \
+    ROW(LIST, "list", "FILE",                                                             \
+        "run the lines of FILE: WORKLOAD SEED NODES OPERATIONS [OPTION...]")              \
+    ROW(KEEP_SIZE, "no-shrink", "", "do not search for a smaller run that fails too")     \
+    ROW(TRACE, "trace", "", "print every event, one per line")                            \
+    ROW(HASH, "hash", "", "print the hash of each seed's trace")                          \
     ROW(HELP, "help", "", "this text")
 
-/* From 1 on: getopt_long returns '?' (63) for what it does not know. */
+/* Numbers start at 1 and stay below '?' (63), which getopt_long returns for an unknown option. */
 #define OPTION_ENUM_(option, name, takes, about) OPTION_##option,
 enum option_number { OPTION_NONE_, OPTION_TABLE(OPTION_ENUM_) OPTION_COUNT };
 #undef OPTION_ENUM_
-_Static_assert((int)OPTION_COUNT < '?', "no option is taken for a complaint");
+_Static_assert((int)OPTION_COUNT < '?', "no option number collides with '?'");
 
-/* The line of a file that is being read; NULL: the arguments are. */
+/* Where the line that is being parsed comes from; NULL while the arguments are parsed. */
 static const char *reading;
 
 _Noreturn void options_misused(const char *what, const char *value)
@@ -76,19 +79,18 @@ static void print_help(void)
         const char *name, *takes, *about;
     } rows[] = { OPTION_TABLE(OPTION_HELP_) };
 #undef OPTION_HELP_
-    printf(
-        "usage: holdfast-sim [OPTION...]\n"
-        "\n"
-        "Runs Holdfast in a simulated world in which anything may fail, once for each seed,\n"
-        "and judges what came of it. One seed always gives one and the same run.\n"
-        "\n");
+    printf("usage: holdfast-sim [OPTION...]\n"
+           "\n"
+           "Runs Holdfast in a simulated world in which anything may fail, once per seed, and\n"
+           "checks that every promise holds. The same seed always gives the same run.\n"
+           "\n");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char option[32];
         snprintf(option, sizeof option, "--%s %s", rows[i].name, rows[i].takes);
         printf("  %-19s %s\n", option, rows[i].about);
     }
     print_names();
-    printf("\nexits with 0 when all seeds passed, %d when one failed, %d when misused\n",
+    printf("\nexit status: 0 all seeds passed, %d a seed failed, %d usage error\n",
            EXIT_VIOLATION, EXIT_USAGE);
 }
 
@@ -107,7 +109,7 @@ static const struct workload *read_workload(void)
 {
     const struct workload *workload = workload_find(view_of(optarg));
     if (!workload)
-        options_misused("there is no workload", optarg);
+        options_misused("unknown workload", optarg);
     return workload;
 }
 
@@ -117,13 +119,13 @@ static uint64_t read_without(void)
     for (struct view rest = view_of(optarg); rest.size > 0;) {
         enum fault fault;
         if (!fault_find(view_cut(&rest, ','), &fault))
-            options_misused("--without takes names of faults with commas between, not", optarg);
+            options_misused("--without takes fault names separated by commas, not", optarg);
         without |= UINT64_C(1) << fault;
     }
     return without;
 }
 
-/* 17, or 17r for its reply. */
+/* 17 for the request, 17r for its reply. */
 static struct crash_at read_crash_at(void)
 {
     struct view text = view_of(optarg);
@@ -136,12 +138,12 @@ static struct crash_at read_crash_at(void)
 static void break_rule(void)
 {
     if (!mutant_make(view_of(optarg)))
-        options_misused("here no rule can be broken that is called", optarg);
+        options_misused("this build cannot break a rule named", optarg);
 }
 
 /* ---- Arguments ----------------------------------------------------------------------- */
 
-/* Those that say what one run is, and so are part of its replay. */
+/* Options that define a run, so the command that reproduces the run contains them. */
 static bool read_run_option(struct run_options *run, int option)
 {
     struct view value = view_of(optarg ? optarg : "");
@@ -201,7 +203,7 @@ static void settle(struct arguments *arguments)
     if (arguments->hash && run->trace == TRACE_OFF)
         run->trace = TRACE_HASH;
     if (arguments->crash_everywhere && run->crash_at.request > 0)
-        options_misused("--crash-everywhere and --crash-at exclude each other", NULL);
+        options_misused("--crash-everywhere and --crash-at cannot be used together", NULL);
 }
 
 void options_read(int argc, char **argv, struct arguments *ret_arguments)
@@ -214,7 +216,7 @@ void options_read(int argc, char **argv, struct arguments *ret_arguments)
     ret_arguments->run.workload = &workload_counter;
     ret_arguments->run.trace = TRACE_OFF;
     ret_arguments->run.trace_out = stdout;
-    optind = 0; /* from the start, also the second time */
+    optind = 0; /* getopt starts again for each line */
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == '?')
@@ -223,13 +225,13 @@ void options_read(int argc, char **argv, struct arguments *ret_arguments)
             read_option(ret_arguments, option);
     }
     if (optind < argc)
-        options_misused("there is no use for", argv[optind]);
+        options_misused("unexpected argument", argv[optind]);
     settle(ret_arguments);
 }
 
 /* ---- Lines of a file ----------------------------------------------------------------- */
 
-/* The words of a line, each ended in place; at most `max`. */
+/* Splits a line into words, at most `max`, in place. */
 static int split(char *line, char **words, int max)
 {
     int count = 0;
@@ -239,7 +241,7 @@ static int split(char *line, char **words, int max)
         if (*at == '\0' || *at == '#')
             return count;
         if (count == max)
-            options_misused("there are too many words", NULL);
+            options_misused("the line has too many words", NULL);
         words[count++] = at;
         at += strcspn(at, " \t\n");
         if (*at != '\0')
@@ -255,8 +257,7 @@ bool options_read_line(char *line, const char *where, struct arguments *ret_argu
     reading = where;
     int count = split(line, words, WORDS_MAX);
     if (count > 0 && count < 4)
-        options_misused("a line begins with WORKLOAD SEED NODES OPERATIONS, not with",
-                        words[0]);
+        options_misused("a line must begin with WORKLOAD SEED NODES OPERATIONS, not", words[0]);
     if (count > 0) {
         char *argv[WORDS_MAX + 6] = { program, workload, words[0],   seed,    words[1],
                                       nodes,   words[2], operations, words[3] };
@@ -269,7 +270,7 @@ bool options_read_line(char *line, const char *where, struct arguments *ret_argu
     return count > 0;
 }
 
-/* ---- How to see it again ------------------------------------------------------------- */
+/* ---- The command that reproduces a run ----------------------------------------------- */
 
 __attribute__((format(printf, 3, 4))) static size_t add(struct replay *replay, size_t used,
                                                         const char *format, ...)

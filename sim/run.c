@@ -1,3 +1,5 @@
+/* run.c: runs one seed: draws its plans, builds the world, starts the workload, and lets the
+ * workload's checker decide. */
 #include "sim/run.h"
 
 #include "base/check.h"
@@ -35,14 +37,14 @@ static bool run_is_calm(const struct run_options *options)
     return options->calm || options->crash_at.request > 0;
 }
 
-/* Machines with little to do, or with much: how often others come first. */
+/* Idle or busy machines: how often a call lets other tasks run first. */
 static uint32_t draw_switch_chance(struct prng *prng)
 {
     static const uint32_t chances[] = { 250000, 100000, 50000, 20000 };
     return chances[prng_below(prng, sizeof chances / sizeof *chances)];
 }
 
-/* What kind of store it is differs from seed to seed. One draw a line: the order counts. */
+/* Draws the kind of store. One draw per line, because the order counts. */
 static struct net_options draw_net_options(const struct run_options *options, struct prng *prng)
 {
     struct net_options net = NET_OPTIONS;
@@ -70,7 +72,7 @@ static struct chaos_plan chaos_plan_of(const struct run_options *options)
     return options->calm ? (struct chaos_plan){ 0 } : CHAOS_PLAN_ROUGH;
 }
 
-/* Whatever a workload has made of the plans. */
+/* Overrides whatever the workload's `tune` has changed. */
 static void keep_calm(struct plans *plans)
 {
     plans->net.plan = NET_PLAN_CALM;
@@ -84,7 +86,7 @@ void run_count_operation(struct run *run)
     run->operations_started++;
 }
 
-/* A store with the boot-time clock is a local one: mostly all nodes are on its machine. */
+/* A store with the boot-time clock is local: usually all nodes are on its machine. */
 static void add_nodes(struct run *run, const struct plans *plans)
 {
     struct node_options options = plans->nodes;
@@ -114,7 +116,7 @@ static void collect(const struct run *run, const struct chaos *chaos, struct run
         snprintf(result->failure, sizeof result->failure, "%s", failure);
 }
 
-/* What kind of world it is, for whoever reads the story. */
+/* Describes the world at the start of the trace. */
 static void tell_world(const struct run *run, const struct plans *plans)
 {
     const struct run_options *options = run->options;
@@ -156,19 +158,19 @@ void run_seed(const struct run_options *options, struct run_result *ret_result)
     world_set_switch_chance(run.world, draw_switch_chance(&prng));
     if (options->workload->tune)
         options->workload->tune(&run, &plans);
-    if (plans.apart) /* a lock is of one machine */
+    if (plans.apart) /* such a lock works on one machine only */
         plans.net.bucket.steps = false;
     if (run_is_calm(options))
         keep_calm(&plans);
     tell_world(&run, &plans);
     run.net = net_new(run.world, &plans.net);
     add_nodes(&run, &plans);
-    if (plans.chaos.until.us > 0) /* who wakes then finds it calm */
+    if (plans.chaos.until.us > 0) /* a task that wakes then is in the calm */
         run.calm_us = plans.chaos.until.us + 1;
     struct chaos *chaos = chaos_new(run.world, run.net, &plans.chaos);
     void *state = options->workload->start(&run);
     if (world_run(run.world))
-        options->workload->judge(&run, state);
+        options->workload->check_at_end(&run, state);
     if (!world_failure(run.world))
         trace_line(world_trace(run.world), world_now_us(run.world),
                    "world: nothing is left to happen, and all is well");

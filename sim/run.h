@@ -1,13 +1,13 @@
-/* run.h: one seed, one run: a world is made of the seed, a workload runs in it among faults
- * until nothing is left to happen, and its judge says whether all was well.
+/* run.h: runs one seed: builds a world from the seed, runs a workload with faults in it
+ * until no event is left, and lets the workload's checker decide.
  *
- * A workload is what nodes do and a judge of it. The judge stands outside: it may look at
- * what the store applied (bucket_add_watch) and at what nodes were told (which the programs
- * write down in the workload's state), never into the code under test. */
+ * A workload consists of the nodes' program and a checker. The checker may use the writes
+ * that the store applied (bucket_add_watch) and the results that nodes got, which the
+ * programs record in the workload's state. It never uses the code under test. */
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
 
-#include "sim/chaos.h"
+#include "sim/faults/chaos.h"
 
 #define OPERATIONS_MAX 100000
 
@@ -16,7 +16,7 @@ struct run_options {
     unsigned nodes;           /* 1 to NODES_MAX */
     unsigned operations;      /* of all nodes together, 1 to OPERATIONS_MAX */
     bool calm;                /* no faults at all */
-    bool ignore_conditions;   /* a store that does not keep its word: a judge must notice */
+    bool ignore_conditions;   /* a store that ignores conditions; a checker must notice */
     struct crash_at crash_at; /* calm, but for this crash */
     struct fault_limits limits;
     enum trace_mode trace;
@@ -31,37 +31,37 @@ struct run_options {
                            .limits = FAULT_LIMITS, \
                            .trace = TRACE_HASH })
 
-/* What a workload gets to work with. */
+/* The context of a workload. */
 struct run {
     const struct run_options *options;
     struct world *world;
     struct net *net;
-    int64_t calm_us; /* true time from which on nothing new goes wrong */
+    int64_t calm_us; /* true time from which no new fault begins */
     uint64_t operations_started;
 };
 
-/* All that is drawn for a seed before it begins: the store and the network, what happens to nodes
- * and clocks, and how well machines keep time. */
+/* A seed's plans: the store and the network, node and clock faults, and how accurate the
+ * machines' clocks are. */
 struct plans {
     struct net_options net;
     struct chaos_plan chaos;
-    struct node_options nodes; /* `beside` is set where the store is a local one, ... */
-    bool apart; /* ... unless it lies on a file system that each node's machine shares */
+    struct node_options nodes; /* `beside` is set if the store is local, ... */
+    bool apart; /* ... unless it is on a file system that all the nodes' machines share */
 };
 
 struct workload {
     const char *name;
     const char *about;
-    /* May be NULL. Makes the plans that were drawn for this seed its own. */
+    /* May be NULL. Adjusts the plans that were drawn for this seed. */
     void (*tune)(struct run *run, struct plans *plans);
-    /* Makes the state, adds watches and boots the nodes. */
+    /* Creates the state, adds watches and boots the nodes. */
     void *(*start)(struct run *run);
-    /* After the run: world_fail for what must not be. */
-    void (*judge)(struct run *run, void *state);
+    /* Called after the run; calls world_fail for each violated guarantee. */
+    void (*check_at_end)(struct run *run, void *state);
     void (*free)(void *state);
 };
 
-/* For workloads: an operation has been started that really asks for something. */
+/* For workloads: counts an operation that sends requests. */
 void run_count_operation(struct run *run);
 
 extern const struct workload workload_bank;
@@ -80,7 +80,7 @@ extern const struct workload workload_sweep;
 /* All workloads, NULL at the end. */
 extern const struct workload *const workloads[];
 
-/* NULL when there is none of that name. */
+/* NULL if there is no workload with that name. */
 const struct workload *workload_find(struct view name);
 
 struct run_result {

@@ -1,7 +1,7 @@
-/* shrink.c: takes away whatever the failure can do without, as long as anything goes.
+/* shrink.c: removes nodes, operations and faults from a failing run while it still fails.
  *
- * Halving a number skips over what a smaller step would have met, so the smallest is not sure to be
- * found. What is kept has failed. */
+ * Halving a number can skip a smaller run that would also fail, so the result may not be the
+ * smallest. Every run that is kept has failed. */
 #include "sim/shrink.h"
 
 #include "base/check.h"
@@ -41,7 +41,7 @@ static unsigned *operations_of(struct run_options *options)
     return &options->operations;
 }
 
-/* Halves the way down to one. */
+/* Halves the number repeatedly, down to one. */
 static void try_fewer(struct shrinker *shrinker, unsigned *(*number_of)(struct run_options *))
 {
     const unsigned *best = number_of(&shrinker->best.options);
@@ -54,7 +54,7 @@ static void try_fewer(struct shrinker *shrinker, unsigned *(*number_of)(struct r
     }
 }
 
-/* A bit for each kind of fault that happened, and can be left out. */
+/* A bit for each kind of fault that happened and can be left out. */
 static uint64_t kinds_of(const struct run_result *result)
 {
     uint64_t kinds = 0;
@@ -64,7 +64,7 @@ static uint64_t kinds_of(const struct run_result *result)
     return kinds;
 }
 
-/* All but one at once; else one after the other. */
+/* First tries to keep a single kind of fault; otherwise removes one kind after another. */
 static void try_fewer_kinds(struct shrinker *shrinker)
 {
     uint64_t kinds = kinds_of(&shrinker->best.result);

@@ -1,6 +1,6 @@
-/* shrink.h: of a run that fails, a smaller one that fails too: with fewer nodes, fewer operations,
- * fewer kinds of faults, fewer faults; of the same seed, or of one of the next few. Any violation
- * counts, not only the one that was seen first. */
+/* shrink.h: finds a smaller run that also fails: with fewer nodes, operations, kinds of
+ * faults or faults, and with the same seed or one of the next few. Any failure counts, not
+ * only the first one. */
 #ifndef SIM_SHRINK_H
 #define SIM_SHRINK_H
 
@@ -8,12 +8,12 @@
 
 #define SHRINK_RUNS_MAX 5000
 
-/* With something less, the rest of a history goes another way; what fails often enough is then
- * found under another seed. */
+/* With fewer nodes or operations, the rest of the history changes. A failure that is
+ * frequent enough then appears with another seed. */
 #define SHRINK_SEEDS 30
 
-/* One more run. True: it fails too, and *ret_result says how. False also when there is no time left
- * to try. */
+/* Makes one more run. Returns true if it also fails; *ret_result says how. Returns false if
+ * it passes, or if no time is left. */
 typedef bool shrink_try(void *argument, const struct run_options *options,
                         struct run_result *ret_result);
 
@@ -23,7 +23,7 @@ struct shrunk {
     unsigned runs; /* how many it took */
 };
 
-/* `result` is that of a run of `options` which failed. */
+/* `result` is the result of the failed run with `options`. */
 struct shrunk shrink(const struct run_options *options, const struct run_result *result,
                      shrink_try *try_run, void *argument);
 

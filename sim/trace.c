@@ -1,3 +1,5 @@
+/* trace.c: formats the lines of a trace and keeps their running hash, by which two runs are
+ * compared. */
 #include "sim/trace.h"
 
 #include "base/check.h"
@@ -26,7 +28,7 @@ void trace_line(struct trace *trace, int64_t now_us, const char *format, ...)
     if ((size_t)size >= sizeof line)
         size = (int)sizeof line - 1;
 
-    /* The order of lines counts: what came before is turned and multiplied away from zero. */
+    /* The hash depends on the order of lines: the previous hash is rotated and multiplied. */
     uint64_t before = (trace->hash << 7 | trace->hash >> 57) * UINT64_C(0x9fb21c651e98df25);
     trace->hash = before ^ hash_xxh3((struct view){ line, (size_t)size });
     trace->lines++;

@@ -1,10 +1,11 @@
-/* trace.h: everything that happens, as lines in plain words, and a running hash of them.
+/* trace.h: records every event of a run as a line of text, and keeps a running hash of the
+ * lines.
  *
  *     12.004210 node 2: put a/b if-match v7 -> CONFLICT
  *
  * The number is true time in seconds. Equal seeds give equal lines on every machine, so the
- * hash of one run stands for the whole run. Therefore no line may hold a pointer, an order that
- * depends on one, a time of day or the words of a library. */
+ * hash stands for the whole run. No line may therefore contain a pointer, an order that
+ * depends on a pointer, a time of day, or text from a library. */
 #ifndef SIM_TRACE_H
 #define SIM_TRACE_H
 
@@ -30,12 +31,12 @@ struct trace {
 
 void trace_init(struct trace *trace, enum trace_mode mode, FILE *out);
 
-/* One line, without its newline; cut where it is too long. */
+/* Adds one line, without its newline; truncates it if it is too long. */
 __attribute__((format(printf, 3, 4))) void trace_line(struct trace *trace, int64_t now_us,
                                                       const char *format, ...);
 
-/* Bytes as they can stand in a line: control characters, spaces and what is not ASCII as \xx,
- * and what is too long cut, with dots at the end. */
+/* Formats bytes as text for a line: control characters, spaces and non-ASCII bytes become
+ * \xx. Text that is too long is truncated and ends with dots. */
 struct trace_text {
     char text[64];
 };

@@ -1,3 +1,5 @@
+/* alloc.c: wraps the allocation functions of our own code, and fails the one that a test
+ * chooses. */
 #include "alloc.h"
 
 #include <stdatomic.h>

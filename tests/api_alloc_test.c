@@ -1,5 +1,6 @@
-/* api_alloc_test.c: every allocation of the calls of holdfast/merge.h and holdfast/compact.h fails
- * in turn: each call ends in a status, leaks nothing, and works again afterwards. */
+/* api_alloc_test.c: fails every allocation of the calls of holdfast/merge.h and
+ * holdfast/compact.h in turn. Each call must return a status, leak nothing, and work again
+ * afterwards. */
 #include "alloc.h"
 #include "api_compact_kit.h"
 

@@ -1,3 +1,4 @@
+/* api_client_kit.c: opens a client of an empty store for each test. */
 #include "api_client_kit.h"
 
 #include <fcntl.h>
@@ -10,14 +11,15 @@ static const char *kind = "mem";
 
 static int set_up(void **state)
 {
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
     struct place *place = calloc(1, sizeof *place);
     assert_non_null(place);
+    options.holder = "ada";
     place->folder = test_dir_make();
     snprintf(place->url, sizeof place->url, "mem:");
     if (strcmp(kind, "sqlite") == 0)
         snprintf(place->url, sizeof place->url, "sqlite:%s/store.db", place->folder);
-    assert_status(HF_OK, hf_client_open(place->url, NULL, &place->client, &place->error),
-                  &place->error);
+    OK(hf_client_open(place->url, &options, &place->client, &place->error));
     *state = place;
     return 0;
 }
@@ -43,6 +45,30 @@ struct hf_client *place_other_client(struct place *place)
     assert_status(HF_OK, hf_client_open(place->url, NULL, &client, &place->error),
                   &place->error);
     return client;
+}
+
+struct hf_lock *place_lock(struct place *place, const char *scope, int64_t ttl_ms)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct hf_lock *lock;
+    options.ttl_ms = ttl_ms;
+    options.no_renewal = true;
+    OK(hf_lock_new(place->client, scope, &options, &lock, &place->error));
+    return lock;
+}
+
+struct hf_lock *place_held(struct place *place, const char *scope)
+{
+    struct hf_lock *lock = place_lock(place, scope, 30000);
+    OK(hf_lock_acquire(lock, 0, &place->error));
+    return lock;
+}
+
+struct hf_lock *place_waiting(struct place *place, const char *scope)
+{
+    struct hf_lock *lock = place_lock(place, scope, 30000);
+    IS(HF_HELD, hf_lock_begin(lock, &place->error));
+    return lock;
 }
 
 int place_file(struct place *place, const char *text)

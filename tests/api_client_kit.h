@@ -1,4 +1,4 @@
-/* api_client_kit.h: a client of an empty store, for tests that know the public headers only. The
+/* api_client_kit.h: a client of an empty store, for tests that use only the public headers. The
  * first argument of such a test is the kind of store: mem or sqlite. */
 #ifndef TESTS_API_CLIENT_KIT_H
 #define TESTS_API_CLIENT_KIT_H
@@ -8,28 +8,34 @@
 #include "test.h"
 
 struct place {
-    char *folder; /* empty at first, but for the store */
+    char *folder; /* empty at first, except for the store */
     char url[512];
-    struct hf_client *client;
+    struct hf_client *client; /* its holder is "ada" */
     struct hf_error error;
 };
 
 #define OK(call)         assert_status(HF_OK, call, &place->error)
 #define IS(status, call) assert_status(status, call, &place->error)
 
-/* Whether it is a store that several clients share. */
+/* Whether several clients can share the store. */
 bool place_is_shared(const struct place *place);
 
-/* Another client of that store, as another process would be; to be closed. */
+/* Another client of that store, as in another process. The caller closes it. */
 struct hf_client *place_other_client(struct place *place);
 
-/* A new file in the folder, open to be written and read, with this text; at its start. */
+/* A lock of the client that is not renewed: not held, held, or waiting. The caller frees it. */
+struct hf_lock *place_lock(struct place *place, const char *scope, int64_t ttl_ms);
+struct hf_lock *place_held(struct place *place, const char *scope);
+struct hf_lock *place_waiting(struct place *place, const char *scope);
+
+/* A new file in the directory with this text, open for reading and writing, positioned at its
+ * start. */
 int place_file(struct place *place, const char *text);
 
-/* All that is in a file, to be freed. */
+/* The contents of a file. The caller frees them. */
 char *place_read(int fd);
 
-/* Runs the tests, each with a place of its own. */
+/* Runs the tests, each with its own place. */
 int place_run(int argc, char **argv, const struct CMUnitTest *tests, size_t count);
 
 #endif

@@ -1,3 +1,4 @@
+/* api_compact_kit.c: a store, a client and a partition for tests of holdfast/compact.h. */
 #include "api_compact_kit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* api_compact_kit.h: a partition of a store of its own, for tests of holdfast/compact.h, which know
- * nothing but the public headers. */
+/* api_compact_kit.h: a partition in its own store, for tests of holdfast/compact.h, which use
+ * only the public headers. */
 #ifndef TESTS_API_COMPACT_KIT_H
 #define TESTS_API_COMPACT_KIT_H
 
@@ -15,26 +15,26 @@ struct desk {
     struct hf_error error;
 };
 
-/* By the argument of the test program: mem, sqlite or dir. */
+/* Sets the kind of store from the argument of the test program: mem, sqlite or dir. */
 bool desk_kind_set(int argc, char **argv);
 
-/* Small groups, at once, and no grace: what a test wants. Records of usv: key 1, time 2. */
+/* Settings for tests: small groups, merged at once, no grace. Records are usv: key 1, time 2. */
 struct hf_compact_settings desk_settings(void);
 
-/* A store, a client, and a partition that is not made yet; or one with these settings. */
+/* Opens a store, a client, and a partition. `settings` NULL: the partition is not created yet. */
 void desk_open(struct desk *desk, const struct hf_compact_settings *settings);
 void desk_close(struct desk *desk);
 
-/* Writes a file into the folder; the path is good until the next eight are asked for. */
+/* Writes a file into the directory. The path is valid until eight more have been requested. */
 const char *desk_file(struct desk *desk, const char *name, const char *text);
 
-/* Adds so many chunks of one row each: key, time and a value. */
+/* Adds this many chunks of one row each: key, time and a value. */
 void desk_fill(struct desk *desk, unsigned count);
 
-/* So many live chunks, of so many rows in all. */
+/* Numbers of chunks by state, and rows. */
 struct counted {
     uint64_t chunks, rows, quarantined, tombstones, deleting;
-    char first[1100]; /* a live one */
+    char first[1100]; /* a live chunk */
     char grave[1100]; /* a tombstone */
 };
 struct counted desk_count(struct desk *desk);

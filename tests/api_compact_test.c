@@ -1,6 +1,6 @@
-/* api_compact_test.c KIND: partitions by the public header alone: settings, ingest, plans, passes,
- * chunks, status, fsck. Workers, readers and mergers are in api_worker_test.c. KIND is mem, sqlite
- * or dir. */
+/* api_compact_test.c KIND: partitions through the public header only: settings, ingest, plans,
+ * passes, chunks, status, fsck. Workers, readers and mergers are in api_worker_test.c. KIND is
+ * mem, sqlite or dir. */
 #include "api_compact_kit.h"
 
 #include <stdio.h>
@@ -627,11 +627,11 @@ static void every_table_has_its_names(void **state)
         assert_true(hf_fsck_kind_name((enum hf_fsck_kind)i)[0] != '\0');
         assert_true(hf_fsck_kind_text((enum hf_fsck_kind)i)[0] != '\0');
     }
-    assert_string_equal(hf_fsck_kind_name((enum hf_fsck_kind)99), "");
+    assert_string_equal(hf_fsck_kind_name((enum hf_fsck_kind)99), "unknown");
     assert_string_equal(hf_chunk_state_name(HF_CHUNK_TOMBSTONE), "tombstone");
     assert_string_equal(hf_compact_event_name(HF_COMPACT_NEEDED), "needed");
     assert_string_equal(hf_compact_end_name(HF_COMPACT_END_LOST), "lost");
-    assert_string_equal(hf_compact_end_name((enum hf_compact_end)99), "");
+    assert_string_equal(hf_compact_end_name((enum hf_compact_end)99), "unknown");
     assert_status(HF_OK, hf_compact_policy_parse("cascade", &policy, &error), &error);
     assert_string_equal(hf_compact_policy_name(policy), "cascade");
     assert_status(HF_INVALID, hf_compact_policy_parse("other", &policy, &error), &error);

@@ -1,5 +1,5 @@
-/* api_elect_test.c KIND: what holdfast/elect.h says, by a program that knows nothing else of us.
- * KIND is mem or sqlite. */
+/* api_elect_test.c KIND: the promises of holdfast/elect.h, tested through the public headers
+ * only. KIND is mem or sqlite. */
 #include "api_client_kit.h"
 
 #include <stdio.h>

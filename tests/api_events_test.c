@@ -1,11 +1,13 @@
-/* api_events_test.c [sqlite]: what the header observe.h says of events and counters, with
- * holdfast.h alone. On sqlite: the second client is another one; in memory, where a store is its
- * client's own, it is the same. */
+/* api_events_test.c [sqlite]: the promises of observe.h about events and counters. Uses
+ * holdfast.h only, and sqlite3.h to keep a store busy. On sqlite the second client has its own
+ * connection; in memory, where a store belongs to one client, it is the same client. */
 #include "holdfast.h"
 
 #include "test.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,7 @@ struct entry {
     char scope[64], key[128], holder[64], txn[HF_TXN_ID_SIZE + 1];
     uint64_t token, count, dropped, bytes;
     enum hf_status status;
-    enum hf_request_kind request;
+    enum hf_store_call request;
 };
 
 struct log {
@@ -284,6 +286,86 @@ static void a_lease_that_nobody_renews_is_told_to_be_lost_when_it_expires(void *
     fall(scene);
 }
 
+/* ---- A store that does not answer ---------------------------------------------------- */
+
+/* As another program would that writes for a long time. */
+static sqlite3 *block_store(struct scene *scene)
+{
+    sqlite3 *other;
+    assert_int_equal(sqlite3_open(scene->url + strlen("sqlite:"), &other), SQLITE_OK);
+    sqlite3_busy_timeout(other, PATIENCE_S * 1000);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    return other;
+}
+
+static void danger_is_told_when_renewing_fails_and_safe_when_it_works_again(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_lock *lock = lock_of(scene, scene->one, "deploy", 6000, true);
+    if (!on_disk) { /* nothing keeps a store in memory from answering */
+        hf_lock_free(lock);
+        fall(scene);
+        return;
+    }
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    sqlite3 *other = block_store(scene);
+    struct entry danger = await(&scene->log, HF_EVENT_DANGER);
+    assert_string_equal(danger.scope, "named:deploy");
+    assert_string_equal(danger.key, "default/meta/deploy.json");
+    assert_int_equal(danger.token, hf_lock_token(lock));
+    assert_int_equal(count_of(&scene->log, HF_EVENT_SAFE), 0);
+    assert_status(HF_OK, hf_lock_check(lock, &scene->error), &scene->error);
+    assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+    assert_int_equal(await(&scene->log, HF_EVENT_SAFE).token, danger.token);
+    assert_status(HF_OK, hf_lock_check(lock, &scene->error), &scene->error);
+    hf_lock_free(lock);
+    close_clients(scene);
+    assert_int_equal(count_of(&scene->log, HF_EVENT_DANGER), 1);
+    assert_int_equal(count_of(&scene->log, HF_EVENT_SAFE), 1);
+    assert_int_equal(count_of(&scene->log, HF_EVENT_LOST), 0);
+    fall(scene);
+}
+
+/* Lets the shortest time pass that a lease can have, by one of another store. */
+static void let_a_lease_expire(struct scene *scene)
+{
+    struct hf_client *client;
+    assert_status(HF_OK, hf_client_open("mem:", NULL, &client, &scene->error), &scene->error);
+    struct hf_lock *lock = lock_of(scene, client, "clock", HF_TTL_MS_MIN, false);
+    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    while (hf_lock_check(lock, NULL) == HF_OK)
+        sched_yield();
+    hf_lock_free(lock);
+    hf_client_close(client);
+}
+
+static void what_a_sweep_clears_is_told_as_swept(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_sweep_options options = HF_SWEEP_OPTIONS;
+    struct hf_sweep_report report = HF_SWEEP_REPORT;
+    struct hf_lock *dead = lock_of(scene, scene->two, "deploy", 100, false);
+    options.full = true;
+    assert_status(HF_OK, hf_lock_acquire(dead, 0, &scene->error), &scene->error);
+    uint64_t token = hf_lock_token(dead);
+    hf_lock_detach(dead);
+    for (int i = 0; i < PATIENCE_S * 10 && report.leases_cleared == 0; i++) {
+        let_a_lease_expire(scene);
+        assert_status(HF_OK, hf_sweep(scene->one, &options, &report, &scene->error),
+                      &scene->error);
+    }
+    struct entry swept = await(&scene->log, HF_EVENT_SWEPT);
+    assert_string_equal(swept.holder, on_disk ? "two" : "one");
+    assert_string_equal(swept.key, "default/meta/deploy.json");
+    assert_int_equal(swept.token, token);
+    assert_int_equal(swept.count, 1);
+    assert_int_equal(stats_of(scene, scene->one).swept, 1);
+    assert_int_equal(stats_of(scene, scene->one).taken_over, 0);
+    assert_int_equal(count_of(&scene->log, HF_EVENT_TAKEN_OVER), 0);
+    fall(scene);
+}
+
 static void a_lease_that_is_adopted_is_told_as_renewed(void **state)
 {
     struct scene *scene = *state;
@@ -387,10 +469,10 @@ static void requests_are_told_and_counted(void **state)
         const struct entry *entry = &scene->log.entries[i];
         if (entry->kind != HF_EVENT_REQUEST)
             continue;
-        puts += entry->request == HF_REQUEST_PUT;
+        puts += entry->request == HF_STORE_CALL_PUT;
         bool ours = strstr(entry->key, "state.json") && entry->status == HF_OK;
-        put = put || (ours && entry->request == HF_REQUEST_PUT && entry->bytes >= 5);
-        got = got || (ours && entry->request == HF_REQUEST_GET && entry->bytes >= 5);
+        put = put || (ours && entry->request == HF_STORE_CALL_PUT && entry->bytes >= 5);
+        got = got || (ours && entry->request == HF_STORE_CALL_GET && entry->bytes >= 5);
     }
     assert_true(put && got);
     assert_true(puts >= stats.puts.calls);
@@ -529,10 +611,7 @@ static void every_kind_of_event_has_a_name(void **state)
     (void)state;
     for (int kind = 0; kind < HF_EVENT_COUNT; kind++)
         assert_true(strlen(hf_event_name((enum hf_event_kind)kind)) > 3);
-    for (int kind = 0; kind < HF_REQUEST_COUNT; kind++)
-        assert_true(strlen(hf_request_name((enum hf_request_kind)kind)) > 2);
     assert_string_equal(hf_event_name(HF_EVENT_TAKEN_OVER), "taken_over");
-    assert_string_equal(hf_request_name(HF_REQUEST_PUT_FILE), "put_file");
     assert_string_equal(hf_event_name((enum hf_event_kind)99), "unknown");
 }
 
@@ -552,6 +631,8 @@ int main(int argc, char **argv)
         STORY(whose_lease_is_taken_over_is_told),
         STORY(a_lease_that_was_broken_is_lost),
         STORY(a_lease_that_nobody_renews_is_told_to_be_lost_when_it_expires),
+        STORY(danger_is_told_when_renewing_fails_and_safe_when_it_works_again),
+        STORY(what_a_sweep_clears_is_told_as_swept),
         STORY(a_lease_that_is_adopted_is_told_as_renewed),
         STORY(transactions_are_told_when_they_are_decided),
         STORY(writes_that_others_came_before_are_told_as_conflicts),

@@ -1,5 +1,5 @@
-/* api_index_test.c KIND: what holdfast/index.h says of indexes, records, queries and threads, by a
- * program that knows nothing else of us. KIND is mem or sqlite. */
+/* api_index_test.c KIND: the promises of holdfast/index.h about indexes, records, queries and
+ * threads, tested through the public headers only. KIND is mem or sqlite. */
 #include "api_index_kit.h"
 
 #include <pthread.h>
@@ -315,7 +315,7 @@ static void progress_cancels_a_walk(void **state)
     struct hf_index_query query = HF_INDEX_QUERY;
     struct hf_index_cursor *cursor;
     struct hf_index_record *record;
-    struct hf_index_progress progress;
+    struct hf_index_progress progress = HF_INDEX_PROGRESS;
     enum hf_status status;
     int calls = 0;
     uint64_t count;

@@ -1,4 +1,4 @@
-"""api_kit.py: a store for programs that use the shared library: of a kind, for as long as it is needed."""
+"""api_kit.py: a temporary store of a given kind, for programs that use the shared library."""
 
 import contextlib
 import os

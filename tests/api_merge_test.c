@@ -1,5 +1,5 @@
-/* api_merge_test.c: merging by the public header alone: order, descriptors, rejects, cancellation,
- * and what a caller gets wrong. */
+/* api_merge_test.c: merging through the public header only: order, descriptors, rejects,
+ * cancellation, and mistakes of the caller. */
 #include "holdfast.h"
 
 #include "test.h"
@@ -381,8 +381,8 @@ static void formats_and_codings_have_names_both_ways(void **state)
                       &error);
         assert_int_equal(coding, i);
     }
-    assert_string_equal(hf_merge_format_name((enum hf_merge_format)77), "");
-    assert_string_equal(hf_merge_coding_name((enum hf_merge_coding)77), "");
+    assert_string_equal(hf_merge_format_name((enum hf_merge_format)77), "unknown");
+    assert_string_equal(hf_merge_coding_name((enum hf_merge_coding)77), "unknown");
     enum hf_merge_format format;
     assert_status(HF_INVALID, hf_merge_format_parse("xml", &format, &error), &error);
 }

@@ -1,8 +1,6 @@
-/* api_observe_test.c [sqlite]: what the header observe.h says of looking at leases, and at who is
- * in the way; with holdfast.h alone. Keys and transactions are in api_key_test.c. */
-#include "holdfast.h"
-
-#include "test.h"
+/* api_observe_test.c [sqlite]: the promises of observe.h about listing leases, and about the
+ * lease that blocks a lock. Uses holdfast.h only. Keys and transactions are in api_key_test.c. */
+#include "api_client_kit.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -10,66 +8,6 @@
 #include <string.h>
 
 #define SHOWN_MAX 32
-
-static bool on_disk;
-static char *folder;
-
-/* ---- A scene ------------------------------------------------------------------------- */
-
-struct scene {
-    char url[256];
-    struct hf_client *client;
-    struct hf_error error;
-};
-
-static int begin(void **state)
-{
-    static int number;
-    struct scene *scene = calloc(1, sizeof *scene);
-    struct hf_client_options options = HF_CLIENT_OPTIONS;
-    assert_non_null(scene);
-    snprintf(scene->url, sizeof scene->url, on_disk ? "sqlite:%s/%d.db" : "mem:", folder,
-             number++);
-    options.holder = "ada";
-    assert_status(HF_OK, hf_client_open(scene->url, &options, &scene->client, &scene->error),
-                  &scene->error);
-    *state = scene;
-    return 0;
-}
-
-static int end(void **state)
-{
-    struct scene *scene = *state;
-    hf_client_close(scene->client);
-    free(scene);
-    return 0;
-}
-
-static struct hf_lock *lock_of(struct scene *scene, const char *scope, int64_t ttl_ms)
-{
-    struct hf_lock_options options = HF_LOCK_OPTIONS;
-    struct hf_lock *lock;
-    options.ttl_ms = ttl_ms;
-    options.no_renewal = true;
-    assert_status(HF_OK, hf_lock_new(scene->client, scope, &options, &lock, &scene->error),
-                  &scene->error);
-    return lock;
-}
-
-static struct hf_lock *held(struct scene *scene, const char *scope)
-{
-    struct hf_lock *lock = lock_of(scene, scope, 30000);
-    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
-    return lock;
-}
-
-/* One who waits in line. */
-static struct hf_lock *waiting(struct scene *scene, const char *scope)
-{
-    struct hf_lock *lock = lock_of(scene, scope, 30000);
-    assert_status(HF_HELD, hf_lock_begin(lock, &scene->error), &scene->error);
-    return lock;
-}
 
 /* ---- What is shown ------------------------------------------------------------------- */
 
@@ -142,24 +80,22 @@ static bool proceed(void *argument)
     return ++all->asked != all->refuse_at;
 }
 
-static void list(struct scene *scene, const char *start, struct hf_list_options options,
+static void list(struct place *place, const char *start, struct hf_list_options options,
                  struct view_of_all *all)
 {
     *all = (struct view_of_all){ .stop_after = all->stop_after };
-    assert_status(HF_OK,
-                  hf_locks_list(scene->client, start, &options, keep_lease, all, &scene->error),
-                  &scene->error);
+    OK(hf_locks_list(place->client, start, &options, keep_lease, all, &place->error));
 }
 
 /* ---- Lists --------------------------------------------------------------------------- */
 
 static void a_list_shows_who_holds_what_and_for_how_long(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct view_of_all all = { 0 };
-    struct hf_lock *lock = held(scene, "deploy");
-    struct hf_lock *in_line = waiting(scene, "deploy");
-    list(scene, "", HF_LIST_OPTIONS, &all);
+    struct hf_lock *lock = place_held(place, "deploy");
+    struct hf_lock *in_line = place_waiting(place, "deploy");
+    list(place, "", HF_LIST_OPTIONS, &all);
     assert_int_equal(all.count, 1);
     const struct shown *one = &all.shown[0];
     char lease[HF_LEASE_TEXT_MAX];
@@ -171,7 +107,7 @@ static void a_list_shows_who_holds_what_and_for_how_long(void **state)
     assert_int_equal(one->waiters, 1);
     assert_in_range(one->remaining_ms, 1, 30000);
     assert_true(one->held_ms >= 0 && one->takeover_ms >= one->remaining_ms);
-    assert_status(HF_OK, hf_lock_text(lock, lease, &scene->error), &scene->error);
+    OK(hf_lock_text(lock, lease, &place->error));
     assert_string_equal(one->lease, lease);
     hf_lock_free(in_line);
     hf_lock_free(lock);
@@ -179,15 +115,15 @@ static void a_list_shows_who_holds_what_and_for_how_long(void **state)
 
 static void those_who_wait_and_those_that_ended_are_shown_when_asked_for(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct view_of_all all = { 0 };
     struct hf_list_options options = HF_LIST_OPTIONS;
-    struct hf_lock *done = held(scene, "deploy");
-    assert_status(HF_OK, hf_lock_complete(done, NULL, &scene->error), &scene->error);
-    struct hf_lock *lock = held(scene, "deploy"), *first = waiting(scene, "deploy");
-    struct hf_lock *second = waiting(scene, "deploy");
+    struct hf_lock *done = place_held(place, "deploy");
+    OK(hf_lock_complete(done, NULL, &place->error));
+    struct hf_lock *lock = place_held(place, "deploy"), *first = place_waiting(place, "deploy");
+    struct hf_lock *second = place_waiting(place, "deploy");
     options.waiting = true;
-    list(scene, "", options, &all);
+    list(place, "", options, &all);
     assert_int_equal(all.count, 3);
     assert_int_equal(all.shown[1].state, HF_LEASE_WAITING);
     assert_int_equal(all.shown[1].place, 1);
@@ -195,7 +131,7 @@ static void those_who_wait_and_those_that_ended_are_shown_when_asked_for(void **
     assert_string_equal(all.shown[2].lease, "");
     options.waiting = false;
     options.ended = true;
-    list(scene, "", options, &all);
+    list(place, "", options, &all);
     assert_int_equal(all.count, 2);
     assert_int_equal(all.shown[0].state, HF_LEASE_COMPLETED);
     assert_string_equal(all.shown[0].lease, "");
@@ -207,38 +143,36 @@ static void those_who_wait_and_those_that_ended_are_shown_when_asked_for(void **
 
 static void a_list_has_what_starts_with_what_was_named(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct view_of_all all = { 0 };
-    struct hf_lock *locks[] = { held(scene, "jobs/a"), held(scene, "jobs/b"),
-                                held(scene, "path:/srv/x") };
-    list(scene, "jobs/", HF_LIST_OPTIONS, &all);
+    struct hf_lock *locks[] = { place_held(place, "jobs/a"), place_held(place, "jobs/b"),
+                                place_held(place, "path:/srv/x") };
+    list(place, "jobs/", HF_LIST_OPTIONS, &all);
     assert_int_equal(all.count, 2);
-    list(scene, "named:jobs/b", HF_LIST_OPTIONS, &all);
+    list(place, "named:jobs/b", HF_LIST_OPTIONS, &all);
     assert_int_equal(all.count, 1);
-    list(scene, "path:/srv", HF_LIST_OPTIONS, &all);
+    list(place, "path:/srv", HF_LIST_OPTIONS, &all);
     assert_int_equal(all.count, 1);
     assert_string_equal(all.shown[0].scope, "path:/srv/x");
-    assert_status(HF_INVALID,
-                  hf_locks_list(scene->client, "nonsense:x", NULL, keep_lease, &all,
-                                &scene->error),
-                  &scene->error);
+    IS(HF_INVALID,
+       hf_locks_list(place->client, "nonsense:x", NULL, keep_lease, &all, &place->error));
     for (size_t i = 0; i < 3; i++)
         hf_lock_free(locks[i]);
 }
 
 static void a_list_ends_when_the_caller_has_enough(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct view_of_all all = { .stop_after = 1 };
     struct hf_list_options options = HF_LIST_OPTIONS;
-    struct hf_lock *locks[] = { held(scene, "a"), held(scene, "b"), held(scene, "c") };
-    list(scene, "", HF_LIST_OPTIONS, &all);
+    struct hf_lock *locks[] = { place_held(place, "a"), place_held(place, "b"),
+                                place_held(place, "c") };
+    list(place, "", HF_LIST_OPTIONS, &all);
     assert_int_equal(all.count, 1);
     options.proceed = proceed;
     all = (struct view_of_all){ .refuse_at = 2 };
-    assert_status(HF_CANCELLED,
-                  hf_locks_list(scene->client, "", &options, keep_lease, &all, &scene->error),
-                  &scene->error);
+    IS(HF_CANCELLED,
+       hf_locks_list(place->client, "", &options, keep_lease, &all, &place->error));
     assert_int_equal(all.count, 1);
     for (size_t i = 0; i < 3; i++)
         hf_lock_free(locks[i]);
@@ -247,44 +181,39 @@ static void a_list_ends_when_the_caller_has_enough(void **state)
 /* By writing into the folder of a store. */
 static void what_is_damaged_is_told_and_the_rest_is_listed(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct view_of_all all = { 0 };
     struct hf_list_options options = HF_LIST_OPTIONS;
     char url[256], path[512];
-    hf_client_close(scene->client);
-    snprintf(url, sizeof url, "dir:%s/damaged-%d", folder, on_disk);
-    assert_status(HF_OK, hf_client_open(url, NULL, &scene->client, &scene->error),
-                  &scene->error);
-    struct hf_lock *lock = held(scene, "b");
-    snprintf(path, sizeof path, "%s/damaged-%d/default/meta/a.json", folder, on_disk);
+    hf_client_close(place->client);
+    snprintf(url, sizeof url, "dir:%s/damaged", place->folder);
+    OK(hf_client_open(url, NULL, &place->client, &place->error));
+    struct hf_lock *lock = place_held(place, "b");
+    snprintf(path, sizeof path, "%s/damaged/default/meta/a.json", place->folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs("nonsense", file);
     fclose(file);
-    assert_status(HF_CORRUPT,
-                  hf_locks_list(scene->client, "", NULL, keep_lease, &all, &scene->error),
-                  &scene->error);
-    assert_non_null(strstr(scene->error.why, "default/meta/a.json"));
+    IS(HF_CORRUPT, hf_locks_list(place->client, "", NULL, keep_lease, &all, &place->error));
+    assert_non_null(strstr(place->error.why, "default/meta/a.json"));
     options.damaged = keep_damaged;
-    list(scene, "", options, &all);
+    list(place, "", options, &all);
     assert_int_equal(all.count, 1);
     assert_int_equal(all.damaged, 1);
     assert_string_equal(all.damaged_key, "default/meta/a.json");
-    assert_status(HF_CORRUPT,
-                  hf_locks_show(scene->client, "a", NULL, NULL, NULL, NULL, &scene->error),
-                  &scene->error);
+    IS(HF_CORRUPT, hf_locks_show(place->client, "a", NULL, NULL, NULL, NULL, &place->error));
     hf_lock_free(lock);
 }
 
 static void a_lease_whose_holder_is_gone_is_over_when_that_is_proven(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct view_of_all all = { 0 };
-    struct hf_lock *lock = lock_of(scene, "deploy", 100);
-    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    struct hf_lock *lock = place_lock(place, "deploy", 100);
+    OK(hf_lock_acquire(lock, 0, &place->error));
     hf_lock_detach(lock);
     do {
-        list(scene, "", HF_LIST_OPTIONS, &all);
+        list(place, "", HF_LIST_OPTIONS, &all);
         assert_int_equal(all.count, 1);
     } while (all.shown[0].state == HF_LEASE_ACTIVE || all.shown[0].state == HF_LEASE_OVERDUE);
     assert_int_equal(all.shown[0].state, HF_LEASE_OVER);
@@ -309,15 +238,13 @@ static bool keep_audit(void *argument, const char *json)
 
 static void a_scope_is_shown_with_all_that_is_in_its_way(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct view_of_all all = { 0 };
     struct hf_table_info table = HF_TABLE_INFO;
-    struct hf_lock *tree = held(scene, "tree:/a"), *other = held(scene, "path:/z");
-    struct hf_lock *in_line = waiting(scene, "path:/a/b");
-    assert_status(HF_OK,
-                  hf_locks_show(scene->client, "path:/a/b", &table, keep_lease, NULL, &all,
-                                &scene->error),
-                  &scene->error);
+    struct hf_lock *tree = place_held(place, "tree:/a"), *other = place_held(place, "path:/z");
+    struct hf_lock *in_line = place_waiting(place, "path:/a/b");
+    OK(hf_locks_show(place->client, "path:/a/b", &table, keep_lease, NULL, &all,
+                     &place->error));
     assert_false(table.absent);
     assert_string_equal(table.scope, "path:/a/b");
     assert_true(table.next_token > hf_lock_token(other));
@@ -333,36 +260,26 @@ static void a_scope_is_shown_with_all_that_is_in_its_way(void **state)
 
 static void a_scope_that_nobody_ever_locked_is_absent(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct hf_table_info table = HF_TABLE_INFO;
-    assert_status(HF_OK,
-                  hf_locks_show(scene->client, "x", &table, NULL, NULL, NULL, &scene->error),
-                  &scene->error);
+    OK(hf_locks_show(place->client, "x", &table, NULL, NULL, NULL, &place->error));
     assert_true(table.absent);
     assert_string_equal(table.table, "default/meta/x.json");
-    assert_status(HF_INVALID,
-                  hf_locks_show(scene->client, "no such scope", &table, NULL, NULL, NULL,
-                                &scene->error),
-                  &scene->error);
+    IS(HF_INVALID,
+       hf_locks_show(place->client, "no such scope", &table, NULL, NULL, NULL, &place->error));
     table.struct_size = 0;
-    assert_status(HF_INVALID,
-                  hf_locks_show(scene->client, "x", &table, NULL, NULL, NULL, &scene->error),
-                  &scene->error);
+    IS(HF_INVALID, hf_locks_show(place->client, "x", &table, NULL, NULL, NULL, &place->error));
 }
 
 static void what_people_did_is_on_record(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct audit audit = { .count = 0 };
     char lease[HF_LEASE_TEXT_MAX];
-    struct hf_lock *lock = held(scene, "deploy");
-    assert_status(HF_OK, hf_lock_text(lock, lease, &scene->error), &scene->error);
-    assert_status(HF_OK, hf_break(scene->client, lease, "eve", "stuck", &scene->error),
-                  &scene->error);
-    assert_status(HF_OK,
-                  hf_locks_show(scene->client, "deploy", NULL, NULL, keep_audit, &audit,
-                                &scene->error),
-                  &scene->error);
+    struct hf_lock *lock = place_held(place, "deploy");
+    OK(hf_lock_text(lock, lease, &place->error));
+    OK(hf_break(place->client, lease, "eve", "stuck", &place->error));
+    OK(hf_locks_show(place->client, "deploy", NULL, NULL, keep_audit, &audit, &place->error));
     assert_int_equal(audit.count, 1);
     assert_non_null(strstr(audit.last, "\"eve\""));
     assert_non_null(strstr(audit.last, "\"stuck\""));
@@ -371,33 +288,33 @@ static void what_people_did_is_on_record(void **state)
 
 /* ---- Watching ------------------------------------------------------------------------ */
 
-static void look(struct scene *scene, struct hf_watch *watch, struct view_of_all *all)
+static void look(struct place *place, struct hf_watch *watch, struct view_of_all *all)
 {
     *all = (struct view_of_all){ .stop_after = all->stop_after };
-    assert_status(HF_OK, hf_watch_look(watch, keep_change, all, &scene->error), &scene->error);
+    OK(hf_watch_look(watch, keep_change, all, &place->error));
 }
 
 static void a_watch_tells_what_changed_between_two_looks(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct view_of_all all = { 0 };
     struct hf_watch *watch;
-    struct hf_lock *lock = held(scene, "deploy");
-    assert_status(HF_OK, hf_watch_new(scene->client, "", NULL, &watch, &scene->error),
-                  &scene->error);
-    look(scene, watch, &all);
+    struct hf_lock *lock = place_held(place, "deploy");
+    OK(hf_watch_new(place->client, "", NULL, &watch, &place->error));
+    look(place, watch, &all);
     assert_int_equal(all.count, 1);
     assert_int_equal(all.shown[0].change, HF_CHANGE_GRANTED);
-    struct hf_lock *in_line = waiting(scene, "deploy"), *third = waiting(scene, "deploy");
-    look(scene, watch, &all);
+    struct hf_lock *in_line = place_waiting(place, "deploy"),
+                   *third = place_waiting(place, "deploy");
+    look(place, watch, &all);
     assert_int_equal(all.count, 3);
     assert_int_equal(all.shown[0].change, HF_CHANGE_NONE);
     assert_int_equal(all.shown[1].change, HF_CHANGE_WAITING);
-    assert_status(HF_OK, hf_lock_release(lock, &scene->error), &scene->error);
-    while (hf_lock_poll(in_line, &scene->error) == HF_HELD)
+    OK(hf_lock_release(lock, &place->error));
+    while (hf_lock_poll(in_line, &place->error) == HF_HELD)
         continue;
-    assert_status(HF_OK, hf_lock_cancel(third, &scene->error), &scene->error);
-    look(scene, watch, &all);
+    OK(hf_lock_cancel(third, &place->error));
+    look(place, watch, &all);
     assert_int_equal(all.count, 3);
     assert_int_equal(all.shown[0].change, HF_CHANGE_GRANTED);
     bool ended = false, left = false;
@@ -407,7 +324,7 @@ static void a_watch_tells_what_changed_between_two_looks(void **state)
         assert_string_equal(all.shown[i].scope, "named:deploy");
     }
     assert_true(ended && left);
-    look(scene, watch, &all);
+    look(place, watch, &all);
     assert_int_equal(all.count, 1);
     assert_int_equal(all.shown[0].change, HF_CHANGE_NONE);
     hf_watch_free(watch);
@@ -419,23 +336,21 @@ static void a_watch_tells_what_changed_between_two_looks(void **state)
 /* Only by watching, so that no clock proves it at once. */
 static void a_watch_tells_when_a_lease_is_overdue_and_then_over(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct hf_client_options options = HF_CLIENT_OPTIONS;
     struct view_of_all all = { 0 };
     struct hf_watch *watch;
     options.takeover_observed = true;
-    hf_client_close(scene->client);
-    assert_status(HF_OK, hf_client_open(scene->url, &options, &scene->client, &scene->error),
-                  &scene->error);
-    struct hf_lock *lock = lock_of(scene, "deploy", 100);
-    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
+    hf_client_close(place->client);
+    OK(hf_client_open(place->url, &options, &place->client, &place->error));
+    struct hf_lock *lock = place_lock(place, "deploy", 100);
+    OK(hf_lock_acquire(lock, 0, &place->error));
     hf_lock_detach(lock);
-    assert_status(HF_OK, hf_watch_new(scene->client, "", NULL, &watch, &scene->error),
-                  &scene->error);
+    OK(hf_watch_new(place->client, "", NULL, &watch, &place->error));
     enum hf_change seen[4];
     size_t count = 0;
     do {
-        look(scene, watch, &all);
+        look(place, watch, &all);
         assert_int_equal(all.count, 1);
         if (all.shown[0].change != HF_CHANGE_NONE)
             seen[count++] = all.shown[0].change;
@@ -450,17 +365,16 @@ static void a_watch_tells_when_a_lease_is_overdue_and_then_over(void **state)
 
 static void a_look_that_was_stopped_takes_nothing_for_gone(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct view_of_all all = { 0 };
     struct hf_watch *watch;
-    struct hf_lock *a = held(scene, "a"), *b = held(scene, "b");
-    assert_status(HF_OK, hf_watch_new(scene->client, "", NULL, &watch, &scene->error),
-                  &scene->error);
+    struct hf_lock *a = place_held(place, "a"), *b = place_held(place, "b");
+    OK(hf_watch_new(place->client, "", NULL, &watch, &place->error));
     all.stop_after = 1;
-    look(scene, watch, &all);
+    look(place, watch, &all);
     assert_int_equal(all.count, 1);
     all.stop_after = 0;
-    look(scene, watch, &all);
+    look(place, watch, &all);
     assert_int_equal(all.count, 2);
     assert_int_equal(all.shown[0].change, HF_CHANGE_NONE);
     assert_int_equal(all.shown[1].change, HF_CHANGE_GRANTED);
@@ -473,15 +387,13 @@ static void a_look_that_was_stopped_takes_nothing_for_gone(void **state)
 
 static void held_says_by_whom_on_which_scope_and_for_how_long(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct hf_blocker blocker = HF_BLOCKER;
-    struct hf_lock *lock = held(scene, "path:/b"), *wanted;
+    struct hf_lock *lock = place_held(place, "path:/b"), *wanted;
     const char *scopes[] = { "path:/a", "path:/b" };
-    assert_status(HF_OK,
-                  hf_lock_new_many(scene->client, scopes, 2, NULL, &wanted, &scene->error),
-                  &scene->error);
-    assert_status(HF_HELD, hf_lock_acquire(wanted, 0, &scene->error), &scene->error);
-    assert_status(HF_OK, hf_lock_blocker(wanted, &blocker, &scene->error), &scene->error);
+    OK(hf_lock_new_many(place->client, scopes, 2, NULL, &wanted, &place->error));
+    IS(HF_HELD, hf_lock_acquire(wanted, 0, &place->error));
+    OK(hf_lock_blocker(wanted, &blocker, &place->error));
     assert_string_equal(blocker.scope, "path:/b");
     assert_string_equal(blocker.holder, "ada");
     assert_int_equal(blocker.state, HF_LEASE_ACTIVE);
@@ -489,11 +401,10 @@ static void held_says_by_whom_on_which_scope_and_for_how_long(void **state)
     assert_int_equal(blocker.scopes_blocked, 1);
     assert_in_range(blocker.remaining_ms, 1, 30000);
     assert_true(blocker.retry_ms >= blocker.remaining_ms && blocker.held_ms >= 0);
-    assert_status(HF_TIMEOUT, hf_lock_acquire(wanted, 10, &scene->error), &scene->error);
-    assert_status(HF_OK, hf_lock_blocker(wanted, &blocker, &scene->error), &scene->error);
-    assert_status(HF_OK, hf_lock_release(lock, &scene->error), &scene->error);
-    assert_status(HF_NOT_FOUND, hf_lock_blocker(wanted, &blocker, &scene->error),
-                  &scene->error);
+    IS(HF_TIMEOUT, hf_lock_acquire(wanted, 10, &place->error));
+    OK(hf_lock_blocker(wanted, &blocker, &place->error));
+    OK(hf_lock_release(lock, &place->error));
+    IS(HF_NOT_FOUND, hf_lock_blocker(wanted, &blocker, &place->error));
     hf_lock_free(wanted);
     hf_lock_free(lock);
 }
@@ -508,15 +419,13 @@ static bool count_blockers(void *argument, const char *scope, const struct hf_le
 
 static void every_scope_that_is_leased_has_its_blocker(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     size_t count = 0;
-    struct hf_lock *a = held(scene, "path:/a"), *b = held(scene, "path:/b"), *wanted;
+    struct hf_lock *a = place_held(place, "path:/a"), *b = place_held(place, "path:/b"),
+                   *wanted;
     const char *scopes[] = { "path:/a", "path:/b", "path:/c" };
-    assert_status(HF_OK,
-                  hf_lock_new_many(scene->client, scopes, 3, NULL, &wanted, &scene->error),
-                  &scene->error);
-    assert_status(HF_OK, hf_lock_blockers(wanted, count_blockers, &count, &scene->error),
-                  &scene->error);
+    OK(hf_lock_new_many(place->client, scopes, 3, NULL, &wanted, &place->error));
+    OK(hf_lock_blockers(wanted, count_blockers, &count, &place->error));
     assert_int_equal(count, 2);
     hf_lock_free(wanted);
     hf_lock_free(b);
@@ -525,17 +434,16 @@ static void every_scope_that_is_leased_has_its_blocker(void **state)
 
 static void already_says_who_did_it_and_when_it_may_be_done_again(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct hf_blocker blocker = HF_BLOCKER;
     struct hf_lock_options options = HF_LOCK_OPTIONS;
     struct hf_lock *lock;
     options.once_per_ms = 60000;
-    assert_status(HF_OK, hf_lock_new(scene->client, "nightly", &options, &lock, &scene->error),
-                  &scene->error);
-    assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
-    assert_status(HF_OK, hf_lock_complete(lock, NULL, &scene->error), &scene->error);
-    assert_status(HF_ALREADY, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
-    assert_status(HF_OK, hf_lock_blocker(lock, &blocker, &scene->error), &scene->error);
+    OK(hf_lock_new(place->client, "nightly", &options, &lock, &place->error));
+    OK(hf_lock_acquire(lock, 0, &place->error));
+    OK(hf_lock_complete(lock, NULL, &place->error));
+    IS(HF_ALREADY, hf_lock_acquire(lock, 0, &place->error));
+    OK(hf_lock_blocker(lock, &blocker, &place->error));
     assert_int_equal(blocker.state, HF_LEASE_COMPLETED);
     assert_string_equal(blocker.holder, "ada");
     assert_in_range(blocker.retry_ms, 1, 60000);
@@ -546,22 +454,22 @@ static void already_says_who_did_it_and_when_it_may_be_done_again(void **state)
 
 static void a_lease_as_text_says_what_it_is_of(void **state)
 {
-    struct scene *scene = *state;
+    struct place *place = *state;
     struct hf_lease_name name = HF_LEASE_NAME;
     char lease[HF_LEASE_TEXT_MAX], scope[HF_SCOPE_TEXT_MAX];
-    struct hf_lock *lock = held(scene, "a/b");
-    assert_status(HF_OK, hf_lock_text(lock, lease, &scene->error), &scene->error);
-    assert_status(HF_OK, hf_lease_parse(lease, &name, &scene->error), &scene->error);
+    struct hf_lock *lock = place_held(place, "a/b");
+    OK(hf_lock_text(lock, lease, &place->error));
+    OK(hf_lease_parse(lease, &name, &place->error));
     assert_int_equal(name.token, hf_lock_token(lock));
     assert_string_equal(name.ns, "default");
     assert_string_equal(name.key, "a/b");
     assert_string_equal(name.table, "default/meta/a/b.json");
-    assert_status(HF_INVALID, hf_lease_parse("deploy", &name, &scene->error), &scene->error);
+    IS(HF_INVALID, hf_lease_parse("deploy", &name, &place->error));
     assert_int_equal(hf_lock_ttl_ms(lock), 30000);
-    assert_status(HF_OK, hf_lock_scope(lock, 0, scope, &scene->error), &scene->error);
+    OK(hf_lock_scope(lock, 0, scope, &place->error));
     assert_string_equal(scope, "named:a/b");
-    assert_status(HF_NOT_FOUND, hf_lock_scope(lock, 1, scope, &scene->error), &scene->error);
-    assert_status(HF_OK, hf_lock_trouble(lock, &scene->error), &scene->error);
+    IS(HF_NOT_FOUND, hf_lock_scope(lock, 1, scope, &place->error));
+    OK(hf_lock_trouble(lock, &place->error));
     hf_lock_free(lock);
 }
 
@@ -584,7 +492,7 @@ static void *wait_for_lock(void *argument)
 }
 
 /* Asked again and again, since the wait may not have begun. */
-static void interrupt_all(struct scene *scene, struct waiter *waiter)
+static void interrupt_all(struct place *place, struct waiter *waiter)
 {
     struct view_of_all all = { 0 };
     struct hf_list_options options = HF_LIST_OPTIONS;
@@ -592,12 +500,12 @@ static void interrupt_all(struct scene *scene, struct waiter *waiter)
     options.waiting = true;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, waiter), 0);
     do
-        list(scene, "", options, &all);
+        list(place, "", options, &all);
     while (all.count < 2);
     do {
         hf_lock_interrupt(waiter->lock);
         hf_txn_interrupt(waiter->txn);
-        list(scene, "", options, &all);
+        list(place, "", options, &all);
     } while (all.count > 1);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(waiter->error.status, HF_CANCELLED);
@@ -605,16 +513,15 @@ static void interrupt_all(struct scene *scene, struct waiter *waiter)
 
 static void a_wait_is_interrupted_from_another_thread(void **state)
 {
-    struct scene *scene = *state;
-    struct waiter waiter = { .lock = lock_of(scene, "deploy", 30000) };
-    struct hf_lock *lock = held(scene, "deploy");
-    interrupt_all(scene, &waiter);
+    struct place *place = *state;
+    struct waiter waiter = { .lock = place_lock(place, "deploy", 30000) };
+    struct hf_lock *lock = place_held(place, "deploy");
+    interrupt_all(place, &waiter);
     hf_lock_free(waiter.lock);
     waiter.lock = NULL;
-    assert_status(HF_OK, hf_txn_begin(scene->client, NULL, &waiter.txn, &scene->error),
-                  &scene->error);
-    assert_status(HF_OK, hf_txn_trouble(waiter.txn, &scene->error), &scene->error);
-    interrupt_all(scene, &waiter);
+    OK(hf_txn_begin(place->client, NULL, &waiter.txn, &place->error));
+    OK(hf_txn_trouble(waiter.txn, &place->error));
+    interrupt_all(place, &waiter);
     hf_txn_free(waiter.txn);
     hf_lock_free(lock);
 }
@@ -630,35 +537,27 @@ static void every_state_has_a_name(void **state)
     assert_string_equal(hf_change_name(HF_CHANGE_COUNT), "unknown");
 }
 
-/* ---- Rows ---------------------------------------------------------------------------- */
-
-#define STORY(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        STORY(a_list_shows_who_holds_what_and_for_how_long),
-        STORY(those_who_wait_and_those_that_ended_are_shown_when_asked_for),
-        STORY(a_list_has_what_starts_with_what_was_named),
-        STORY(a_list_ends_when_the_caller_has_enough),
-        STORY(what_is_damaged_is_told_and_the_rest_is_listed),
-        STORY(a_lease_whose_holder_is_gone_is_over_when_that_is_proven),
-        STORY(a_scope_is_shown_with_all_that_is_in_its_way),
-        STORY(a_scope_that_nobody_ever_locked_is_absent),
-        STORY(what_people_did_is_on_record),
-        STORY(a_watch_tells_what_changed_between_two_looks),
-        STORY(a_watch_tells_when_a_lease_is_overdue_and_then_over),
-        STORY(a_look_that_was_stopped_takes_nothing_for_gone),
-        STORY(held_says_by_whom_on_which_scope_and_for_how_long),
-        STORY(every_scope_that_is_leased_has_its_blocker),
-        STORY(already_says_who_did_it_and_when_it_may_be_done_again),
-        STORY(a_lease_as_text_says_what_it_is_of),
-        STORY(a_wait_is_interrupted_from_another_thread),
+        cmocka_unit_test(a_list_shows_who_holds_what_and_for_how_long),
+        cmocka_unit_test(those_who_wait_and_those_that_ended_are_shown_when_asked_for),
+        cmocka_unit_test(a_list_has_what_starts_with_what_was_named),
+        cmocka_unit_test(a_list_ends_when_the_caller_has_enough),
+        cmocka_unit_test(what_is_damaged_is_told_and_the_rest_is_listed),
+        cmocka_unit_test(a_lease_whose_holder_is_gone_is_over_when_that_is_proven),
+        cmocka_unit_test(a_scope_is_shown_with_all_that_is_in_its_way),
+        cmocka_unit_test(a_scope_that_nobody_ever_locked_is_absent),
+        cmocka_unit_test(what_people_did_is_on_record),
+        cmocka_unit_test(a_watch_tells_what_changed_between_two_looks),
+        cmocka_unit_test(a_watch_tells_when_a_lease_is_overdue_and_then_over),
+        cmocka_unit_test(a_look_that_was_stopped_takes_nothing_for_gone),
+        cmocka_unit_test(held_says_by_whom_on_which_scope_and_for_how_long),
+        cmocka_unit_test(every_scope_that_is_leased_has_its_blocker),
+        cmocka_unit_test(already_says_who_did_it_and_when_it_may_be_done_again),
+        cmocka_unit_test(a_lease_as_text_says_what_it_is_of),
+        cmocka_unit_test(a_wait_is_interrupted_from_another_thread),
         cmocka_unit_test(every_state_has_a_name),
     };
-    on_disk = argc > 1 && strcmp(argv[1], "sqlite") == 0;
-    folder = test_dir_make();
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    test_dir_remove(folder);
-    return failed;
+    return place_run(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -1,5 +1,5 @@
-/* api_store_care_test.c KIND: what holdfast/store.h says of copies, of clients on a store, of the
- * trace, the probe, the clock and restores. KIND is mem or sqlite. */
+/* api_store_care_test.c KIND: the promises of holdfast/store.h about copies, clients on a
+ * store, the trace, the probe, the clock and restores. KIND is mem or sqlite. */
 #include "api_store_kit.h"
 
 #include <stdio.h>

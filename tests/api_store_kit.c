@@ -1,3 +1,4 @@
+/* api_store_kit.c: opens a store of the kind under test through the public headers. */
 #include "api_store_kit.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* api_store_kit.h: a store of the kind under test, for programs that know holdfast.h alone. */
+/* api_store_kit.h: a store of the kind under test, for programs that use only holdfast.h. */
 #ifndef TESTS_API_STORE_KIT_H
 #define TESTS_API_STORE_KIT_H
 
@@ -19,7 +19,7 @@ struct place {
 int place_set_up(void **state);
 int place_tear_down(void **state);
 
-/* Opens place->store, by the same URL. */
+/* Opens place->store by its URL. */
 void place_open(struct place *place, const struct hf_store_options *options);
 
 #define CASE(function) cmocka_unit_test_setup_teardown(function, place_set_up, place_tear_down)
@@ -30,7 +30,7 @@ void place_open(struct place *place, const struct hf_store_options *options);
 void put_object(struct place *place, const char *key, const char *text);
 void assert_object_holds(struct hf_store *store, const char *key, const char *text);
 
-/* The keys of a listing, each with a blank behind it. */
+/* The keys of a listing, each followed by a blank. */
 struct listed {
     char names[4000];
     size_t count;
@@ -41,7 +41,7 @@ bool see_entry(void *argument, const struct hf_store_entry *entry);
 void assert_lists(struct place *place, const char *prefix,
                   const struct hf_store_list_options *options, const char *names);
 
-/* Progress functions: one counts its calls in an unsigned, one stops at once. */
+/* Progress functions: one counts its calls in an unsigned, the other stops at once. */
 bool count_steps(void *argument, const struct hf_progress *progress);
 bool say_stop(void *argument, const struct hf_progress *progress);
 

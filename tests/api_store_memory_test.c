@@ -1,5 +1,5 @@
-/* api_store_memory_test.c: the calls of holdfast/store.h when an allocation fails, each in turn: it
- * is UNAVAILABLE, nothing is made, and nothing leaks. */
+/* api_store_memory_test.c: fails each allocation of the calls of holdfast/store.h in turn. The
+ * call must return UNAVAILABLE, create nothing, and leak nothing. */
 #include "alloc.h"
 #include "api_store_kit.h"
 

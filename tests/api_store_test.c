@@ -1,5 +1,5 @@
-/* api_store_test.c KIND: what holdfast/store.h says of URLs, objects, files and listings, by a
- * program that knows nothing else of us. KIND is mem or sqlite. */
+/* api_store_test.c KIND: the promises of holdfast/store.h about URLs, objects, files and
+ * listings, tested through the public headers only. KIND is mem or sqlite. */
 #include "api_store_kit.h"
 
 #include <fcntl.h>
@@ -345,6 +345,31 @@ static void a_listing_is_in_byte_order_rolled_up_and_bounded(void **state)
     assert_lists(place, "nothing/", NULL, "");
 }
 
+/* Copies each object, and deletes it. */
+static bool move_entry(void *argument, const struct hf_store_entry *entry)
+{
+    struct place *place = argument;
+    char target[100];
+    assert_int_equal(entry->struct_size, sizeof *entry);
+    snprintf(target, sizeof target, "moved/%s", entry->key);
+    OK(hf_store_copy(place->store, entry->key, place->store, target, NULL, NULL,
+                     &place->error));
+    OK(hf_store_delete(place->store, entry->key, NULL, &place->error));
+    return true;
+}
+
+static void a_listing_may_use_the_store(void **state)
+{
+    struct place *place = *state;
+    struct hf_error error;
+    put_object(place, "a/1", "one");
+    put_object(place, "a/2", "two");
+    assert_status(HF_OK, hf_store_list(place->store, "a/", NULL, move_entry, place, &error),
+                  &error);
+    assert_lists(place, "", NULL, "moved/a/1 moved/a/2 ");
+    assert_object_holds(place->store, "moved/a/2", "two");
+}
+
 static void a_listing_goes_on_over_its_pages(void **state)
 {
     struct place *place = *state;
@@ -382,6 +407,7 @@ int main(int argc, char **argv)
         CASE(many_deletes_are_answered_one_by_one),
         CASE(a_caller_that_has_seen_enough_deletes_no_further_batch),
         CASE(a_listing_is_in_byte_order_rolled_up_and_bounded),
+        CASE(a_listing_may_use_the_store),
         CASE(a_listing_goes_on_over_its_pages),
     };
     if (argc != 2)

@@ -1,5 +1,5 @@
-/* api_sweep_test.c KIND: what holdfast/sweep.h says, by a program that knows nothing else of us.
- * KIND is mem or sqlite. What a run clears, and by what proof, is in sweep_test. */
+/* api_sweep_test.c KIND: the promises of holdfast/sweep.h, tested through the public headers
+ * only. KIND is mem or sqlite. What a run clears, and by which proof, is in sweep_test. */
 #include "api_client_kit.h"
 
 #include <sched.h>
@@ -25,8 +25,8 @@ static void every_stop_has_a_word_and_a_sentence(void **state)
         assert_non_null(strchr(hf_sweep_stop_text((enum hf_sweep_stop)i), ' '));
     }
     assert_string_equal(hf_sweep_stop_name(HF_SWEEP_STOP_OPS), "max_ops");
-    assert_string_equal(hf_sweep_stop_name(HF_SWEEP_STOP_COUNT), "");
-    assert_string_equal(hf_sweep_stop_text(HF_SWEEP_STOP_COUNT), "");
+    assert_string_equal(hf_sweep_stop_name(HF_SWEEP_STOP_COUNT), "unknown");
+    assert_string_equal(hf_sweep_stop_text(HF_SWEEP_STOP_COUNT), "unknown");
 }
 
 static void a_run_of_an_empty_store_is_done(void **state)
@@ -121,6 +121,39 @@ static void progress_cancels_a_run(void **state)
     assert_int_equal(report.stop, HF_SWEEP_STOP_CANCELLED);
     assert_int_equal(calls, 0);
     IS(HF_CANCELLED, hf_sweep(place->client, &options, NULL, NULL));
+}
+
+struct nested {
+    struct hf_client *client;
+    struct hf_sweep_report report;
+    unsigned calls;
+};
+
+static bool sweep_within(void *argument, const struct hf_sweep_report *so_far)
+{
+    struct nested *nested = argument;
+    struct hf_error error;
+    (void)so_far;
+    nested->calls++;
+    assert_status(HF_OK, hf_sweep(nested->client, NULL, &nested->report, &error), &error);
+    return true;
+}
+
+static void a_run_that_another_stands_in_the_way_of_does_nothing(void **state)
+{
+    struct place *place = *state;
+    struct nested nested = { .client = place->client, .report = HF_SWEEP_REPORT };
+    struct hf_sweep_options options = HF_SWEEP_OPTIONS;
+    struct hf_sweep_report report = HF_SWEEP_REPORT;
+    use_a_lock(place, place->client, "one");
+    options.full = true;
+    options.progress = sweep_within;
+    options.argument = &nested;
+    OK(hf_sweep(place->client, &options, &report, &place->error));
+    assert_true(nested.calls > 0);
+    assert_int_equal(nested.report.stop, HF_SWEEP_STOP_BUSY);
+    assert_int_equal(nested.report.runs, 0);
+    assert_int_equal(report.stop, HF_SWEEP_STOP_DONE);
 }
 
 static void options_out_of_range_are_invalid_and_nothing_is_done(void **state)
@@ -252,6 +285,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_run_stops_at_its_cap_and_the_next_goes_on),
         cmocka_unit_test(the_store_remembers_runs_but_no_dry_ones),
         cmocka_unit_test(progress_cancels_a_run),
+        cmocka_unit_test(a_run_that_another_stands_in_the_way_of_does_nothing),
         cmocka_unit_test(options_out_of_range_are_invalid_and_nothing_is_done),
         cmocka_unit_test(a_sweeper_runs_when_nobody_is_at_work),
         cmocka_unit_test(a_sweeper_waits_for_its_grace_and_stops_at_once),

@@ -1,5 +1,5 @@
-/* api_worker_test.c KIND: workers, readers and mergers of one's own, by the public header alone.
- * KIND is mem, sqlite or dir. */
+/* api_worker_test.c KIND: workers, readers and the caller's own mergers, through the public
+ * header only. KIND is mem, sqlite or dir. */
 #include "api_compact_kit.h"
 
 #include <fcntl.h>
@@ -110,6 +110,107 @@ static void a_drain_leaves_nothing_to_do_and_an_event_can_end_it(void **state)
     GOOD(&desk, hf_compact_run(desk.compact, &options, &totals, &desk.error));
     assert_int_equal(desk_count(&desk).chunks, 1);
     assert_int_equal(desk_count(&desk).rows, 9);
+    desk_close(&desk);
+}
+
+/* ---- What an event may call ---------------------------------------------------------- */
+
+struct caller {
+    struct desk *desk;
+    struct hf_compact_worker *_Atomic worker;
+    atomic_uint calls;
+    atomic_uint committed;
+};
+
+static bool see_chunk(void *argument, const struct hf_chunk_info *chunk)
+{
+    struct hf_compact *compact = argument;
+    bool start;
+    assert_true(chunk->size > 0);
+    return hf_compact_should_start(compact, &start, NULL, NULL) == HF_OK;
+}
+
+static bool see_lease(void *argument, const struct hf_lease_info *lease)
+{
+    (void)argument;
+    return lease->id != NULL;
+}
+
+/* Everything but waiting for the end of the worker. */
+static bool call_all(void *argument, const struct hf_compact_event *event)
+{
+    struct caller *caller = argument;
+    struct hf_compact *compact = caller->desk->compact;
+    struct hf_compact_status status = HF_COMPACT_STATUS;
+    struct hf_compact_totals totals = HF_COMPACT_TOTALS;
+    struct hf_compact_settings settings = HF_COMPACT_SETTINGS;
+    struct hf_compact_reader *reader;
+    struct hf_error error; /* the one of the desk is that of another thread */
+    if (!caller->worker)
+        return true;
+    assert_status(HF_OK, hf_compact_get_status(compact, NULL, &status, &error), &error);
+    assert_status(HF_OK, hf_compact_get_settings(compact, &settings, &error), &error);
+    assert_status(HF_OK, hf_compact_chunks(compact, HF_CHUNKS_LIVE, see_chunk, compact, &error),
+                  &error);
+    assert_status(HF_OK, hf_compact_reader_open(compact, NULL, &reader, &error), &error);
+    hf_compact_reader_close(reader);
+    assert_status(HF_OK, hf_locks_list(caller->desk->client, "", NULL, see_lease, NULL, &error),
+                  &error);
+    assert_status(HF_TIMEOUT, hf_compact_worker_wait(caller->worker, 0, &totals, &error),
+                  &error);
+    assert_int_equal(totals.groups_committed, event->totals->groups_committed);
+    caller->committed += event->result && event->result->end == HF_COMPACT_END_COMMITTED;
+    caller->calls++;
+    if (caller->committed == 2)
+        hf_compact_worker_stop(caller->worker);
+    return true;
+}
+
+static void an_event_may_call_anything_but_wait_for_its_worker(void **state)
+{
+    (void)state;
+    struct desk desk;
+    struct caller caller = { .desk = &desk };
+    struct hf_compact_settings settings = desk_settings();
+    struct hf_compact_worker_options options = options_of(HF_COMPACT_WATCH, NULL);
+    struct hf_compact_worker *worker;
+    options.event = call_all;
+    options.argument = &caller;
+    desk_open(&desk, &settings);
+    GOOD(&desk, hf_compact_worker_start(desk.compact, &options, &worker, &desk.error));
+    caller.worker = worker;
+    desk_fill(&desk, 3);
+    wait_for(&desk, worker, &caller.committed, 1);
+    desk_fill(&desk, 3);
+    GOOD(&desk, hf_compact_worker_wait(worker, HF_WAIT_FOREVER, NULL, &desk.error));
+    assert_true(caller.calls >= 4);
+    hf_compact_worker_free(worker);
+    desk_close(&desk);
+}
+
+static void a_worker_and_a_reader_outlive_the_handles_they_came_from(void **state)
+{
+    (void)state;
+    struct desk desk;
+    struct hf_compact_settings settings = desk_settings();
+    struct hf_compact_worker_options options = options_of(HF_COMPACT_WATCH, NULL);
+    struct hf_chunk_info chunk = HF_CHUNK_INFO;
+    struct hf_compact_worker *worker;
+    struct hf_compact_reader *reader;
+    desk_open(&desk, &settings);
+    desk_fill(&desk, 2);
+    GOOD(&desk, hf_compact_reader_open(desk.compact, NULL, &reader, &desk.error));
+    GOOD(&desk, hf_compact_worker_start(desk.compact, &options, &worker, &desk.error));
+    hf_compact_close(desk.compact);
+    desk.compact = NULL;
+    hf_client_close(desk.client);
+    desk.client = NULL;
+    GOOD(&desk, hf_compact_reader_next(reader, &chunk, &desk.error));
+    assert_status(HF_LOST, hf_compact_reader_check(reader, &desk.error), &desk.error);
+    assert_status(HF_TIMEOUT, hf_compact_worker_wait(worker, 50, NULL, &desk.error),
+                  &desk.error);
+    hf_compact_worker_free(worker);
+    hf_compact_reader_close(reader);
     desk_close(&desk);
 }
 
@@ -515,6 +616,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_merges_what_comes_until_it_is_stopped),
         cmocka_unit_test(a_drain_leaves_nothing_to_do_and_an_event_can_end_it),
+        cmocka_unit_test(an_event_may_call_anything_but_wait_for_its_worker),
+        cmocka_unit_test(a_worker_and_a_reader_outlive_the_handles_they_came_from),
         cmocka_unit_test(who_merges_by_itself_is_told_when_it_is_needed),
         cmocka_unit_test(a_worker_that_makes_no_sense_is_invalid),
         cmocka_unit_test(what_a_reader_has_stays_readable_while_a_worker_merges),

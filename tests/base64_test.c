@@ -1,4 +1,4 @@
-/* base64_test.c: bytes as text that JSON can hold, and back. */
+/* base64_test.c: Base64 encoding and strict decoding. */
 #include "base/base64.h"
 #include "test.h"
 

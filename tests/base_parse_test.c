@@ -1,5 +1,5 @@
-/* base_parse_test.c: strict parsing: what is taken, what is refused, and that what we print is
- * read back as the same value. */
+/* base_parse_test.c: strict parsing: which texts are accepted, which are refused, and that
+ * every printed value is read back as the same value. */
 #include "base/limits.h"
 #include "base/parse.h"
 #include "base/prng.h"

@@ -1,6 +1,6 @@
 /* base_test.c: views, buffers, arena, statuses, errors, moments, hashes and the seeded
- * sequence, each held against what its header promises. Parsing has base_parse_test.c, the map
- * map_test.c. */
+ * generator, each compared with the promises of its header. Parsing is in base_parse_test.c,
+ * the map in map_test.c. */
 #include "alloc.h"
 #include "base/arena.h"
 #include "base/buffer.h"

@@ -1,6 +1,6 @@
-/* bucket_test.c: what must be known of a bucket before anybody works in it (store/bucket.h): the
- * features that it uses, and the verdict on its store. On a store in memory that says it is other
- * people's, behind a script. */
+/* bucket_test.c: the checks before a client works in a bucket (store/bucket.h): the features
+ * that it uses, and the verdict on its store. The store is in memory behind a script, and
+ * claims to be foreign code, which must be probed. */
 #include "store/bucket.h"
 
 #include "base/layout.h"
@@ -289,7 +289,7 @@ static void who_may_not_write_may_read(void **state)
     script_counts(&scene.script);
     struct put_call put = { .key = VIEW("b"), .body = VIEW("1") };
     assert_status(HF_DENIED, store_put(&scene.script.base, &put), &put.error);
-    assert_non_null(strstr(put.error.why, "nobody has probed this store"));
+    assert_non_null(strstr(put.error.why, "this store has not been probed"));
     struct delete_call removal = { .key = VIEW("a") };
     assert_status(HF_DENIED, store_delete(&scene.script.base, &removal), &removal.error);
     assert_int_equal(script_counts(&scene.script).puts, 0); /* nothing was sent */

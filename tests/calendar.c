@@ -1,7 +1,7 @@
-/* calendar.c: a library to preload, by which a test moves the wall clock of one process while it
- * runs. $HOLDFAST_TEST_CALENDAR names a file with the seconds to add, which is read at every look
- * at the clock. Only the wall clock moves: timers, sleeps and the clocks that never step are those
- * of the system, as when somebody sets the date. Preloaded by calendar_kit.py. */
+/* calendar.c: a library to preload, with which a test moves the wall clock of one process while
+ * it runs. $HOLDFAST_TEST_CALENDAR names a file with the seconds to add, which is read at every
+ * access to the clock. Only the wall clock moves. Timers, sleeps and monotonic clocks are those
+ * of the system, as when somebody sets the date. calendar_kit.py preloads it. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-"""calendar_kit.py: a wall clock that a test can move, for the programs that it starts. A module."""
+"""calendar_kit.py: a wall clock that a test can move, for the programs that it starts."""
 
 import os
 import subprocess
@@ -8,18 +8,18 @@ LIBRARY = os.path.join(os.environ["HOLDFAST_TEST_PROGRAMS"], "libcalendar.so")
 
 
 class Calendar:
-    """A wall clock, which is kept in a file. It starts as the true one."""
+    """A wall clock whose offset is kept in a file. The offset is 0 at first."""
 
     def __init__(self, path):
         self.path = path
         self.move(0)
 
     def environment(self):
-        """What a process must find in its environment to see it."""
+        """The environment variables that make a process use this clock."""
         return {"LD_PRELOAD": LIBRARY, "HOLDFAST_TEST_CALENDAR": self.path}
 
     def move(self, seconds):
-        """So far from the true time, for those that run too. Shows that it is so."""
+        """Sets the offset from the true time, also for running processes, and checks that it works."""
         with open(self.path + ".new", "w", encoding="utf-8") as file:
             file.write(f"{seconds:+d}\n")
         os.rename(self.path + ".new", self.path)

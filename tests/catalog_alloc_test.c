@@ -1,8 +1,8 @@
-/* catalog_alloc_test.c: every allocation of every transition, of reading and of writing fails in
- * turn: a status each time, nothing leaked, nothing half done. */
+/* catalog_alloc_test.c: fails every allocation of every transition, of reading and of writing
+ * in turn. Each must return a status, leak nothing, and leave nothing half done. */
 #include "alloc.h"
 #include "catalog_kit.h"
-#include "compact/catalog_inside.h"
+#include "compact/catalog/catalog_inside.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static struct buffer prepare(void)
     struct catalog_op op;
     catalog_kit_add(catalog, 1, 40, catalog_kit_at(1));
     kit_commit(catalog, &op, 1, 1, 1, 5, catalog_kit_at(10));
-    kit_tend(catalog, catalog_kit_at(5000));
+    kit_maintain(catalog, catalog_kit_at(5000));
     kit_commit(catalog, &op, 1, 2, 6, 5, catalog_kit_at(5000));
     kit_commit(catalog, &op, 1, 3, 11, 5, catalog_kit_at(7000));
     kit_condemn(catalog, kit_key(1, 90), catalog_kit_at(7000));
@@ -63,7 +63,7 @@ static enum hf_status move(struct catalog *catalog, enum catalog_op_kind kind,
         outputs[1] = kit_key(1, 61);
         op->keys = outputs;
         op->key_count = 2;
-        op->blame = BLAME_GROUP;
+        op->blame = HF_COMPACT_BLAME_GROUP;
         op->sources = keys;
         op->source_count = 5;
     }

@@ -1,7 +1,7 @@
-/* catalog_apply_test.c: what comes into a catalog, what is refused, and whose fault it was; each
- * transition applied again where it already happened. */
+/* catalog_apply_test.c: which chunks enter a catalog, which are refused, and which source is
+ * blamed. Each transition is also applied again after it has happened. */
 #include "catalog_kit.h"
-#include "compact/catalog_inside.h"
+#include "compact/catalog/catalog_inside.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ static void adds_once(void **state)
                   &other.error);
     assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(30)), &op.error);
     assert_true(op.already && !op.changed);
-    assert_int_equal(kit_tend(catalog, catalog_kit_at(5000)), 2);
+    assert_int_equal(kit_maintain(catalog, catalog_kit_at(5000)), 2);
     assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(5001)), &op.error);
     assert_true(op.already && !op.changed);
     assert_int_equal(catalog->writers[0].sequence, 2);
@@ -324,7 +324,7 @@ static void condemn_answers(void **state)
     assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 1, 2, catalog_kit_at(2)), &op.error);
     assert_int_equal(kit_condemn(catalog, kit_key(1, 9), catalog_kit_at(2)), CONDEMN_HAPPENED);
     assert_int_equal(kit_condemn(catalog, kit_key(0, 1), catalog_kit_at(2)), CONDEMN_HAPPENED);
-    assert_int_equal(kit_tend(catalog, catalog_kit_at(5000)), 2);
+    assert_int_equal(kit_maintain(catalog, catalog_kit_at(5000)), 2);
     expect_state(catalog, kit_key(0, 1), CHUNK_RETIRED);
     assert_int_equal(kit_condemn(catalog, kit_key(0, 1), catalog_kit_at(5000)),
                      CONDEMN_HAPPENED);
@@ -340,7 +340,7 @@ static void condemn_answers(void **state)
     catalog_free(catalog);
 }
 
-static bool condemn_with(struct catalog *catalog, unsigned output, enum blame blame,
+static bool condemn_with(struct catalog *catalog, unsigned output, enum hf_compact_blame blame,
                          struct view reason)
 {
     struct view key = kit_key(1, output),
@@ -364,7 +364,7 @@ static void condemn_alone(struct catalog *catalog, unsigned output, unsigned sou
     struct catalog_op op = { .kind = CATALOG_CONDEMN,
                              .keys = &key,
                              .key_count = 1,
-                             .blame = BLAME_GROUP,
+                             .blame = HF_COMPACT_BLAME_GROUP,
                              .sources = &one,
                              .source_count = 1,
                              .reason = reason };
@@ -376,24 +376,24 @@ static void tries_are_counted(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
-    assert_true(condemn_with(catalog, 1, BLAME_GROUP, VIEW("it broke")));
+    assert_true(condemn_with(catalog, 1, HF_COMPACT_BLAME_GROUP, VIEW("it broke")));
     assert_int_equal(catalog->live[0].tries, 1);
     assert_int_equal(catalog->live[2].tries, 0);
     assert_int_equal(catalog->live[0].since.us, 102000000);
     assert_int_equal(catalog->live[2].since.us, 2000000);
     /* Settled again, it is not counted again. */
-    assert_false(condemn_with(catalog, 1, BLAME_GROUP, VIEW("it broke")));
+    assert_false(condemn_with(catalog, 1, HF_COMPACT_BLAME_GROUP, VIEW("it broke")));
     assert_int_equal(catalog->live[0].tries, 1);
-    assert_true(condemn_with(catalog, 2, BLAME_NOBODY, VIEW("a stop")));
+    assert_true(condemn_with(catalog, 2, HF_COMPACT_BLAME_NOBODY, VIEW("a stop")));
     assert_int_equal(catalog->live[0].tries, 1);
-    condemn_with(catalog, 3, BLAME_GROUP, VIEW("it broke"));
+    condemn_with(catalog, 3, HF_COMPACT_BLAME_GROUP, VIEW("it broke"));
     assert_int_equal(catalog->live[1].quarantine.size, 0);
-    condemn_with(catalog, 4, BLAME_GROUP, VIEW("it broke"));
+    condemn_with(catalog, 4, HF_COMPACT_BLAME_GROUP, VIEW("it broke"));
     assert_int_equal(catalog->live[1].tries, 3);
     assert_int_equal(catalog->live[1].quarantine.size, 0); /* the other may be to blame */
     condemn_alone(catalog, 5, 2, VIEW("it \"broke\""));
     assert_true(view_equal(catalog->live[1].quarantine, VIEW("tried 4 times: it \"broke\"")));
-    condemn_with(catalog, 6, BLAME_GROUP, VIEW("again"));
+    condemn_with(catalog, 6, HF_COMPACT_BLAME_GROUP, VIEW("again"));
     assert_int_equal(catalog->live[1].tries, 5);
     assert_true(view_equal(catalog->live[1].quarantine, VIEW("tried 4 times: it \"broke\"")));
     catalog_free(catalog_kit_reload(catalog, NULL, 200));
@@ -407,7 +407,7 @@ static void no_try_for_what_happened(void **state)
     struct catalog_op op;
     catalog_kit_add(catalog, 1, 5, catalog_kit_at(1));
     assert_status(HF_OK, kit_commit(catalog, &op, 1, 6, 4, 2, catalog_kit_at(2)), &op.error);
-    assert_false(condemn_with(catalog, 6, BLAME_GROUP, VIEW("it broke")));
+    assert_false(condemn_with(catalog, 6, HF_COMPACT_BLAME_GROUP, VIEW("it broke")));
     assert_int_equal(catalog->live[0].tries, 0);
     catalog_free(catalog);
 }
@@ -417,7 +417,7 @@ static void culprit_is_quarantined(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
-    condemn_with(catalog, 1, BLAME_CHUNK, VIEW(""));
+    condemn_with(catalog, 1, HF_COMPACT_BLAME_CHUNK, VIEW(""));
     assert_int_equal(catalog->live[0].tries, 0);
     assert_int_equal(catalog->live[0].quarantine.size, 0);
     assert_true(view_equal(catalog->live[1].quarantine, VIEW("no reason was given")));
@@ -431,7 +431,7 @@ static void quarantines_and_releases(void **state)
     (void)state;
     struct catalog *catalog = kit_catalog();
     catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
-    condemn_with(catalog, 1, BLAME_GROUP, VIEW("x"));
+    condemn_with(catalog, 1, HF_COMPACT_BLAME_GROUP, VIEW("x"));
     char why[300];
     memset(why, 'a', sizeof why);
     memcpy(why + 5, "\n\xff", 2);

@@ -1,7 +1,7 @@
 /* catalog_json_test.c: the document of a catalog: what is written is read back, unknown members
- * survive, and what is damaged is told. */
+ * survive, and damage is reported. */
 #include "catalog_kit.h"
-#include "compact/catalog_inside.h"
+#include "compact/catalog/catalog_inside.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -83,9 +83,9 @@ static void reads_all(void **state)
     assert_int_equal(catalog->settings.ttl_ms, 5000);
     assert_int_equal(catalog->settings.group_max, 256);
     assert_int_equal(catalog->graves[0].count, 2);
-    assert_int_equal(catalog->graves[0].seen.us, 1000000);
+    assert_int_equal(catalog->graves[0].part.seen.us, 1000000);
     assert_true(catalog->removals[0].done);
-    assert_int_equal(catalog->removals[1].restamps, 3);
+    assert_int_equal(catalog->removals[1].part.restamps, 3);
     assert_int_equal(catalog->dead_count, 5);
     catalog_free(catalog_kit_reload(catalog, NULL, 5));
     catalog_free(catalog);
@@ -136,7 +136,7 @@ static void unknown_members_survive(void **state)
         { .kind = CATALOG_UNDELETE,
           .keys = &(struct view){ "data/default/L0/c.usv", 21 },
           .key_count = 1 },
-        { .kind = CATALOG_TEND, .restamp = true },
+        { .kind = CATALOG_MAINTAIN, .restamp = true },
     };
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         assert_status(HF_OK, kit_apply(catalog, &ops[i], catalog_kit_at(50)), &ops[i].error);
@@ -159,7 +159,7 @@ static void unknown_members_of_graves_survive(void **state)
 {
     (void)state;
     struct catalog *catalog = read_whole();
-    struct catalog_op op = { .kind = CATALOG_TEND, .restamp = true };
+    struct catalog_op op = { .kind = CATALOG_MAINTAIN, .restamp = true };
     assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(50)), &op.error);
     struct buffer text = catalog_kit_encode(catalog);
     assert_true(contains(&text, ",\"restamps\":1,\"why\":[],\"chunks\":["));
@@ -365,19 +365,19 @@ static void settings_survive(void **state)
 {
     (void)state;
     struct compact_settings settings = compact_settings_default(), again;
-    settings.format = MERGE_CSV;
+    settings.format = HF_MERGE_CSV;
     settings.key = VIEW("a \"name\"");
     settings.headless = true;
-    settings.coding = MERGE_ZSTD;
+    settings.coding = HF_MERGE_ZSTD;
     settings.command = VIEW("sort {inputs}");
-    settings.policy = POLICY_CASCADE;
+    settings.policy = HF_COMPACT_CASCADE;
     settings.retention_ms = 12345;
     settings.level1_bytes = 77;
     struct buffer text = BUFFER_INIT(4096), space = BUFFER_INIT(4096);
     assert_true(buffer_reserve(&space, 4000));
     assert_true(compact_settings_encode(&settings, &text));
     struct json_reader reader = json_read(buffer_view(&text));
-    assert_true(compact_settings_decode(&reader, &space, &again));
+    assert_true(compact_settings_decode(&reader, &space, &space, &again));
     assert_true(json_end(&reader));
     assert_true(compact_settings_equal(&settings, &again));
     again.step_ms++;
@@ -394,12 +394,12 @@ static void settings_are_checked(void **state)
     assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
     settings.key = settings.time = VIEW("");
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
-    settings.format = MERGE_CONCAT;
+    settings.format = HF_MERGE_CONCAT;
     assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
     settings.time = VIEW("3");
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
     settings = catalog_kit_settings();
-    settings.format = MERGE_EXEC;
+    settings.format = HF_MERGE_EXEC;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
     settings.command = VIEW("sort -o {output} {inputs}");
     assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
@@ -412,9 +412,9 @@ static void settings_are_checked(void **state)
     settings = catalog_kit_settings();
     settings.level0_count = 1;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
-    enum compact_policy policy = POLICY_LEVELS;
+    enum hf_compact_policy policy = HF_COMPACT_LEVELS;
     assert_int_equal(compact_policy_parse(VIEW("cascade"), &policy, &error), HF_OK);
-    assert_int_equal(policy, POLICY_CASCADE);
+    assert_int_equal(policy, HF_COMPACT_CASCADE);
     assert_int_equal(compact_policy_parse(VIEW("best"), &policy, &error), HF_INVALID);
 }
 
@@ -428,14 +428,14 @@ static void settings_that_could_never_work_are_refused(void **state)
     struct compact_settings settings;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         settings = catalog_kit_settings();
-        settings.format = MERGE_EXEC;
+        settings.format = HF_MERGE_EXEC;
         settings.command = view_of(commands[i]);
         assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
     }
     settings = catalog_kit_settings();
     settings.key = VIEW("name");
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
-    settings.format = MERGE_CSV;
+    settings.format = HF_MERGE_CSV;
     assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
     settings.headless = true;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
@@ -445,7 +445,7 @@ static void settings_that_could_never_work_are_refused(void **state)
     settings = catalog_kit_settings();
     settings.backlog_max = settings.level0_count - 1;
     assert_int_equal(compact_settings_check(&settings, &error), HF_INVALID);
-    settings.policy = POLICY_CASCADE;
+    settings.policy = HF_COMPACT_CASCADE;
     settings.cascade_base = settings.backlog_max;
     assert_status(HF_OK, compact_settings_check(&settings, &error), &error);
     settings.cascade_base++;

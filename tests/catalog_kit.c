@@ -1,3 +1,4 @@
+/* catalog_kit.c: builds catalogs, evidence and operations for tests. */
 #include "catalog_kit.h"
 
 #include "test.h"
@@ -120,9 +121,9 @@ enum condemned kit_condemn(struct catalog *catalog, struct view key, struct evid
     return condemned;
 }
 
-size_t kit_tend(struct catalog *catalog, struct evidence at)
+size_t kit_maintain(struct catalog *catalog, struct evidence at)
 {
-    struct catalog_op op = { .kind = CATALOG_TEND };
+    struct catalog_op op = { .kind = CATALOG_MAINTAIN };
     assert_status(HF_OK, kit_apply(catalog, &op, at), &op.error);
     return op.moved;
 }

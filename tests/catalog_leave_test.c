@@ -1,7 +1,7 @@
-/* catalog_leave_test.c: how chunks leave a catalog and come back: retire, tend, undelete, split;
+/* catalog_leave_test.c: how chunks leave a catalog and return: retire, tend, undelete, split;
  * and the settings. */
 #include "catalog_kit.h"
-#include "compact/catalog_inside.h"
+#include "compact/catalog/catalog_inside.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -57,8 +57,8 @@ static void graves_move_after_grace(void **state)
     kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
     kit_commit(catalog, &op, 1, 2, 4, 3, catalog_kit_at(10));
     kit_commit(catalog, &op, 1, 3, 7, 3, catalog_kit_at(500));
-    assert_int_equal(kit_tend(catalog, catalog_kit_at(10 + 1 + 1000 + 30)), 0);
-    op = (struct catalog_op){ .kind = CATALOG_TEND, .most = 2 };
+    assert_int_equal(kit_maintain(catalog, catalog_kit_at(10 + 1 + 1000 + 30)), 0);
+    op = (struct catalog_op){ .kind = CATALOG_MAINTAIN, .most = 2 };
     assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(1042)), &op.error);
     assert_int_equal(op.moved, 3); /* a grave is moved whole */
     op.most = 5;
@@ -106,17 +106,17 @@ static void a_file_is_known_until_its_name_is_dropped(void **state)
     assert_status(HF_OK, kit_commit(catalog, &op, 1, 9, 1, 2, catalog_kit_at(10)), &op.error);
     catalog = reloaded(catalog);
     assert_true(is_known(catalog, 3, "one", 20)); /* a tombstone */
-    assert_int_equal(kit_tend(catalog, catalog_kit_at(5000)), 2);
+    assert_int_equal(kit_maintain(catalog, catalog_kit_at(5000)), 2);
     assert_true(is_known(catalog, 3, "one", 5001)); /* being deleted */
     catalog = reloaded(catalog);
     assert_int_equal(catalog->removals[0].file_id_count, 2);
     assert_true(is_known(catalog, 3, "two", 5002));
     struct view key = kit_key(0, 1);
-    op = (struct catalog_op){ .kind = CATALOG_TEND, .done = &key, .done_count = 1 };
+    op = (struct catalog_op){ .kind = CATALOG_MAINTAIN, .done = &key, .done_count = 1 };
     assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(5003)), &op.error);
     catalog = reloaded(catalog);
     assert_true(is_known(catalog, 3, "one", 100000));
-    op = (struct catalog_op){ .kind = CATALOG_TEND, .gone = &key, .gone_count = 1 };
+    op = (struct catalog_op){ .kind = CATALOG_MAINTAIN, .gone = &key, .gone_count = 1 };
     assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(106000)), &op.error);
     assert_int_equal(catalog->removal_count, 0);
     assert_false(is_known(catalog, 3, "one", 106001)); /* forgotten */
@@ -155,14 +155,14 @@ static void what_is_watched_moves(void **state)
     catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
     kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
     /* On another clock, and not known to be written: nothing was seen. */
-    assert_int_equal(kit_tend(catalog, kit_at_clock(5000, "clock-b")), 0);
+    assert_int_equal(kit_maintain(catalog, kit_at_clock(5000, "clock-b")), 0);
     catalog_written(catalog, (struct mono_time){ 6000 * INT64_C(1000000) });
-    assert_int_equal(kit_tend(catalog, kit_at_clock(7000, "clock-b")), 0);
+    assert_int_equal(kit_maintain(catalog, kit_at_clock(7000, "clock-b")), 0);
     struct catalog *again = catalog_kit_reload(catalog, catalog, 6500);
     struct catalog *anew = catalog_kit_reload(catalog, NULL, 6500);
-    assert_int_equal(kit_tend(again, kit_at_clock(7001, "clock-b")), 3);
-    assert_int_equal(kit_tend(anew, kit_at_clock(7001, "clock-b")), 0);
-    assert_int_equal(kit_tend(anew, kit_at_clock(7501, "clock-b")), 3);
+    assert_int_equal(kit_maintain(again, kit_at_clock(7001, "clock-b")), 3);
+    assert_int_equal(kit_maintain(anew, kit_at_clock(7001, "clock-b")), 0);
+    assert_int_equal(kit_maintain(anew, kit_at_clock(7501, "clock-b")), 3);
     catalog_free(again);
     catalog_free(anew);
     catalog_free(catalog);
@@ -176,16 +176,16 @@ static void unwritten_is_not_seen_before(void **state)
     catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
     kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
     struct catalog *again = catalog_kit_reload(catalog, catalog, 3000);
-    assert_int_equal(again->graves[0].seen.us, 3000 * INT64_C(1000000));
+    assert_int_equal(again->graves[0].part.seen.us, 3000 * INT64_C(1000000));
     catalog_free(again);
     catalog_free(catalog);
 }
 
-static enum hf_status tend_keys(struct catalog *catalog, struct catalog_op *op,
-                                const struct view *done, const struct view *gone,
-                                int64_t seconds)
+static enum hf_status maintain_keys(struct catalog *catalog, struct catalog_op *op,
+                                    const struct view *done, const struct view *gone,
+                                    int64_t seconds)
 {
-    *op = (struct catalog_op){ .kind = CATALOG_TEND,
+    *op = (struct catalog_op){ .kind = CATALOG_MAINTAIN,
                                .done = done,
                                .done_count = done != NULL,
                                .gone = gone,
@@ -200,26 +200,28 @@ static void deleting_stays_for_d(void **state)
     struct catalog_op op;
     catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
     kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
-    assert_int_equal(kit_tend(catalog, catalog_kit_at(2000)), 3);
+    assert_int_equal(kit_maintain(catalog, catalog_kit_at(2000)), 3);
     struct view key = kit_key(0, 2), other = kit_key(0, 4);
     /* Not done yet: not dropped, however late. */
-    assert_status(HF_OK, tend_keys(catalog, &op, NULL, &key, 900000), &op.error);
+    assert_status(HF_OK, maintain_keys(catalog, &op, NULL, &key, 900000), &op.error);
     assert_false(op.changed);
-    assert_status(HF_OK, tend_keys(catalog, &op, &key, NULL, 3000), &op.error);
+    assert_status(HF_OK, maintain_keys(catalog, &op, &key, NULL, 3000), &op.error);
     assert_true(op.changed && catalog->removals[0].done);
-    assert_status(HF_OK, tend_keys(catalog, &op, &key, NULL, 3000), &op.error);
+    assert_status(HF_OK, maintain_keys(catalog, &op, &key, NULL, 3000), &op.error);
     assert_false(op.changed);
-    assert_status(HF_OK, tend_keys(catalog, &op, NULL, &key, 2001 + 100000 + 30), &op.error);
+    assert_status(HF_OK, maintain_keys(catalog, &op, NULL, &key, 2001 + 100000 + 30),
+                  &op.error);
     assert_false(op.changed);
     expect_state(catalog, key, CHUNK_RETIRED);
-    assert_status(HF_OK, tend_keys(catalog, &op, &other, &other, 900000), &op.error);
+    assert_status(HF_OK, maintain_keys(catalog, &op, &other, &other, 900000), &op.error);
     assert_false(op.changed);
-    assert_status(HF_OK, tend_keys(catalog, &op, NULL, &key, 2002 + 100000 + 30), &op.error);
+    assert_status(HF_OK, maintain_keys(catalog, &op, NULL, &key, 2002 + 100000 + 30),
+                  &op.error);
     assert_true(op.changed);
     expect_state(catalog, key, CHUNK_UNKNOWN);
     assert_int_equal(catalog->removal_count, 0);
     assert_int_equal(catalog->dead_count, 0);
-    assert_status(HF_OK, tend_keys(catalog, &op, NULL, &key, 200000), &op.error);
+    assert_status(HF_OK, maintain_keys(catalog, &op, NULL, &key, 200000), &op.error);
     assert_false(op.changed);
     catalog_free(catalog);
 }
@@ -232,22 +234,22 @@ static void restamps_what_it_cannot_read(void **state)
     catalog_kit_add(catalog, 1, 3, catalog_kit_at(1));
     kit_commit(catalog, &op, 1, 1, 1, 3, catalog_kit_at(10));
     kit_condemn(catalog, kit_key(1, 9), catalog_kit_at(10));
-    op = (struct catalog_op){ .kind = CATALOG_TEND, .restamp = true };
+    op = (struct catalog_op){ .kind = CATALOG_MAINTAIN, .restamp = true };
     assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(20)), &op.error);
     assert_false(op.changed);
     assert_status(HF_OK, kit_apply(catalog, &op, kit_at_clock(20, "")), &op.error);
     assert_false(op.changed);
     assert_status(HF_OK, kit_apply(catalog, &op, kit_at_clock(50, "clock-b")), &op.error);
     assert_true(op.changed);
-    assert_int_equal(catalog->graves[0].since.us, 51000000);
-    assert_int_equal(catalog->graves[0].restamps, 1);
-    assert_int_equal(catalog->removals[0].restamps, 1);
+    assert_int_equal(catalog->graves[0].part.since.us, 51000000);
+    assert_int_equal(catalog->graves[0].part.restamps, 1);
+    assert_int_equal(catalog->removals[0].part.restamps, 1);
     struct catalog *again = catalog_kit_reload(catalog, catalog, 60);
-    assert_int_equal(again->graves[0].restamps, 1);
+    assert_int_equal(again->graves[0].part.restamps, 1);
     catalog_free(again);
     for (int i = 0; i < 40; i++)
         kit_apply(catalog, &op, kit_at_clock(60, i % 2 ? "clock-b" : "clock-a"));
-    assert_int_equal(catalog->graves[0].restamps, STAMP_RESTAMPS_MAX);
+    assert_int_equal(catalog->graves[0].part.restamps, STAMP_RESTAMPS_MAX);
     assert_false(op.changed);
     catalog_free(catalog);
 }
@@ -298,7 +300,7 @@ static void undelete_is_refused(void **state)
     kit_commit(catalog, &op, 1, 2, 3, 2, catalog_kit_at(10));
     kit_commit(catalog, &op, 2, 1, 1, 2, catalog_kit_at(10));
     assert_status(HF_CONFLICT, undelete(catalog, &op, kit_key(0, 1)), &op.error);
-    assert_int_equal(kit_tend(catalog, catalog_kit_at(5000)), 6);
+    assert_int_equal(kit_maintain(catalog, catalog_kit_at(5000)), 6);
     assert_status(HF_NOT_FOUND, undelete(catalog, &op, kit_key(0, 1)), &op.error);
     catalog_free(catalog);
 }
@@ -350,7 +352,7 @@ static void splits(void **state)
     assert_int_equal(catalog->live_count, 0);
     assert_int_equal(catalog->reference_count, 98);
     expect_state(catalog, kit_key(1, 9), CHUNK_MOVED);
-    unsigned child = catalog_route(catalog, kit_key(1, 9), 0);
+    unsigned child = split_route(catalog->partition, catalog->split_by, kit_key(1, 9), 0);
     for (size_t i = 0; i < catalog->reference_count; i++)
         if (view_equal(catalog->references[i].key, kit_key(1, 9)))
             assert_int_equal(catalog->references[i].child, child);
@@ -495,9 +497,9 @@ static void memory_is_bounded(void **state)
     }
     catalog_check(catalog);
     assert_true(most < 2 * MIB);
-    assert_int_equal(catalog->graves[0].seen.us, 77);
-    assert_false(catalog->graves[0].unwritten);
-    assert_true(catalog->removals[0].unwritten);
+    assert_int_equal(catalog->graves[0].part.seen.us, 77);
+    assert_false(catalog->graves[0].part.unwritten);
+    assert_true(catalog->removals[0].part.unwritten);
     catalog_free(catalog);
 }
 

@@ -1,7 +1,6 @@
-/* catalog_model_test.c: thousands of random operations, on a catalog and on a model of it that is
- * too simple to be wrong: an array of keys, and for each what became of it. Each operation is
- * applied again now and then, as after a lost reply; the catalog is written and read now and
- * then. */
+/* catalog_model_test.c: applies thousands of random operations to a catalog and to a very
+ * simple model of it: an array of keys with the state of each. Some operations are applied
+ * twice, as after a lost reply, and the catalog is written and read again from time to time. */
 #include "base/prng.h"
 #include "catalog_kit.h"
 #include "test.h"
@@ -116,7 +115,7 @@ static bool has_passed(const struct model *m, int64_t since, int64_t seconds)
 static void apply(struct model *m, struct catalog_op *op, enum hf_status expected)
 {
     assert_status(expected, kit_apply(m->catalog, op, catalog_kit_at(m->now)), &op->error);
-    bool unbounded = op->kind != CATALOG_TEND && op->kind != CATALOG_RETIRE;
+    bool unbounded = op->kind != CATALOG_MAINTAIN && op->kind != CATALOG_RETIRE;
     if (unbounded && draw(m, 4) == 0) {
         struct catalog_op again = *op;
         assert_status(expected, kit_apply(m->catalog, &again, catalog_kit_at(m->now)),
@@ -214,7 +213,8 @@ static void condemn(struct model *m)
     struct catalog_op op = { .kind = CATALOG_CONDEMN,
                              .keys = &key,
                              .key_count = 1,
-                             .blame = draw(m, 2) ? BLAME_GROUP : BLAME_NOBODY,
+                             .blame =
+                                 draw(m, 2) ? HF_COMPACT_BLAME_GROUP : HF_COMPACT_BLAME_NOBODY,
                              .sources = sources,
                              .source_count = count,
                              .ret_condemned = &answer };
@@ -222,7 +222,7 @@ static void condemn(struct model *m)
         expected = CONDEMN_HAPPENED;
     } else if (m->keys[id].state == CHUNK_UNKNOWN) {
         m->keys[id] = (struct model_key){ .state = CHUNK_CONDEMNED, .group = new_group(m, -1) };
-        if (op.blame == BLAME_GROUP)
+        if (op.blame == HF_COMPACT_BLAME_GROUP)
             blame(m, ids, count);
     }
     apply(m, &op, HF_OK);
@@ -261,11 +261,11 @@ static bool is_deleting(enum chunk_state state)
     return state == CHUNK_RETIRED || state == CHUNK_CONDEMNED;
 }
 
-static void tend(struct model *m)
+static void maintain(struct model *m)
 {
     int done_id = draw(m, KEYS), gone_id = draw(m, KEYS);
     struct view done = key_of(done_id), gone = key_of(gone_id);
-    struct catalog_op op = { .kind = CATALOG_TEND,
+    struct catalog_op op = { .kind = CATALOG_MAINTAIN,
                              .done = &done,
                              .done_count = 1,
                              .gone = &gone,
@@ -390,8 +390,8 @@ static void compare(const struct model *m)
 static void step(struct model *m)
 {
     static void (*const moves[])(struct model *) = {
-        add,  add,  add,      add,      commit,  commit,     commit, commit, commit,
-        tend, tend, undelete, undelete, condemn, quarantine, retire, split,
+        add,      add,      add,      add,      commit,  commit,     commit, commit, commit,
+        maintain, maintain, undelete, undelete, condemn, quarantine, retire, split,
     };
     m->now += draw(m, 4) ? draw(m, 300) : draw(m, 20000);
     int move = draw(m, (int)(sizeof moves / sizeof moves[0]));

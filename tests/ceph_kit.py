@@ -1,9 +1,9 @@
 """ceph_kit.py: a Ceph cluster for test scripts, buckets on it, and a relay in front of it.
 
-A test that only uses the store takes shared_or_own(): $HOLDFAST_SHARED_CEPH names the data folder of
-a cluster that a run of many tests shares; without it the test starts a cluster in its scratch
-folder. Tests on the shared cluster never meet, because each creates buckets of its own, and none
-stops a daemon. A test that stops or kills daemons takes own().
+A test that only uses the store calls shared_or_own(). $HOLDFAST_SHARED_CEPH names the data folder of
+a cluster that many tests of a run share. Without it the test starts a cluster in its scratch
+folder. Tests on the shared cluster do not interfere, because each creates its own buckets, and none
+stops a daemon. A test that stops or kills daemons calls own().
 """
 
 import asyncio
@@ -26,14 +26,14 @@ START_SECONDS = 120.0  # a cluster may take this long to start
 
 
 class CannotStart(Exception):
-    """The reason why there is no cluster."""
+    """Raised, with the reason, if no cluster can be started."""
 
 
 # ---- The cluster --------------------------------------------------------------------------------
 
 
 class Ceph:
-    """A cluster in a folder that ceph-up has filled. Gateways count from 1. `home` is a scratch
+    """A cluster in a folder that ceph-up has filled. Gateways are numbered from 1. `home` is a scratch
     folder for its clients."""
 
     def __init__(self, folder, home, gateways=1):
@@ -46,7 +46,7 @@ class Ceph:
                                 AWS_EC2_METADATA_DISABLED="true", HOME=home)
 
     def up(self):
-        """Starts the cluster, or whichever of its gateways died."""
+        """Starts the cluster, or those of its gateways that died."""
         done = subprocess.run([os.path.join(SERVERS, "ceph-up"), self.folder, str(self.gateways)],
                               stderr=subprocess.PIPE, text=True, timeout=START_SECONDS)
         if done.returncode != 0:
@@ -58,7 +58,7 @@ class Ceph:
             subprocess.run([os.path.join(SERVERS, "ceph-down"), self.folder], timeout=60)
 
     def wait_until_ready(self):
-        """For a cluster that somebody else is starting."""
+        """Waits for a cluster that another process is starting."""
         end = time.monotonic() + START_SECONDS
         failed = os.path.join(self.folder, "failed")
         while not os.path.exists(os.path.join(self.folder, "ready")):
@@ -75,7 +75,7 @@ class Ceph:
             return file.read().strip()
 
     def put(self, path, body=""):
-        """A signed PUT, for what holdfast itself never does."""
+        """Sends a signed PUT, for requests that holdfast itself never makes."""
         subprocess.run(["curl", "-sSf", "--noproxy", "*", "-X", "PUT", "--data", body,
                         "-H", "Content-Type: application/xml",
                         "-H", "x-amz-content-sha256: " + hashlib.sha256(body.encode()).hexdigest(),
@@ -89,7 +89,7 @@ class Ceph:
         self.put("/" + unique)
         return CephBucket(self, unique)
 
-    # ---- Accidents, for a cluster of one's own --------------------------------------------------
+    # ---- Faults, only for a cluster from own() --------------------------------------------------
 
     def daemons(self):
         return ["mon.a", "osd.0"] + [f"client.rgw-{number + 1}" for number in range(self.gateways)]
@@ -115,7 +115,7 @@ class Ceph:
 
 
 def later(seconds, action):
-    """The thread that will act."""
+    """Returns the thread that will act."""
     timer = threading.Timer(seconds, action)
     timer.start()
     return timer
@@ -132,14 +132,14 @@ class CephBucket:
         return self.url_at(self.ceph.endpoint(gateway), prefix, parameters)
 
     def url_at(self, endpoint, prefix="", parameters="etag=bare"):
-        """By another way than a gateway's own address, such as a relay."""
+        """The URL through another address than the gateway's own, such as a relay."""
         place = f"{self.name}/{prefix}" if prefix else self.name
         return f"s3://{place}?endpoint={endpoint}" + (f"&{parameters}" if parameters else "")
 
 
 @contextlib.contextmanager
 def own(scratch, gateways=1):
-    """A cluster that is started in a scratch folder and stopped at the end."""
+    """A cluster in a scratch folder, stopped at the end."""
     ceph = Ceph(os.path.join(scratch, "ceph"), scratch, gateways)
     try:
         ceph.up()
@@ -150,7 +150,7 @@ def own(scratch, gateways=1):
 
 @contextlib.contextmanager
 def shared_or_own(scratch):
-    """The cluster of this test run if there is one, else one in a scratch folder; one gateway."""
+    """The shared cluster of this test run, or else one in a scratch folder, with one gateway."""
     folder = os.environ.get("HOLDFAST_SHARED_CEPH")
     if folder:
         ceph = Ceph(folder, scratch)
@@ -165,7 +165,7 @@ def shared_or_own(scratch):
 
 
 class Pulse:
-    """Puts a small object again and again, and notes when that took long: then the machine was too
+    """Puts a small object repeatedly, and records slow puts: at those times the machine was too
     busy for short leases."""
 
     EVERY, LONG = 0.1, 0.5  # seconds
@@ -199,8 +199,8 @@ class Pulse:
                 "Authorization": f"AWS {ACCESS_KEY}:{base64.b64encode(signature).decode()}"}
 
     def longest(self, since, apart_from=()):
-        """The longest stall since then, in seconds, or 0; but none that touches one of some times
-        (begun, ended) at which the store was stopped."""
+        """The longest stall since then, in seconds, or 0. Ignores stalls that overlap one of the
+        intervals (begun, ended) in which the store was stopped."""
         return max((ended - begun for begun, ended in self.stalls if ended > since and not any(
             begun < stop[1] and ended > stop[0] for stop in apart_from)), default=0)
 
@@ -213,7 +213,7 @@ class Pulse:
 
 
 class Relay:
-    """Passes connections on to a gateway from another address, and counts the requests."""
+    """Forwards connections from another address to a gateway, and counts the requests."""
 
     def __init__(self, address, endpoint):
         host, _, port = endpoint.rpartition("//")[2].partition(":")

@@ -1,5 +1,5 @@
-/* change_doc_test.c: documents on an `sqlite:` store, which changes them in one step: what that
- * takes, and what happens when it does not fit, or fails. */
+/* change_doc_test.c: documents on an `sqlite:` store, which changes them in one step: the
+ * requests that it takes, and what happens if the document does not fit or the step fails. */
 #include "change_kit.h"
 #include "tally.h"
 

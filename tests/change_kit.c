@@ -1,3 +1,4 @@
+/* change_kit.c: a disk that fails on request, and a process that keeps the database busy. */
 #include "change_kit.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ static bool is_log(int fd)
     return size > 4 && memcmp(path + size - 4, "-wal", 4) == 0;
 }
 
-/* In the place of the C library's, which is how SQLite syncs. */
+/* Replaces fdatasync of the C library, with which SQLite syncs. */
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
     if (is_log(fd)) {
@@ -55,7 +56,7 @@ void disk_stand_between(void)
     vfs->xSetSystemCall(vfs, name, (sqlite3_syscall_ptr)write_or_fail);
 }
 
-/* ---- Others --------------------------------------------------------------------------- */
+/* ---- Other processes ------------------------------------------------------------------ */
 
 sqlite3 *keep_busy(const char *name)
 {

@@ -1,8 +1,8 @@
-/* change_kit.h: what the tests of changes in one step have in common: a disk that fails when it is
- * told to, another process that keeps the database busy, and counts of what was asked.
+/* change_kit.h: shared by the tests of changes in one step: a disk that fails on request,
+ * another process that keeps the database busy, and counts of calls.
  *
- * The disk fails by two calls of SQLite to the system that come through the kit: its writes, which
- * find no room, and its sync of the log, after which a commit may or may not be there. */
+ * Two of SQLite's system calls pass through the kit: its writes, which can find no space, and
+ * its sync of the WAL, after which a commit may or may not be there. */
 #ifndef TESTS_CHANGE_KIT_H
 #define TESTS_CHANGE_KIT_H
 
@@ -12,13 +12,13 @@
 #include <sqlite3.h>
 #include <stdatomic.h>
 
-/* So many of the next ones fail; and all syncs of the log so far. */
+/* How many of the next calls fail; and the number of syncs of the WAL so far. */
 extern atomic_int syncs_to_fail, writes_to_fail, log_syncs;
 
-/* To be called once, before the first store is opened. */
+/* Call this once, before the first store is opened. */
 void disk_stand_between(void);
 
-/* Another process in the middle of a write, until it is closed. */
+/* Acts as another process in the middle of a write, until the handle is closed. */
 sqlite3 *keep_busy(const char *name);
 
 struct seen {
@@ -29,7 +29,7 @@ struct seen {
 
 struct store *open_observed(struct seen *seen);
 
-/* Since the last time. */
+/* Checks the counts since the last call. */
 void assert_seen(struct seen *seen, unsigned gets, unsigned puts, unsigned failed);
 
 #endif

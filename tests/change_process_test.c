@@ -1,7 +1,7 @@
-/* change_process_test.c: many processes on one `sqlite:` store. They change documents in one step,
- * some of them are killed, and what any of them was told is there, once; nobody conflicts, and
- * nobody waits for ever. And the log that stays behind when the last one closes: it stays short,
- * loses nothing, and can be read by those who may only read. */
+/* change_process_test.c: many processes on one `sqlite:` store. They change documents in one
+ * step, and some are killed. Every change that was reported as done must be there once. Nobody
+ * may get a conflict or wait for ever. The WAL that remains after the last close must stay
+ * short, lose nothing, and be readable without write permission. */
 #include "holdfast.h"
 #include "sqlite_steps.h"
 #include "store/observe.h"

@@ -1,8 +1,8 @@
-/* change_test.c: one object changed in one step by an `sqlite:` store: what the caller is shown,
- * what is answered when it does not fit, when others wait in the same transaction, and when the
+/* change_test.c: one object changed in one step by an `sqlite:` store: what the caller sees,
+ * and the result if the object does not fit, if others wait in the same transaction, and if the
  * disk fails. */
 #include "change_kit.h"
-#include "store/fault.h"
+#include "fault_store.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-"""chaos_kit.py: what the tests share that kill processes at work on one store: the program on a
-store, processes that are listened to and killed, and the stores themselves.
+"""chaos_kit.py: shared by the tests that kill processes while they work on one store: the program on a
+store, processes that are read from and killed, and the stores themselves.
 """
 
 import collections
@@ -22,7 +22,7 @@ PATIENCE = 150.0
 
 
 class Bucket:
-    """One store, and the program on it."""
+    """One store, and runs of the program on it."""
 
     def __init__(self, url, environment):
         self.url = url
@@ -45,7 +45,7 @@ class Bucket:
         return [json.loads(line) for line in self.must("--json", *words).splitlines()]
 
     def listing(self, prefix, *options):
-        """What is there below a prefix: (key, size)."""
+        """The objects below a prefix: (key, size)."""
         rows = self.json("store", "ls", *options, prefix)
         return [(row["key"], row["size_bytes"]) for row in rows if "key" in row]
 
@@ -84,10 +84,11 @@ class Child:
 
 
 class Crew:
-    """Children, each made by a function of its number; whoever is killed is replaced."""
+    """Children, each created by a function of its number. A killed child is replaced."""
 
     def __init__(self, size, make):
         self.make = make
+        self.size = size
         self.all, self.alive = [], []
         for _ in range(size):
             self.start()
@@ -113,7 +114,7 @@ class Crew:
         return bool(running)
 
     def drain(self):
-        """Waits for all that were not killed; those that did not end well."""
+        """Waits for all children that were not killed. Returns those that failed."""
         for child in self.alive:
             child.wait()
         return [child for child in self.alive if child.process.returncode != 0]
@@ -121,9 +122,9 @@ class Crew:
 
 # ---- Stores -------------------------------------------------------------------------------------
 
-# Where a test is at work: a scratch folder, a function that gives a Bucket for a name, and, where
-# there is a gateway, one that gives a Bucket behind a proxy, which is made by a function of the
-# gateway's endpoint, and that proxy.
+# Where a test works: a scratch folder; a function that returns a Bucket for a name; and, if there
+# is a gateway, a function that returns a Bucket behind a proxy, and the proxy. The caller passes a
+# function that creates the proxy from the gateway's endpoint.
 Site = collections.namedtuple("Site", "folder bucket behind")
 
 
@@ -148,7 +149,7 @@ def on_disk(story, place, store):
 
 
 def play(story, store):
-    """Runs a story on a Site of a kind; the exit status."""
+    """Runs a test function on a Site of a kind. Returns the exit status."""
     place = tempfile.mkdtemp(prefix="holdfast-chaos-")
     try:
         if store == "ceph":

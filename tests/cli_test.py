@@ -599,7 +599,7 @@ def _(s):
     for args in (("acquire", "other"), ("key", "acquire", "a"), ("txn", "begin")):
         with open("/dev/full", "wb") as full:
             done = s.run(*args, stdout=full, expect=code(s, "UNAVAILABLE"))
-        true(b"undone, since" in done.stderr, done.stderr)
+        true(b"undone, because" in done.stderr, done.stderr)
     s.run("acquire", "--no-wait", "other")
     s.run("key", "acquire", "--no-wait", "a")
     equal(s.lines("txn", "ls", "--state", "pending"), [])
@@ -917,7 +917,7 @@ def _(s):
     equal(complete(s, "holdfast store ls --limit "), [])
     for scheme in complete(s, "holdfast --store "):
         process = s.start("store", "ls", "--store", scheme)  # whatever is missing behind it
-        true(b"there is no store of the kind" not in process.communicate()[1], scheme)
+        true(b"unknown kind of store" not in process.communicate()[1], scheme)
 
 
 def hold_deploy(s):

@@ -1,4 +1,4 @@
-/* clock_test.c: what the store's clock can be, by the dates of its replies. */
+/* clock_test.c: the range of the store's clock, computed from the dates of its replies. */
 #include "doc/clock.h"
 #include "test.h"
 

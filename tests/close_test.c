@@ -1,5 +1,5 @@
-/* close_test.c: closing a client whose handles were not freed: what they hold is given back, they
- * are told so, and can still be freed. */
+/* close_test.c: closing a client whose handles were not freed. Their locks are released, the
+ * handles report it, and can still be freed. */
 #include "holdfast.h"
 
 #include "base/error.h"

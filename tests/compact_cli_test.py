@@ -112,7 +112,7 @@ def clear_away(s):
 @it("a partition is made once: again with the same settings is fine, with others a CONFLICT", LOCAL)
 def _(s):
     args = ("compact", "create", "--format", "usv", "--key", "1", "--time", "3")
-    equal(s.out(*args), b"made partition default: usv, policy levels\n")
+    equal(s.out(*args), b"created partition default: usv, policy levels\n")
     s.run(*args)
     fails(s, "CONFLICT", *args, "--grace", "1h")
     told = json.loads(s.out(*args, "--partition", "logs", "--grace", "1h", "--json"))
@@ -787,7 +787,7 @@ def _(s):
     equal((status(s)["unsettled"], hour["lost"]), (0, 1))
     lost, = [record for record in hour["records"] if record["end"] == "lost"]
     equal((lost["worker"], lost["level"], lost["sources"]), (told["holder"], 1, 3))
-    true("died or was cut off" in lost["why"] and lost["id"] == told["output"], lost)
+    true("died or lost its connection" in lost["why"] and lost["id"] == told["output"], lost)
 
 
 @it("a watch that was killed leaves the list of members after its beats", LOCAL)

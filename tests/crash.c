@@ -1,3 +1,5 @@
+/* crash.c: runs a few store calls, disturbs them by a kill or a simulated power loss at every
+ * point, and checks the store afterwards. */
 #include "crash.h"
 
 #include "base/check.h"

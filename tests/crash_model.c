@@ -1,3 +1,5 @@
+/* crash_model.c: a model of a directory tree, and the states that a disk could show after a
+ * power loss. */
 #include "crash_model.h"
 
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* cut_kit.c: cuts an input into rows in every possible way, and compares the results. */
 #include "cut_kit.h"
 
 #include "alloc.h"
@@ -73,7 +74,7 @@ static void show_row(const struct cut *cut, size_t i, struct buffer *text)
     buffer_append(text, VIEW("\n"));
 }
 
-/* Cuts [at, end), with a fresh batch whenever one is full; returns where it stopped. */
+/* Cuts [at, end), with a new batch whenever one is full. Returns where it stopped. */
 static size_t cut_to(struct cut *cut, size_t at, size_t end, struct buffer *text)
 {
     bool at_end = end == cut->batch.filled, full;
@@ -120,7 +121,7 @@ size_t cut_skip(const struct format *format, struct view bytes, size_t piece, bo
 {
     size_t at = 0;
     *ret_ended = false;
-    /* In brackets, because cmocka has a macro of this name. */
+    /* In parentheses, because cmocka has a macro of this name. */
     while (at < bytes.size && !*ret_ended)
         at += (format->skip)(view_first(view_from(bytes, at), piece), ret_ended);
     return at;

@@ -1,8 +1,8 @@
-/* dir_disk_test.c: a `dir:` store on a full disk and in a folder that may not be written to.
+/* dir_disk_test.c: a `dir:` store on a full disk and in a directory without write permission.
  *
- * Each test mounts what it needs in a mount namespace of its own child, so nothing is left
- * behind. That takes root, or a system that lets users have namespaces; where neither is given
- * the test is skipped, and says so. */
+ * Each test mounts what it needs in the mount namespace of its own child process, so nothing is
+ * left behind. This needs root, or a system that allows user namespaces. Otherwise the test is
+ * skipped and says so. */
 #include "base/check.h"
 #include "store/store.h"
 #include "test.h"

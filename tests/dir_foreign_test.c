@@ -1,5 +1,5 @@
-/* dir_foreign_test.c: files of a `dir:` store that somebody else writes, while the store reads
- * them for their bytes or their ETags; and those that others must be able to read. */
+/* dir_foreign_test.c: files of a `dir:` store that another program writes while the store reads
+ * their bytes or computes their ETags; and files that other users must be able to read. */
 #include "store/store.h"
 #include "test.h"
 

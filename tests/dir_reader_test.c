@@ -1,5 +1,5 @@
-/* dir_reader_test.c: a `dir:` store and those who may only read it: they see all that is there and
- * durable, and whatever they do keeps no writer out. Needs root, to be somebody else. */
+/* dir_reader_test.c: readers of a `dir:` store without write permission. They see everything
+ * that is durable, and can never block a writer. Needs root, to run as another user. */
 #include "store/dir/lock.h"
 #include "store/store.h"
 #include "test.h"

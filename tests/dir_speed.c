@@ -1,5 +1,6 @@
-/* dir_speed.c: how fast a `dir:` store writes: new objects and overwrites, with and without
- * sync, by one process and by several on keys of their own. Prints figures; judges nothing. */
+/* dir_speed.c: measures how fast a `dir:` store writes: new objects and overwrites, with and
+ * without sync, by one process and by several on separate keys. It prints figures and checks
+ * nothing. */
 #include "base/check.h"
 #include "store/store.h"
 #include "test.h"

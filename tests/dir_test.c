@@ -1,9 +1,10 @@
-/* dir_test.c: what is particular to a `dir:` store: names on disk, files changed by hand,
- * links, `a` beside `a/b`, marks and leftovers of dead writers. What all stores promise is in
+/* dir_test.c: properties of `dir:` stores only: names on disk, files changed by hand, links,
+ * `a` beside `a/b`, marks and leftovers of dead writers. The promises of all stores are in
  * store_contract.c. */
 #include "alloc.h"
 #include "base/check.h"
 #include "base/prng.h"
+#include "dir_path.h"
 #include "store/dir/file.h"
 #include "store/dir/lock.h"
 #include "store/dir/name.h"

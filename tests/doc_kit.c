@@ -1,3 +1,5 @@
+/* doc_kit.c: a ledger document, and an env of one task with a virtual clock and a scripted
+ * store. */
 #include "doc_kit.h"
 
 #include "base/check.h"
@@ -39,7 +41,7 @@ static void ledger_free(void *body)
     ledger_drop(body);
 }
 
-/* False without memory. */
+/* False if memory runs out. */
 static bool ledger_append(struct ledger *ledger, uint64_t id, struct view nonce)
 {
     if (ledger->count == ledger->room) {
@@ -105,16 +107,18 @@ bool ledger_whole = true;
 
 static bool ledger_is_whole(const void *body)
 {
-    (void)body;
-    return ledger_whole;
+    const struct ledger *ledger = body;
+    return ledger_whole && !ledger->stub;
 }
 
-static enum hf_status ledger_prepare(void *argument, void *body, struct mono_time deadline,
-                                     struct hf_error *error)
+static enum hf_status ledger_prepare(void *argument, struct view key, void *body,
+                                     struct mono_time deadline, struct hf_error *error)
 {
     struct ledger_context *context = argument;
-    (void)body;
+    struct ledger *ledger = body;
+    (void)key;
     (void)deadline;
+    ledger->stub = false;
     context->prepared++;
     if (context->prepare_conflicts > 0) {
         context->prepare_conflicts--;
@@ -125,31 +129,13 @@ static enum hf_status ledger_prepare(void *argument, void *body, struct mono_tim
     return HF_OK;
 }
 
-static enum hf_status ledger_birth(void *argument, struct view key, struct mono_time deadline,
-                                   void **ret_body, struct etag *ret_etag,
-                                   struct hf_error *error)
+static void *ledger_birth(void *argument)
 {
     struct ledger_context *context = argument;
     struct ledger *ledger = ledger_new();
-    if (!ledger)
-        return error_no_memory(error);
-    enum hf_status status = HF_OK;
-    if (context->stub) {
-        char nonce[NONCE_SIZE + 2];
-        env_random_hex(context->store->env, NONCE_SIZE, nonce);
-        memcpy(nonce + NONCE_SIZE, "\n", 2);
-        struct put_call put = {
-            .key = key, .body = view_of(nonce), .condition = if_absent(), .deadline = deadline
-        };
-        status = store_put(context->store, &put);
-        *ret_etag = put.etag;
-        *error = put.error;
-    }
-    if (status == HF_OK)
-        *ret_body = ledger;
-    else
-        ledger_drop(ledger);
-    return status;
+    if (ledger)
+        ledger->stub = context->stub;
+    return ledger;
 }
 
 const struct doc_type ledger_type = {
@@ -302,7 +288,7 @@ static void world_cond_nothing(struct env_cond *cond)
     (void)cond;
 }
 
-/* Nobody else could wake us. */
+/* There is no other task that could wake this one. */
 static bool world_cond_wait_until(struct env_cond *cond, struct env_mutex *mutex,
                                   struct mono_time moment)
 {
@@ -329,9 +315,9 @@ static const struct env_ops world_ops = {
     .cond_broadcast = world_cond_nothing,
 };
 
-/* ---- What the script says ------------------------------------------------------------ */
+/* ---- The script ---------------------------------------------------------------------- */
 
-/* Lets a call begin: its number, its fate, and the time that it takes. */
+/* Starts a call: assigns its number, its fate, and the time that it takes. */
 static struct fate begin_call(void *argument, struct script_call *call)
 {
     struct kit *kit = argument;
@@ -361,7 +347,7 @@ static void end_call(void *argument, struct script_call *call)
     kit->calls[kit->call_count - 1].status = call->error->status;
 }
 
-/* ---- Making it ----------------------------------------------------------------------- */
+/* ---- Creating the kit ---------------------------------------------------------------- */
 
 bool kit_open(struct kit *kit)
 {
@@ -373,8 +359,6 @@ bool kit_open(struct kit *kit)
         return false;
     script_init(&kit->store, kit->mem);
     script_rule(&kit->store, .decide = begin_call, .reply = end_call, .argument = kit);
-    kit->context.store = &kit->store.base;
-    kit->other_context.store = kit->mem;
     clock_init(&kit->clock, &kit->store.base);
     if (doc_new(&kit->store.base, &kit->clock, KIT_KEY, &ledger_type, &kit->context, &kit->doc,
                 &error) == HF_OK &&

@@ -1,10 +1,9 @@
-/* doc_kit.h: a document for tests, and a world of its own around it: one task, a clock that
- * moves only when somebody sleeps or a request takes time, and a store that does with each call
- * what the test's script says.
+/* doc_kit.h: a document for tests, with its own env: one task, a clock that moves only during a
+ * sleep or a request, and a store that handles each call as the script of the test says.
  *
  * The document is a ledger: a list of ids, each with the nonce of the attempt that wrote it.
- * Adding an id is the operation, and it knows itself by the id. So whether an operation happened,
- * and how often, can be read in the store. */
+ * The operation adds an id, and recognises itself by that id. So the store shows whether an
+ * operation happened, and how often. */
 #ifndef TESTS_DOC_KIT_H
 #define TESTS_DOC_KIT_H
 
@@ -29,12 +28,13 @@ struct ledger {
     size_t room;
     struct ledger_entry *entries;
     struct mono_time arrived;
-    struct mono_time previous_arrived; /* of the body that this one took the place of, or 0 */
+    struct mono_time previous_arrived; /* when the previous body arrived, or 0 */
+    bool stub;                         /* just created, not prepared yet */
 };
 
-/* Births write a stub if `stub`; prepare answers CONFLICT so often, then with `prepare_status`. */
+/* With `stub`, the first write creates a stub. prepare returns CONFLICT this many times, then
+ * `prepare_status`. */
 struct ledger_context {
-    struct store *store;
     bool stub;
     int prepare_conflicts;
     enum hf_status prepare_status;
@@ -43,31 +43,31 @@ struct ledger_context {
 
 extern const struct doc_type ledger_type;
 
-/* Whether prepare can do without the store: what ledger_type.is_whole answers. */
+/* The result of ledger_type.is_whole: whether prepare needs no request. */
 extern bool ledger_whole;
 
-/* Bodies that are alive now, of all documents. */
+/* How many bodies of all documents are allocated now. */
 int ledger_bodies(void);
 
 const struct ledger_entry *ledger_find(const struct ledger *ledger, uint64_t id);
 
-/* How often an id is in it. */
+/* How often the ledger contains an id. */
 size_t ledger_times(const struct ledger *ledger, uint64_t id);
 
-/* What the store holds, to be freed by ledger_drop; NULL: there is no such object. Fails the test
- * when it is no ledger. */
+/* The ledger in the store, freed with ledger_drop; NULL: there is no such object. Fails the
+ * test if the object is not a ledger. */
 struct ledger *ledger_read(struct store *store);
 void ledger_drop(struct ledger *ledger);
 
-/* Adds an id. */
+/* The operation that adds an id. */
 struct add {
     struct doc_op op;
     uint64_t id;
-    uint64_t unless;            /* HELD if this id is there; 0: never */
+    uint64_t unless;            /* HELD if this id is in the ledger; 0: never */
     unsigned refuse_from;       /* HELD from this apply on, counted from 1; 0: never */
-    bool touch_nothing;         /* OK, and nothing to write */
-    unsigned applied;           /* so often */
-    char nonce[NONCE_SIZE + 1]; /* of the entry, as it was written or found */
+    bool touch_nothing;         /* return OK without a write */
+    unsigned applied;           /* how often it was applied */
+    char nonce[NONCE_SIZE + 1]; /* of the entry, as written or found */
 };
 
 struct add add_of(struct env *env, uint64_t id);
@@ -76,7 +76,7 @@ struct add add_of(struct env *env, uint64_t id);
 
 struct kit_call {
     unsigned kind;    /* CALL_GET, CALL_PUT or CALL_CHANGE */
-    bool conditional; /* a get that names the ETag it has */
+    bool conditional; /* a get with if-none-match */
     enum condition_kind condition;
     struct mono_time at;
     struct mono_time deadline;
@@ -84,7 +84,7 @@ struct kit_call {
 };
 
 struct kit {
-    struct env env; /* must stand first */
+    struct env env; /* must be first */
     struct script store;
     int64_t now_us;
     struct prng prng;
@@ -92,11 +92,11 @@ struct kit {
     size_t sleep_count;
     int locked;
 
-    struct store *mem;                /* the truth */
-    struct fate fates[KIT_CALLS_MAX]; /* by number of the call; all others pass */
-    struct fate rest;                 /* for those behind the script */
+    struct store *mem;                /* the real contents */
+    struct fate fates[KIT_CALLS_MAX]; /* by call number; others pass */
+    struct fate rest;                 /* of the calls after the script */
     size_t fate_count;
-    struct span takes; /* each call */
+    struct span takes; /* duration of each call */
     void (*before)(struct kit *kit, size_t call);
     struct kit_call calls[KIT_CALLS_MAX];
     size_t call_count; /* since kit_script */
@@ -104,27 +104,27 @@ struct kit {
     struct ledger_context context, other_context;
     struct doc_clock clock;
     struct doc *doc;
-    struct doc *other; /* another process, with a good way to the store */
+    struct doc *other; /* another process, whose calls never fail */
 };
 
-/* False without memory; then nothing is left of it. */
+/* False if memory runs out; everything is freed then. */
 bool kit_open(struct kit *kit);
 void kit_close(struct kit *kit);
 
-/* Throws the document away, as a new process would not have it. */
+/* Drops the cached document, as in a new process. */
 bool kit_cold(struct kit *kit);
 
-/* The fates of the calls from now on, up to one of kind PASS with status CONFLICT (KIT_END), and
- * then `rest`. Forgets the calls and sleeps so far. */
+/* The fates of the next calls, up to KIT_END (kind PASS with status CONFLICT), and then `rest`.
+ * Clears the record of calls and sleeps. */
 #define KIT_END ((struct fate){ FATE_PASS, HF_CONFLICT })
 void kit_script(struct kit *kit, const struct fate *fates, struct fate rest);
 
 #define SCRIPT(...) ((const struct fate[]){ __VA_ARGS__, KIT_END })
 
-/* Adds an id as another process would. */
+/* Adds an id as another process. */
 void kit_other_adds(struct kit *kit, uint64_t id);
 
-/* How often the id is in the store. */
+/* How often the store contains the id. */
 size_t kit_times(struct kit *kit, uint64_t id);
 
 size_t kit_puts(const struct kit *kit);
@@ -136,7 +136,7 @@ size_t kit_steps(const struct kit *kit);
 enum hf_status kit_update(struct kit *kit, struct add *add);
 enum hf_status kit_add(struct kit *kit, uint64_t id);
 
-/* Makes a document that is cached, with id 1 in it. */
+/* Creates and caches a document that contains id 1. */
 void kit_warm_up(struct kit *kit);
 
 #define assert_steps(kit, steps, gets, puts)       \
@@ -151,7 +151,7 @@ void kit_warm_up(struct kit *kit);
         assert_int_equal(kit_puts(kit), (puts)); \
     } while (0)
 
-/* One row of a test table, with a kit as its state. */
+/* One row of a test table whose state is a kit. */
 int kit_set_up(void **state);
 int kit_tear_down(void **state);
 #define KIT(sentence, function)                                 \

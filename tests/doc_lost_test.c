@@ -1,5 +1,5 @@
-/* doc_lost_test.c: updates whose requests are lost, late, doubled or throttled: what is told, from
- * when it counts, and how long it is tried. */
+/* doc_lost_test.c: updates whose requests are lost, late, duplicated or throttled: the result
+ * that is reported, the t0 from which it counts, and how long it is retried. */
 #include "doc_kit.h"
 #include "test.h"
 
@@ -145,7 +145,7 @@ static void throttled_to_the_deadline(void **state)
     kit_script(kit, SCRIPT(REFUSE(HF_UNAVAILABLE)), REFUSE(HF_UNAVAILABLE));
     struct add add = add_of(&kit->env, 2);
     assert_int_equal(kit_update(kit, &add), HF_TIMEOUT);
-    assert_string_equal(add.op.error.why, "not done in time: by the script");
+    assert_string_equal(add.op.error.why, "not done before the deadline: by the script");
     assert_in_range(kit->now_us, add.op.deadline.us, add.op.deadline.us + kit->takes.us);
     kit_script(kit, SCRIPT(PASS), PASS);
     assert_int_equal(kit_add(kit, 3), HF_OK);
@@ -431,7 +431,7 @@ static void too_late_to_begin(void **state)
     struct add add = add_of(&kit->env, 2);
     add.op.deadline = env_now(&kit->env);
     assert_int_equal(kit_update(kit, &add), HF_TIMEOUT);
-    assert_string_equal(add.op.error.why, "not done in time");
+    assert_string_equal(add.op.error.why, "not done before the deadline");
     assert_int_equal(kit->call_count, 0);
 }
 

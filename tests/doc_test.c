@@ -1,5 +1,5 @@
-/* doc_test.c: how many requests an update takes, and what it says when requests fail, in a world
- * where every call does what the script says. */
+/* doc_test.c: how many requests an update takes, and what it reports if requests fail. A script
+ * decides the result of every call. */
 #include "doc_kit.h"
 #include "test.h"
 
@@ -245,7 +245,7 @@ static void refusal_with_a_failed_put(void **state)
     kit_script(kit, SCRIPT(PASS), REFUSE(HF_UNAVAILABLE));
     assert_int_equal(doc_update_many(kit->doc, ops, 2), HF_TIMEOUT);
     assert_int_equal(two.op.error.status, HF_TIMEOUT);
-    assert_string_equal(two.op.error.why, "not done in time: by the script");
+    assert_string_equal(two.op.error.why, "not done before the deadline: by the script");
     assert_int_equal(kit_times(kit, 2), 0);
 }
 

@@ -1,8 +1,8 @@
-/* doc_threads_test.c: many tasks share one document: their operations are written together, and
- * each is told what became of its own. */
+/* doc_threads_test.c: many tasks share one document. Their operations are written together, and
+ * each task gets its own result. */
 #include "doc_kit.h"
-#include "store/fault.h"
-#include "store/observe.h"
+#include "fault_store.h"
+#include "meter.h"
 #include "test.h"
 
 #define TASKS   64
@@ -41,13 +41,11 @@ static void crowd_meet(struct crowd *crowd, struct store *inner)
                   store_observe(inner, meter_observer(&crowd->meter), &crowd->store, &error),
                   &error);
     clock_init(&crowd->clock, crowd->store);
-    for (unsigned i = 0; i < crowd->docs_used; i++) {
-        crowd->contexts[i].store = crowd->store;
+    for (unsigned i = 0; i < crowd->docs_used; i++)
         assert_status(HF_OK,
                       doc_new(crowd->store, &crowd->clock, KIT_KEY, &ledger_type,
                               &crowd->contexts[i], &crowd->docs[i], &error),
                       &error);
-    }
 }
 
 static void crowd_open(struct crowd *crowd, struct fault_plan plan)

@@ -1,7 +1,7 @@
-/* doc_trouble_test.c: a story of updates is told again and again. Each time another request, or
- * another two, or another allocation, fails, in every way that there is. Whatever happens: what
- * was told as done is in the store once, what was told as not done is not there and never will
- * be, what was told as unsure is there at most once; and nothing leaks. */
+/* doc_trouble_test.c: repeats a series of updates. Each time another request, two requests, or
+ * another allocation fails, in every possible way. An update reported as done must be in the
+ * store once, one reported as not done must never appear, one reported as unsure may appear at
+ * most once, and nothing may leak. */
 #include "alloc.h"
 #include "doc_kit.h"
 #include "test.h"

@@ -223,8 +223,8 @@ def _(s):
     for args, wanted in (
         (["elect", "join", "A"], "a group"),
         (["elect", "join", "crew", "--as", "a/b"], "a member"),
-        (["elect", "join", "crew", "--as", ""], "--as takes a name"),
-        (["elect", "join", "crew", "--beat", "1ms"], "100ms to 1h"),
+        (["elect", "join", "crew", "--as", ""], "--as must not be empty"),
+        (["elect", "join", "crew", "--beat", "1ms"], "between 100ms and 1h"),
         (["elect", "ls", "a b"], "a group"),
         (["elect", "rank", "crew", "high"], "whole number"),
         (["elect", "rank", "crew", "1", "w1"], "WRITER=SEQUENCE"),
@@ -234,7 +234,7 @@ def _(s):
         (["elect", "rank", "crew", "1", "--due", "noon"], "noon"),
         (["elect", "run", "A", "--step", "0s", "--", "true"], "lower case"),
         (["elect", "run", "a/b", "--step", "0s", "--", "true"], "a group"),
-        (["elect", "run", "crew", "--as", "", "--", "true"], "--as takes a name"),
+        (["elect", "run", "crew", "--as", "", "--", "true"], "--as must not be empty"),
         (["elect", "run", "crew", "--ttl", "10ms", "--", "true"], "1s"),
         (["elect", "run", "x" * 200, "--", "true"], "must not exceed 128 bytes"),
     ):

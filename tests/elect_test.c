@@ -1,5 +1,5 @@
-/* elect_test.c: who does a piece of work, and when; and which level is due: the pure part of
- * src/elect, held against small computations of its own. */
+/* elect_test.c: which member does a piece of work, and when; and which level is due. The pure
+ * part of src/elect is compared with small computations of the test. */
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/prng.h"
@@ -282,7 +282,7 @@ static void the_guard_lets_only_through_what_is_still_due(void **state)
 
 /* ---- The cascade --------------------------------------------------------------------- */
 
-#define COUNTS(...) (&(struct cascade){ { __VA_ARGS__ } })
+#define COUNTS(...) (&(struct hf_cascade){ { __VA_ARGS__ } })
 
 static void a_level_is_due_when_its_count_and_the_one_from_below_reach_the_base(void **state)
 {
@@ -306,7 +306,7 @@ static void a_level_is_due_when_its_count_and_the_one_from_below_reach_the_base(
 static void a_completed_level_adds_one_to_the_next(void **state)
 {
     (void)state;
-    struct cascade cascade = { { 0, 20, 19, 4, 3 } };
+    struct hf_cascade cascade = { { 0, 20, 19, 4, 3 } };
     cascade_completed(&cascade, 2);
     assert_memory_equal(&cascade, COUNTS(0, 0, 0, 5, 3), sizeof cascade);
     cascade_completed(&cascade, 1);
@@ -320,7 +320,7 @@ static void a_completed_level_adds_one_to_the_next(void **state)
 static void counts_do_not_wrap(void **state)
 {
     (void)state;
-    struct cascade cascade = { { 0, UINT64_MAX - 1, UINT64_MAX } };
+    struct hf_cascade cascade = { { 0, UINT64_MAX - 1, UINT64_MAX } };
     cascade_added(&cascade, 5);
     assert_true(cascade.counts[1] == UINT64_MAX);
     cascade_completed(&cascade, 1);
@@ -332,7 +332,7 @@ static void counts_do_not_wrap(void **state)
 static void entries_one_by_one_count_like_a_number(void **state)
 {
     (void)state;
-    struct cascade cascade = { { 0 } };
+    struct hf_cascade cascade = { { 0 } };
     uint64_t reached[CASCADE_LEVELS_MAX] = { 0 };
     const uint64_t base = 3, entries = 2187; /* 3^7 */
     for (uint64_t i = 1; i <= entries; i++) {

@@ -1,5 +1,5 @@
-/* env_test.c: the real world keeps the promises of env.h. Times are bounded from below exactly
- * and from above generously: a busy machine is slow, never early. */
+/* env_test.c: the real env keeps the promises of env.h. Lower bounds of times are exact and
+ * upper bounds generous: a busy machine is late, never early. */
 #include "base/view.h"
 #include "env/env.h"
 #include "test.h"

@@ -1,5 +1,5 @@
-/* epoch_test.c KIND: the epoch of a namespace: its document, the copy, what happens when either or
- * both are lost, and how far tokens go. KIND is mem, sqlite, or url. */
+/* epoch_test.c KIND: the epoch of a namespace: its document, its copy, the loss of either or
+ * both, and the range of tokens. KIND is mem, sqlite, or url. */
 #include "lock/epoch.h"
 
 #include "base/layout.h"
@@ -23,8 +23,8 @@ static uint64_t raise_by(struct pair *pair, uint64_t by)
     struct hf_client *client = pair->two.client;
     struct hf_error error;
     uint64_t epoch;
-    MUST(epoch_raise_by(client->store, &client->clock, VIEW("default"), by, soon(), &epoch,
-                        &error));
+    struct epoch_ref ref = epoch_of_tables(&client->space, soon());
+    MUST(epoch_raise(&ref, by, &epoch, &error));
     return epoch;
 }
 
@@ -191,7 +191,7 @@ static void new_names_are_refused(struct pair *pair)
     hf_lock_free(lock);
 }
 
-static uint64_t repair(struct pair *pair, struct restore_sight *ret_sight)
+static uint64_t repair(struct pair *pair, struct epoch_findings *ret_sight)
 {
     struct hf_error error;
     uint64_t epoch;
@@ -203,7 +203,7 @@ static uint64_t repair(struct pair *pair, struct restore_sight *ret_sight)
 static void a_lost_epoch_is_rebuilt_above_every_token(void **state)
 {
     struct pair *pair = *state;
-    struct restore_sight sight;
+    struct epoch_findings sight;
     struct hf_error error;
     token_of_new(pair, "first");
     raise_by(pair, 4096);
@@ -228,7 +228,7 @@ static void a_lost_epoch_is_rebuilt_above_every_token(void **state)
 static void a_damaged_table_waits_for_its_epoch(void **state)
 {
     struct pair *pair = *state;
-    struct restore_sight sight;
+    struct epoch_findings sight;
     struct hf_error error;
     token_of_new(pair, "deploy");
     lose_both(pair);
@@ -266,7 +266,7 @@ static void a_namespace_with_traces_has_no_epoch_0(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
         void *space = NULL;
-        struct restore_sight sight;
+        struct epoch_findings sight;
         pair_set_up(&space);
         struct pair *pair = space;
         world_write(&pair->world, traces[i].key, view_of(traces[i].text));
@@ -282,7 +282,7 @@ static void a_namespace_with_traces_has_no_epoch_0(void **state)
 static void fences_count_too(void **state)
 {
     struct pair *pair = *state;
-    struct restore_sight sight;
+    struct epoch_findings sight;
     struct hf_error error;
     token_of_new(pair, "first");
     raise_by(pair, 9);
@@ -299,7 +299,7 @@ static void fences_count_too(void **state)
 static void what_is_known_is_never_lowered(void **state)
 {
     struct pair *pair = *state;
-    struct restore_sight sight;
+    struct epoch_findings sight;
     token_of_new(pair, "first");
     raise_by(pair, 500);
     ASSERT(repair(pair, &sight) == 500 && sight.known && !sight.lost);

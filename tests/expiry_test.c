@@ -1,6 +1,6 @@
-/* expiry_test.c KIND: the expiry index: hours, keys and entries; which entries a client writes for
- * what it holds, and what that never costs; what else a client counts for the sweeper. KIND is mem,
- * sqlite, dir, or url. When entries are written, over hours, is in sim_expiry_test.c. */
+/* expiry_test.c KIND: the expiry index: hours, keys and entries; which entries a client writes
+ * for its leases, and the limits of their cost; other counters for the sweeper. KIND is mem,
+ * sqlite, dir, or url. sim_expiry_test.c tests when entries are written, over hours. */
 #include "base/instant.h"
 #include "lock/expiry.h"
 #include "lock/handle.h"
@@ -81,7 +81,7 @@ static void a_lease_ends_in_an_hour_from_now_on(void **state)
     struct hf_client *client = pair->one.client;
     const struct mono_time start = { SPAN_S(10 * 3600).us };
     struct evidence evidence = { .now = start, .wall = { SPAN_S(100 * 3600).us } };
-    struct lease lease = { .id = VIEW("a-1"), .ttl = SPAN_S(7200), .seen = start };
+    struct lease lease = { .id = VIEW("a-1"), .wish.ttl = SPAN_S(7200), .seen = start };
     assert_int_equal(hour_of_lease(client, &lease, &evidence).number, 102);
     evidence.now = mono_add(start, SPAN_S(3600));
     assert_int_equal(hour_of_lease(client, &lease, &evidence).number, 101);
@@ -525,14 +525,14 @@ static uint64_t cleared(struct hf_client *client, enum sweep_mode mode)
 /* Asks for what is over to be cleared; false when there was no answer in that time. */
 static bool scavenge(struct hf_client *client, enum sweep_mode mode, int64_t ms)
 {
-    struct place *place;
+    struct table_ref *ref;
     struct hf_error error;
     struct request request, *requests[] = { &request };
-    MUST(place_take(client, VIEW(TABLE), &place, &error));
-    request_init(&request, place, TABLE_SCAVENGE, mono_add(now(), SPAN_MS(ms)));
+    MUST(table_ref_take(client, VIEW(TABLE), &ref, &error));
+    request_init(&request, ref, TABLE_SCAVENGE, mono_add(now(), SPAN_MS(ms)));
     request.mode = mode;
-    enum hf_status status = place_ask(place, requests, 1);
-    place_drop(place);
+    enum hf_status status = table_ref_ask(ref, requests, 1);
+    table_ref_drop(ref);
     return status == HF_OK;
 }
 

@@ -1,8 +1,8 @@
-/* fault_test.c: statuses keep their word when things go wrong; and the meter tells what
- * happened. */
+/* fault_test.c: statuses are true when faults are injected, and the meter counts correctly. */
 #include "base/prng.h"
+#include "fault_store.h"
+#include "meter.h"
 #include "scripted_store.h"
-#include "store/fault.h"
 #include "store/probe.h"
 #include "store/store.h"
 #include "test.h"
@@ -307,7 +307,7 @@ static void probe_of_a_liar(struct liar liar, const char *what)
     assert_status(HF_UNSUPPORTED,
                   store_probe(&script.base, (struct mono_time){ 0 }, &report, &error), &error);
     assert_non_null(strstr(error.why, what));
-    assert_int_equal(report.findings[report.count - 1].verdict, PROBE_REFUSED);
+    assert_int_equal(report.findings[report.count - 1].verdict, HF_FINDING_REFUSED);
     store_close(&script.base);
     store_close(liar.inner);
 }

@@ -1,5 +1,5 @@
-/* fence_test.c: the fence as a pure type: written and read back, damaged, and who may write over
- * whom. */
+/* fence_test.c: the fence as a pure type: writing and reading it, damage, and which writer may
+ * overwrite which. */
 #include "lock/fence.h"
 
 #include "base/hash.h"
@@ -313,7 +313,7 @@ static enum hf_status judge(const struct fence *fence, const struct fence_stamp 
     struct scope held = scope_of(scope);
     const struct fence_writer writer = { *stamp, &held, 1 };
     struct hf_error error = { .why = "" };
-    enum hf_status status = fence_judge(fence, &writer, ret_outcome, &error);
+    enum hf_status status = fence_check_writer(fence, &writer, ret_outcome, &error);
     assert_true(status == HF_OK || error.why[0] != '\0');
     return status;
 }

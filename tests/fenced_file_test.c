@@ -1,7 +1,7 @@
-/* fenced_file_test.c: fenced objects from and to files, in bounded memory, and read while they are
- * written; on stores of the real world. */
+/* fenced_file_test.c: fenced objects from and to files, in bounded memory, and read while they
+ * are written, on real stores. */
 #include "base/hash.h"
-#include "lock/client.h"
+#include "lock/client_inside.h"
 #include "lock/fence.h"
 #include "store/stream.h"
 #include "test.h"

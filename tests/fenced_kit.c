@@ -1,3 +1,5 @@
+/* fenced_kit.c: clients that write fenced objects, with a virtual clock and a bucket whose
+ * ETags are hashes of the content. */
 #include "fenced_kit.h"
 
 #include "base/check.h"
@@ -76,7 +78,7 @@ static bool world_wait_until(struct env_cond *cond, struct env_mutex *mutex,
                              struct mono_time moment)
 {
     (void)mutex;
-    check(moment.us < MOMENT_FAR); /* nobody else could ever signal */
+    check(moment.us < MOMENT_FAR); /* nobody else could signal */
     world_sleep_until(cond->env, moment);
     return false;
 }
@@ -102,8 +104,8 @@ static const struct env_ops world_ops = {
 
 /* ---- A bucket whose ETags are hashes ------------------------------------------------- */
 
-/* A back end of its own rather than a scripted store: it decides every condition by its own ETags,
- * and mem: only keeps the bytes. */
+/* A back end of its own, not a scripted store: it checks every condition with its own ETags,
+ * and mem: only stores the bytes. */
 struct hashed {
     struct store base;
     struct store *mem;
@@ -123,7 +125,7 @@ static struct etag etag_of(struct view bytes)
     return etag;
 }
 
-/* The whole object, to be released; false when there is none, or no memory. */
+/* Reads the whole object. False if it does not exist, or memory runs out. */
 static bool load(struct store *store, struct view key, struct buffer *body,
                  struct object_info *ret_info, struct hf_error *error)
 {
@@ -148,7 +150,7 @@ static void hashed_get(struct store *store, struct get_call *call, size_t count)
     bool there = load(store, call->key, &body, &info, &call->error);
     if (!there && call->error.status != HF_NOT_FOUND)
         return;
-    if (get_judge(call, there ? &info : NULL, &length) == HF_OK)
+    if (get_check(call, there ? &info : NULL, &length) == HF_OK)
         get_append(call, view_first(view_from(buffer_view(&body), (size_t)call->offset),
                                     (size_t)length));
     if (there)
@@ -165,7 +167,7 @@ static void hashed_put(struct store *store, struct put_call *call, size_t count)
         buffer_release(&body);
     else if (call->error.status != HF_NOT_FOUND)
         return;
-    if (condition_judge(&call->condition, there ? &info.etag : NULL, &call->error) != HF_OK)
+    if (condition_check(&call->condition, there ? &info.etag : NULL, &call->error) != HF_OK)
         return;
     struct put_call put = { .key = call->key, .body = call->body };
     mem_of(store)->ops->put(mem_of(store), &put, 1);
@@ -352,7 +354,7 @@ struct hf_lock *pass_on(struct hf_lock *lock, struct peer *to)
     return again;
 }
 
-/* ---- Looking and touching ------------------------------------------------------------ */
+/* ---- Reading and writing directly ---------------------------------------------------- */
 
 char *bucket_text(struct fenced_kit *kit, const char *key)
 {
@@ -395,7 +397,7 @@ void name_of_body(struct fenced_kit *kit, const char *key, char name[KEY_BYTES_M
     assert_int_equal(list_bodies(kit, key, name), 1);
 }
 
-/* ---- Shorthands ---------------------------------------------------------------------- */
+/* ---- Short calls --------------------------------------------------------------------- */
 
 struct view large(char fill)
 {

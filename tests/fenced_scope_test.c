@@ -1,5 +1,5 @@
-/* fenced_scope_test.c: a fenced object belongs to what its first writer held: who may write it
- * after that, of all who hold something in the same table. */
+/* fenced_scope_test.c: a fenced object belongs to the scopes of its first writer. Tests which
+ * other holders in the same table may write it afterwards. */
 #include "fenced_kit.h"
 
 #include "lock/fence.h"

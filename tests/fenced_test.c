@@ -1,5 +1,5 @@
-/* fenced_test.c: fenced objects as their users know them: each status told apart, who wins, and
- * how many requests it takes. */
+/* fenced_test.c: fenced objects as users see them: every status, which writer wins, and the
+ * number of requests. */
 #include "fenced_kit.h"
 
 #include "lock/fence.h"

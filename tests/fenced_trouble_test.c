@@ -1,5 +1,5 @@
-/* fenced_trouble_test.c: fenced objects when calls of the store, or allocations, fail: a status
- * each time, the fence never goes back, and a body that a fence may name is never removed. */
+/* fenced_trouble_test.c: fenced objects when store calls or allocations fail. Each call returns
+ * a status, the fence never goes back, and a body that a fence may name is never removed. */
 #include "alloc.h"
 #include "fenced_kit.h"
 

@@ -197,7 +197,7 @@ def _(s):
     s.run("release", lease)
     equal((terminal.end(), terminal.process.returncode), ("mine\n", 0))
     text = re.sub(r"\s+", " ", s.out("run", "--help").decode())
-    true("(default: forever on a terminal, else 1m)" in text, text)
+    true("(default: forever on a terminal, otherwise 1m)" in text, text)
 
 
 @it("every command with --wait takes forever, and nothing else that is no span")
@@ -264,7 +264,7 @@ def _(s):
         watcher = s.start("compact", "watch", "--poll", "100ms", "--partition", "logs", *quiet)
         text = said(watcher)
         true("NOT_FOUND: there is no partition 'logs'; create it with 'holdfast compact create'" in text and
-             "waiting until there is one" in text, text)
+             "waiting until it exists" in text, text)
         equal(watcher.poll(), None, "it waits")
         watcher.send_signal(signal.SIGINT)
         watcher.communicate(timeout=60)
@@ -381,7 +381,7 @@ def _(s):
         process = s.start(*command.split(), *more.get(command, []))
         time.sleep(0.7)
         process.send_signal(signal.SIGINT)
-        equal(said(process, 1.5), "holdfast: stopping; Ctrl-C again ends it at once\n", command)
+        equal(said(process, 1.5), "holdfast: stopping; press Ctrl-C again to exit now\n", command)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=5)
         equal(process.returncode, -signal.SIGINT, command)

@@ -1,17 +1,17 @@
-/* fsck_kit.h: a bucket in order, and a way to make each fault that fsck knows, for tests of it. */
+/* fsck_kit.h: a valid bucket, and a way to make each fault that fsck can find. */
 #ifndef TESTS_FSCK_KIT_H
 #define TESTS_FSCK_KIT_H
 
 #include "base/prng.h"
-#include "compact/fsck.h"
+#include "compact/fsck/fsck.h"
 #include "lock_kit.h"
 
 #define ITEMS_MAX 256
 
-/* ---- A bucket, what was done to it, and what was found ------------------------------- */
+/* ---- A bucket, its faults, and the findings ------------------------------------------ */
 
 struct item {
-    enum fsck_kind kind;
+    enum hf_fsck_kind kind;
     char key[KEY_BYTES_MAX + 1];
     bool repaired;
 };
@@ -24,17 +24,17 @@ struct items {
 struct scene {
     struct world world;
     struct peer peer;
-    struct script bent; /* on the way of fsck alone: some objects cannot be read */
-    bool long_ago;      /* strays were left three days ago */
+    struct script bent; /* in front of fsck only: some objects cannot be read */
+    bool long_ago;      /* stray objects are three days old */
     struct prng prng;
     struct items made, found;
-    struct fsck_report report;
+    struct hf_fsck_report report;
     unsigned partitions;
     bool cancelled;
     struct hf_lock *held[2];
 };
 
-/* A chunk of a few rows: its bytes and what a catalog says of it. */
+/* A chunk of a few rows: its bytes and its catalog entry. */
 struct made_chunk {
     char key[KEY_BYTES_MAX + 1];
     char body[512];
@@ -45,34 +45,34 @@ struct made_chunk {
 /* Its strings are literals. */
 struct compact_settings settings_of_test(void);
 
-/* A new partition; the name of one that is new in this scene; an id as splits draw them; the key
- * of a catalog. */
+/* Creates a partition; draws a new partition name; draws an id as splits do; the key of a
+ * catalog. */
 void create(struct scene *scene, const char *partition,
             const struct compact_settings *settings);
 const char *draw_partition(struct scene *scene, char name[PARTITION_BYTES_MAX + 1]);
 void draw_id(struct scene *scene, char id[PARTITION_BYTES_MAX + 1]);
 void catalog_of(const char *partition, char key[KEY_BYTES_MAX + 1]);
 
-/* A chunk as it could be; its object; its entry. */
+/* Draws a valid chunk; puts its object; adds its entry. */
 void draw_chunk(struct scene *scene, const char *partition, unsigned level,
                 struct made_chunk *made);
 void put_chunk(struct scene *scene, const struct made_chunk *made);
 void add_chunk(struct scene *scene, const char *partition, const struct made_chunk *made);
 
-/* All three: a live chunk. */
+/* All three steps: a live chunk. */
 void make_chunk(struct scene *scene, const char *partition, struct made_chunk *made);
 
-/* Merges them: the two are tombstones then. */
+/* Merges two chunks, which become tombstones. */
 void merge_two(struct scene *scene, const char *partition, const struct made_chunk sources[2],
                struct made_chunk *target);
 
-/* Two chunks and what they were merged into; the two are tombstones then. */
+/* Creates two chunks and merges them; the two become tombstones. */
 void make_merged(struct scene *scene, const char *partition, struct made_chunk sources[2],
                  struct made_chunk *target);
 
 /* Writes a catalog that is empty, or that has a chunk which `from` has too, as no transition
  * would. */
-void forge_catalog(struct scene *scene, const char *partition, const char *parent);
+void merge_catalog(struct scene *scene, const char *partition, const char *parent);
 void copy_into(struct scene *scene, const char *from, struct view chunk, const char *partition,
                const char *parent);
 
@@ -80,17 +80,17 @@ void split(struct scene *scene, const char *partition);
 
 /* ---- Scenes -------------------------------------------------------------------------- */
 
-/* A bucket in order: two partitions, one of them split, with chunks of all states, and leases that
- * were completed or are held. */
+/* A valid bucket: two partitions, one of them split, with chunks of all states, and leases that
+ * are completed or held. */
 struct scene *scene_open(uint64_t seed);
 void scene_close(struct scene *scene);
 
-/* Everything in the bucket, as one text. */
+/* The whole contents of the bucket as one text. */
 void dump(struct scene *scene, struct buffer *text);
 
-/* Makes a fault of this kind, and notes it. */
-void make_fault(struct scene *scene, enum fsck_kind kind);
-void note(struct scene *scene, enum fsck_kind kind, const char *key);
+/* Makes a fault of this kind, and records it. */
+void make_fault(struct scene *scene, enum hf_fsck_kind kind);
+void note(struct scene *scene, enum hf_fsck_kind kind, const char *key);
 
 /* ---- Looking ------------------------------------------------------------------------- */
 
@@ -101,7 +101,7 @@ void note(struct scene *scene, enum fsck_kind kind, const char *key);
 enum hf_status try_fsck(struct scene *scene, const char *partition, struct fsck_options options,
                         struct hf_error *error);
 
-/* All of the bucket; it must come to its end. */
+/* Checks the whole bucket; fsck must complete. */
 void fsck(struct scene *scene, struct fsck_options options);
 
 int by_kind_and_key(const void *left, const void *right);

@@ -1,7 +1,7 @@
-/* fsck_test.c KIND: every fault that a bucket can have, made on purpose, alone and many at once:
- * what is found must be what was made, and nothing else. KIND is mem or sqlite. */
+/* fsck_test.c KIND: makes every fault that a bucket can have, alone and many at once. fsck must
+ * find exactly these faults. KIND is mem or sqlite. */
 #include "alloc.h"
-#include "compact/tend.h"
+#include "compact/care/maintain.h"
 #include "fsck_kit.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void empty_bucket(void **state)
 {
     (void)state;
     struct hf_error error;
-    struct fsck_report report;
+    struct hf_fsck_report report;
     struct fsck_options options = { .repair = true };
     struct world world;
     struct peer peer;
@@ -50,12 +50,15 @@ static void empty_bucket(void **state)
 static void each_kind(void **state)
 {
     (void)state;
-    for (enum fsck_kind kind = 0; kind < FSCK_KIND_COUNT; kind++) {
+    for (enum hf_fsck_kind kind = 0; kind < HF_FSCK_KIND_COUNT; kind++) {
         struct scene *scene = scene_open(100 + (uint64_t)kind);
         make_fault(scene, kind);
         fsck(scene, AT_ONCE);
         FOUND_WHAT_WAS_MADE(scene);
-        assert_int_equal(scene->report.findings[kind], 1);
+        size_t of_kind = 0;
+        for (size_t i = 0; i < scene->found.count; i++)
+            of_kind += scene->found.items[i].kind == kind;
+        assert_int_equal(of_kind, 1);
         assert_int_equal(scene->report.repaired, 0);
         scene_close(scene);
     }
@@ -63,9 +66,9 @@ static void each_kind(void **state)
 
 static void make_many(struct scene *scene)
 {
-    for (int i = 0; i < 3 * FSCK_KIND_COUNT; i++)
+    for (int i = 0; i < 3 * HF_FSCK_KIND_COUNT; i++)
         if (prng_below(&scene->prng, 3) > 0)
-            make_fault(scene, (enum fsck_kind)prng_below(&scene->prng, FSCK_KIND_COUNT));
+            make_fault(scene, (enum hf_fsck_kind)prng_below(&scene->prng, HF_FSCK_KIND_COUNT));
 }
 
 static void many_at_once(void **state)
@@ -85,7 +88,7 @@ static void dry_run(void **state)
     (void)state;
     struct buffer before = BUFFER_INIT(16 * MIB), after = BUFFER_INIT(16 * MIB);
     struct scene *scene = scene_open(7);
-    for (enum fsck_kind kind = 0; kind < FSCK_KIND_COUNT; kind++)
+    for (enum hf_fsck_kind kind = 0; kind < HF_FSCK_KIND_COUNT; kind++)
         make_fault(scene, kind);
     dump(scene, &before);
     fsck(scene, AT_ONCE);
@@ -97,18 +100,18 @@ static void dry_run(void **state)
 }
 
 /* Whether it can be put right, and whether nothing is left of it then. */
-static bool is_repairable(enum fsck_kind kind)
+static bool is_repairable(enum hf_fsck_kind kind)
 {
-    return kind == FSCK_MISSING_OBJECT || kind == FSCK_WRONG_SIZE ||
-           kind == FSCK_WRONG_CHECKSUM || kind == FSCK_WRONG_ROWS ||
-           kind == FSCK_UNREFERENCED || kind == FSCK_LINGERING || kind == FSCK_STRAY_CATALOG ||
-           kind == FSCK_UNSETTLED_LEASE;
+    return kind == HF_FSCK_MISSING_OBJECT || kind == HF_FSCK_WRONG_SIZE ||
+           kind == HF_FSCK_WRONG_CHECKSUM || kind == HF_FSCK_WRONG_ROWS ||
+           kind == HF_FSCK_UNREFERENCED || kind == HF_FSCK_LINGERING ||
+           kind == HF_FSCK_STRAY_CATALOG || kind == HF_FSCK_UNSETTLED_LEASE;
 }
 
-static bool is_gone_then(enum fsck_kind kind)
+static bool is_gone_then(enum hf_fsck_kind kind)
 {
-    return kind == FSCK_UNREFERENCED || kind == FSCK_LINGERING || kind == FSCK_STRAY_CATALOG ||
-           kind == FSCK_UNSETTLED_LEASE;
+    return kind == HF_FSCK_UNREFERENCED || kind == HF_FSCK_LINGERING ||
+           kind == HF_FSCK_STRAY_CATALOG || kind == HF_FSCK_UNSETTLED_LEASE;
 }
 
 static void forget_repaired(struct items *items)
@@ -125,9 +128,9 @@ static void repairing(void **state)
     (void)state;
     struct scene *scene = scene_open(8);
     scene->long_ago = true;
-    for (unsigned i = 0; i < 2 * FSCK_KIND_COUNT; i++) {
-        enum fsck_kind kind = (enum fsck_kind)(i % FSCK_KIND_COUNT);
-        if (kind != FSCK_BAD_CATALOG && kind != FSCK_MISSING_CATALOG)
+    for (unsigned i = 0; i < 2 * HF_FSCK_KIND_COUNT; i++) {
+        enum hf_fsck_kind kind = (enum hf_fsck_kind)(i % HF_FSCK_KIND_COUNT);
+        if (kind != HF_FSCK_BAD_CATALOG && kind != HF_FSCK_MISSING_CATALOG)
             make_fault(scene, kind);
     }
     fsck(scene, AT_ONCE_REPAIR);
@@ -145,7 +148,7 @@ static void repairing(void **state)
     for (size_t i = 0; i < made.count; i++) {
         bool deleted = is_gone_then(made.items[i].kind);
         char *text = world_text(&scene->world, made.items[i].key);
-        if (deleted && made.items[i].kind != FSCK_UNSETTLED_LEASE)
+        if (deleted && made.items[i].kind != HF_FSCK_UNSETTLED_LEASE)
             assert_null(text);
         free(text);
     }
@@ -167,16 +170,16 @@ static void quarantine_says_why(void **state)
     (void)state;
     struct scene *scene = scene_open(9);
     struct hf_error error;
-    struct shelf *shelf;
-    struct slot *slot;
-    make_fault(scene, FSCK_WRONG_CHECKSUM);
+    struct catalog_tree *tree;
+    struct catalog_ref *ref;
+    make_fault(scene, HF_FSCK_WRONG_CHECKSUM);
     fsck(scene, AT_ONCE_REPAIR);
     struct view key = view_of(scene->made.items[0].key);
-    MUST(
-        shelf_open(&scene->peer.way.base, scene->peer.client, VIEW("default"), &shelf, &error));
-    MUST(shelf_slot(shelf, VIEW("default"), &slot, &error));
-    MUST(slot_show(slot, look_for_quarantine, &key, &error));
-    shelf_close(shelf);
+    MUST(catalog_tree_open(&scene->peer.way.base, scene->peer.client, VIEW("default"), &tree,
+                           &error));
+    MUST(catalog_tree_ref(tree, VIEW("default"), &ref, &error));
+    MUST(catalog_ref_show(ref, look_for_quarantine, &key, &error));
+    catalog_tree_close(tree);
     scene_close(scene);
 }
 
@@ -184,7 +187,7 @@ static void strays_keep_for_long(void **state)
 {
     (void)state;
     struct scene *scene = scene_open(10);
-    make_fault(scene, FSCK_STRAY_CATALOG);
+    make_fault(scene, HF_FSCK_STRAY_CATALOG);
     fsck(scene, AT_ONCE_REPAIR);
     FOUND_WHAT_WAS_MADE(scene);
     assert_int_equal(scene->report.repaired, 0);
@@ -194,11 +197,11 @@ static void strays_keep_for_long(void **state)
     draw_id(scene, id);
     draw_chunk(scene, id, 0, &made);
     put_chunk(scene, &made);
-    forge_catalog(scene, id, "");
+    merge_catalog(scene, id, "");
     add_chunk(scene, id, &made);
     copy_into(scene, id, made.chunk.key, id, "default");
     catalog_of(id, key);
-    note(scene, FSCK_STRAY_CATALOG, key);
+    note(scene, HF_FSCK_STRAY_CATALOG, key);
     scene->long_ago = true;
     fsck(scene, AT_ONCE_REPAIR);
     FOUND_WHAT_WAS_MADE(scene);
@@ -213,9 +216,9 @@ static void young_objects(void **state)
 {
     (void)state;
     struct scene *scene = scene_open(11);
-    make_fault(scene, FSCK_UNREFERENCED);
-    make_fault(scene, FSCK_UNREFERENCED);
-    make_fault(scene, FSCK_STRAY_CATALOG);
+    make_fault(scene, HF_FSCK_UNREFERENCED);
+    make_fault(scene, HF_FSCK_UNREFERENCED);
+    make_fault(scene, HF_FSCK_STRAY_CATALOG);
     fsck(scene, (struct fsck_options){ .repair = true });
     assert_int_equal(scene->found.count, 0);
     assert_int_equal(scene->report.young, 2 + 2); /* two more have a lease */
@@ -229,7 +232,7 @@ static void homeless_objects(void **state)
     struct made_chunk made;
     draw_chunk(scene, "nobodys", 0, &made);
     put_chunk(scene, &made);
-    note(scene, FSCK_UNREFERENCED, made.key);
+    note(scene, HF_FSCK_UNREFERENCED, made.key);
     fsck(scene, AT_ONCE_REPAIR);
     FOUND_WHAT_WAS_MADE(scene);
     assert_int_equal(scene->report.repaired, 0);
@@ -245,12 +248,12 @@ static void spared_objects(void **state)
     (void)state;
     for (uint64_t i = 0; i < 2; i++) {
         struct scene *scene = scene_open(20 + i);
-        make_fault(scene, FSCK_UNREFERENCED);
+        make_fault(scene, HF_FSCK_UNREFERENCED);
         if (i == 0)
-            make_fault(scene, FSCK_MISSING_CATALOG);
+            make_fault(scene, HF_FSCK_MISSING_CATALOG);
         else {
             world_write(&scene->world, "metadata/spoilt/catalog.json", VIEW("{"));
-            note(scene, FSCK_BAD_CATALOG, "metadata/spoilt/catalog.json");
+            note(scene, HF_FSCK_BAD_CATALOG, "metadata/spoilt/catalog.json");
         }
         fsck(scene, AT_ONCE_REPAIR);
         char *text = world_text(&scene->world, scene->made.items[0].key);
@@ -267,13 +270,13 @@ static void shallow_look(void **state)
 {
     (void)state;
     struct scene *scene = scene_open(13);
-    make_fault(scene, FSCK_MISSING_OBJECT);
-    make_fault(scene, FSCK_WRONG_SIZE);
-    make_fault(scene, FSCK_UNREFERENCED);
+    make_fault(scene, HF_FSCK_MISSING_OBJECT);
+    make_fault(scene, HF_FSCK_WRONG_SIZE);
+    make_fault(scene, HF_FSCK_UNREFERENCED);
     size_t kept = scene->made.count;
-    make_fault(scene, FSCK_WRONG_CHECKSUM);
-    make_fault(scene, FSCK_WRONG_ROWS);
-    make_fault(scene, FSCK_UNREADABLE_OBJECT);
+    make_fault(scene, HF_FSCK_WRONG_CHECKSUM);
+    make_fault(scene, HF_FSCK_WRONG_ROWS);
+    make_fault(scene, HF_FSCK_UNREADABLE_OBJECT);
     scene->made.count = kept;
     fsck(scene, AT_ONCE_SHALLOW);
     FOUND_WHAT_WAS_MADE(scene);
@@ -282,10 +285,10 @@ static void shallow_look(void **state)
 }
 
 /* Whether a fault of this kind, as the kit makes it, is one of the default partition alone. */
-static bool is_of_default(enum fsck_kind kind)
+static bool is_of_default(enum hf_fsck_kind kind)
 {
-    return kind != FSCK_BAD_CATALOG && kind != FSCK_MISSING_CATALOG && kind != FSCK_TWICE &&
-           kind != FSCK_WRONG_HOME && kind != FSCK_BAD_LEASES;
+    return kind != HF_FSCK_BAD_CATALOG && kind != HF_FSCK_MISSING_CATALOG &&
+           kind != HF_FSCK_TWICE && kind != HF_FSCK_WRONG_HOME && kind != HF_FSCK_BAD_LEASES;
 }
 
 static void one_partition(void **state)
@@ -295,7 +298,7 @@ static void one_partition(void **state)
     struct made_chunk made;
     struct hf_error error;
     size_t kept = 0;
-    for (enum fsck_kind kind = 0; kind < FSCK_KIND_COUNT; kind++)
+    for (enum hf_fsck_kind kind = 0; kind < HF_FSCK_KIND_COUNT; kind++)
         make_fault(scene, kind);
     for (size_t i = 0; i < scene->made.count; i++)
         if (is_of_default(scene->made.items[i].kind))
@@ -306,7 +309,7 @@ static void one_partition(void **state)
     MUST(try_fsck(scene, "default", AT_ONCE, &error));
     FOUND_WHAT_WAS_MADE(scene);
     scene->made.count = 0;
-    note(scene, FSCK_UNREFERENCED, made.key);
+    note(scene, HF_FSCK_UNREFERENCED, made.key);
     MUST(try_fsck(scene, "logs", AT_ONCE, &error));
     FOUND_WHAT_WAS_MADE(scene);
     scene_close(scene);
@@ -332,16 +335,16 @@ static struct compact_settings settings_without_grace(void)
     return settings;
 }
 
-static void tend(struct scene *scene, const char *partition)
+static void maintain(struct scene *scene, const char *partition)
 {
-    struct tend_options options = { .short_lived = true };
-    struct tend_report report = { 0 };
+    struct maintain_options options = { .short_lived = true };
+    struct maintain_report report = { 0 };
     struct hf_error error;
-    struct shelf *shelf;
-    MUST(shelf_open(&scene->peer.way.base, scene->peer.client, view_of(partition), &shelf,
-                    &error));
-    MUST(tend_round(shelf, &options, &report, &error));
-    shelf_close(shelf);
+    struct catalog_tree *tree;
+    MUST(catalog_tree_open(&scene->peer.way.base, scene->peer.client, view_of(partition), &tree,
+                           &error));
+    MUST(maintain_round(tree, &options, &report, &error));
+    catalog_tree_close(tree);
 }
 
 /* What the catalogs had when they were read. */
@@ -352,7 +355,7 @@ static void merge_and_reap(void *argument)
     struct scene *scene = argument;
     struct made_chunk target;
     merge_two(scene, "busy", live, &target);
-    tend(scene, "busy");
+    maintain(scene, "busy");
     for (int i = 0; i < 2; i++) {
         assert_null(world_text(&scene->world, live[i].key));
         assert_null(world_text(&scene->world, dead[i].key));
@@ -447,7 +450,7 @@ static bool is_stopped(struct churn *churn)
     return stop;
 }
 
-/* Adds, merges and tends in a new partition, and splits it at last. */
+/* Adds, merges and maintains in a new partition, and splits it at last. */
 static void churn_once(struct scene *mine)
 {
     char partition[PARTITION_BYTES_MAX + 1];
@@ -456,7 +459,7 @@ static void churn_once(struct scene *mine)
     create(mine, draw_partition(mine, partition), &settings);
     for (int i = 0; i < 3; i++) {
         make_merged(mine, partition, sources, &target);
-        tend(mine, partition);
+        maintain(mine, partition);
     }
     split(mine, partition);
 }
@@ -482,8 +485,8 @@ static void others_at_work(void **state)
     struct churn churn = { .scene = scene };
     struct env_task *task;
     struct hf_error error;
-    make_fault(scene, FSCK_MISSING_OBJECT);
-    make_fault(scene, FSCK_WRONG_CHECKSUM);
+    make_fault(scene, HF_FSCK_MISSING_OBJECT);
+    make_fault(scene, HF_FSCK_WRONG_CHECKSUM);
     env_mutex_init(env_real(), &churn.mutex);
     MUST(env_task_start(env_real(), churn_on, &churn, &task, &error));
     struct mono_time start = now();
@@ -505,9 +508,9 @@ static void others_at_work(void **state)
 
 static void furnish_with_faults(struct scene *scene)
 {
-    static const enum fsck_kind kinds[] = { FSCK_MISSING_OBJECT,  FSCK_UNREFERENCED,
-                                            FSCK_LINGERING,       FSCK_STRAY_CATALOG,
-                                            FSCK_UNSETTLED_LEASE, FSCK_TWICE };
+    static const enum hf_fsck_kind kinds[] = { HF_FSCK_MISSING_OBJECT,  HF_FSCK_UNREFERENCED,
+                                               HF_FSCK_LINGERING,       HF_FSCK_STRAY_CATALOG,
+                                               HF_FSCK_UNSETTLED_LEASE, HF_FSCK_TWICE };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         make_fault(scene, kinds[i]);
 }
@@ -519,8 +522,8 @@ static void found_no_more(struct scene *scene, int line)
         bool made = false;
         for (size_t j = 0; j < scene->made.count; j++)
             made |= by_kind_and_key(&scene->found.items[i], &scene->made.items[j]) == 0;
-        if (!made && scene->found.items[i].kind != FSCK_UNREADABLE_OBJECT)
-            FAIL("line %d: found %s %s", line, fsck_kind_name(scene->found.items[i].kind),
+        if (!made && scene->found.items[i].kind != HF_FSCK_UNREADABLE_OBJECT)
+            FAIL("line %d: found %s %s", line, hf_fsck_kind_name(scene->found.items[i].kind),
                  scene->found.items[i].key);
     }
 }
@@ -575,10 +578,10 @@ static void store_in_trouble(void **state)
 static void words(void **state)
 {
     (void)state;
-    for (enum fsck_kind i = 0; i < FSCK_KIND_COUNT; i++) {
-        assert_true(strlen(fsck_kind_name(i)) > 0 && strlen(fsck_kind_about(i)) > 0);
-        for (enum fsck_kind j = 0; j < i; j++)
-            assert_string_not_equal(fsck_kind_name(i), fsck_kind_name(j));
+    for (enum hf_fsck_kind i = 0; i < HF_FSCK_KIND_COUNT; i++) {
+        assert_true(strlen(hf_fsck_kind_name(i)) > 0 && strlen(hf_fsck_kind_text(i)) > 0);
+        for (enum hf_fsck_kind j = 0; j < i; j++)
+            assert_string_not_equal(hf_fsck_kind_name(i), hf_fsck_kind_name(j));
     }
 }
 

@@ -1,12 +1,12 @@
-/* guard_test.c: the guard process of `holdfast run`, with deadlines of its own: no store, no
- * lease.
+/* guard_test.c: the guard process of `holdfast run`, with deadlines set by the test: no store,
+ * no lease.
  *
- * Whether something still lives is told by a pipe: the command and all that comes of it hold
- * its write end, and so does the guard. When the reader sees the end, all of them are dead. */
+ * A pipe shows whether a process is alive: the command, its descendants and the guard hold its
+ * write end. When the reader sees the end of file, all of them are dead. */
 #include "base/view.h"
-#include "cli/descendants.h"
-#include "cli/guard.h"
-#include "cli/guard_message.h"
+#include "cli/run/descendants.h"
+#include "cli/run/guard.h"
+#include "cli/run/guard_message.h"
 #include "test.h"
 
 #include <errno.h>
@@ -474,7 +474,7 @@ static void it_ends_when_holdfast_is_gone(void **state)
     go(&trial, FAR_OFF, SPAN_MS(200));
     hear(&trial, "ready");
     close(trial.guard.socket);
-    assert_non_null(strstr(hear(&trial, NULL), "holdfast itself was ended"));
+    assert_non_null(strstr(hear(&trial, NULL), "holdfast was killed"));
     trial.guard.socket = -1;
     finish(&trial);
 }
@@ -533,8 +533,12 @@ static void it_ends_those_who_fork_on(void **state)
     hear(&trial, "ready");
     expect_report(&trial, GUARD_STARTED);
     expect_report(&trial, GUARD_OVERDUE);
-    expect_report(&trial, GUARD_EXITED);
-    expect_report(&trial, GUARD_NOTHING_LEFT);
+    /* On a busy machine a killed process may take so long to end that it is reported as stuck. */
+    for (int ended = 0; ended < 2;) {
+        struct guard_report report = next_report(&trial);
+        if (report.kind != GUARD_STUCK)
+            assert_int_equal(report.kind, ended++ == 0 ? GUARD_EXITED : GUARD_NOTHING_LEFT);
+    }
     expect_all_dead(&trial);
     finish(&trial);
 }

@@ -1,8 +1,8 @@
-/* handover_test.c [GRANTS]: eight processes of 64 threads each pass one lock from hand to hand
- * on an sqlite store. Whoever has it checks, by means that know nothing of leases, that nobody
- * else does: a file made with O_EXCL, a counter in shared memory that is not atomic, a fenced
- * counter that is read and written back, and tokens that rise. A ninth process looks at the
- * table meanwhile: the order in line is the order of the grants. */
+/* handover_test.c [GRANTS]: eight processes with 64 threads each pass one lock around on an
+ * sqlite store. Each holder checks that it is alone by means that do not depend on leases: a
+ * file created with O_EXCL, a counter in shared memory that is not atomic, a fenced counter
+ * that is read and written back, and tokens that rise. A ninth process reads the table
+ * meanwhile, and checks that the order of the queue is the order of the grants. */
 #include "holdfast.h"
 #include "lease/table.h"
 #include "store/store.h"
@@ -176,7 +176,8 @@ static void look_at_line(struct store *store)
         struct line *line = &lines[line_count++];
         line->count = table->waiter_count;
         for (size_t i = 0; i < table->waiter_count && i < PROCESSES * THREADS; i++)
-            snprintf(line->ids[i], ID_MAX, "%.*s", VIEW_ARGS(table->waiters[i].wanted->id));
+            snprintf(line->ids[i], ID_MAX, "%.*s",
+                     VIEW_ARGS(table->waiters[i].wanted->asked.id));
         table_free(table);
     }
     buffer_release(&text);

@@ -1,5 +1,5 @@
-"""hostile_kit.py: an S3 of our own in the process of the test, whose buckets lie or break off as a
-case tells them to. What it does when it is told nothing is `plain` of s3_fake.py.
+"""hostile_kit.py: a fake S3 server in the process of the test, whose buckets give wrong or incomplete
+replies as a case requires. By default it behaves as `plain` of s3_fake.py.
 """
 
 import os
@@ -16,7 +16,7 @@ FORMAT = ".holdfast/format.json"
 
 
 class Answer:
-    """What a well-behaved store would send, before it goes out."""
+    """The reply of a well-behaved store, before it is sent."""
 
     def __init__(self, request):
         self.status, self.body, self.headers, self.length = None, b"", {}, None
@@ -32,7 +32,7 @@ class Answer:
 
 
 class Bucket:
-    """A bucket. `lie` is a function of a connection and a request: true if it has answered."""
+    """A bucket. `lie` is a function of a connection and a request, and returns whether it has replied."""
 
     def __init__(self, name):
         self.name, self.lie = name, None
@@ -68,7 +68,7 @@ class Bucket:
         return {key: self.object(key) for key in self.keys()}
 
     def twin(self, name):
-        """Another bucket with the same objects. A verdict is on one bucket: here on this one."""
+        """Another bucket with the same objects. A verdict counts for one bucket only: this one."""
         other = Bucket(name)
         for key, data in self.everything().items():
             if key == FORMAT:
@@ -78,7 +78,7 @@ class Bucket:
 
 
 class Lab(Scratch):
-    """A scratch folder with such a server, and one bucket."""
+    """A scratch folder with a fake server and one bucket."""
 
     def __init__(self):
         super().__init__(None)
@@ -98,7 +98,7 @@ class Lab(Scratch):
 
     def attempt(self, *args, stdin=b"", bucket=None, cwd=None, seconds=SECONDS_MAX, **options):
         """Runs a command, which must end in time with a documented status and, unless that is 0,
-        one sentence. Returns the status and what it printed."""
+        one sentence. Returns the status and the output."""
         env = dict(self.env)
         if bucket or options:
             env["HOLDFAST_STORE"] = self.url_of(bucket or self.bucket, **options)
@@ -129,7 +129,7 @@ STATUSES = {}  # names by exit status
 
 
 def until_nobody_is_left(folder, seconds=15):
-    """No process that was started in a folder, or below it, is alive after some seconds."""
+    """Checks that no process that was started in a folder, or below it, is alive after some seconds."""
     end = time.monotonic() + seconds
     while alive := processes_in(folder):
         true(time.monotonic() < end, f"left behind: {alive}")

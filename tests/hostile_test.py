@@ -133,7 +133,7 @@ def _(s):
             continue
         begun = time.monotonic()
         said = s.run(*args, expect=code(s, "DENIED")).stderr.decode()
-        true("pipe or a device" in said and time.monotonic() - begun < SECONDS_MAX, said)
+        true("pipe or device" in said and time.monotonic() - begun < SECONDS_MAX, said)
     reader.terminate()
     reader.wait()
     true(not os.path.exists(s.file("shared/read")) or s.read("shared/read") == b"", "it read")

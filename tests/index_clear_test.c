@@ -1,4 +1,5 @@
-/* index_clear_test.c: entries cleared away, and set aside: exactly those that were read. */
+/* index_clear_test.c: clearing entries away and setting them aside: exactly those that were
+ * read. */
 #include "alloc.h"
 #include "base/hash.h"
 #include "base/parse.h"

@@ -115,8 +115,8 @@ def _(s):
 @it("what cannot be an index is refused in words, and nothing is made", DIR)
 def _(s):
     for words, *args in (("twice", "x", "--fields", "a,b,a", "--key", "a", "--time", "b"),
-                         ("none of the fields", "x", "--fields", "a,b", "--key", "c", "--time", "b"),
-                         ("none of the fields", "x", "--fields", "a,b", "--key", "a", "--time", "c"),
+                         ("not one of the fields", "x", "--fields", "a,b", "--key", "c", "--time", "b"),
+                         ("not one of the fields", "x", "--fields", "a,b", "--key", "a", "--time", "c"),
                          ("both", "x", "--fields", "a,b", "--key", "a", "--time", "a"),
                          ("a-z", "x", "--fields", "a,b c", "--key", "a", "--time", "b c"),
                          ("--digits", "x", "--fields", "a,b", "--key", "a", "--time", "b",
@@ -281,7 +281,7 @@ def _(s):
     rows = rows_of(1200)  # more than one request takes
     equal(load(s, rows), "put 1200 records\n")
     equal(load(s, rows_of(700, at=1780000000, owner="bob"), "--fold"),
-          "put 700 records: 700 straight into 16 shards\n")
+          "put 700 records: 700 directly into 16 shards\n")
     told = json.loads(load(s, rows_of(10, at=1790000000, owner="eve"), "--fold", "--json"))
     equal(told, {"records": 10, "refused": 0, "stopped": False, "up_to_line": 10, "folded": True,
                  "shards": 0, "straight": 0, "by_inbox": 10, "held": 0, "few": 10, "damaged": 0})
@@ -341,7 +341,7 @@ def _(s):
     s.write("rows.usv", b"".join(usv(*row) for row in rows_of(400, at=1780000000)) + b"bad\n")
     done = s.run("index", "put", "domains", "--from", "rows.usv", "--fold",
                  expect=code(s, "CORRUPT"))
-    told = re.fullmatch(r"put 400 records: (\d+) straight into 15 shards, (\d+) into the inbox of "
+    told = re.fullmatch(r"put 400 records: (\d+) directly into 15 shards, (\d+) into the inbox of "
                         r"shards that are damaged; refused 1 row\n", done.stdout.decode())
     true(told and int(told[1]) + int(told[2]) == 400, done.stdout)
     lines = done.stderr.decode().splitlines()
@@ -446,7 +446,7 @@ def _(s):
     for header, words in ((b"domain,updated_at,color", "'color'"), (b"domain,owner", "'updated_at'"),
                           (b"owner,updated_at", "'domain'"), (b"domain,updated_at,domain", "twice"),
                           (b'domain,"updated_at', "a quote that opens in line 1 is never closed"),
-                          (b"", "longer"), (b'do"main,updated_at', "quotes")):
+                          (b"", "longer"), (b'do"main,updated_at', "quote")):
         s.write("rows.csv", header + b"\na,1,2\n" if header else b"d")
         if not header:
             os.truncate(s.file("rows.csv"), 10 * MIB)
@@ -665,7 +665,7 @@ def _(s):
     equal(sizes[-1], 100 * MIB, "whole")
     text = s.out("index", "status", "domains").decode()
     true("set aside    6\n" in text and "5 fields" in text, text)
-    true("strays       1 in the inbox that is no entry\n" in text, text)
+    true("strays       1 in the inbox that is not an entry\n" in text, text)
     equal(keys(s), ["good.example"])
     equal(totals(compile_(s))["aside"], 0, "once")
     equal(s.get("indexes/domains/inbox/zz/left.usv"), b"left\x1fa\x1f1\n", "no folder of a shard")
@@ -701,7 +701,7 @@ def _(s):
     equal((told["shards_held"], told["shards_done"]), (1, 15))
     waiting = status(s)["inbox"]["entries"]
     told = load(s, rows_of(400, at=1780000000), "--fold", "--wait", "50ms")
-    equal(told, f"put 400 records: {400 - waiting} straight into 15 shards, {waiting} into the inbox "
+    equal(told, f"put 400 records: {400 - waiting} directly into 15 shards, {waiting} into the inbox "
           "of shards that are held\n")
     equal(status(s)["inbox"]["entries"], 2 * waiting)
     slow = s.start("index", "put", "domains", "--from", "rows.usv", "--fold")
@@ -710,8 +710,8 @@ def _(s):
     slow.send_signal(signal.SIGINT)
     told = slow.communicate(timeout=30)[0].decode()
     equal(slow.returncode, -signal.SIGINT)
-    true(re.fullmatch(r"put (\d+) records: \1 straight into \d+ shards; stopped: put all again, "
-                      r"which does no harm\n", told), told)
+    true(re.fullmatch(r"put (\d+) records: \1 directly into \d+ shards; stopped: put the file again, "
+                      r"which is safe\n", told), told)
     s.run("release", held)
     equal(totals(compile_(s))["shards_done"], 1)
     equal((status(s)["holders"], count(s)), ([], 400))
@@ -726,13 +726,13 @@ def _(s):
     create(s)
     text = s.out("index", "status", "domains").decode()
     for words in ("index        domains, version 1", "domain (key), owner, updated_at (time)",
-                  "inbox        empty", "shards       0 of 256", "nobody has counted",
+                  "inbox        empty", "shards       0 of 256", "not counted yet",
                   "compiling    0", "set aside    0"):
         true(words in text, (words, text))
     put(s, "a")
     put(s, "b")
     text = s.out("index", "status", "domains").decode()
-    true(re.search(r"inbox +2 entries, \d+ B, of \d shards?; the oldest is \S+ old\n", text), text)
+    true(re.search(r"inbox +2 entries, \d+ B, for \d shards?; the oldest is \S+ old\n", text), text)
     told = status(s)
     true(0 <= told["inbox"]["oldest_age_ms"] < 60000, told)
     equal((told["schema"]["fields"], told["schema"]["key"], told["schema"]["digits"],

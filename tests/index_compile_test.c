@@ -1,5 +1,5 @@
-/* index_compile_test.c KIND: shards compiled under their locks: what it costs, what stands in the
- * way, and what is left. KIND is mem or sqlite. */
+/* index_compile_test.c KIND: compiling shards under their locks: the cost, the obstacles, and
+ * what is left. KIND is mem or sqlite. */
 #include "base/check.h"
 #include "index/read.h"
 #include "index_scene.h"
@@ -15,14 +15,14 @@ static void a_shard_is_compiled(void **state)
     struct scene *scene = *state;
     meter_reset(&scene->yard.meter);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
-    assert_int_equal(report.end, COMPILE_NOTHING);
+    assert_int_equal(report.end, HF_INDEX_END_NOTHING);
     /* Nobody locks for nothing. */
     assert_int_equal(yard_calls(&scene->yard, CALL_PUT), 0);
     assert_int_equal(yard_calls(&scene->yard, CALL_LIST), 1);
     crew_fill(&scene->other, "a3", "k", 0, 30, "v");
     crew_fill(&scene->other, "a3", "k", 20, 30, "w");
     report = crew_compile_shard(&scene->crew, A3);
-    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.end, HF_INDEX_END_DONE);
     assert_int_equal(report.entries, 60);
     assert_int_equal(report.folds, 1);
     assert_int_equal(report.fold.records_new, 50);
@@ -33,7 +33,7 @@ static void a_shard_is_compiled(void **state)
     uint64_t token = report.token;
     crew_fill(&scene->other, "a3", "k", 50, 1, "v");
     report = crew_compile_shard(&scene->other, A3);
-    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.end, HF_INDEX_END_DONE);
     assert_int_equal(report.fold.records, 51);
     assert_true(report.token > token);
     assert_int_equal(scene_waiting(scene, A3), 0);
@@ -47,10 +47,10 @@ static void only_that_shard_is_listed(void **state)
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     crew_fill(&scene->other, "a4", "k", 0, 5, "v");
     /* The first lock of a shard looks whether there is one. */
-    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, HF_INDEX_END_DONE);
     crew_fill(&scene->other, "a3", "k", 5, 5, "v");
     buffer_clear(&scene->listed);
-    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, HF_INDEX_END_DONE);
     assert_string_equal(buffer_text(&scene->listed), "indexes/domains/inbox/a3/ ");
     assert_int_equal(scene_waiting(scene, (struct shard_id){ "a2" }), 5);
 }
@@ -61,14 +61,14 @@ static void requests_are_few(void **state)
     static const size_t sizes[] = { 100, 1000, 2500 };
     size_t first = 0;
     crew_fill(&scene->other, "a3", "k", first++, 1, "v");
-    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, HF_INDEX_END_DONE);
     for (size_t i = 0; i < 3; i++) {
         struct meter_counts kinds[CALL_KIND_COUNT];
         uint64_t calls = 0;
         crew_fill(&scene->other, "a3", "k", first, sizes[i], "v");
         first += sizes[i];
         meter_reset(&scene->yard.meter);
-        assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+        assert_int_equal(crew_compile_shard(&scene->crew, A3).end, HF_INDEX_END_DONE);
         meter_read(&scene->yard.meter, kinds);
         for (enum call_kind kind = 0; kind < CALL_KIND_COUNT; kind++)
             calls += kinds[kind].calls;
@@ -97,14 +97,14 @@ static void batches_are_bounded(void **state)
     crew_fill(&scene->other, "a3", "k", 0, 95, "v");
     options.batch_entries = 10;
     compile_shard(scene->crew.index, &options, A3, NULL, 0, &report);
-    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.end, HF_INDEX_END_DONE);
     assert_int_equal(report.folds, 10);
     assert_int_equal(report.clear.deleted, 95);
     crew_fill(&scene->other, "a3", "k", 100, 95, "v");
     options = COMPILE_OPTIONS;
     options.batch_bytes = 1000;
     compile_shard(scene->crew.index, &options, A3, NULL, 0, &report);
-    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.end, HF_INDEX_END_DONE);
     assert_true(report.folds > 2 && report.folds < 20);
     assert_int_equal(report.fold.records, 190);
     assert_int_equal(scene_waiting(scene, A3), 0);
@@ -128,7 +128,7 @@ static void a_batch_is_bounded_by_bytes(void **state)
     options.batch_bytes = 300 * KIB;
     meter_reset(&scene->yard.meter);
     compile_shard(scene->crew.index, &options, A3, NULL, 0, &report);
-    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.end, HF_INDEX_END_DONE);
     assert_int_equal(report.aside, 20);
     /* Each is read once to be judged and once to be copied; the first lock makes the epoch. */
     assert_in_range(yard_batches(&scene->yard, CALL_GET), 20 + 20 / 3, 20 + 20 + 6);
@@ -147,10 +147,10 @@ static void a_held_shard_is_left(void **state)
     crew_fill(&scene->other, "a4", "k", 0, 5, "v");
     buffer_clear(&scene->listed);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
-    assert_int_equal(report.end, COMPILE_HELD);
+    assert_int_equal(report.end, HF_INDEX_END_HELD);
     assert_int_equal(report.why.status, HF_HELD);
     assert_int_equal(report.entries, 0);
-    struct compile_totals totals = crew_compile(&scene->crew);
+    struct hf_index_compile_report totals = crew_compile(&scene->crew);
     assert_int_equal(totals.shards_held, 1);
     assert_int_equal(totals.shards_done, 1);
     assert_int_equal(scene_waiting(scene, A3), 5);
@@ -167,7 +167,7 @@ static void a_dead_holder_is_waited_for(void **state)
     struct hf_lock *lock;
     struct hf_lock_options how = HF_LOCK_OPTIONS;
     struct compile_options options = COMPILE_OPTIONS;
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     how.ttl_ms = 300;
     how.no_renewal = true;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
@@ -193,7 +193,7 @@ static void a_store_that_fails_is_left_alone(void **state)
 {
     struct scene *scene = *state;
     struct compile_options options = COMPILE_OPTIONS;
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     const char *const shards[] = { "00", "11", "22", "33", "44", "55", "66", "77" };
     for (size_t i = 0; i < sizeof shards / sizeof *shards; i++) {
         crew_fill(&scene->other, shards[i], "k", 0, 1, "v");
@@ -221,7 +221,9 @@ static void write_shard(struct scene *scene, uint64_t token)
                               VIEW("example.com" US "x" US "2026-02-06T10:00:00Z"), &space,
                               &record, NULL, &scene->error),
                   &scene->error);
-    assert_status(HF_OK, index_fold(index, A3, token, &record, 1, &report, &scene->error),
+    assert_status(HF_OK,
+                  index_fold(index, token, &(struct shard_records){ A3, &record, 1 }, &report,
+                             &scene->error),
                   &scene->error);
     buffer_release(&space);
 }
@@ -255,14 +257,14 @@ static void a_lost_shard_keeps_its_entries(void **state)
     /* Just before our put: CONFLICT. */
     scene_happens(scene, CALL_PUT, "shards/a3.usv", write_with_any_token);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
-    assert_int_equal(report.end, COMPILE_LOST);
+    assert_int_equal(report.end, HF_INDEX_END_LOST);
     assert_int_equal(report.why.status, HF_CONFLICT);
     assert_int_equal(report.clear.deleted, 0);
     assert_int_equal(scene_waiting(scene, A3), 5);
     /* Before we read it, by who has the lock now: FENCED. */
     scene_happens(scene, CALL_GET, "shards/a3.usv", take_over);
     report = crew_compile_shard(&scene->crew, A3);
-    assert_int_equal(report.end, COMPILE_LOST);
+    assert_int_equal(report.end, HF_INDEX_END_LOST);
     assert_int_equal(report.why.status, HF_FENCED);
     assert_int_equal(scene_waiting(scene, A3), 5);
     assert_int_equal(scene_keys(scene), 6);
@@ -275,7 +277,7 @@ static void a_lock_behind_its_shard_stops_nobody(void **state)
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     for (unsigned i = 0; i < 2; i++) {
         struct compile_report report = crew_compile_shard(&scene->crew, A3);
-        assert_int_equal(report.end, COMPILE_DONE);
+        assert_int_equal(report.end, HF_INDEX_END_DONE);
         assert_true(report.token < LATER_TOKEN);
         struct shard_cursor cursor;
         assert_status(HF_OK,
@@ -305,7 +307,7 @@ static void nobody_enters_while_it_compiles(void **state)
     struct scene *scene = *state;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     scene_happens(scene, CALL_GET, "inbox/a3/", try_the_lock);
-    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, HF_INDEX_END_DONE);
     assert_int_equal(script_met(&scene->gate, "happens"), 1);
 }
 
@@ -314,7 +316,7 @@ static void one_that_is_lost_is_tried_again(void **state)
     struct scene *scene = *state;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     scene_happens(scene, CALL_PUT, "shards/a3.usv", write_with_any_token);
-    struct compile_totals totals = crew_compile(&scene->crew);
+    struct hf_index_compile_report totals = crew_compile(&scene->crew);
     assert_int_equal(totals.shards_lost, 1);
     assert_int_equal(totals.shards_done, 1);
     assert_int_equal(scene_waiting(scene, A3), 0);
@@ -352,9 +354,9 @@ static void bad_entries_are_set_aside(void **state)
     yard_write(&scene->yard, "inbox/a3/example.com.usv", view_of(large));
     free(large);
     crew_fill(&scene->other, "a3", "k", 0, 20, "v");
-    struct compile_totals totals = crew_compile(&scene->crew);
-    assert_int_equal(totals.aside, count + 1);
-    assert_int_equal(totals.records_new, 20);
+    struct hf_index_compile_report totals = crew_compile(&scene->crew);
+    assert_int_equal(totals.folded.aside, count + 1);
+    assert_int_equal(totals.folded.records_new, 20);
     assert_int_equal(totals.shards_failed, 0);
     assert_int_equal(yard_count(&scene->yard, "aside/"), 2 * (count + 1));
     assert_int_equal(yard_count(&scene->yard, "inbox/"), 0);
@@ -367,7 +369,7 @@ static void the_first_reason_is_told(void **state)
     yard_write(&scene->yard, "inbox/a3/notes.txt", VIEW("what is this?"));
     crew_fill(&scene->other, "a3", "k", 0, 20, "v");
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
-    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.end, HF_INDEX_END_DONE);
     assert_int_equal(report.aside, 1);
     assert_non_null(strstr(report.first_aside, "notes.txt"));
     assert_int_equal(report.why.status, HF_OK);
@@ -387,7 +389,7 @@ static void a_copy_that_fails_leaves_the_entry(void **state)
     /* It is read to be copied. */
     scene_happens(scene, CALL_GET, "notes.txt", refuse_a_put);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
-    assert_int_equal(report.end, COMPILE_FAILED);
+    assert_int_equal(report.end, HF_INDEX_END_FAILED);
     assert_int_equal(report.why.status, HF_UNAVAILABLE);
     assert_int_equal(report.aside, 0);
     assert_int_equal(report.clear.deleted, 20);
@@ -414,7 +416,7 @@ static void a_shard_without_an_answer_keeps_its_entries(void **state)
     scene_happens(scene, CALL_GET, "shards/a3.usv", lose_puts);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     script_drop(&scene->yard.store, "puts");
-    assert_int_equal(report.end, COMPILE_FAILED);
+    assert_int_equal(report.end, HF_INDEX_END_FAILED);
     assert_int_equal(report.why.status, HF_UNSURE);
     assert_int_equal(scene_waiting(scene, A3), 5);
     assert_int_equal(scene_keys(scene), 5);
@@ -425,7 +427,7 @@ static void an_answer_that_is_lost_is_looked_for(void **state)
     struct scene *scene = *state;
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     scene_happens(scene, CALL_GET, "shards/a3.usv", lose_a_reply);
-    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, COMPILE_DONE);
+    assert_int_equal(crew_compile_shard(&scene->crew, A3).end, HF_INDEX_END_DONE);
     assert_int_equal(scene_waiting(scene, A3), 0);
     assert_int_equal(scene_keys(scene), 5);
 }
@@ -436,12 +438,12 @@ static void what_is_not_cleared_is_folded_again(void **state)
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     script_rule(&scene->yard.store, .on = ON_DELETE, .times = 2, .fate = LOSE);
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
-    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.end, HF_INDEX_END_DONE);
     assert_int_equal(report.why.status, HF_UNSURE);
     assert_int_equal(report.clear.deleted, 3);
     assert_int_equal(report.clear.left, 2);
     report = crew_compile_shard(&scene->crew, A3);
-    assert_int_equal(report.end, COMPILE_DONE);
+    assert_int_equal(report.end, HF_INDEX_END_DONE);
     assert_int_equal(report.fold.superseded, 2);
     assert_int_equal(report.clear.deleted, 2);
     assert_int_equal(scene_waiting(scene, A3), 0);
@@ -452,7 +454,7 @@ static void a_damaged_shard_stops_only_itself(void **state)
 {
     struct scene *scene = *state;
     struct compile_options options = COMPILE_OPTIONS;
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     yard_write(&scene->yard, "shards/a3.usv", VIEW("{\"format\":\"something\"}\n"));
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     crew_fill(&scene->other, "a4", "k", 0, 5, "v");
@@ -498,13 +500,13 @@ static void foreign_entries_are_folded(void **state)
                VIEW("example.com" US "b" US "2026-02-06T10:00:00Z\n"));
     options.once = true;
     options.shard = A3;
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     assert_status(HF_OK, index_compile(scene->crew.index, &options, &totals, &scene->error),
                   &scene->error);
-    assert_int_equal(totals.records_new, 1);
-    assert_int_equal(totals.clear.deleted, 2);
+    assert_int_equal(totals.folded.records_new, 1);
+    assert_int_equal(totals.folded.deleted, 2);
     totals = crew_compile(&scene->crew);
-    assert_int_equal(totals.clear.deleted, 1);
+    assert_int_equal(totals.folded.deleted, 1);
     assert_int_equal(yard_count(&scene->yard, "inbox/"), 0);
     assert_int_equal(scene_keys(scene), 2);
 }
@@ -521,8 +523,8 @@ static void markers_are_no_work(void **state)
                VIEW("example.com" US "a" US "2026-02-06T10:00:00Z\n"));
     yard_write(&scene->yard, "inbox/a3/example.com.usv",
                VIEW("example.com" US "b" US "2026-02-06T10:00:00Z\n"));
-    struct compile_totals totals = crew_compile(&scene->crew);
-    assert_int_equal(totals.clear.marked, 2);
+    struct hf_index_compile_report totals = crew_compile(&scene->crew);
+    assert_int_equal(totals.folded.marked, 2);
     assert_true(yard_has(&scene->yard, "example.com.usv"));
     assert_status(HF_NOT_FOUND,
                   compile_pick(scene->crew.index, &options, &shard, &few, &scene->error),
@@ -584,13 +586,15 @@ static void records_go_straight_into_a_shard(void **state)
     const struct span waits[2] = { SPAN_MS(0), SPAN_MS(50) };
     for (size_t i = 0; i < 2; i++)
         assert_status(HF_HELD,
-                      compile_straight(scene->crew.index, &options, A3, records, 2, waits[i],
+                      compile_straight(scene->crew.index, &options,
+                                       &(struct shard_records){ A3, records, 2 }, waits[i],
                                        &report, &scene->error),
                       &scene->error);
     assert_status(HF_OK, hf_lock_release(lock, &scene->error), &scene->error);
     hf_lock_free(lock);
     assert_status(HF_OK,
-                  compile_straight(scene->crew.index, &options, A3, records, 2, SPAN_S(5),
+                  compile_straight(scene->crew.index, &options,
+                                   &(struct shard_records){ A3, records, 2 }, SPAN_S(5),
                                    &report, &scene->error),
                   &scene->error);
     assert_int_equal(report.records_new, 1);

@@ -1,3 +1,4 @@
+/* index_crew.c: clients that compile an index. */
 #include "index_crew.h"
 
 #include <stdio.h>
@@ -18,10 +19,10 @@ void crew_close(struct crew *crew)
     hf_client_close(crew->client);
 }
 
-struct compile_totals crew_compile(struct crew *crew)
+struct hf_index_compile_report crew_compile(struct crew *crew)
 {
     struct compile_options options = COMPILE_OPTIONS;
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     options.once = true;
     assert_status(HF_OK, index_compile(crew->index, &options, &totals, &crew->error),
                   &crew->error);

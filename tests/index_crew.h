@@ -16,7 +16,7 @@ void crew_open(struct crew *crew, struct store *store);
 void crew_close(struct crew *crew);
 
 /* Every shard that has entries, once: it must be OK. */
-struct compile_totals crew_compile(struct crew *crew);
+struct hf_index_compile_report crew_compile(struct crew *crew);
 
 /* One shard, without entries that stand in no folder. */
 struct compile_report crew_compile_shard(struct crew *crew, struct shard_id shard);

@@ -1,10 +1,10 @@
-/* index_fold_test.c: records into a shard: which of two stays, what is counted, and what is told
- * when the swap fails, is not answered, or comes too late. */
+/* index_fold_test.c: merging records into a shard: which of two records stays, what is counted,
+ * and what is reported if the swap fails, has no answer, or comes too late. */
 #include "alloc.h"
 #include "base/prng.h"
+#include "fault_store.h"
 #include "index/fold.h"
 #include "index_kit.h"
-#include "store/fault.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ static enum hf_status fold_by(struct yard *yard, uint64_t token, const char *con
                       &yard->error);
     }
     enum hf_status status =
-        index_fold(yard->index, SHARD, token, records, count, ret_report, &yard->error);
+        index_fold(yard->index, token, &(struct shard_records){ SHARD, records, count },
+                   ret_report, &yard->error);
     for (size_t i = 0; i < count; i++)
         free(texts[i]);
     buffer_release(&space);
@@ -459,7 +460,8 @@ static void without_memory_nothing_is_changed(void **state)
     for (long n = 0;; n++) {
         alloc_fail_after(n);
         enum hf_status status =
-            index_fold(yard->index, SHARD, 1, records, 2, &report, &yard->error);
+            index_fold(yard->index, 1, &(struct shard_records){ SHARD, records, 2 }, &report,
+                       &yard->error);
         if (!alloc_stop()) {
             assert_status(HF_OK, status, &yard->error);
             break;
@@ -493,7 +495,8 @@ static void fold_many(struct yard *yard, size_t from, size_t count, size_t step,
                       &yard->error);
     }
     assert_status(HF_OK,
-                  index_fold(yard->index, SHARD, 1, records, count, ret_report, &yard->error),
+                  index_fold(yard->index, 1, &(struct shard_records){ SHARD, records, count },
+                             ret_report, &yard->error),
                   &yard->error);
     buffer_release(&space);
     free(texts);
@@ -517,7 +520,7 @@ static void a_large_shard_is_folded_through_a_file(void **state)
     struct yard *yard = *state;
     struct fold_report report;
     fold_many(yard, 0, 80000, 1, &report);
-    assert_true(report.bytes > DRAFT_MEMORY);
+    assert_true(report.bytes > OBJECT_WRITER_MEMORY);
     meter_reset(&yard->meter);
     fold_many(yard, 1, 10, 7919, &report);
     assert_report(&report, 10, 0, 10, 0, 80000);

@@ -1,3 +1,4 @@
+/* index_kit.c: a bucket with an index behind a scripted store, for tests of src/index. */
 #include "index_kit.h"
 
 #include <fcntl.h>
@@ -28,8 +29,10 @@ struct schema yard_schema(const char *fields)
     while (rest.size > 0)
         names[count++] = view_cut(&rest, ',');
     assert_status(HF_OK,
-                  schema_new(names, count, VIEW("domain"), VIEW("updated_at"), /* digits */ 2,
-                             /* foreign */ true, &schema, &error),
+                  schema_new(&(struct schema_spec){ names, count, VIEW("domain"),
+                                                    VIEW("updated_at"), /* digits */ 2,
+                                                    /* foreign */ true },
+                             &schema, &error),
                   &error);
     return schema;
 }

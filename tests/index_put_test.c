@@ -1,5 +1,5 @@
-/* index_put_test.c: an index made, extended and opened, and records put into its inbox, while
- * others write too and answers are lost. */
+/* index_put_test.c: creating, extending and opening an index, and putting records into its
+ * inbox, while others write too and replies are lost. */
 #include "alloc.h"
 #include "index_kit.h"
 

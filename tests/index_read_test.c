@@ -1,5 +1,5 @@
-/* index_read_test.c KIND: what readers see, wherever it is just then, and whatever others do
- * meanwhile. KIND is mem or sqlite. */
+/* index_read_test.c KIND: readers see each record, wherever it is at the moment, and whatever
+ * others do meanwhile. KIND is mem or sqlite. */
 #include "alloc.h"
 #include "base/check.h"
 #include "index/read.h"
@@ -256,7 +256,7 @@ static enum hf_status note(void *argument, const struct record *record, struct h
     return seen->count == seen->stop_after ? error_set(error, HF_DENIED, "enough") : HF_OK;
 }
 
-static bool note_progress(void *argument, const struct walk_totals *totals)
+static bool note_progress(void *argument, const struct hf_index_progress *totals)
 {
     struct seen *seen = argument;
     assert_true(totals->shards_read <= totals->shards_total);
@@ -272,7 +272,7 @@ static void note_trouble(void *argument, const struct hf_error *error)
 }
 
 static enum hf_status walk(struct scene *scene, const struct index_query *query,
-                           struct seen *seen, struct walk_totals *totals)
+                           struct seen *seen, struct hf_index_progress *totals)
 {
     const struct index_visitor visitor = {
         .show = note, .progress = note_progress, .trouble = note_trouble, .argument = seen
@@ -287,7 +287,7 @@ static void assert_shows(struct scene *scene, const struct index_query *query,
                          const char *expected)
 {
     struct seen seen = { .count = 0 };
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     assert_status(HF_OK, walk(scene, query, &seen, &totals), &scene->error);
     assert_non_null(buffer_text(&seen.text));
     assert_string_equal(buffer_text(&seen.text), expected);
@@ -309,7 +309,7 @@ static void a_walk_merges_inbox_and_shards(void **state)
     struct scene *scene = *state;
     const struct index_query all = { .where_count = 0 };
     struct seen seen = { .count = 0 };
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     assert_shows(scene, &all, "");
     crew_fill(&scene->crew, "10", "a", 0, 50, "old");
     crew_fill(&scene->crew, "20", "b", 0, 50, "old");
@@ -391,7 +391,7 @@ static void what_was_before_is_loaded_together(void **state)
     struct scene *scene = *state;
     const struct index_query all = { .where_count = 0 };
     struct seen seen = { .count = 0 };
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     char key[32], record[96];
     size_t keys = 0;
     for (unsigned i = 0; keys < 100; i++) {
@@ -455,7 +455,7 @@ static void entries_vanish_between_batches(void **state)
     /* Before each of the batches of entries: all of it is folded, and cleared. */
     for (unsigned at = 1; at <= 3; at++) {
         struct seen seen = { .count = 0 };
-        struct walk_totals totals;
+        struct hf_index_progress totals;
         char value[16];
         snprintf(value, sizeof value, "%s%u", at == 2 ? "old" : "new", at);
         crew_fill(&scene->crew, "7f", "k", 0, MANY, value);
@@ -493,7 +493,7 @@ static void shards_are_replaced_between_reads(void **state)
     size_t keys = 800;
     for (unsigned at = 2; at <= 3; at++) {
         struct seen seen = { .count = 0 };
-        struct walk_totals totals;
+        struct hf_index_progress totals;
         happens(scene, CALL_GET, "shards/7f.usv", at, add_and_compile);
         assert_status(HF_OK, walk(scene, &all, &seen, &totals), &scene->error);
         assert_int_equal(script_met(&scene->gate, "happens"), 1);
@@ -511,7 +511,7 @@ static void a_shard_that_is_always_replaced_is_given_up(void **state)
     struct scene *scene = *state;
     const struct index_query last = { .prefix = VIEW("zz") };
     struct seen seen = { .count = 0 };
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     char *value = malloc(4001);
     assert_non_null(value);
     memset(value, 'v', 4000);
@@ -535,7 +535,7 @@ static void unreadable_entries_are_counted(void **state)
     struct scene *scene = *state;
     const struct index_query all = { .where_count = 0 };
     struct seen seen = { .count = 0 };
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     yard_put(&scene->yard, OLD);
     forge(scene, "20260207T100000", "no record");
     yard_write(&scene->yard, "inbox/a3/readme.txt", VIEW("what is this?"));
@@ -555,7 +555,7 @@ static void a_damaged_shard_stops_only_itself(void **state)
     struct scene *scene = *state;
     const struct index_query all = { .where_count = 0 };
     struct seen seen = { .count = 0 };
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     crew_fill(&scene->crew, "10", "a", 0, 10, "v");
     crew_fill(&scene->crew, "20", "b", 0, 10, "v");
     crew_fill(&scene->crew, "30", "c", 0, 10, "v");
@@ -580,7 +580,7 @@ static void who_looks_can_stop(void **state)
     struct scene *scene = *state;
     const struct index_query all = { .where_count = 0 };
     struct seen seen = { .stop_after = 5 };
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     crew_fill(&scene->crew, "10", "a", 0, 10, "v");
     crew_fill(&scene->crew, "20", "b", 0, 10, "v");
     assert_status(HF_DENIED, walk(scene, &all, &seen, &totals), &scene->error);
@@ -601,7 +601,7 @@ static void memory_stays_bounded(void **state)
     struct scene *scene = *state;
     const struct index_query all = { .where_count = 0 };
     struct seen seen = { .count = 0 };
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     char *value = malloc(100001);
     assert_non_null(value);
     memset(value, 'v', 100000);
@@ -657,7 +657,7 @@ static void every_allocation_may_fail(void **state)
     for (long n = 0;; n++) {
         struct buffer bytes = BUFFER_INIT(1024);
         struct seen seen = { .count = 0 };
-        struct walk_totals totals;
+        struct hf_index_progress totals;
         alloc_fail_after(n);
         enum hf_status got =
             index_get(scene->index, VIEW("example.com"), &bytes, &scene->error);

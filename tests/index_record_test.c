@@ -1,5 +1,5 @@
-/* index_record_test.c: records: the rule of separators, what is refused and with which words,
- * and which of two is the later. */
+/* index_record_test.c: records: the rule of separators, which records are refused with which
+ * error, and which of two is later. */
 #include "index/record.h"
 
 #include "alloc.h"
@@ -21,7 +21,9 @@ static struct schema of_four(void)
                                    VIEW("note") };
     struct schema schema;
     struct hf_error error;
-    assert_status(HF_OK, schema_new(fields, 4, fields[0], fields[2], 2, true, &schema, &error),
+    assert_status(HF_OK,
+                  schema_new(&(struct schema_spec){ fields, 4, fields[0], fields[2], 2, true },
+                             &schema, &error),
                   &error);
     return schema;
 }
@@ -171,16 +173,16 @@ static void what_is_no_record_is_refused_with_the_reason(void **state)
         { { "\xed\xa0\x80" AND_TIME, 26 }, "not UTF-8: byte 0xed at 0" },
         { { "\xc3\xa4\xc3\xa4\x80" AND_TIME, 28 }, "not UTF-8: byte 0x80 at 4" },
         { { "\xc0\x80" AND_TIME, 25 }, "not UTF-8" },
-        { { "a\0" AND_TIME, 25 }, "0x00 at 1 stands there without ESC" },
-        { { "a\n" AND_TIME, 25 }, "0x0a at 1 stands there without ESC" },
-        { { "a\x1c" AND_TIME, 25 }, "0x1c at 1 stands there without ESC" },
-        { { "a\x1d" AND_TIME, 25 }, "0x1d at 1 stands there without ESC" },
-        { { "a\x1e" AND_TIME, 25 }, "0x1e at 1 stands there without ESC" },
-        { { "a\x1bx" AND_TIME, 26 }, "ESC at 1 before the byte 0x78" },
-        { { "a\x1b\x1f\x1f" TIME, 24 }, "ESC at 1 before the byte 0x1f" },
-        { { "a\x1b\x1b_" AND_TIME, 27 }, "ESC at 1 before the byte 0x1b" },
+        { { "a\0" AND_TIME, 25 }, "0x00 at 1 must be escaped with ESC" },
+        { { "a\n" AND_TIME, 25 }, "0x0a at 1 must be escaped with ESC" },
+        { { "a\x1c" AND_TIME, 25 }, "0x1c at 1 must be escaped with ESC" },
+        { { "a\x1d" AND_TIME, 25 }, "0x1d at 1 must be escaped with ESC" },
+        { { "a\x1e" AND_TIME, 25 }, "0x1e at 1 must be escaped with ESC" },
+        { { "a\x1bx" AND_TIME, 26 }, "ESC at 1 is followed by 0x78" },
+        { { "a\x1b\x1f\x1f" TIME, 24 }, "ESC at 1 is followed by 0x1f" },
+        { { "a\x1b\x1b_" AND_TIME, 27 }, "ESC at 1 is followed by 0x1b" },
         { { "a\x1f\x1f" TIME "\x1f\x1b", 25 }, "ends with ESC" },
-        { { "a\x1b\xdf" AND_TIME, 26 }, "ESC at 1 before the byte 0xdf" },
+        { { "a\x1b\xdf" AND_TIME, 26 }, "ESC at 1 is followed by 0xdf" },
     };
     for (size_t i = 0; i < COUNT(bad); i++)
         refuse(bad[i].bytes, bad[i].reason, false);
@@ -189,8 +191,8 @@ static void what_is_no_record_is_refused_with_the_reason(void **state)
 static void what_a_later_schema_might_take_is_told(void **state)
 {
     (void)state;
-    refuse(VIEW("a\x1ft\x1f" TIME "\x1fn\x1f"), "5 fields, and the index has 4", true);
-    refuse(VIEW("a\x1ft\x1f" TIME "\x1fn\x1fx\x1fy"), "6 fields, and the index has 4", true);
+    refuse(VIEW("a\x1ft\x1f" TIME "\x1fn\x1f"), "5 fields, but the index has 4", true);
+    refuse(VIEW("a\x1ft\x1f" TIME "\x1fn\x1fx\x1fy"), "6 fields, but the index has 4", true);
     refuse(VIEW("a\x1ft\x1f" TIME "\x1fn\x1f\xff"), "not UTF-8", false);
     refuse(VIEW("a\x1ft\x1fsoon\x1fn\x1f"), "is no time", false);
     refuse(VIEW("\x1ft\x1f" TIME "\x1fn\x1f"), "no key", false);
@@ -227,14 +229,14 @@ static void keys_and_records_end_at_their_bounds(void **state)
         assert_int_equal(record.key.size, INDEX_KEY_BYTES_MAX);
         free_copy(fits);
         struct view long_key = record_of(2000, INDEX_KEY_BYTES_MAX + 1, escaped);
-        refuse(long_key, "the key has 1025 bytes, and may have 1024", false);
+        refuse(long_key, "the key has 1025 bytes; at most 1024 are allowed", false);
         free_copy(long_key);
     }
     struct view largest = record_of(INDEX_RECORD_BYTES_MAX, 10, false);
     assert_status(HF_OK, record_read(&schema, largest, &space, &record, NULL, &error), &error);
     free_copy(largest);
     struct view larger = record_of(INDEX_RECORD_BYTES_MAX + 1, 10, false);
-    refuse(larger, "the record has 1048577 bytes, and may have 1048576", false);
+    refuse(larger, "the record has 1048577 bytes; at most 1048576 are allowed", false);
     free_copy(larger);
     buffer_release(&space);
 }
@@ -277,7 +279,9 @@ static void an_escape_elsewhere_leaves_the_key_where_it_is(void **state)
     struct buffer space = BUFFER_INIT(INDEX_KEY_BYTES_MAX);
     struct record record;
     struct hf_error error;
-    assert_status(HF_OK, schema_new(fields, 3, fields[2], fields[1], 2, true, &schema, &error),
+    assert_status(HF_OK,
+                  schema_new(&(struct schema_spec){ fields, 3, fields[2], fields[1], 2, true },
+                             &schema, &error),
                   &error);
     assert_status(HF_OK, record_read(&schema, bytes, &space, &record, NULL, &error), &error);
     assert_view(record.key, VIEW("example.com"));

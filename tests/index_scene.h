@@ -14,7 +14,7 @@ struct scene {
     struct hf_error error;
     /* What was listed through the gate. */
     struct buffer listed;
-    size_t told, ended[COMPILE_STOPPED + 1];
+    size_t told, ended[HF_INDEX_END_STOPPED + 1];
     atomic_bool stop;
 };
 

@@ -1,4 +1,4 @@
-/* index_schema_test.c: what an index may be, how it grows, and index.json. */
+/* index_schema_test.c: valid schemas, how they grow, and index.json. */
 #include "index/schema.h"
 
 #include "alloc.h"
@@ -16,7 +16,9 @@ static struct schema of_three(void)
 {
     struct schema schema;
     struct hf_error error;
-    assert_status(HF_OK, schema_new(fields, 3, fields[0], fields[2], 2, true, &schema, &error),
+    assert_status(HF_OK,
+                  schema_new(&(struct schema_spec){ fields, 3, fields[0], fields[2], 2, true },
+                             &schema, &error),
                   &error);
     return schema;
 }
@@ -34,7 +36,9 @@ static struct schema of_many(size_t count)
         views[i] = i < 3 ? fields[i] : view_of(names[i]);
     }
     assert_status(HF_OK,
-                  schema_new(views, count, fields[0], fields[2], 2, true, &schema, &error),
+                  schema_new(&(struct schema_spec){ views, count, fields[0], fields[2], 2,
+                                                    true },
+                             &schema, &error),
                   &error);
     return schema;
 }
@@ -97,21 +101,21 @@ static void what_cannot_be_an_index_is_refused(void **state)
 {
     (void)state;
     static const struct bad_schema bad[] = {
-        { "", "a", "b", 2, "without fields" },
+        { "", "a", "b", 2, "at least one field" },
         { "a,b", "a", "b", 0, "1 to 4 digits" },
         { "a,b", "a", "b", 5, "1 to 4 digits" },
-        { "a,b", "c", "b", 2, "the key 'c' is none of the fields" },
-        { "a,b", "a", "c", 2, "the time 'c' is none of the fields" },
-        { "a,b", "a", "", 2, "the time '' is none of the fields" },
+        { "a,b", "c", "b", 2, "the key 'c' is not one of the fields" },
+        { "a,b", "a", "c", 2, "the time 'c' is not one of the fields" },
+        { "a,b", "a", "", 2, "the time '' is not one of the fields" },
         { "a,b", "a", "a", 2, "a cannot be both" },
-        { "a,b,a", "a", "b", 2, "the field a stands there twice" },
-        { "a,,b", "a", "b", 2, "a field without a name" },
+        { "a,b,a", "a", "b", 2, "the field a is named twice" },
+        { "a,,b", "a", "b", 2, "a field has no name" },
         { "a,b c", "a", "b", 2, "starts with 'b'" },
         { "a,b\x1f", "a", "b", 2, "a-z A-Z 0-9 . _ -" },
         { "a,\xc3\xa4", "a", "b", 2, "something else" },
         { "a,\"b", "a", "b", 2, "something else" },
         { "a,x2345678901234567890123456789012345678901234567890123456789012345", "a", "b", 2,
-          "over 64 bytes" },
+          "longer than 64 bytes" },
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct view views[8];
@@ -119,8 +123,10 @@ static void what_cannot_be_an_index_is_refused(void **state)
         struct schema schema = { .digits = 77 };
         struct hf_error error = { .why = "" };
         assert_status(HF_INVALID,
-                      schema_new(views, count, view_of(bad[i].key), view_of(bad[i].time),
-                                 bad[i].digits, true, &schema, &error),
+                      schema_new(&(struct schema_spec){ views, count, view_of(bad[i].key),
+                                                        view_of(bad[i].time), bad[i].digits,
+                                                        true },
+                                 &schema, &error),
                       &error);
         if (!strstr(error.why, bad[i].reason))
             fail_msg("%s: the reason is: %s", bad[i].list, error.why);
@@ -139,7 +145,8 @@ static void the_most_fields_are_taken_and_no_more(void **state)
         views[i] = view_of(schema.fields[i]);
     views[INDEX_FIELDS_MAX] = VIEW("one-more");
     assert_status(HF_INVALID,
-                  schema_new(views, INDEX_FIELDS_MAX + 1, views[0], views[2], 2, true,
+                  schema_new(&(struct schema_spec){ views, INDEX_FIELDS_MAX + 1, views[0],
+                                                    views[2], 2, true },
                              &(struct schema){ 0 }, &error),
                   &error);
     assert_non_null(strstr(error.why, "at most 256 fields"));
@@ -162,8 +169,9 @@ static void the_hash_tells_fields_key_and_time_apart(void **state)
         struct hf_error error;
         size_t count = split(others[i].list, views, COUNT(views));
         assert_status(HF_OK,
-                      schema_new(views, count, view_of(others[i].key), view_of(others[i].time),
-                                 2, true, &schema, &error),
+                      schema_new(&(struct schema_spec){ views, count, view_of(others[i].key),
+                                                        view_of(others[i].time), 2, true },
+                                 &schema, &error),
                       &error);
         hashes[i] = schema.versions[0].hash;
         for (size_t j = 0; j < i; j++)
@@ -264,15 +272,17 @@ static void a_shards_version_is_judged(void **state)
     struct hf_error error;
     bool changed;
     uint64_t first = schema.versions[0].hash;
-    assert_status(HF_UNSUPPORTED, schema_judge(&schema, 2, wanted.versions[0].hash, &error),
-                  &error);
+    assert_status(HF_UNSUPPORTED,
+                  schema_check_version(&schema, 2, wanted.versions[0].hash, &error), &error);
     assert_status(HF_OK, schema_extend(&schema, &wanted, &changed, &error), &error);
-    assert_status(HF_OK, schema_judge(&schema, 2, wanted.versions[0].hash, &error), &error);
-    assert_status(HF_OK, schema_judge(&schema, 1, first, &error), &error);
-    assert_status(HF_CORRUPT, schema_judge(&schema, 2, first, &error), &error);
-    assert_status(HF_CORRUPT, schema_judge(&schema, 1, first ^ 1, &error), &error);
-    assert_status(HF_CORRUPT, schema_judge(&schema, 0, first, &error), &error);
-    assert_status(HF_UNSUPPORTED, schema_judge(&schema, UINT64_MAX, first, &error), &error);
+    assert_status(HF_OK, schema_check_version(&schema, 2, wanted.versions[0].hash, &error),
+                  &error);
+    assert_status(HF_OK, schema_check_version(&schema, 1, first, &error), &error);
+    assert_status(HF_CORRUPT, schema_check_version(&schema, 2, first, &error), &error);
+    assert_status(HF_CORRUPT, schema_check_version(&schema, 1, first ^ 1, &error), &error);
+    assert_status(HF_CORRUPT, schema_check_version(&schema, 0, first, &error), &error);
+    assert_status(HF_UNSUPPORTED, schema_check_version(&schema, UINT64_MAX, first, &error),
+                  &error);
 }
 
 /* ---- index.json -------------------------------------------------------------------------- */
@@ -326,8 +336,9 @@ static void the_largest_index_json_fits(void **state)
     for (size_t i = 0; i < INDEX_FIELDS_MAX; i++)
         views[i] = view_of(schema.fields[i]);
     assert_status(HF_OK,
-                  schema_new(views, INDEX_FIELDS_MAX, views[0], views[2], 4, false, &again,
-                             &error),
+                  schema_new(&(struct schema_spec){ views, INDEX_FIELDS_MAX, views[0], views[2],
+                                                    4, false },
+                             &again, &error),
                   &error);
     assert_true(schema_encode(&again, VIEW(""), NONCE, &text));
     assert_status(HF_OK, schema_decode(buffer_view(&text), &schema, &error), &error);

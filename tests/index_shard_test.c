@@ -1,5 +1,5 @@
-/* index_shard_test.c: a shard's bytes, and the cursor that reads them: what is written is read
- * back, what is damaged is noticed, and a lookup reads little. */
+/* index_shard_test.c: the bytes of a shard, and the cursor that reads them: what is written is
+ * read back, damage is detected, and a lookup reads little. */
 #include "alloc.h"
 #include "base/hash.h"
 #include "index/cursor.h"
@@ -46,8 +46,8 @@ static struct buffer make_shard(const struct schema *schema, const char *const *
         assert_status(HF_OK, shard_writer_add(&writer, &record, &error), &error);
     }
     assert_status(HF_OK, shard_writer_end(&writer, &line, &error), &error);
-    assert_true(writer.draft.fd < 0);
-    assert_true(buffer_append(&line, buffer_view(&writer.draft.memory)));
+    assert_true(writer.writer.fd < 0);
+    assert_true(buffer_append(&line, buffer_view(&writer.writer.memory)));
     shard_writer_release(&writer);
     buffer_release(&space);
     return line;
@@ -69,7 +69,7 @@ static struct buffer forge(const char *members, const char *records)
 }
 
 /* A forged shard of one block. */
-static struct buffer forge_block(const struct schema *schema, const char *records)
+static struct buffer merge_block(const struct schema *schema, const char *records)
 {
     char members[1024];
     snprintf(members, sizeof members,
@@ -127,7 +127,8 @@ static void fill(struct yard *yard, size_t count, size_t size)
         at += used + 1;
     }
     assert_status(HF_OK,
-                  index_fold(yard->index, SHARD, 1, records, count, &report, &yard->error),
+                  index_fold(yard->index, 1, &(struct shard_records){ SHARD, records, count },
+                             &report, &yard->error),
                   &yard->error);
     assert_int_equal(report.records, count);
     free(records);
@@ -397,7 +398,7 @@ static void records_of_a_block_must_hold(void **state)
           HF_CORRUPT },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        put_shard(&yard, forge_block(&yard.index->schema, rows[i].records));
+        put_shard(&yard, merge_block(&yard.index->schema, rows[i].records));
         assert_read(&yard, rows[i].status);
     }
     yard_close(&yard);
@@ -657,20 +658,21 @@ static void without_a_folder_for_files_it_says_so(void **state)
 {
     (void)state;
     char *kept = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
-    struct draft draft;
+    struct object_writer writer;
     char bytes[4096];
     memset(bytes, 'x', sizeof bytes);
     setenv("TMPDIR", "/nowhere/at/all", 1);
-    draft_init(&draft);
-    for (size_t i = 0; i < DRAFT_MEMORY / sizeof bytes; i++)
-        assert_true(draft_append(&draft, (struct view){ bytes, sizeof bytes }));
-    assert_false(draft_append(&draft, VIEW("one more")));
-    assert_int_equal(draft.error.status, HF_UNAVAILABLE);
-    assert_non_null(strstr(draft.error.why, "/nowhere/at/all"));
-    assert_false(draft_append(&draft, VIEW("")));
+    object_writer_init(&writer);
+    for (size_t i = 0; i < OBJECT_WRITER_MEMORY / sizeof bytes; i++)
+        assert_true(object_writer_append(&writer, (struct view){ bytes, sizeof bytes }));
+    assert_false(object_writer_append(&writer, VIEW("one more")));
+    assert_int_equal(writer.error.status, HF_UNAVAILABLE);
+    assert_non_null(strstr(writer.error.why, "/nowhere/at/all"));
+    assert_false(object_writer_append(&writer, VIEW("")));
     struct put_call put = { .key = VIEW("a") };
-    assert_int_equal(draft_put(&draft, /* store */ NULL, VIEW(""), &put), HF_UNAVAILABLE);
-    draft_release(&draft);
+    assert_int_equal(object_writer_put(&writer, /* store */ NULL, VIEW(""), &put),
+                     HF_UNAVAILABLE);
+    object_writer_release(&writer);
     if (kept)
         setenv("TMPDIR", kept, 1);
     else
@@ -682,16 +684,16 @@ static void a_draft_is_put_whole_and_again(void **state)
 {
     (void)state;
     struct yard yard;
-    struct draft draft;
+    struct object_writer writer;
     yard_open(&yard);
-    draft_init(&draft);
+    object_writer_init(&writer);
     struct buffer expected = BUFFER_INIT(BODY_BYTES_MAX);
     buffer_append(&expected, VIEW("head\n"));
     char piece[100000];
     for (size_t i = 0; i < 100; i++) {
         memset(piece, (int)('a' + i % 26), sizeof piece);
         struct view bytes = { piece, 1 + i * 997 };
-        assert_true(draft_append(&draft, bytes));
+        assert_true(object_writer_append(&writer, bytes));
         buffer_append(&expected, bytes);
         if (i % 30 != 0)
             continue;
@@ -699,16 +701,17 @@ static void a_draft_is_put_whole_and_again(void **state)
             struct put_call put = { .key = VIEW("draft") };
             struct buffer found = BUFFER_INIT(BODY_BYTES_MAX);
             struct get_call get = { .key = put.key, .body = &found };
-            assert_status(HF_OK, draft_put(&draft, &yard.store.base, VIEW("head\n"), &put),
+            assert_status(HF_OK,
+                          object_writer_put(&writer, &yard.store.base, VIEW("head\n"), &put),
                           &put.error);
             assert_status(HF_OK, store_get(&yard.store.base, &get), &get.error);
             assert_true(view_equal(buffer_view(&found), buffer_view(&expected)));
             buffer_release(&found);
         }
     }
-    assert_true(draft.fd >= 0);
+    assert_true(writer.fd >= 0);
     buffer_release(&expected);
-    draft_release(&draft);
+    object_writer_release(&writer);
     yard_close(&yard);
 }
 

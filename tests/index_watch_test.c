@@ -1,5 +1,5 @@
-/* index_watch_test.c KIND: compilers that watch: which shard is next, and who does it. KIND is
- * mem or sqlite. */
+/* index_watch_test.c KIND: compilers that watch: which shard is next, and which compiler does
+ * it. KIND is mem or sqlite. */
 #include "base/check.h"
 #include "index_scene.h"
 
@@ -35,7 +35,7 @@ struct watcher {
     struct scene *scene;
     struct crew *crew;
     struct compile_options options;
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     enum hf_status status;
     struct hf_error error;
 };
@@ -104,9 +104,9 @@ static void a_watcher_folds_and_stops(void **state)
     struct scene *scene = *state;
     struct watcher watcher = { .crew = &scene->other, .options = watching(scene) };
     run_watchers(scene, &watcher, 1, put_in_rounds);
-    assert_int_equal(watcher.totals.records_new, 200);
-    assert_int_equal(watcher.totals.clear.deleted, 200);
-    assert_int_equal(scene->ended[COMPILE_FAILED] + scene->ended[COMPILE_LOST], 0);
+    assert_int_equal(watcher.totals.folded.records_new, 200);
+    assert_int_equal(watcher.totals.folded.deleted, 200);
+    assert_int_equal(scene->ended[HF_INDEX_END_FAILED] + scene->ended[HF_INDEX_END_LOST], 0);
     assert_int_equal(scene_keys(scene), 200);
     assert_true(yard_has(&scene->yard, "manifest.json"));
 }
@@ -117,7 +117,7 @@ static void a_watcher_of_much_picks_at_random(void **state)
     struct watcher watcher = { .crew = &scene->other, .options = watching(scene) };
     watcher.options.few = 10;
     run_watchers(scene, &watcher, 1, put_in_rounds);
-    assert_int_equal(watcher.totals.records_new, 200);
+    assert_int_equal(watcher.totals.folded.records_new, 200);
     assert_int_equal(scene_keys(scene), 200);
 }
 
@@ -128,7 +128,7 @@ static void a_watcher_of_one_shard_leaves_the_others(void **state)
     crew_fill(&scene->other, "07", "k", 0, 5, "v");
     crew_fill(&scene->other, "a3", "k", 0, 5, "v");
     atomic_store(&scene->stop, true);
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     options.shard = A3;
     assert_status(HF_OK, index_compile(scene->other.index, &options, &totals, &scene->error),
                   &scene->error);
@@ -149,7 +149,7 @@ static void little_is_done_in_one_pass(void **state)
 {
     struct scene *scene = *state;
     struct compile_options options = watching(scene);
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     /* The first lock of a shard looks whether there is one. */
     put_in_rounds(scene);
     crew_compile(&scene->other);
@@ -159,7 +159,7 @@ static void little_is_done_in_one_pass(void **state)
     assert_status(HF_OK, index_compile(scene->other.index, &options, &totals, &scene->error),
                   &scene->error);
     assert_int_equal(scene->told, 10);
-    assert_int_equal(scene->ended[COMPILE_DONE], 10);
+    assert_int_equal(scene->ended[HF_INDEX_END_DONE], 10);
     /* Flat ones twice, the folders, and each folder once. */
     assert_int_equal(yard_calls(&scene->yard, CALL_LIST), 3 + 10);
 }
@@ -176,7 +176,7 @@ static void two_compilers_share_the_work(void **state)
     run_watchers(scene, watchers, 2, put_in_rounds);
     uint64_t cleared = 0;
     for (size_t i = 0; i < 2; i++) {
-        cleared += watchers[i].totals.clear.deleted;
+        cleared += watchers[i].totals.folded.deleted;
         assert_int_equal(watchers[i].totals.shards_failed, 0);
     }
     assert_true(cleared >= 200);

@@ -1,9 +1,10 @@
-/* ingest_again_test.c: the same file comes in once: ingested again, by several at once, after its
- * chunk was merged, after a split, after answers were lost; and how equal files are told apart. */
+/* ingest_again_test.c: a file is ingested only once: when it is ingested again, by several
+ * clients at once, after its chunk was merged, after a split, or after replies were lost. Also
+ * how equal files are distinguished. */
+#include "catalog_tree_kit.h"
 #include "scripted_store.h"
-#include "shelf_kit.h"
 
-#include "compact/ingest.h"
+#include "compact/work/ingest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static struct compact_settings usv_by_time(void)
 static struct compact_settings lines(void)
 {
     struct compact_settings settings = some_settings();
-    settings.format = MERGE_CONCAT;
+    settings.format = HF_MERGE_CONCAT;
     settings.key = settings.time = (struct view){ NULL, 0 };
     return settings;
 }
@@ -52,7 +53,8 @@ static void stage_open(struct stage *stage, void **state, const struct fault_pla
     struct hf_error error;
     *stage = (struct stage){ .count = 0 };
     ground_open(&stage->ground, *state, plan, CROWD + 1);
-    assert_status(HF_OK, shelf_create(stage->ground.beds[0].shelf, &settings, &error), &error);
+    assert_status(HF_OK, catalog_tree_create(stage->ground.beds[0].tree, &settings, &error),
+                  &error);
 }
 
 static void add_file(struct stage *stage, const char *name, const char *text)
@@ -95,7 +97,7 @@ static enum hf_status ask(struct asking *asking)
                                       .argument = asking->stage };
     for (size_t i = 0; i < asking->stage->count; i++)
         asking->files[i] = (struct ingest_file){ .path = asking->stage->paths[i] };
-    return ingest_files(asking->bed->shelf, asking->files, asking->stage->count, &options,
+    return ingest_files(asking->bed->tree, asking->files, asking->stage->count, &options,
                         &asking->error);
 }
 
@@ -116,11 +118,11 @@ static size_t ingest_all(struct stage *stage, size_t bed)
 static void assert_live(struct stage *stage, size_t live, size_t dead)
 {
     struct census census;
-    shelf_census_take(&stage->ground.beds[CROWD], &census);
+    tree_listing_take(&stage->ground.beds[CROWD], &census);
     assert_int_equal(census.twice, 0);
     assert_int_equal(census.live, live);
     assert_int_equal(census.dead, dead);
-    shelf_census_release(&census);
+    tree_listing_release(&census);
 }
 
 /* ---- Again --------------------------------------------------------------------------- */
@@ -183,8 +185,10 @@ static void merge_first_two(struct stage *stage)
     struct view sources[2] = { view_of(asking.files[0].key), view_of(asking.files[1].key) };
     struct catalog_op op = { .kind = CATALOG_COMMIT, .keys = sources, .key_count = 2 };
     assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("default"), /* level */ 1, SOME_HOUR,
-                                 &settings, target, &op.drawn, &bed->error),
+                  chunk_key_draw(env_real(),
+                                 &(struct chunk_key_parts){ VIEW("default"), /* level */ 1,
+                                                            SOME_HOUR, &settings },
+                                 target, &op.drawn, &bed->error),
                   &bed->error);
     op.target = (struct chunk){ .key = view_of(target),
                                 .level = 1,
@@ -192,7 +196,7 @@ static void merge_first_two(struct stage *stage)
                                 .min_ms = SOME_HOUR,
                                 .max_ms = SOME_HOUR,
                                 .crc32c = 2 };
-    assert_status(HF_OK, slot_apply(slot_of(bed, NULL), &op, (struct mono_time){ 0 }),
+    assert_status(HF_OK, catalog_ref_apply(slot_of(bed, NULL), &op, (struct mono_time){ 0 }),
                   &op.error);
 }
 
@@ -207,11 +211,11 @@ static void a_file_whose_chunk_was_merged_is_still_known(void **state)
     merge_first_two(&stage);
     assert_int_equal(ingest_all(&stage, 0), 3);
     assert_live(&stage, 2, 2);
-    struct catalog_op op = { .kind = CATALOG_TEND };
-    struct slot *slot = slot_of(&stage.ground.beds[2], NULL);
+    struct catalog_op op = { .kind = CATALOG_MAINTAIN };
+    struct catalog_ref *ref = slot_of(&stage.ground.beds[2], NULL);
     for (int i = 0; i < 100 && op.moved == 0; i++) {
         env_sleep(env_real(), SPAN_MS(20));
-        assert_status(HF_OK, slot_apply(slot, &op, (struct mono_time){ 0 }), &op.error);
+        assert_status(HF_OK, catalog_ref_apply(ref, &op, (struct mono_time){ 0 }), &op.error);
     }
     assert_int_equal(op.moved, 2);
     assert_int_equal(ingest_all(&stage, 0), 3);
@@ -225,13 +229,13 @@ static void split_all(struct stage *stage)
 {
     struct bed *bed = &stage->ground.beds[2];
     struct census census;
-    shelf_census_take(bed, &census);
+    tree_listing_take(bed, &census);
     for (const struct counted *at = map_seek(&census.keys, VIEW(""), false); at;
          at = map_seek(&census.keys, view_of(at->key), true))
         if (at->state == CHUNK_LIVE)
-            assert_status(HF_OK, slot_split(slot_of(bed, at->partition), &bed->error),
+            assert_status(HF_OK, catalog_ref_split(slot_of(bed, at->partition), &bed->error),
                           &bed->error);
-    shelf_census_release(&census);
+    tree_listing_release(&census);
 }
 
 static void a_split_forgets_no_file(void **state)
@@ -321,16 +325,16 @@ static void crowd(void **state, const struct fault_plan *plan)
     }
     for (int i = 0; i < 3; i++) {
         env_sleep(env_real(), SPAN_MS(5));
-        slot_split(slot_of(&stage.ground.beds[CROWD], NULL), &error);
+        catalog_ref_split(slot_of(&stage.ground.beds[CROWD], NULL), &error);
     }
     for (size_t i = 0; i < CROWD; i++)
         env_task_join(env_real(), tasks[i]);
     if (plan)
         store_fault_calm(stage.ground.store);
     struct census census;
-    shelf_census_take(&stage.ground.beds[CROWD], &census);
+    tree_listing_take(&stage.ground.beds[CROWD], &census);
     assert_int_equal(census.live, 12);
-    shelf_census_release(&census);
+    tree_listing_release(&census);
     ground_close(&stage.ground);
     free(asking);
 }
@@ -382,7 +386,7 @@ static void a_store_that_is_gone_is_not_asked_anew_for_each_file(void **state)
     for (size_t i = 0; i < FILES_MAX; i++)
         asking.files[i] = (struct ingest_file){ .path = stage.paths[i] };
     assert_status(HF_UNAVAILABLE,
-                  ingest_files(bed.shelf, asking.files, FILES_MAX, &options, &asking.error),
+                  ingest_files(bed.tree, asking.files, FILES_MAX, &options, &asking.error),
                   &asking.error);
     for (size_t i = 0; i < FILES_MAX; i++)
         assert_int_equal(asking.files[i].error.status, HF_UNAVAILABLE);

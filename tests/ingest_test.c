@@ -1,11 +1,10 @@
-/* ingest_test.c: files become chunks, each once: whatever is wrong with a file, whoever splits,
- * condemns or merges meanwhile, and whichever answers of the store are lost. */
-#include "scripted_store.h"
-#include "shelf_kit.h"
-
+/* ingest_test.c: each file becomes a chunk once, whatever is wrong with a file, whoever splits,
+ * condemns or merges meanwhile, and whichever replies of the store are lost. */
 #include "alloc.h"
 #include "base/hash.h"
-#include "compact/ingest.h"
+#include "catalog_tree_kit.h"
+#include "compact/work/ingest.h"
+#include "scripted_store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@ static const char *const kinds[] = { "mem", "sqlite" };
 struct stage {
     struct ground ground;
     struct bed *bed;   /* who ingests */
-    struct bed *other; /* somebody else, on a shelf of its own */
+    struct bed *other; /* somebody else, on a catalog tree of its own */
     struct ingest_file files[FILES_MAX];
     char paths[FILES_MAX][512];
     size_t count;
@@ -66,7 +65,8 @@ static void stage_open(struct stage *stage, void **state, const struct fault_pla
         .writer = VIEW("w1"), .patience = SPAN_S(2), .go_on = go_on, .argument = stage
     };
     assert_status(HF_OK,
-                  shelf_create(stage->bed->shelf, settings ? settings : &usual, &stage->error),
+                  catalog_tree_create(stage->bed->tree, settings ? settings : &usual,
+                                      &stage->error),
                   &stage->error);
 }
 
@@ -115,7 +115,7 @@ static void add_files(struct stage *stage, size_t count)
 
 static enum hf_status ingest(struct stage *stage)
 {
-    return ingest_files(stage->bed->shelf, stage->files, stage->count, &stage->options,
+    return ingest_files(stage->bed->tree, stage->files, stage->count, &stage->options,
                         &stage->error);
 }
 
@@ -127,7 +127,7 @@ static void assert_taken_once(struct stage *stage, size_t others)
 {
     struct census census;
     size_t taken = 0;
-    shelf_census_take(stage->other, &census);
+    tree_listing_take(stage->other, &census);
     assert_int_equal(census.twice, 0);
     for (size_t i = 0; i < stage->count; i++) {
         const struct ingest_file *file = &stage->files[i];
@@ -147,7 +147,7 @@ static void assert_taken_once(struct stage *stage, size_t others)
         }
     }
     assert_int_equal(census.live, taken + others);
-    shelf_census_release(&census);
+    tree_listing_release(&census);
 }
 
 struct copied {
@@ -174,7 +174,8 @@ static struct copied entry_of(struct stage *stage, const struct ingest_file *fil
 {
     struct copied copied = { .key = file->key };
     assert_status(HF_OK,
-                  slot_show(slot_of(stage->other, NULL), copy_chunk, &copied, &stage->error),
+                  catalog_ref_show(slot_of(stage->other, NULL), copy_chunk, &copied,
+                                   &stage->error),
                   &stage->error);
     assert_true(copied.found);
     return copied;
@@ -295,7 +296,7 @@ static void what_has_no_rows_is_taken_as_it_is(void **state)
 {
     struct stage stage;
     struct compact_settings settings = compact_settings_default();
-    settings.format = MERGE_CONCAT;
+    settings.format = HF_MERGE_CONCAT;
     stage_open(&stage, state, NULL, &settings);
     struct ingest_file *file = add_file(&stage, "log.gz", VIEW("no gzip"));
     assert_status(HF_OK, ingest(&stage), &stage.error);
@@ -308,7 +309,7 @@ static void a_name_tells_how_its_object_is_compressed(void **state)
 {
     struct stage stage;
     struct compact_settings settings = usv_by_time();
-    settings.coding = MERGE_ZSTD;
+    settings.coding = HF_MERGE_ZSTD;
     stage_open(&stage, state, NULL, &settings);
     /* "a", US, "1", LF, by gzip. */
     struct view packed = VIEW("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x01\x04\x00\xfb\xff"
@@ -383,9 +384,8 @@ static void merge_five(struct stage *stage)
     char key[KEY_BYTES_MAX + 1];
     struct view keys[5];
     struct catalog_op op = { .kind = CATALOG_COMMIT, .keys = keys, .key_count = 5 };
-    assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("default"), 1, SOME_HOUR, &settings, key,
-                                 &op.drawn, &other->error),
+    struct chunk_key_parts parts = { VIEW("default"), 1, SOME_HOUR, &settings };
+    assert_status(HF_OK, chunk_key_draw(env_real(), &parts, key, &op.drawn, &other->error),
                   &other->error);
     for (size_t i = 0; i < 5; i++)
         keys[i] = view_of(stage->files[i].key);
@@ -395,7 +395,7 @@ static void merge_five(struct stage *stage)
                                 .min_ms = SOME_HOUR,
                                 .max_ms = SOME_HOUR + 5 * HOUR_MS,
                                 .writer = VIEW("w") };
-    assert_status(HF_OK, slot_apply(slot_of(other, NULL), &op, (struct mono_time){ 0 }),
+    assert_status(HF_OK, catalog_ref_apply(slot_of(other, NULL), &op, (struct mono_time){ 0 }),
                   &op.error);
 }
 
@@ -411,10 +411,10 @@ static void it_waits_until_some_are_merged(void **state)
     stage.hook_at = 8 + 2 * 5 + 1; /* looked through; put, with a step each; then it waits */
     assert_status(HF_OK, ingest(&stage), &stage.error);
     struct census census;
-    shelf_census_take(stage.other, &census);
+    tree_listing_take(stage.other, &census);
     assert_int_equal(census.live, 3 + 1);
     assert_int_equal(census.dead, 5);
-    shelf_census_release(&census);
+    tree_listing_release(&census);
     stage_close(&stage);
 }
 
@@ -423,7 +423,7 @@ static void it_waits_until_some_are_merged(void **state)
 static void split_by_other(struct stage *stage)
 {
     struct bed *other = stage->other;
-    assert_status(HF_OK, slot_split(slot_of(other, NULL), &other->error), &other->error);
+    assert_status(HF_OK, catalog_ref_split(slot_of(other, NULL), &other->error), &other->error);
 }
 
 static void a_split_that_came_between_changes_the_names(void **state)
@@ -437,7 +437,7 @@ static void a_split_that_came_between_changes_the_names(void **state)
     assert_status(HF_OK, ingest(&stage), &stage.error);
     assert_taken_once(&stage, 10);
     struct census census;
-    shelf_census_take(stage.other, &census);
+    tree_listing_take(stage.other, &census);
     assert_int_equal(census.catalogs, 1 + CATALOG_CHILDREN);
     assert_int_equal(census.dead, 12); /* the names of before, condemned */
     for (size_t i = 0; i < stage.count; i++) {
@@ -445,7 +445,7 @@ static void a_split_that_came_between_changes_the_names(void **state)
         assert_true(
             view_equal(layout_home(view_of(stage.files[i].key)), view_of(counted->partition)));
     }
-    shelf_census_release(&census);
+    tree_listing_release(&census);
     stage_close(&stage);
 }
 
@@ -464,10 +464,10 @@ static void a_full_catalog_is_split(void **state)
     assert_status(HF_OK, ingest(&stage), &stage.error);
     assert_taken_once(&stage, others);
     struct census census;
-    shelf_census_take(stage.other, &census);
+    tree_listing_take(stage.other, &census);
     assert_int_equal(census.catalogs, 1 + CATALOG_CHILDREN);
     assert_true(census.dead <= 8); /* few are put in vain */
-    shelf_census_release(&census);
+    tree_listing_release(&census);
     stage_close(&stage);
 }
 
@@ -476,7 +476,8 @@ static void condemn_first(struct stage *stage)
 {
     struct view key = view_of(stage->files[0].key);
     struct catalog_op op = { .kind = CATALOG_CONDEMN, .keys = &key, .key_count = 1 };
-    assert_status(HF_OK, slot_apply(slot_of(stage->other, NULL), &op, (struct mono_time){ 0 }),
+    assert_status(HF_OK,
+                  catalog_ref_apply(slot_of(stage->other, NULL), &op, (struct mono_time){ 0 }),
                   &op.error);
 }
 
@@ -530,14 +531,14 @@ static void names_that_are_too_old_are_drawn_anew(void **state)
     struct stage stage;
     stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
     add_files(&stage, 4);
-    stage.bed->shelf->env = other_world();
+    stage.bed->tree->env = other_world();
     behind = SPAN_S(13 * 3600); /* more than half of a day */
     stage.hook = stop_the_delay;
     stage.hook_at = 4 + 2 * 2;
     assert_status(HF_OK, ingest(&stage), &stage.error);
     assert_taken_once(&stage, 0);
     assert_true(count_objects(&stage.ground, "data/") > 4);
-    stage.bed->shelf->env = env_real();
+    stage.bed->tree->env = env_real();
     stage_close(&stage);
 }
 
@@ -567,9 +568,9 @@ static void a_file_that_changes_meanwhile_is_not_taken(void **state)
     assert_int_equal(stage.files[1].error.status, HF_OK);
     assert_int_equal(stage.files[2].error.status, HF_UNAVAILABLE);
     struct census census;
-    shelf_census_take(stage.other, &census);
+    tree_listing_take(stage.other, &census);
     assert_int_equal(census_find(&census, stage.files[2].key)->state, CHUNK_CONDEMNED);
-    shelf_census_release(&census);
+    tree_listing_release(&census);
     stage_close(&stage);
 }
 
@@ -632,9 +633,9 @@ static void with_answers_lost_each_file_is_taken_once_or_told(void **state)
             stage.hook = split_by_other;
             stage.hook_at = 12 + 9;
         }
-        stage.bed->shelf->env = other_world();
+        stage.bed->tree->env = other_world();
         ingest(&stage);
-        stage.bed->shelf->env = env_real();
+        stage.bed->tree->env = env_real();
         store_fault_calm(stage.ground.store);
         for (size_t i = 0; i < stage.count; i++) {
             assert_true(stage.files[i].error.status != HF_UNSURE);
@@ -681,7 +682,7 @@ static enum hf_status ingest_in_silence(struct stage *stage, bool does_it, struc
     stage->options.patience = PATIENCE;
     script_rule(&script, .on = ON_GET | ON_PUT, .decide = be_silent, .argument = &silence);
     enum hf_status status =
-        ingest_files(bed.shelf, stage->files, stage->count, &stage->options, &stage->error);
+        ingest_files(bed.tree, stage->files, stage->count, &stage->options, &stage->error);
     bed_close(&bed);
     store_close(&script.base);
     return status;
@@ -697,10 +698,10 @@ static void an_add_without_an_answer_is_asked_for_by_condemning(void **state)
         assert_taken_once(&stage, 0);
         if (!does_it) {
             struct census census;
-            shelf_census_take(stage.other, &census);
+            tree_listing_take(stage.other, &census);
             assert_int_equal(census.dead, 2);
             assert_int_equal(census_find(&census, stage.files[0].key)->state, CHUNK_CONDEMNED);
-            shelf_census_release(&census);
+            tree_listing_release(&census);
         }
         stage_close(&stage);
     }
@@ -727,11 +728,11 @@ static void an_allocation_that_fails_is_told_or_made_good(void **state)
         struct stage stage;
         stage_open(&stage, state, /* plan */ NULL, /* settings */ NULL);
         add_files(&stage, 2);
-        stage.bed->shelf->env = other_world();
+        stage.bed->tree->env = other_world();
         alloc_fail_after(failures);
         enum hf_status status = ingest(&stage);
         bool failed = alloc_stop();
-        stage.bed->shelf->env = env_real();
+        stage.bed->tree->env = env_real();
         assert_true(status == HF_OK || status == HF_UNAVAILABLE);
         told += status != HF_OK;
         assert_taken_once(&stage, 0);

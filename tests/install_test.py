@@ -142,7 +142,7 @@ def check_setup(root):
              and not os.path.exists(log),
              f"make {target} installs no package, and says what is missing", output(result))
     result = run("make", "setup", env=env, cwd=SOURCE)
-    tell("about to install with apt-get: gcc " in result.stdout and os.path.exists(log),
+    tell("installing with apt-get: gcc " in result.stdout and os.path.exists(log),
          "make setup says what it installs, then does", output(result))
 
 

@@ -1,5 +1,5 @@
-/* instant_test.c: times of data: the C library's calendar as a second opinion, what is refused,
- * the limits, and that the order of the bytes is that of the instants. */
+/* instant_test.c: timestamps in data, compared with the calendar of the C library: what is
+ * refused, the limits, and that the bytes sort like the instants. */
 #include "base/instant.h"
 #include "base/prng.h"
 #include "test.h"

@@ -1,7 +1,8 @@
-/* job_kit.c: the forge of lines, the bench and its audit. */
+/* job_kit.c: the merger of lines, the bench and its audit. */
 #include "job_kit.h"
 
 #include "base/hash.h"
+#include "catalog_check.h"
 #include "lock/chunks.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #define SOME_TIME INT64_C(1763200800000)
 #define PUTS_MAX  4
 
-/* ---- The forge ----------------------------------------------------------------------- */
+/* ---- The merger ----------------------------------------------------------------------- */
 
 static uint64_t lines_in(struct view text)
 {
@@ -20,15 +21,15 @@ static uint64_t lines_in(struct view text)
     return lines;
 }
 
-static enum hf_status read_sources(struct line_forge *forge, const struct forge_order *order,
-                                   struct buffer *text, struct forge_product *product,
+static enum hf_status read_sources(struct line_merger *merger, const struct merge_order *order,
+                                   struct buffer *text, struct merge_product *product,
                                    struct hf_error *error)
 {
     for (size_t i = 0; i < order->source_count; i++) {
-        const struct forge_source *source = &order->sources[i];
+        const struct chunk *source = &order->sources[i];
         size_t before = text->size;
         struct get_call call = { .key = source->key, .body = text };
-        enum hf_status status = store_get(forge->store, &call);
+        enum hf_status status = store_get(merger->store, &call);
         struct view body = view_from(buffer_view(text), before);
         product->bytes_read += body.size;
         bool wrong =
@@ -47,14 +48,14 @@ static enum hf_status read_sources(struct line_forge *forge, const struct forge_
     return HF_OK;
 }
 
-static enum hf_status put_output(struct line_forge *forge, struct view key, struct view text,
+static enum hf_status put_output(struct line_merger *merger, struct view key, struct view text,
                                  struct hf_error *error)
 {
     enum hf_status status = HF_UNSURE;
     bool unsure = false;
     for (int i = 0; i < PUTS_MAX && status == HF_UNSURE; i++) {
         struct put_call call = { .key = key, .body = text, .condition = if_absent() };
-        status = store_put(forge->store, &call);
+        status = store_put(merger->store, &call);
         *error = call.error;
         if (status == HF_CONFLICT && unsure)
             status = HF_OK;
@@ -63,44 +64,44 @@ static enum hf_status put_output(struct line_forge *forge, struct view key, stru
     return status;
 }
 
-static enum hf_status make(struct forge *base, const struct forge_order *order,
-                           struct forge_product *product, struct hf_error *error)
+static enum hf_status make(struct merger *base, const struct merge_order *order,
+                           struct merge_product *product, struct hf_error *error)
 {
-    struct line_forge *forge = (struct line_forge *)(void *)base;
+    struct line_merger *merger = (struct line_merger *)(void *)base;
     struct buffer text = BUFFER_INIT(16 * MIB);
-    *product = (struct forge_product){ .culprit = FORGE_NOBODY };
-    forge->made++;
-    if (forge->begins)
-        forge->begins(forge->argument);
-    enum hf_status status = read_sources(forge, order, &text, product, error);
-    if (status == HF_OK && forge->fails != HF_OK) {
-        product->culprit = forge->culprit;
-        product->group_fault = forge->group_fault;
-        status = error_set(error, forge->fails, "it fails as it was told");
+    *product = (struct merge_product){ .culprit = MERGE_NO_CULPRIT };
+    merger->made++;
+    if (merger->begins)
+        merger->begins(merger->argument);
+    enum hf_status status = read_sources(merger, order, &text, product, error);
+    if (status == HF_OK && merger->fails != HF_OK) {
+        product->culprit = merger->culprit;
+        product->group_fault = merger->group_fault;
+        status = error_set(error, merger->fails, "it fails as it was told");
     }
     struct view body = buffer_view(&text);
     product->size = body.size;
     product->crc32c = crc32c(0, body);
     product->rows_known = true;
     product->rows_in = lines_in(body);
-    product->rows_out = product->rows_in + forge->miscounts;
+    product->rows_out = product->rows_in + merger->miscounts;
     if (status == HF_OK) {
         product->put_sent = true;
-        status = put_output(forge, order->output, body, error);
+        status = put_output(merger, order->output, body, error);
     }
-    if (status == HF_OK && forge->has_put)
-        forge->has_put(forge->argument);
+    if (status == HF_OK && merger->has_put)
+        merger->has_put(merger->argument);
     buffer_release(&text);
     return status;
 }
 
-void forge_init(struct line_forge *forge, struct store *store)
+void merger_init(struct line_merger *merger, struct store *store)
 {
-    *forge = (struct line_forge){ .forge = { make },
-                                  .store = store,
-                                  .env = store->env,
-                                  .fails = HF_OK,
-                                  .culprit = FORGE_NOBODY };
+    *merger = (struct line_merger){ .merger = { make },
+                                    .store = store,
+                                    .env = store->env,
+                                    .fails = HF_OK,
+                                    .culprit = MERGE_NO_CULPRIT };
 }
 
 /* ---- The bench ----------------------------------------------------------------------- */
@@ -108,7 +109,7 @@ void forge_init(struct line_forge *forge, struct store *store)
 struct compact_settings bench_settings(void)
 {
     struct compact_settings settings = compact_settings_default();
-    settings.format = MERGE_USV;
+    settings.format = HF_MERGE_USV;
     settings.key = VIEW("1");
     settings.level0_count = 3;
     settings.grace_ms = 0;
@@ -125,14 +126,14 @@ void hand_open(struct bench *bench, struct hand *hand)
     struct hf_client_options options = HF_CLIENT_OPTIONS;
     options.skew_tolerance_ms = 0;
     peer_open(&hand->peer, &bench->world, &options);
-    MUST(shelf_open(&hand->peer.way.base, hand->peer.client, VIEW("default"), &hand->shelf,
-                    &error));
-    forge_init(&hand->forge, &hand->peer.way.base);
+    MUST(catalog_tree_open(&hand->peer.way.base, hand->peer.client, VIEW("default"),
+                           &hand->tree, &error));
+    merger_init(&hand->merger, &hand->peer.way.base);
 }
 
 void hand_close(struct hand *hand)
 {
-    shelf_close(hand->shelf);
+    catalog_tree_close(hand->tree);
     peer_close(&hand->peer);
 }
 
@@ -143,7 +144,7 @@ void bench_open(struct bench *bench, size_t hands, const struct compact_settings
     world_open(&bench->world);
     for (size_t i = 0; i < hands; i++)
         hand_open(bench, &bench->hands[i]);
-    MUST(shelf_create(bench->hands[0].shelf, settings, &error));
+    MUST(catalog_tree_create(bench->hands[0].tree, settings, &error));
 }
 
 void bench_close(struct bench *bench)
@@ -153,12 +154,12 @@ void bench_close(struct bench *bench)
     world_close(&bench->world);
 }
 
-static struct slot *own_slot(struct hand *hand)
+static struct catalog_ref *own_slot(struct hand *hand)
 {
     struct hf_error error;
-    struct slot *slot;
-    MUST(shelf_slot(hand->shelf, VIEW("default"), &slot, &error));
-    return slot;
+    struct catalog_ref *ref;
+    MUST(catalog_tree_ref(hand->tree, VIEW("default"), &ref, &error));
+    return ref;
 }
 
 void bench_add(struct bench *bench, size_t chunks)
@@ -168,8 +169,9 @@ void bench_add(struct bench *bench, size_t chunks)
     for (size_t i = 0; i < chunks; i++) {
         char key[KEY_BYTES_MAX + 1], body[64];
         struct mono_time drawn;
-        MUST(chunk_key_draw(env_real(), VIEW("default"), 0, SOME_TIME, &settings, key, &drawn,
-                            &error));
+        MUST(chunk_key_draw(
+            env_real(), &(struct chunk_key_parts){ VIEW("default"), 0, SOME_TIME, &settings },
+            key, &drawn, &error));
         snprintf(body, sizeof body, "row-%08llu\nrow-%08llu\n", (unsigned long long)bench->rows,
                  (unsigned long long)bench->rows + 1);
         world_write(&bench->world, key, view_of(body));
@@ -184,7 +186,7 @@ void bench_add(struct bench *bench, size_t chunks)
         struct catalog_op op = {
             .kind = CATALOG_ADD, .chunks = &chunk, .chunk_count = 1, .drawn = drawn
         };
-        MUST(slot_apply(own_slot(&bench->hands[0]), &op, (struct mono_time){ 0 }));
+        MUST(catalog_ref_apply(own_slot(&bench->hands[0]), &op, (struct mono_time){ 0 }));
         bench->rows += 2;
     }
 }
@@ -193,7 +195,7 @@ struct first_order {
     struct order *order;
 };
 
-static enum hf_status take_first(void *argument, struct slot *slot,
+static enum hf_status take_first(void *argument, struct catalog_ref *ref,
                                  const struct catalog *catalog, const struct evidence *evidence,
                                  const struct hf_error *why)
 {
@@ -207,7 +209,7 @@ static enum hf_status take_first(void *argument, struct slot *slot,
         return HF_OK;
     MUST(plan_make(catalog, &options, &plan, &error));
     if (plan.count > 0)
-        MUST(order_copy(slot, &plan.groups[0], &first->order, &error));
+        MUST(order_copy(ref, &plan.groups[0], &first->order, &error));
     plan_release(&plan);
     return HF_OK;
 }
@@ -216,7 +218,7 @@ struct order *bench_order(struct hand *hand)
 {
     struct hf_error error;
     struct first_order first = { NULL };
-    MUST(shelf_walk(hand->shelf, take_first, &first, &error));
+    MUST(catalog_tree_walk(hand->tree, take_first, &first, &error));
     return first.order;
 }
 
@@ -224,7 +226,7 @@ struct job_report run_job(struct hand *hand, const struct order *order)
 {
     struct job_options options = { .memory_bytes = 16 * MIB };
     struct job_report report;
-    job_run(hand->shelf, &hand->forge.forge, order, &options, &report);
+    job_run(hand->tree, &hand->merger.merger, order, &options, &report);
     return report;
 }
 
@@ -233,8 +235,10 @@ static void draw_output(const struct order *order, char output[KEY_BYTES_MAX + 1
     struct hf_error error;
     struct mono_time drawn;
     struct compact_settings settings = bench_settings();
-    MUST(chunk_key_draw(env_real(), VIEW("default"), order->level, SOME_TIME, &settings, output,
-                        &drawn, &error));
+    MUST(chunk_key_draw(env_real(),
+                        &(struct chunk_key_parts){ VIEW("default"), order->level, SOME_TIME,
+                                                   &settings },
+                        output, &drawn, &error));
 }
 
 void hand_dies_with(struct hand *hand, const struct order *order, int64_t ttl_ms,
@@ -255,7 +259,7 @@ void hand_dies_with(struct hand *hand, const struct order *order, int64_t ttl_ms
     MUST(hf_lock_new_many(hand->peer.client, scopes, order->count, &options, &lock, &error));
     MUST(hf_lock_acquire(lock, 0, &error));
     struct put_call put = { .key = view_of(ret_output), .body = VIEW("half of it") };
-    ASSERT(store_put(hand->shelf->store, &put) == HF_OK);
+    ASSERT(store_put(hand->tree->store, &put) == HF_OK);
     if (ttl_ms == 0)
         MUST(hf_lock_fail(lock, "{\"blame\":\"group\",\"why\":\"so\"}", &error));
     hf_lock_detach(lock);
@@ -270,11 +274,11 @@ void hand_commits(struct hand *hand, const struct order *order)
     draw_output(order, output);
     for (size_t i = 0; i < order->count; i++) {
         struct get_call get = { .key = order->sources[i].key, .body = &text };
-        ASSERT(store_get(hand->shelf->store, &get) == HF_OK);
+        ASSERT(store_get(hand->tree->store, &get) == HF_OK);
         keys[i] = order->sources[i].key;
     }
     struct put_call put = { .key = view_of(output), .body = buffer_view(&text) };
-    ASSERT(store_put(hand->shelf->store, &put) == HF_OK);
+    ASSERT(store_put(hand->tree->store, &put) == HF_OK);
     struct catalog_op op = { .kind = CATALOG_COMMIT,
                              .keys = keys,
                              .key_count = order->count,
@@ -287,7 +291,7 @@ void hand_commits(struct hand *hand, const struct order *order)
                                          .max_ms = SOME_TIME + 1,
                                          .crc32c = crc32c(0, buffer_view(&text)) },
                              .drawn = now() };
-    MUST(slot_apply(own_slot(hand), &op, (struct mono_time){ 0 }));
+    MUST(catalog_ref_apply(own_slot(hand), &op, (struct mono_time){ 0 }));
     buffer_release(&text);
 }
 
@@ -377,7 +381,7 @@ struct audit bench_audit(struct bench *bench)
     struct auditing auditing = { .bench = bench };
     ASSERT(bench->rows <= ROWS_MAX);
     hand_open(bench, &hand);
-    MUST(slot_show(own_slot(&hand), look_at_catalog, &auditing, &error));
+    MUST(catalog_ref_show(own_slot(&hand), look_at_catalog, &auditing, &error));
     MUST(
         chunks_look(hand.peer.client, VIEW("default"), look_at_table, &auditing.audit, &error));
     hand_close(&hand);
@@ -392,16 +396,16 @@ void bench_sound(struct bench *bench, int line)
              audit.rows_twice, audit.missing);
 }
 
-struct tend_report bench_settle_down(struct bench *bench)
+struct maintain_report bench_settle_down(struct bench *bench)
 {
     struct hf_error error;
     struct hand hand;
-    struct tend_options options = { .short_lived = false };
-    struct tend_report all = { 0 };
+    struct maintain_options options = { .short_lived = false };
+    struct maintain_report all = { 0 };
     hand_open(bench, &hand);
     for (int i = 0; i < 8; i++) {
-        struct tend_report report = { 0 };
-        MUST(tend_round(hand.shelf, &options, &report, &error));
+        struct maintain_report report = { 0 };
+        MUST(maintain_round(hand.tree, &options, &report, &error));
         all.settled += report.settled;
         all.condemned += report.condemned;
         all.reaped += report.reaped;

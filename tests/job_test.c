@@ -1,6 +1,6 @@
-/* job_test.c: one group from lease to commit, with whatever can go wrong on the way. */
+/* job_test.c: merges one group, from lease to commit, with every failure on the way. */
 #include "alloc.h"
-#include "compact/job_note.h"
+#include "compact/work/job_note.h"
 #include "job_kit.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void test_commits(void **state)
     open_with_group(&bench, 1, &order);
     struct job_report report = run_job(&bench.hands[0], order);
     assert_string_equal(report.error.why, "");
-    assert_int_equal(report.end, JOB_COMMITTED);
+    assert_int_equal(report.end, HF_COMPACT_END_COMMITTED);
     assert_int_equal(report.product.rows_in, 6);
     SOUND(&bench);
     struct audit audit = bench_audit(&bench);
@@ -46,8 +46,8 @@ static void test_leaves_what_is_leased(void **state)
     open_with_group(&bench, 2, &order);
     hand_dies_with(&bench.hands[1], order, 60000, output);
     struct job_report report = run_job(&bench.hands[0], order);
-    assert_int_equal(report.end, JOB_HELD);
-    assert_int_equal(bench.hands[0].forge.made, 0);
+    assert_int_equal(report.end, HF_COMPACT_END_HELD);
+    assert_int_equal(bench.hands[0].merger.made, 0);
     SOUND(&bench);
     order_free(order);
     bench_close(&bench);
@@ -62,7 +62,7 @@ static void test_passes_what_is_done(void **state)
     hand_commits(&bench.hands[1], order);
     script_counts(&bench.hands[0].peer.way);
     struct job_report report = run_job(&bench.hands[0], order);
-    assert_int_equal(report.end, JOB_PASSED);
+    assert_int_equal(report.end, HF_COMPACT_END_PASSED);
     assert_int_equal(script_counts(&bench.hands[0].peer.way).puts, 0);
     SOUND(&bench);
     order_free(order);
@@ -94,10 +94,10 @@ static void test_loses_the_race(void **state)
     (void)state;
     open_with_group(&bench, 2, &order);
     struct rival rival = { &bench, order, NULL };
-    bench.hands[0].forge.has_put = rival_commits;
-    bench.hands[0].forge.argument = &rival;
+    bench.hands[0].merger.has_put = rival_commits;
+    bench.hands[0].merger.argument = &rival;
     struct job_report report = run_job(&bench.hands[0], order);
-    assert_int_equal(report.end, JOB_LOST);
+    assert_int_equal(report.end, HF_COMPACT_END_LOST);
     SOUND(&bench);
     struct audit audit = bench_audit(&bench);
     assert_int_equal(audit.condemned, 1);
@@ -120,11 +120,11 @@ static void test_source_gone_and_not_live(void **state)
     open_with_group(&bench, 2, &order);
     snprintf(key, sizeof key, "%.*s", VIEW_ARGS(order->sources[1].key));
     struct rival rival = { &bench, order, key };
-    bench.hands[0].forge.begins = rival_commits;
-    bench.hands[0].forge.argument = &rival;
+    bench.hands[0].merger.begins = rival_commits;
+    bench.hands[0].merger.argument = &rival;
     struct job_report report = run_job(&bench.hands[0], order);
-    assert_int_equal(report.end, JOB_PASSED);
-    assert_int_equal(report.blame, BLAME_NOBODY);
+    assert_int_equal(report.end, HF_COMPACT_END_PASSED);
+    assert_int_equal(report.blame, HF_COMPACT_BLAME_NOBODY);
     SOUND(&bench);
     assert_int_equal(bench_audit(&bench).quarantined, 0);
     order_free(order);
@@ -139,12 +139,12 @@ static void test_takes_over(void **state)
     (void)state;
     open_with_group(&bench, 2, &order);
     hand_dies_with(&bench.hands[1], order, 100, output);
-    struct job_report report = { .end = JOB_HELD };
-    for (int i = 0; i < 100 && report.end == JOB_HELD; i++) {
+    struct job_report report = { .end = HF_COMPACT_END_HELD };
+    for (int i = 0; i < 100 && report.end == HF_COMPACT_END_HELD; i++) {
         pass_ms(20);
         report = run_job(&bench.hands[0], order);
     }
-    assert_int_equal(report.end, JOB_PASSED);
+    assert_int_equal(report.end, HF_COMPACT_END_PASSED);
     assert_int_equal(report.took_over, 1);
     SOUND(&bench);
     struct audit audit = bench_audit(&bench);
@@ -159,17 +159,17 @@ static void test_takes_over(void **state)
 /* ---- Whose fault --------------------------------------------------------------------- */
 
 static struct audit fail_with(enum hf_status fails, size_t culprit, bool group_fault,
-                              enum blame expected)
+                              enum hf_compact_blame expected)
 {
     struct bench bench;
     struct order *order;
     open_with_group(&bench, 1, &order);
-    struct line_forge *forge = &bench.hands[0].forge;
-    forge->fails = fails;
-    forge->culprit = culprit;
-    forge->group_fault = group_fault;
+    struct line_merger *merger = &bench.hands[0].merger;
+    merger->fails = fails;
+    merger->culprit = culprit;
+    merger->group_fault = group_fault;
     struct job_report report = run_job(&bench.hands[0], order);
-    assert_int_equal(report.end, JOB_FAILED);
+    assert_int_equal(report.end, HF_COMPACT_END_FAILED);
     assert_int_equal(report.blame, expected);
     SOUND(&bench);
     struct audit audit = bench_audit(&bench);
@@ -182,7 +182,8 @@ static struct audit fail_with(enum hf_status fails, size_t culprit, bool group_f
 static void test_blames_nobody(void **state)
 {
     (void)state;
-    struct audit audit = fail_with(HF_UNAVAILABLE, FORGE_NOBODY, false, BLAME_NOBODY);
+    struct audit audit =
+        fail_with(HF_UNAVAILABLE, MERGE_NO_CULPRIT, false, HF_COMPACT_BLAME_NOBODY);
     assert_int_equal(audit.tries, 0);
     assert_int_equal(audit.quarantined, 0);
 }
@@ -190,7 +191,7 @@ static void test_blames_nobody(void **state)
 static void test_blames_the_group(void **state)
 {
     (void)state;
-    struct audit audit = fail_with(HF_INVALID, FORGE_NOBODY, true, BLAME_GROUP);
+    struct audit audit = fail_with(HF_INVALID, MERGE_NO_CULPRIT, true, HF_COMPACT_BLAME_GROUP);
     assert_int_equal(audit.tries, 3);
     assert_int_equal(audit.quarantined, 0);
 }
@@ -198,7 +199,7 @@ static void test_blames_the_group(void **state)
 static void test_blames_a_chunk(void **state)
 {
     (void)state;
-    struct audit audit = fail_with(HF_CORRUPT, 1, false, BLAME_CHUNK);
+    struct audit audit = fail_with(HF_CORRUPT, 1, false, HF_COMPACT_BLAME_CHUNK);
     assert_int_equal(audit.quarantined, 1);
 }
 
@@ -211,8 +212,8 @@ static void test_missing_object_of_a_live_chunk(void **state)
     struct delete_call call = { .key = order->sources[2].key };
     ASSERT(store_delete(bench.world.truth, &call) == HF_OK);
     struct job_report report = run_job(&bench.hands[0], order);
-    assert_int_equal(report.end, JOB_FAILED);
-    assert_int_equal(report.blame, BLAME_CHUNK);
+    assert_int_equal(report.end, HF_COMPACT_END_FAILED);
+    assert_int_equal(report.blame, HF_COMPACT_BLAME_CHUNK);
     assert_int_equal(bench_audit(&bench).quarantined, 1);
     order_free(order);
     bench_close(&bench);
@@ -224,10 +225,10 @@ static void test_rows_must_add_up(void **state)
     struct order *order;
     (void)state;
     open_with_group(&bench, 1, &order);
-    bench.hands[0].forge.miscounts = true;
+    bench.hands[0].merger.miscounts = true;
     struct job_report report = run_job(&bench.hands[0], order);
-    assert_int_equal(report.end, JOB_FAILED);
-    assert_int_equal(report.blame, BLAME_GROUP);
+    assert_int_equal(report.end, HF_COMPACT_END_FAILED);
+    assert_int_equal(report.blame, HF_COMPACT_BLAME_GROUP);
     SOUND(&bench);
     assert_int_equal(bench_audit(&bench).orphans, 0);
     order_free(order);
@@ -249,13 +250,13 @@ static void test_stops(void **state)
     struct job_options options = { .memory_bytes = 16 * MIB, .go_on = never };
     (void)state;
     open_with_group(&bench, 1, &order);
-    job_run(bench.hands[0].shelf, &bench.hands[0].forge.forge, order, &options, &report);
-    assert_int_equal(report.end, JOB_STOPPED);
+    job_run(bench.hands[0].tree, &bench.hands[0].merger.merger, order, &options, &report);
+    assert_int_equal(report.end, HF_COMPACT_END_STOPPED);
     struct audit audit = bench_audit(&bench);
     assert_int_equal(audit.tries, 0);
     assert_int_equal(audit.open_leases, 0);
     report = run_job(&bench.hands[0], order);
-    assert_int_equal(report.end, JOB_COMMITTED);
+    assert_int_equal(report.end, HF_COMPACT_END_COMMITTED);
     SOUND(&bench);
     order_free(order);
     bench_close(&bench);
@@ -341,12 +342,13 @@ static void test_note_round_trip(void **state)
 {
     struct buffer text = BUFFER_INIT(4096);
     struct arena arena = ARENA_INIT;
-    struct job_note note = { BLAME_CHUNK, VIEW("data/a \"b\".usv"), VIEW("its\nchecksum") };
+    struct job_note note = { HF_COMPACT_BLAME_CHUNK, VIEW("data/a \"b\".usv"),
+                             VIEW("its\nchecksum") };
     struct job_note read;
     (void)state;
     assert_true(job_note_encode(&note, &text));
     assert_true(job_note_decode(buffer_view(&text), &arena, &read));
-    assert_int_equal(read.blame, BLAME_CHUNK);
+    assert_int_equal(read.blame, HF_COMPACT_BLAME_CHUNK);
     assert_true(view_equal(read.culprit, note.culprit));
     assert_true(view_equal(read.why, note.why));
     arena_release(&arena);
@@ -358,19 +360,19 @@ static void test_note_fits(void **state)
     char key[KEY_BYTES_MAX], why[HF_WHY_MAX];
     struct buffer text = BUFFER_INIT(4096);
     struct arena arena = ARENA_INIT;
-    struct job_note read, note = { BLAME_CHUNK, { key, 300 }, { why, sizeof why } };
+    struct job_note read, note = { HF_COMPACT_BLAME_CHUNK, { key, 300 }, { why, sizeof why } };
     (void)state;
     memset(key, '"', sizeof key);
     memset(why, '\1', sizeof why);
     assert_true(job_note_encode(&note, &text));
     assert_true(text.size <= NOTE_BYTES_MAX);
     assert_true(job_note_decode(buffer_view(&text), &arena, &read));
-    assert_int_equal(read.blame, BLAME_CHUNK);
+    assert_int_equal(read.blame, HF_COMPACT_BLAME_CHUNK);
     note.culprit.size = sizeof key;
     assert_true(job_note_encode(&note, &text));
     assert_true(text.size <= NOTE_BYTES_MAX);
     assert_true(job_note_decode(buffer_view(&text), &arena, &read));
-    assert_int_equal(read.blame, BLAME_GROUP);
+    assert_int_equal(read.blame, HF_COMPACT_BLAME_GROUP);
     arena_release(&arena);
     buffer_release(&text);
 }
@@ -383,7 +385,7 @@ static void test_note_of_others(void **state)
     const char *const texts[] = { "", "7", "{\"blame\":\"moon\"}", "{\"blame\":", "{}" };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         assert_true(job_note_decode(view_of(texts[i]), &arena, &read));
-        assert_int_equal(read.blame, BLAME_NOBODY);
+        assert_int_equal(read.blame, HF_COMPACT_BLAME_NOBODY);
     }
     arena_release(&arena);
 }

@@ -1,9 +1,9 @@
-/* jobs_test.c: the document of the last jobs: what is noted is read, what is old or too much goes,
- * and nothing that stands there keeps anybody from noting more. And the names of chunks. */
-#include "shelf_kit.h"
+/* jobs_test.c: the document of recent jobs: entries are read back, old and surplus ones are
+ * removed, and no content prevents adding more. Also the names of chunks. */
+#include "catalog_tree_kit.h"
 
 #include "alloc.h"
-#include "compact/jobs.h"
+#include "compact/work/jobs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,13 +30,13 @@ static const struct job_record sample = {
 
 static void note(struct bed *bed, const struct job_record *record)
 {
-    assert_status(HF_OK, jobs_note(bed->shelf, record, &bed->error), &bed->error);
+    assert_status(HF_OK, jobs_note(bed->tree, record, &bed->error), &bed->error);
 }
 
 static struct job_record *read_all(struct bed *bed, struct arena *arena, size_t *ret_count)
 {
     struct job_record *records;
-    assert_status(HF_OK, jobs_read(bed->shelf, arena, &records, ret_count, &bed->error),
+    assert_status(HF_OK, jobs_read(bed->tree, arena, &records, ret_count, &bed->error),
                   &bed->error);
     return records;
 }
@@ -215,7 +215,7 @@ static void a_later_version_is_left_alone(void **state)
     ground_open(&ground, "mem", NULL, 1);
     struct bed *bed = &ground.beds[0];
     put_bytes(&ground, JOBS_KEY, view_of(text));
-    assert_status(HF_UNSUPPORTED, jobs_note(bed->shelf, &sample, &bed->error), &bed->error);
+    assert_status(HF_UNSUPPORTED, jobs_note(bed->tree, &sample, &bed->error), &bed->error);
     char *after = get_bytes(&ground, JOBS_KEY);
     assert_string_equal(after, text);
     free(after);
@@ -254,8 +254,8 @@ static void memory_may_fail(void **state)
         record.id = (struct view){ id, (size_t)snprintf(id, sizeof id, "job %ld", n) };
         put_bytes(&ground, JOBS_KEY, VIEW("{}")); /* to be read anew */
         alloc_fail_after(n);
-        enum hf_status noted = jobs_note(bed->shelf, &record, &bed->error);
-        enum hf_status got = jobs_read(bed->shelf, &arena, &records, &count, &bed->error);
+        enum hf_status noted = jobs_note(bed->tree, &record, &bed->error);
+        enum hf_status got = jobs_read(bed->tree, &arena, &records, &count, &bed->error);
         failed = alloc_stop();
         assert_true(noted == HF_OK || noted == HF_UNAVAILABLE);
         assert_true(got == HF_OK || got == HF_UNAVAILABLE);
@@ -276,8 +276,10 @@ static void names_say_where_they_belong(void **state)
     struct compact_settings settings = some_settings();
     struct mono_time before = env_now(env_real());
     assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("logs"), 3, SOME_HOUR, &settings, key, &drawn,
-                                 &error),
+                  chunk_key_draw(env_real(),
+                                 &(struct chunk_key_parts){ VIEW("logs"), 3, SOME_HOUR,
+                                                            &settings },
+                                 key, &drawn, &error),
                   &error);
     assert_true(drawn.us >= before.us && drawn.us <= env_now(env_real()).us);
     assert_memory_equal(key, "data/logs/L3/2025/11/", 21);
@@ -285,30 +287,39 @@ static void names_say_where_they_belong(void **state)
     assert_string_equal(key + 21 + 32, ".usv");
     assert_true(view_equal(layout_home(view_of(key)), VIEW("logs")));
     assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("logs"), 3, SOME_HOUR, &settings, again,
-                                 &drawn, &error),
+                  chunk_key_draw(env_real(),
+                                 &(struct chunk_key_parts){ VIEW("logs"), 3, SOME_HOUR,
+                                                            &settings },
+                                 again, &drawn, &error),
                   &error);
     assert_string_not_equal(key, again);
-    settings.format = MERGE_NDJSON;
-    settings.coding = MERGE_ZSTD;
+    settings.format = HF_MERGE_NDJSON;
+    settings.coding = HF_MERGE_ZSTD;
     assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("default"), 0, -1, &settings, key, &drawn,
-                                 &error),
+                  chunk_key_draw(env_real(),
+                                 &(struct chunk_key_parts){ VIEW("default"), 0, -1, &settings },
+                                 key, &drawn, &error),
                   &error);
     assert_memory_equal(key, "data/default/L0/1969/12/", 24);
     assert_string_equal(key + 24 + 32, ".ndjson.zst");
     assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("default"), 0, INT64_MAX, &settings, key,
-                                 &drawn, &error),
+                  chunk_key_draw(env_real(),
+                                 &(struct chunk_key_parts){ VIEW("default"), 0, INT64_MAX,
+                                                            &settings },
+                                 key, &drawn, &error),
                   &error);
     assert_memory_equal(key, "data/default/L0/9999/12/", 24);
     assert_status(HF_OK,
-                  chunk_key_draw(env_real(), VIEW("default"), 0, INT64_MIN, &settings, key,
-                                 &drawn, &error),
+                  chunk_key_draw(env_real(),
+                                 &(struct chunk_key_parts){ VIEW("default"), 0, INT64_MIN,
+                                                            &settings },
+                                 key, &drawn, &error),
                   &error);
     assert_memory_equal(key, "data/default/L0/0001/01/", 24);
     assert_status(HF_INVALID,
-                  chunk_key_draw(env_real(), VIEW("a/b"), 0, 0, &settings, key, &drawn, &error),
+                  chunk_key_draw(env_real(),
+                                 &(struct chunk_key_parts){ VIEW("a/b"), 0, 0, &settings }, key,
+                                 &drawn, &error),
                   &error);
 }
 

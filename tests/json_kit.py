@@ -1,9 +1,8 @@
-"""json_kit.py: holds whatever --json makes of a command's output to the schema of that command,
-docs/json/<command>.json, which describes one line of it. The scripts that run the program call
+"""json_kit.py: checks the --json output of a command against the schema of that command,
+docs/json/<command>.json, which describes one line. The scripts that run the program call
 check() for every run, so each case tests this too.
 
-What goes to stderr with --json is described by error.json, warning.json and trace.json, which belong
-to no command.
+The schemas of stderr with --json are error.json, warning.json and trace.json, for all commands.
 """
 
 import functools
@@ -18,7 +17,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", 
 OF_STDERR = ("error", "warning", "trace")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
-# Their stdout is an object's bytes unless it went to a file, a page of help, or another program's.
+# Their stdout may be the bytes of an object, a help page, or the output of another program.
 NOT_ALWAYS_JSON = {"key-get": b'"key', "read": b'"key', "store-get": b'"key', "help": b'"commands"'}
 
 
@@ -42,7 +41,7 @@ def names():
 
 
 def command_of(arguments):
-    """The schema of a command line, or None; and whether it asks for JSON."""
+    """The schema of a command line, or None; and whether it requests JSON."""
     words, asks, skip = [], False, False
     for word in map(os.fsdecode, arguments):
         if skip:
@@ -75,7 +74,7 @@ def fit(name, line):
 
 
 def whole_lines(data):
-    """Without a last one that was cut off."""
+    """The lines of an output, without an incomplete last one."""
     return [line for line in data[:data.rfind(b"\n") + 1].split(b"\n") if line]
 
 
@@ -97,7 +96,7 @@ def check(arguments, stdout, stderr):
 
 
 class Popen(subprocess.Popen):
-    """One whose output is checked when communicate() has all of it."""
+    """A Popen that checks the output when communicate() has read all of it."""
 
     def communicate(self, *args, **options):
         stdout, stderr = super().communicate(*args, **options)

@@ -1,5 +1,4 @@
-/* json_test.c: the JSON reader and writer, held against jansson wherever both have an opinion.
- */
+/* json_test.c: the JSON reader and writer, compared with jansson wherever both apply. */
 #include "base/json.h"
 #include "base/prng.h"
 #include "test.h"

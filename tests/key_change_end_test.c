@@ -1,5 +1,5 @@
-/* key_change_end_test.c: what the end of a lease does to a key's state, the bodies that are old,
- * trouble, and how a change is asked for through a store. */
+/* key_change_end_test.c: how the end of a lease affects the state of a key; old bodies,
+ * failures, and changes through a store. */
 #include "alloc.h"
 #include "key_change_kit.h"
 #include "lock_kit.h"
@@ -326,7 +326,7 @@ static void a_change_is_one_put(void **state)
     struct hf_lock *lock = lock_held(&pair->one, "k", 60000);
     struct change change = publication(lock, &version, ETAG_A);
     script_counts(&pair->one.way);
-    IS(HF_OK, change_ask(lock->place, &change, (struct mono_time){ 0 }, &error));
+    IS(HF_OK, change_ask(lock->ref, &change, (struct mono_time){ 0 }, &error));
     struct counts counts = script_counts(&pair->one.way);
     ASSERT(counts.puts == 1 && counts.gets + counts.looks + counts.others == 0);
     ASSERT(world_times(&pair->world, "default/meta/k.json", ETAG_A) == 1);
@@ -344,7 +344,7 @@ static void a_change_without_an_answer_is_found_done(void **state)
     struct change change = publication(lock, &version, ETAG_A);
     change.if_version_set = true;
     way_fail(&pair->one.way, 0, LOSE_REPLY);
-    IS(HF_OK, change_ask(lock->place, &change, (struct mono_time){ 0 }, &error));
+    IS(HF_OK, change_ask(lock->ref, &change, (struct mono_time){ 0 }, &error));
     ASSERT(way_has_failed(&pair->one.way));
     ASSERT(change.already && change.state.now.number == 1);
     change_release(&change);
@@ -361,7 +361,7 @@ static void a_refusal_says_why(void **state)
     struct change change = publication(lock, &version, ETAG_A);
     change.if_version_set = true;
     change.if_version = 5;
-    IS(HF_CONFLICT, change_ask(lock->place, &change, (struct mono_time){ 0 }, &error));
+    IS(HF_CONFLICT, change_ask(lock->ref, &change, (struct mono_time){ 0 }, &error));
     ASSERT(change.outcome == HF_KEY_VERSION_CONFLICT && error.status == HF_CONFLICT);
     ASSERT(strcmp(error.why, "the key has version 0, not 5") == 0);
     change_release(&change);
@@ -374,7 +374,7 @@ static void write_over(struct hf_lock *lock, const char *etag)
     struct hf_error error;
     struct state_version version;
     struct change change = publication(lock, &version, etag);
-    MUST(change_ask(lock->place, &change, (struct mono_time){ 0 }, &error));
+    MUST(change_ask(lock->ref, &change, (struct mono_time){ 0 }, &error));
     change_release(&change);
 }
 
@@ -389,21 +389,21 @@ static void what_may_have_been_done_is_not_told_as_refused(void **state)
     struct hf_lock *other = lock_of(&pair->two, "k", 60000);
     struct change change = publication(lock, &version, ETAG_A);
     struct request request;
-    /* Another process breaks the lease, through its own place. */
-    request_init(&request, other->place, TABLE_BREAK, (struct mono_time){ 0 });
+    /* Another process breaks the lease, through its own table_ref. */
+    request_init(&request, other->ref, TABLE_BREAK, (struct mono_time){ 0 });
     request.table.id = view_of(lock->id);
     request.table.token = lock->token;
     request.table.by = VIEW("operator");
     request.table.note = VIEW("\"gone\"");
-    IS(HF_OK, place_ask(other->place, (struct request *[]){ &request }, 1));
+    IS(HF_OK, table_ref_ask(other->ref, (struct request *[]){ &request }, 1));
     MUST(hf_lock_acquire(other, 0, &error));
     write_over(other, ETAG_B);
     write_over(other, ETAG_C);
     /* Our put meets a conflict, which may have been with ourselves. */
-    IS(HF_UNSURE, change_ask(lock->place, &change, (struct mono_time){ 0 }, &error));
+    IS(HF_UNSURE, change_ask(lock->ref, &change, (struct mono_time){ 0 }, &error));
     ASSERT(change.outcome == HF_KEY_FENCING_MISMATCH);
     /* Asked anew, of a document that is known, it is a refusal. */
-    IS(HF_FENCED, change_ask(lock->place, &change, (struct mono_time){ 0 }, &error));
+    IS(HF_FENCED, change_ask(lock->ref, &change, (struct mono_time){ 0 }, &error));
     change_release(&change);
     hf_lock_free(lock);
     hf_lock_free(other);

@@ -1,7 +1,9 @@
+/* key_change_kit.c: applies changes of a key's state to one body of its document, without a
+ * store. */
 #include "key_change_kit.h"
 
 enum hf_status apply_to(struct lease_table *table, struct change *change, struct table_op *op,
-                        const struct lease *wanted, int64_t ms, bool *ret_changed)
+                        const struct lease_request *wanted, int64_t ms, bool *ret_changed)
 {
     struct table_op keep = { .kind = TABLE_KEEP };
     struct evidence evidence = kit_at(ms);
@@ -10,11 +12,11 @@ enum hf_status apply_to(struct lease_table *table, struct change *change, struct
         op = &keep;
     op->wanted = wanted;
     enum hf_status status =
-        change->guest.before(&change->guest, table, &evidence, &changed, &op->error);
+        change->hook.before(&change->hook, table, &evidence, &changed, &op->error);
     if (status == HF_OK) {
         status = table_apply(table, op, &evidence);
         if (status == HF_OK)
-            change->guest.after(&change->guest, table, op, &changed);
+            change->hook.after(&change->hook, table, op, &changed);
     }
     op->wanted = NULL;
     *ret_changed = changed;
@@ -104,13 +106,13 @@ enum hf_status enlist(struct lease_table *table, struct change *change, const ch
                       bool wait, int64_t ms, struct table_op *op, bool *ret_changed)
 {
     struct scope scope = { .kind = SCOPE_NAMED, .name = VIEW("k") };
-    struct lease wanted = { .id = view_of(id),
-                            .holder = VIEW("tester"),
-                            .session = view_first(view_of(id), strlen(id) - 2),
-                            .scopes = &scope,
-                            .scope_count = 1,
-                            .ttl = SPAN_S(10),
-                            .poll = SPAN_MS(100) };
+    struct lease_request wanted = { .id = view_of(id),
+                                    .holder = VIEW("tester"),
+                                    .session = view_first(view_of(id), strlen(id) - 2),
+                                    .wish.scopes = &scope,
+                                    .wish.scope_count = 1,
+                                    .wish.ttl = SPAN_S(10),
+                                    .wish.poll = SPAN_MS(100) };
     *op = (struct table_op){ .kind = TABLE_ACQUIRE, .id = wanted.id, .wait = wait };
     return apply_to(table, change, op, &wanted, ms, ret_changed);
 }

@@ -1,5 +1,5 @@
-/* key_change_kit.h: changes of a key's state on one body of its document, without a store, on top
- * of lease_kit.h. */
+/* key_change_kit.h: changes of a key's state on one body of its document, without a store;
+ * built on lease_kit.h. */
 #ifndef TESTS_KEY_CHANGE_KIT_H
 #define TESTS_KEY_CHANGE_KIT_H
 
@@ -24,9 +24,9 @@
 #define T1 "4294967297"
 #define T2 "4294967298"
 
-/* As a request does: the guest, the move, the guest. Without `op`: TABLE_KEEP. */
+/* As in a request: the hook, the operation, the hook again. Without `op`: TABLE_KEEP. */
 enum hf_status apply_to(struct lease_table *table, struct change *change, struct table_op *op,
-                        const struct lease *wanted, int64_t ms, bool *ret_changed);
+                        const struct lease_request *wanted, int64_t ms, bool *ret_changed);
 
 uint64_t hold(struct lease_table *table, const char *id, enum lease_mode mode, int64_t ms);
 
@@ -43,21 +43,21 @@ struct state_version with_body(const char *etag, uint64_t token);
 struct change change_by(enum change_kind kind, const char *lease, uint64_t token,
                         const struct state_version *version);
 
-/* The change is done and must be written; the state is then this. */
+/* Checks that the change is done and must be written, and gives this state. */
 void assert_done(struct lease_table *table, struct change *change, const char *expected);
 
-/* It is refused for this reason, and nothing is to be written. */
+/* Checks that the change is refused for this reason, with nothing to write. */
 void assert_refused(struct lease_table *table, struct change *change,
                     enum hf_key_outcome outcome, int64_t ms);
 
-/* Acquires with the guest. */
+/* Acquires with the hook. */
 enum hf_status enlist(struct lease_table *table, struct change *change, const char *id,
                       bool wait, int64_t ms, struct table_op *op, bool *ret_changed);
 
 /* A table in which "a-1" holds the key for TXN_A. */
 struct lease_table *taken(uint64_t *ret_token);
 
-/* What TXN_A has staged under "a-1". */
+/* A table in which TXN_A has staged a state under "a-1". */
 struct lease_table *staged(uint64_t *ret_token);
 
 #endif

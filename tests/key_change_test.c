@@ -1,5 +1,5 @@
-/* key_change_test.c: changes of a key's state, on one body of its document: what is refused and
- * why, and what comes of the rest, for its holder and for transactions. */
+/* key_change_test.c: changes of a key's state on one body of its document: which are refused
+ * and why, and the results of the others, for the holder and for transactions. */
 #include "key_change_kit.h"
 
 #include <ctype.h>

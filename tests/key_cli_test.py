@@ -239,7 +239,7 @@ def _(s):
     equal(s.out("key", "ls", "none"), b"")
     true("never written" in fails(s, "NOT_FOUND", "key", "get", "none"), "not of objects")
     true("never written" in fails(s, "NOT_FOUND", "key", "get", "none", "--info"), "nor here")
-    true("no such key" in fails(s, "NOT_FOUND", "key", "describe", "none"), "nor here")
+    true("no key or lock" in fails(s, "NOT_FOUND", "key", "describe", "none"), "nor here")
     true("removed" in fails(s, "NOT_FOUND", "key", "get", "a/2", "--info"), "another thing")
     text = s.out("key", "ls").decode().splitlines()
     equal(text[0].split(), ["KEY", "VERSION", "SIZE", "UPDATED", "HOLDER", "TXN"])
@@ -548,7 +548,7 @@ def _(s):
     s.make_store()
     fresh = json.loads(s.out("sweep", "status", "--json"))
     equal((fresh["due"]["lease_entries"], fresh["total"]["runs"]), (0, 0))
-    true(b"never" in s.out("sweep", "status"), "for people")
+    true(b"none recorded" in s.out("sweep", "status"), "for people")
     update(s, "k", b"1", "--take")
     lease = acquire(s, "k", "--ttl", "1s")["lease"]
     update(s, "k", b"2", "--staged", "--lease", lease)
@@ -561,7 +561,7 @@ def _(s):
     run = s.lines("sweep", "--once")[0]
     equal((run["stop"], run["ops"], run["failed"]), ("done", 1, 0))
     text = s.out("sweep", "--full").decode()
-    true(re.match(r"looked at \d entr(y|ies) in [^:\n]+: [^\n]+\n$", text), text)
+    true(re.match(r"examined \d entr(y|ies) in [^:\n]+: [^\n]+\n$", text), text)
     after = json.loads(s.out("sweep", "status", "--json"))
     equal((after["due"]["lease_entries"], after["total"]["runs"]), (0, 2))
     equal(after["last"]["stop"], "done")
@@ -576,7 +576,7 @@ def _(s):
     first = s.lines("sweep", "--full", "--max-ops", "3")[0]
     equal((first["ops"], first["stop"]), (3, "max_ops"))
     text = s.out("sweep", "status").decode()
-    true("as many entries as it may" in text, text)
+    true("it reached the limit on entries" in text, text)
     second = s.lines("sweep", "--full")[0]
     equal((second["stop"], second["failed"]), ("done", 0))
     true(second["ops"] < 4, second)

@@ -1,9 +1,10 @@
-/* key_fail_test.c KIND: keys in trouble: each request of a change lost, refused or left without an
- * answer, each allocation failed, and a process that dies at each request. What is told is true,
- * what is published is whole, and the next holder goes on and clears up. KIND is mem or dir. */
+/* key_fail_test.c KIND: keys under failures: each request of a change is lost, refused or left
+ * without an answer, each allocation fails, and a process dies at each request. Every report
+ * must be true, published states complete, and the next holder able to go on and clean up. KIND
+ * is mem or dir. */
 #include "alloc.h"
 #include "key_kit.h"
-#include "lock/look.h"
+#include "lock/table_reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,7 +155,7 @@ static uint64_t readable(struct scene *scene, size_t *ret_size)
     return info.version;
 }
 
-static enum hf_status note_lease(void *argument, const struct sight *sight,
+static enum hf_status note_lease(void *argument, const struct table_snapshot *sight,
                                  struct hf_error *why)
 {
     (void)why;
@@ -171,10 +172,10 @@ static enum hf_status note_lease(void *argument, const struct sight *sight,
 static void break_lease(struct scene *scene)
 {
     char lease[HF_LEASE_TEXT_MAX] = "";
-    struct look look;
-    look_init(&look, scene->two.client);
-    MUST(look_at(&look, VIEW(DOCUMENT), note_lease, lease, &error));
-    look_release(&look);
+    struct table_reader look;
+    table_reader_init(&look, scene->two.client);
+    MUST(table_reader_read(&look, VIEW(DOCUMENT), note_lease, lease, &error));
+    table_reader_release(&look);
     if (lease[0])
         hf_break(scene->two.client, lease, "test", "it is dead", NULL);
 }

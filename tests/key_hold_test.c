@@ -1,5 +1,5 @@
-/* key_hold_test.c KIND: holding keys: passing leases on, what is staged, and the bodies that
- * become old. KIND is mem, sqlite, dir, or url ($HOLDFAST_TEST_URL). */
+/* key_hold_test.c KIND: holding keys: passing leases on, staged states, and bodies that become
+ * old. KIND is mem, sqlite, dir, or url ($HOLDFAST_TEST_URL). */
 #include "key_kit.h"
 
 #include <stdio.h>

@@ -1,12 +1,12 @@
-/* key_kit.h: shorthands for tests of keys, on top of lock_kit.h; they fail the test when what they
- * do is not OK. */
+/* key_kit.h: short calls for tests of keys, on top of lock_kit.h. They fail the test if a call
+ * is not OK. */
 #ifndef TESTS_KEY_KIT_H
 #define TESTS_KEY_KIT_H
 
 #include "key/key.h"
 #include "lock_kit.h"
 
-/* What tests call "k". */
+/* The objects of the key "k". */
 #define STATE_FOLDER "default/state/"
 #define DOCUMENT     "default/meta/k.json"
 
@@ -16,25 +16,25 @@ struct hf_key *staged_held(struct peer *peer, const char *name);
 
 void update(struct hf_key *key, const char *text);
 
-/* Releases it, with what is staged, and frees it. */
+/* Releases the key with HF_COMMIT, which publishes what is staged, and frees it. */
 void done(struct hf_key *key);
 
-/* All of it: acquire, update, release. */
+/* Acquires, updates and releases. */
 void publish(struct peer *peer, const char *name, const char *text);
 
-/* The key is read as this text, NULL: as nothing. */
+/* Checks that the key reads as this text; NULL: no value. */
 struct hf_key_info reads(struct peer *peer, const char *name, const char *text);
 
-/* As many bytes as a test needs, each differing from its neighbours; to be freed. */
+/* Bytes for a test, each different from its neighbours. The caller frees them. */
 char *bytes_of(size_t size, unsigned seed);
 
-/* How many bodies a key has in the store, named or not. */
+/* How many bodies a key has in the store, used or not. */
 size_t bodies(struct world *world, const char *name);
 
-/* Takes the lease of a key away from whoever holds it. */
+/* Takes the lease of a key away from its holder. */
 void take_away(struct peer *peer, struct hf_key *key);
 
-/* An update is refused like this. */
+/* Checks that an update is refused like this. */
 void refuses(struct hf_key *key, const struct hf_key_if *when, enum hf_key_outcome outcome,
              enum hf_status status);
 

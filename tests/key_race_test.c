@@ -1,5 +1,5 @@
-/* key_race_test.c [KIND]: what another process does to a key just before or after one put of ours,
- * and memory that is short just then. What is told is true all the same. */
+/* key_race_test.c [KIND]: another process changes a key just before or after one of our puts,
+ * or memory runs out at that moment. The report must be true all the same. */
 #include "alloc.h"
 #include "txn_kit.h"
 

@@ -1,15 +1,16 @@
-/* key_requests_test.c KIND: how many requests keys and transactions take, and to which objects they
- * go. Counting them is the only way to keep them few. KIND is mem or sqlite.
+/* key_requests_test.c KIND: how many requests keys and transactions take, and to which objects.
+ * These counts are asserted to keep them low. KIND is mem or sqlite.
  *
- * Writes of a transaction over k warm keys, which is what the last tests assert and print:
+ * Writes of a transaction over k warm keys, which the last tests assert and print:
  *
- *   entry      1       so that the sweeper finds the record, whatever becomes of it
+ *   entry      1       lets the sweeper find the record in any case
  *   record     3       begun; decided, with the names of all keys; all of them settled
  *   documents  3k      each taken with its lease; staged; settled and released
  *   states     0 or k  bodies of states above 4 KiB
  *
- * So 3k + 4 and 4k + 4, and one get: of the record, which must not be there. 3k + 5 and 4k + 5
- * requests. Old bodies are deleted together, as many at once as the store takes. */
+ * That makes 3k + 4 and 4k + 4 writes, and one get, which checks that the record is absent: 3k
+ * + 5 and 4k + 5 requests. Old bodies are deleted together, as many at once as the store
+ * accepts. */
 #include "key_kit.h"
 #include "store/observe.h"
 

@@ -1,5 +1,5 @@
-/* key_state_test.c: what a key holds: its moves, and that every state survives its JSON while no
- * damaged one is taken for a state. */
+/* key_state_test.c: the state of a key: its transitions, and its JSON. Every state survives
+ * being written, and no damaged text is accepted as a state. */
 #include "alloc.h"
 #include "base/json.h"
 #include "key/state.h"

@@ -193,7 +193,7 @@ static void bad_options(void **state)
     for (size_t i = 0; i < sizeof leases / sizeof *leases; i++) {
         char sentence[HF_WHY_MAX];
         IS(HF_INVALID, hf_key_adopt(pair->one.client, leases[i], NULL, &key, &error));
-        snprintf(sentence, sizeof sentence, "'%s' is no lease of a key of namespace default",
+        snprintf(sentence, sizeof sentence, "'%s' is not a lease of a key in namespace default",
                  leases[i]);
         says(sentence);
     }
@@ -219,13 +219,13 @@ static void bad_arguments(void **state)
     struct hf_key_info info = HF_KEY_INFO;
     holds_nothing(&pair->two, "the key was never written");
     IS(HF_INVALID, hf_key_acquire(key, -1, NULL, &error));
-    says("a wait is not less than nothing");
+    says("wait must not be negative");
     MUST(hf_key_acquire(key, 0, &info, &error));
     IS(HF_INVALID, hf_key_acquire(key, -1, NULL, &error));
     /* The ETag of a key without a version would hold for any. */
     struct hf_key_if none = { .struct_size = sizeof none, .etag = info.etag };
     IS(HF_INVALID, hf_key_update(key, "x", 1, &none, &info, &error));
-    says("an ETag is not empty; that a key holds nothing is version 0");
+    says("the ETag must not be empty; use version 0 for a key without a value");
     ASSERT(info.outcome == HF_KEY_NONE);
     IS(HF_INVALID, hf_key_remove(key, &none, NULL, &error));
     IS(HF_INVALID, hf_key_update(key, "x", (size_t)BODY_BYTES_MAX + 1, NULL, &info, &error));

@@ -1,12 +1,12 @@
-/* leaks.c: leaves out the leak check at the end of a test program that cannot have a leak.
+/* leaks.c: skips the leak check at the end of a test program that cannot have a leak.
  *
- * On arm64 LeakSanitizer walks a table of the whole address space, which takes three to four
- * seconds however little was allocated. So it is asked only when there is something to find: when
- * more bytes are allocated at the end than would have been if the program had ended at once.
+ * On arm64 LeakSanitizer scans a table of the whole address space, which takes three to four
+ * seconds however little was allocated. So it runs only if there may be something to find: if
+ * more bytes are allocated at the end than if the program had ended at once.
  *
- * What stays by design must not count. Libraries that stores on the network load are loaded first;
- * what the C library keeps (stacks of threads that ended, zones of time, the environment) it gives
- * back when it is asked to, at the end and in the child that ends at once. */
+ * Memory that stays allocated by design must not count. Libraries for stores on the network are
+ * loaded first. Memory that the C library caches (stacks of ended threads, time zones, the
+ * environment) is freed on request, both at the end and in the child that ends at once. */
 #include "base/check.h"
 #include "base/sanitizer.h"
 

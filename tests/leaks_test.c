@@ -1,5 +1,6 @@
-/* leaks_test.c: that leaks.c leaves out no leak check that would find something. Runs itself as
- * another process, which leaks nothing or two bytes (the sanitizer never counts less than one). */
+/* leaks_test.c: leaks.c never skips a leak check that would find something. The test runs
+ * itself as another process, which leaks nothing or two bytes (the sanitizer never counts less
+ * than one). */
 #include "base/sanitizer.h"
 #include "test.h"
 

@@ -1,5 +1,5 @@
-/* lease_alloc_test.c: every allocation of every move, of reading and of writing fails in turn:
- * a status each time, nothing leaked, nothing half done. */
+/* lease_alloc_test.c: fails every allocation of every transition, of reading and of writing in
+ * turn. Each must return a status, leak nothing, and leave nothing half done. */
 #include "alloc.h"
 #include "lease_kit.h"
 #include "test.h"

@@ -1,5 +1,6 @@
-/* lease_damage_test.c: good tables damaged in every way that bytes, members and whole entries can
- * be: no crash, no lower token, no second holder, and what can be read can be written again. */
+/* lease_damage_test.c: damages valid tables in bytes, members and whole entries. There must be
+ * no crash, no lower token and no second holder, and every table that can be read can be
+ * written again. */
 #include "base/json.h"
 #include "base/prng.h"
 #include "lease_kit.h"
@@ -298,10 +299,10 @@ static void tokens_are_below_the_next(const struct lease_table *table)
 
 static bool only_pins(const struct lease *lease)
 {
-    for (size_t i = 0; i < lease->scope_count; i++)
-        if (lease->scopes[i].kind != SCOPE_PIN)
+    for (size_t i = 0; i < lease->wish.scope_count; i++)
+        if (lease->wish.scopes[i].kind != SCOPE_PIN)
             return false;
-    return lease->scope_count > 0;
+    return lease->wish.scope_count > 0;
 }
 
 /* Asks for these scopes, alone, when nothing can be proven over. */
@@ -310,12 +311,12 @@ static enum hf_status ask(struct lease_table *table, struct table_op *op, struct
 {
     struct evidence evidence = kit_at(0);
     evidence.time_known = false;
-    struct lease wanted = { .id = VIEW("new-1"),
-                            .session = VIEW("new"),
-                            .holder = VIEW("h"),
-                            .scopes = scopes,
-                            .scope_count = count,
-                            .ttl = SPAN_S(1) };
+    struct lease_request wanted = { .id = VIEW("new-1"),
+                                    .session = VIEW("new"),
+                                    .holder = VIEW("h"),
+                                    .wish.scopes = scopes,
+                                    .wish.scope_count = count,
+                                    .wish.ttl = SPAN_S(1) };
     *op = (struct table_op){ .kind = TABLE_ACQUIRE, .wanted = &wanted };
     enum hf_status status = table_apply(table, op, &evidence);
     op->wanted = NULL;
@@ -333,11 +334,12 @@ static void no_second_holder(struct lease_table *table)
         highest = lease->token > highest ? lease->token : highest;
         if (lease->status != LEASE_ACTIVE || only_pins(lease))
             continue;
-        barrier = barrier || lease->scope_count == 0;
+        barrier = barrier || lease->wish.scope_count == 0;
         struct scope any = { .kind = SCOPE_NAMED, .name = VIEW("x") };
-        enum hf_status status = lease->scope_count > 0
-                                    ? ask(table, &op, lease->scopes, lease->scope_count)
-                                    : ask(table, &op, &any, 1);
+        enum hf_status status =
+            lease->wish.scope_count > 0
+                ? ask(table, &op, lease->wish.scopes, lease->wish.scope_count)
+                : ask(table, &op, &any, 1);
         if (status == HF_OK)
             fail_msg("%.*s has a second holder", VIEW_ARGS(lease->id));
     }
@@ -353,9 +355,9 @@ static bool any_conflict(const struct lease_table *table, const struct lease *le
 {
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *other = table->leases[i];
-        bool slots = other->mode == LEASE_SLOTS && lease->mode == LEASE_SLOTS;
+        bool slots = other->wish.mode == LEASE_SLOTS && lease->wish.mode == LEASE_SLOTS;
         if (other != lease && other->status == LEASE_ACTIVE && !slots &&
-            leases_conflict(other, lease))
+            wishes_conflict(&other->wish, &lease->wish))
             return true;
     }
     return false;
@@ -366,7 +368,7 @@ static void no_claim_in_the_way(struct lease_table *table)
 {
     for (size_t i = 0; i < table->waiter_count;) {
         char id[HOLDER_BYTES_MAX + 1];
-        struct view view = table->waiters[i].wanted->id;
+        struct view view = table->waiters[i].wanted->asked.id;
         memcpy(id, view.data, view.size);
         struct evidence evidence = kit_at(0);
         struct table_op op = { .kind = TABLE_CLAIM, .id = { id, view.size } };

@@ -1,5 +1,5 @@
-/* lease_json_test.c: the lease table as a document: what others wrote is served and kept, what
- * is damaged is told from what is whole, and nothing that can be read brings us down. */
+/* lease_json_test.c: the lease table as a document: entries of other programs are honoured and
+ * kept, damage is detected, and no readable document causes a crash. */
 #include "base/prng.h"
 #include "lease_kit.h"
 #include "test.h"
@@ -83,10 +83,10 @@ static void a_plain_file_is_served(void **state)
     const struct lease *lease = kit_lease(table, "lease-abc123");
     assert_non_null(lease);
     assert_true(view_equal(lease->holder, VIEW("compactor-node-1")));
-    assert_int_equal(lease->scope_count, 3);
-    assert_true(view_equal(lease->scopes[2].name, VIEW("chunk_c.parquet")));
-    assert_int_equal(lease->scopes[0].kind, SCOPE_CHUNK);
-    assert_int_equal(lease->mode, LEASE_EXCLUSIVE);
+    assert_int_equal(lease->wish.scope_count, 3);
+    assert_true(view_equal(lease->wish.scopes[2].name, VIEW("chunk_c.parquet")));
+    assert_int_equal(lease->wish.scopes[0].kind, SCOPE_CHUNK);
+    assert_int_equal(lease->wish.mode, LEASE_EXCLUSIVE);
     assert_int_equal(lease->status, LEASE_ACTIVE);
     assert_int_equal(lease->acquired_at.us, INT64_C(1770372000000000));
     assert_int_equal(lease->expires_at.us, INT64_C(1770372300000000));
@@ -131,9 +131,9 @@ static void other_spellings_of_plain_files_are_read(void **state)
         "\"status\":\"Failed\"}}}");
     const struct lease *lease = kit_lease(table, "a");
     assert_int_equal(lease->status, LEASE_COMPLETED);
-    assert_true(view_equal(lease->scopes[0].name, VIEW("x/y")));
+    assert_true(view_equal(lease->wish.scopes[0].name, VIEW("x/y")));
     assert_true(view_equal(lease->holder, VIEW("\xc3\xa9\n")));
-    assert_int_equal(lease->level, 3);
+    assert_int_equal(lease->wish.level, 3);
     assert_int_equal(kit_lease(table, "b")->status, LEASE_FAILED);
     table_free(table);
     table = decoded("{\"leases\":{}}");
@@ -246,17 +246,17 @@ static enum hf_status acquire_random(struct lease_table *table, struct prng *prn
     }
     struct evidence evidence = kit_at(number);
     evidence.time_known = prng_below(prng, 4) != 0;
-    struct lease wanted = { .id = view_of(id),
-                            .holder = VIEW("h \"q\" \n"),
-                            .session = { id, 2 },
-                            .scopes = scopes,
-                            .scope_count = count,
-                            .mode = wish.mode,
-                            .ttl = { wish.ttl_us },
-                            .level = prng_below(prng, 3),
-                            .poll = SPAN_MS(wish.poll_ms + 1),
-                            .output = view_of(wish.output ? wish.output : ""),
-                            .note = view_of(wish.note ? wish.note : "") };
+    struct lease_request wanted = { .id = view_of(id),
+                                    .holder = VIEW("h \"q\" \n"),
+                                    .session = { id, 2 },
+                                    .wish.scopes = scopes,
+                                    .wish.scope_count = count,
+                                    .wish.mode = wish.mode,
+                                    .wish.ttl = { wish.ttl_us },
+                                    .wish.level = prng_below(prng, 3),
+                                    .wish.poll = SPAN_MS(wish.poll_ms + 1),
+                                    .output = view_of(wish.output ? wish.output : ""),
+                                    .note = view_of(wish.note ? wish.note : "") };
     op = (struct table_op){ .kind = TABLE_ACQUIRE, .wanted = &wanted, .wait = wish.wait };
     return table_apply(table, &op, &evidence);
 }
@@ -301,13 +301,16 @@ static void random_tables_survive_the_round_trip(void **state)
         for (size_t k = 0; k < table->lease_count; k++) {
             const struct lease *a = table->leases[k], *b = again->leases[k];
             assert_true(lease_unchanged(a, b));
-            assert_true(a->expires.us == b->expires.us && a->ttl.us == b->ttl.us);
+            assert_true(a->expires.us == b->expires.us && a->wish.ttl.us == b->wish.ttl.us);
             assert_true(view_equal(a->clock, b->clock) && view_equal(a->session, b->session));
-            assert_true(a->scope_count == b->scope_count && a->mode == b->mode);
+            assert_true(a->wish.scope_count == b->wish.scope_count &&
+                        a->wish.mode == b->wish.mode);
         }
         for (size_t k = 0; k < table->waiter_count; k++) {
-            const struct lease *a = table->waiters[k].wanted, *b = again->waiters[k].wanted;
-            assert_true(view_equal(a->session, b->session) && a->poll.us == b->poll.us);
+            const struct lease_request *a = &table->waiters[k].wanted->asked,
+                                       *b = &again->waiters[k].wanted->asked;
+            assert_true(view_equal(a->session, b->session) &&
+                        a->wish.poll.us == b->wish.poll.us);
             assert_true(table->waiters[k].reserved == again->waiters[k].reserved);
         }
         buffer_release(&first);
@@ -446,7 +449,7 @@ static void use(struct lease_table *table)
     }
     for (size_t i = 0; i < table->waiter_count && count < 8; i++, count++) {
         tokens[count] = 0;
-        snprintf(ids[count], 300, "%.*s", VIEW_ARGS(table->waiters[i].wanted->id));
+        snprintf(ids[count], 300, "%.*s", VIEW_ARGS(table->waiters[i].wanted->asked.id));
     }
     for (size_t i = 0; i < count; i++) {
         kit_do(table, &op, kit_at(1), TABLE_RENEW, ids[i], tokens[i]);
@@ -681,22 +684,6 @@ static void sightings_are_carried_over(void **state)
     buffer_release(&second);
 }
 
-static void pollers_find_their_turn_in_the_text(void **state)
-{
-    (void)state;
-    struct view ids[2];
-    size_t count = 77;
-    assert_false(table_peek_reserved(VIEW(""), ids, 2, &count));
-    assert_false(table_peek_reserved(VIEW("[]"), ids, 2, &count));
-    assert_false(table_peek_reserved(VIEW("{\"format\":\"x\"}"), ids, 2, &count));
-    assert_false(table_peek_reserved(VIEW("{\"reserved\":[1]}"), ids, 2, &count));
-    assert_int_equal(count, 77);
-    const char *three =
-        "{\"format\":\"" TABLE_FORMAT "\",\"reserved\":[\"a-1\",\"b-1\",\"c-1\"]";
-    assert_true(table_peek_reserved(view_of(three), ids, 2, &count));
-    assert_true(count == 2 && view_equal(ids[1], VIEW("b-1")));
-}
-
 static void a_table_that_an_earlier_version_filled_has_room(void **state)
 {
     (void)state;
@@ -747,7 +734,6 @@ int main(void)
         IT("as many leases as claims can make are read",
            as_many_leases_as_there_can_be_are_read),
         IT("sightings are carried over for what did not change", sightings_are_carried_over),
-        IT("pollers find their turn in the text", pollers_find_their_turn_in_the_text),
         IT("a table that an earlier version filled with outputs has room again",
            a_table_that_an_earlier_version_filled_has_room),
     };

@@ -20,7 +20,7 @@ static struct lease example(void)
     return (struct lease){ .id = VIEW("a"),
                            .nonce = VIEW("n"),
                            .clock = VIEW(KIT_CLOCK),
-                           .ttl = { TTL_US },
+                           .wish.ttl = { TTL_US },
                            .status = LEASE_ACTIVE,
                            .expires = { END_US },
                            .seen = { SEEN_US } };
@@ -104,12 +104,12 @@ static void drift_and_margin_are_the_settings(void **state)
         settings.drift_ppm = rows[i].ppm;
         settings.margin.us = rows[i].margin_us;
         struct lease lease = example();
-        lease.ttl.us = rows[i].ttl_us;
+        lease.wish.ttl.us = rows[i].ttl_us;
         const int64_t line = rows[i].watch_us;
         assert_int_equal(judge(&settings, &lease, watched_for(line - 1)), PROOF_NONE);
         assert_int_equal(judge(&settings, &lease, watched_for(line + 1)), PROOF_WATCHED);
         struct evidence evidence = watched_for(0);
-        struct mono_time until = lease_valid_until(&settings, lease.ttl, &evidence);
+        struct mono_time until = lease_valid_until(&settings, lease.wish.ttl, &evidence);
         assert_in_range(until.us - SEEN_US, rows[i].valid_us - 1, rows[i].valid_us);
     }
 }
@@ -121,11 +121,11 @@ static void rounding_never_helps_either_side(void **state)
     settings.margin.us = 0;
     for (int64_t ttl = 100000; ttl < 120000; ttl += 7) {
         struct lease lease = example();
-        lease.ttl.us = ttl;
+        lease.wish.ttl.us = ttl;
         double drift = (double)ttl * 200e-6;
         int64_t watch = ttl + (int64_t)ceil(drift);
         struct evidence evidence = watched_for(0);
-        int64_t valid = lease_valid_until(&settings, lease.ttl, &evidence).us - SEEN_US;
+        int64_t valid = lease_valid_until(&settings, lease.wish.ttl, &evidence).us - SEEN_US;
         assert_true((double)valid <= (double)ttl - drift);
         assert_int_equal(judge(&settings, &lease, watched_for(watch - 1)), PROOF_NONE);
     }
@@ -168,7 +168,7 @@ static void a_lease_without_ttl_is_watched_for_the_longest(void **state)
     (void)state;
     struct lease_settings settings = kit_settings();
     struct lease lease = example();
-    lease.ttl.us = 0;
+    lease.wish.ttl.us = 0;
     lease.clock = VIEW("");
     const int64_t line = INT64_C(3600000000) + 720000 + 100000;
     assert_int_equal(judge(&settings, &lease, watched_for(WATCH_US * 10)), PROOF_NONE);
@@ -241,7 +241,8 @@ static void the_foretold_moment_is_right(void **state)
         struct lease_settings settings = kit_settings();
         struct lease lease = example();
         settings.watch_only = prng_below(&prng, 4) == 0;
-        lease.ttl.us = prng_below(&prng, 8) == 0 ? 0 : (int64_t)prng_below(&prng, 60000000);
+        lease.wish.ttl.us =
+            prng_below(&prng, 8) == 0 ? 0 : (int64_t)prng_below(&prng, 60000000);
         if (prng_below(&prng, 4) == 0)
             lease.clock = VIEW("clock-b");
         struct evidence evidence =
@@ -351,7 +352,7 @@ static void contend(struct prng *prng, bool renewed)
                                &seen, &error),
                   &error);
     const struct lease *lease = kit_lease(seen, "s-1");
-    assert_int_equal(lease->ttl.us, ttl);
+    assert_int_equal(lease->wish.ttl.us, ttl);
     double end = ((double)until.us - u.holder_start) / u.holder_rate;
     for (int look = 0; look < 8 && end > shown; look++) {
         double at = draw_between(prng, shown, end - 2);
@@ -402,7 +403,7 @@ static void odd_ttls_are_the_same_for_both_sides(void **state)
         if (status == HF_OK) {
             table = kit_reload_afresh(table, 0);
             /* Whoever reads it must not think it shorter than its holder does. */
-            assert_true(kit_lease(table, "s-1")->ttl.us >= ttl);
+            assert_true(kit_lease(table, "s-1")->wish.ttl.us >= ttl);
         } else {
             assert_int_equal(status, HF_INVALID);
         }

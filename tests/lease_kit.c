@@ -1,5 +1,9 @@
+/* lease_kit.c: settings, evidence and short calls for tests of the lease table, and its
+ * invariants. */
 #include "lease_kit.h"
 
+#include "base/check.h"
+#include "lease/table_inside.h"
 #include "test.h"
 
 #include <inttypes.h>
@@ -19,7 +23,7 @@ struct lease_settings kit_settings(void)
     };
 }
 
-/* A ring: evidence is short-lived, and a table copies what it keeps. */
+/* A ring is enough: evidence is short-lived, and a table copies what it keeps. */
 static struct view fresh_nonce(void)
 {
     static char ring[KIT_NONCES][NONCE_SIZE + 1];
@@ -69,7 +73,7 @@ size_t kit_scopes(const char *texts, struct scope *ret_scopes, size_t max)
     return count;
 }
 
-/* "<session>-<n>" without the number. */
+/* The part of "<session>-<n>" before the number. */
 static struct view session_of(const struct wish *wish)
 {
     if (wish->session)
@@ -82,18 +86,18 @@ enum hf_status kit_acquire(struct lease_table *table, struct table_op *op,
                            struct evidence evidence, struct wish wish)
 {
     struct scope scopes[KIT_SCOPES_MAX];
-    struct lease wanted = {
+    struct lease_request wanted = {
         .id = view_of(wish.id),
         .holder = VIEW("tester"),
         .session = session_of(&wish),
         .output = view_of(wish.output ? wish.output : ""),
         .note = view_of(wish.note ? wish.note : ""),
-        .scopes = scopes,
-        .scope_count = kit_scopes(wish.scopes, scopes, KIT_SCOPES_MAX),
-        .mode = wish.mode,
-        .slots = wish.slots,
-        .ttl = { wish.ttl_us ? wish.ttl_us : 10000000 },
-        .poll = SPAN_MS(wish.poll_ms ? wish.poll_ms : 100),
+        .wish.scopes = scopes,
+        .wish.scope_count = kit_scopes(wish.scopes, scopes, KIT_SCOPES_MAX),
+        .wish.mode = wish.mode,
+        .wish.slots = wish.slots,
+        .wish.ttl = { wish.ttl_us ? wish.ttl_us : 10000000 },
+        .wish.poll = SPAN_MS(wish.poll_ms ? wish.poll_ms : 100),
     };
     *op = (struct table_op){ .kind = TABLE_ACQUIRE,
                              .wanted = &wanted,
@@ -121,9 +125,10 @@ enum hf_status kit_barrier(struct lease_table *table, struct table_op *op,
                            struct evidence evidence, const char *id, int64_t ttl_us,
                            uint64_t epoch)
 {
-    struct lease wanted = {
-        .id = view_of(id), .holder = VIEW("barrier"), .session = view_of(id), .ttl = { ttl_us }
-    };
+    struct lease_request wanted = { .id = view_of(id),
+                                    .holder = VIEW("barrier"),
+                                    .session = view_of(id),
+                                    .wish.ttl = { ttl_us } };
     *op = (struct table_op){
         .kind = TABLE_BARRIER, .wanted = &wanted, .id = wanted.id, .epoch = epoch
     };
@@ -179,4 +184,47 @@ size_t kit_active(const struct lease_table *table)
     for (size_t i = 0; i < table->lease_count; i++)
         count += table->leases[i]->status == LEASE_ACTIVE;
     return count;
+}
+
+/* ---- Invariants ---------------------------------------------------------------------- */
+
+/* No two active leases conflict, except slots up to their number, and leases that a barrier
+ * found. */
+static void check_exclusion(const struct lease_table *table, size_t index)
+{
+    const struct lease *lease = table->leases[index];
+    uint64_t sharing = 1;
+    for (size_t i = 0; i < index; i++) {
+        const struct lease *other = table->leases[i];
+        if (other->status != LEASE_ACTIVE || other->wish.scope_count == 0 ||
+            !wishes_conflict(&other->wish, &lease->wish))
+            continue;
+        check(lease->wish.mode == LEASE_SLOTS && other->wish.mode == LEASE_SLOTS);
+        check(++sharing <= lease->wish.slots);
+    }
+}
+
+static void check_waiter(const struct lease_table *table, size_t index)
+{
+    const struct waiter *waiter = &table->waiters[index];
+    size_t named = (size_t)1 << table->missed;
+    struct view blocker;
+    check(!table_find(table, waiter->wanted->asked.id));
+    check(table_find_waiter(table, waiter->wanted->asked.id) == waiter);
+    check(waiter->reserved ==
+          (!queue_active_blocks(table, &waiter->wanted->asked.wish, &blocker) &&
+           queue_waiters_before(table, &waiter->wanted->asked.wish, index, named) < named));
+}
+
+void table_check(const struct lease_table *table)
+{
+    for (size_t i = 0; i < table->lease_count; i++) {
+        const struct lease *lease = table->leases[i];
+        check(lease->token < table->next_token || table->adopted);
+        check(table_find(table, lease->id) == lease);
+        if (lease->status == LEASE_ACTIVE && lease->wish.scope_count > 0)
+            check_exclusion(table, i);
+    }
+    for (size_t i = 0; i < table->waiter_count; i++)
+        check_waiter(table, i);
 }

@@ -1,5 +1,5 @@
-/* lease_kit.h: what the tests of the lease table share: settings, evidence, wishes and the
- * calls in one line each. It knows the headers of src/lease only. */
+/* lease_kit.h: shared by the tests of the lease table: settings, evidence, wishes, and one-line
+ * calls. It uses only the headers of src/lease. */
 #ifndef TESTS_LEASE_KIT_H
 #define TESTS_LEASE_KIT_H
 
@@ -8,19 +8,19 @@
 /* Drift 200 ppm, margin 100 ms, tolerance 2 s, ttl up to one hour, D 24 hours. */
 struct lease_settings kit_settings(void);
 
-/* Store time on the clock of kit_at is this far from our boot-time clock. */
+/* The difference between store time on the clock of kit_at and our boot-time clock. */
 #define KIT_CLOCK_OFFSET INT64_C(5000000000)
 #define KIT_CLOCK        "clock-a"
 
-/* Evidence at so many milliseconds, or microseconds: store time exactly known, a nonce that was
- * never used before. The nonce lives as long as the program. */
+/* Evidence at so many milliseconds, or microseconds: the store time is known exactly, and the
+ * nonce is new. The nonce lives as long as the program. */
 struct evidence kit_at(int64_t ms);
 struct evidence kit_at_us(int64_t us);
 
 struct lease_table *kit_table(void);
 
-/* What somebody asks for. Unset: exclusive, ttl 10 s, poll 100 ms, holder "tester", and a
- * session that is all of the id before its last "-". Scopes stand apart by one blank. */
+/* A request. Defaults: exclusive, ttl 10 s, poll 100 ms, holder "tester", and as session the
+ * part of the id before its last "-". Scopes are separated by one blank. */
 struct wish {
     const char *id;
     const char *scopes;
@@ -46,19 +46,22 @@ enum hf_status kit_barrier(struct lease_table *table, struct table_op *op,
                            struct evidence evidence, const char *id, int64_t ttl_us,
                            uint64_t epoch);
 
-/* Writes it, reads it back as of that moment, with or without what was known before, and frees
- * the old one. Fails the test when that does not work. */
+/* Writes the table, reads it back as of that moment, with or without the previous reading, and
+ * frees the old one. Fails the test on an error. */
 struct lease_table *kit_reload(struct lease_table *table, int64_t arrived_ms);
 struct lease_table *kit_reload_afresh(struct lease_table *table, int64_t arrived_ms);
 
-/* The document as text, to be freed with buffer_release. */
+/* The document as text. The caller frees it with buffer_release. */
 struct buffer kit_encode(const struct lease_table *table);
 
 const struct lease *kit_lease(const struct lease_table *table, const char *id);
 const struct waiter *kit_waiter(const struct lease_table *table, const char *id);
 size_t kit_active(const struct lease_table *table);
 
-/* Scopes as text into at most `max` parsed; the views point into the text. */
+/* Aborts if an invariant of lease/table.h does not hold. */
+void table_check(const struct lease_table *table);
+
+/* Parses at most `max` scopes; the views point into the text. */
 size_t kit_scopes(const char *texts, struct scope *ret_scopes, size_t max);
 
 #endif

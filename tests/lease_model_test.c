@@ -1,6 +1,6 @@
-/* lease_model_test.c: the table against a model that knows nothing of how it works: a random walk
- * of several clients, with lost replies and clocks that disagree, against a list of who may hold
- * what and who waits before whom. Also how long a change of a large table takes. */
+/* lease_model_test.c: compares the table with an independent model: a random walk of several
+ * clients, with lost replies and clocks that disagree, against a list of holders and of the
+ * order of waiters. Also measures how long a change of a large table takes. */
 #include "base/prng.h"
 #include "lease_kit.h"
 #include "test.h"
@@ -243,7 +243,7 @@ static void model_is_the_same(const struct walk *w, const struct lease_table *ta
     assert_int_equal(active, kit_active(table));
     assert_int_equal(w->queue_count, table->waiter_count);
     for (size_t i = 0; i < w->queue_count; i++)
-        assert_true(view_equal(view_of(w->queue[i].id), table->waiters[i].wanted->id));
+        assert_true(view_equal(view_of(w->queue[i].id), table->waiters[i].wanted->asked.id));
 }
 
 static void model_written(struct walk *w, const struct lease_table *table,
@@ -282,15 +282,15 @@ static bool attempt(struct walk *w, int client, struct table_op *op,
     struct evidence evidence = client_knows(w, client);
     struct client *c = &w->clients[client];
     struct scope scope = request->scope;
-    struct lease wanted = { .id = view_of(request->id),
-                            .session = { request->id, 2 },
-                            .holder = VIEW("h"),
-                            .scopes = &scope,
-                            .scope_count = 1,
-                            .mode = request->mode,
-                            .slots = request->mode == LEASE_SLOTS ? 2 : 0,
-                            .ttl = { request->ttl_us },
-                            .poll = SPAN_MS(200) };
+    struct lease_request wanted = { .id = view_of(request->id),
+                                    .session = { request->id, 2 },
+                                    .holder = VIEW("h"),
+                                    .wish.scopes = &scope,
+                                    .wish.scope_count = 1,
+                                    .wish.mode = request->mode,
+                                    .wish.slots = request->mode == LEASE_SLOTS ? 2 : 0,
+                                    .wish.ttl = { request->ttl_us },
+                                    .wish.poll = SPAN_MS(200) };
     struct lease_table *before = load(w, evidence.now, c->seen);
     struct lease_table *table = load(w, evidence.now, before);
     table_free(c->seen);
@@ -434,7 +434,7 @@ static void clients_walk_at_random(void **state)
 
 /* ---- How long a change takes --------------------------------------------------------- */
 
-/* The bars of the project, which bench_lease holds as they are; what is asserted leaves room for
+/* The bars of the project, which lease_speed holds as they are; what is asserted leaves room for
  * a slow or busy machine. A sanitizer is no machine to measure on. */
 #define CHANGE_US_MAX    (3 * 100.0)
 #define HAND_OVER_US_MAX (3 * 150.0)

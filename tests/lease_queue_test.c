@@ -1,5 +1,5 @@
-/* lease_queue_test.c: who shares, who waits, whose turn it is, and what happens to those who let
- * it pass; also what is granted to nobody: barriers, full tables, work that was done already. */
+/* lease_queue_test.c: sharing, waiting, turns, and waiters that miss their turn. Also entries
+ * that are granted to nobody: barriers, full tables, and work that was done already. */
 #include "lease_kit.h"
 #include "test.h"
 
@@ -198,10 +198,10 @@ static void a_claim_counts_from_its_own_moment(void **state)
     assert_int_equal(lease->expires.us, evidence.latest.us + 5000000);
     assert_int_equal(op.expires.us, lease->expires.us);
     assert_true(view_equal(op.granted_by, evidence.nonce));
-    assert_true(view_equal(lease->session, VIEW("b")) && lease->scope_count == 2);
+    assert_true(view_equal(lease->session, VIEW("b")) && lease->wish.scope_count == 2);
     assert_true(view_equal(lease->output, VIEW("out/b")) &&
                 view_equal(lease->note, VIEW("[1]")));
-    assert_int_equal(lease->poll.us, 0);
+    assert_int_equal(lease->wish.poll.us, 0);
     table_free(table);
 }
 
@@ -312,10 +312,7 @@ static void whoever_makes_room_says_for_whom(void **state)
         assert_true(op.changed && reserved(table, "b-1"));
         table_check(table);
         struct buffer text = kit_encode(table);
-        struct view ids[4];
-        size_t count = 0;
-        assert_true(table_peek_reserved(buffer_view(&text), ids, 4, &count));
-        assert_true(count == 1 && view_equal(ids[0], VIEW("b-1")));
+        assert_non_null(strstr(buffer_text(&text), "\"reserved\":[\"b-1\"]"));
         buffer_release(&text);
         table_free(table);
     }

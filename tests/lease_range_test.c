@@ -1,5 +1,6 @@
-/* lease_range_test.c [OPERATIONS]: ranges of one inode, held and waited for at random, against an
- * array of bytes that knows who reads and who writes each, and a list of who came when. */
+/* lease_range_test.c [OPERATIONS]: ranges of one inode, held and waited for at random, compared
+ * with an array of bytes that records the readers and the writer of each, and a list of
+ * arrivals. */
 #include "base/parse.h"
 #include "base/prng.h"
 #include "lease_kit.h"
@@ -16,7 +17,7 @@
 
 static uint64_t operations = OPERATIONS;
 
-struct wanted {
+struct drawn {
     char id[24];
     uint64_t token;
     size_t start, end;
@@ -28,9 +29,9 @@ struct model {
     struct prng prng;
     unsigned readers[BYTES + 1];
     bool writer[BYTES + 1];
-    struct wanted held[HELD_MAX + WAIT_MAX];
+    struct drawn held[HELD_MAX + WAIT_MAX];
     size_t held_count;
-    struct wanted queue[WAIT_MAX];
+    struct drawn queue[WAIT_MAX];
     size_t queue_count;
     uint64_t last_token;
     uint64_t number;
@@ -39,7 +40,7 @@ struct model {
 
 /* ---- The model ----------------------------------------------------------------------- */
 
-static bool bytes_are_free(const struct model *m, const struct wanted *w)
+static bool bytes_are_free(const struct model *m, const struct drawn *w)
 {
     for (size_t i = w->start; i < w->end; i++)
         if (m->writer[i] || (!w->shared && m->readers[i] > 0))
@@ -48,10 +49,10 @@ static bool bytes_are_free(const struct model *m, const struct wanted *w)
 }
 
 /* Whether one of the first `count` who wait wants a byte that this one wants, not both to read. */
-static bool has_one_before(const struct model *m, const struct wanted *w, size_t count)
+static bool has_one_before(const struct model *m, const struct drawn *w, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct wanted *other = &m->queue[i];
+        const struct drawn *other = &m->queue[i];
         if (other->start < w->end && w->start < other->end && !(other->shared && w->shared))
             return true;
     }
@@ -63,7 +64,7 @@ static bool has_turn(const struct model *m, size_t place)
     return bytes_are_free(m, &m->queue[place]) && !has_one_before(m, &m->queue[place], place);
 }
 
-static void mark(struct model *m, const struct wanted *w, bool take)
+static void mark(struct model *m, const struct drawn *w, bool take)
 {
     for (size_t i = w->start; i < w->end; i++) {
         if (w->shared)
@@ -73,7 +74,7 @@ static void mark(struct model *m, const struct wanted *w, bool take)
     }
 }
 
-static void hold(struct model *m, const struct wanted *w, uint64_t token)
+static void hold(struct model *m, const struct drawn *w, uint64_t token)
 {
     assert_true(token > m->last_token);
     m->last_token = token;
@@ -96,12 +97,12 @@ static void leave_queue(struct model *m, size_t place)
 }
 
 /* A range, one that goes to the end, or the whole inode. */
-static void draw_wanted(struct model *m, struct wanted *ret)
+static void draw_wanted(struct model *m, struct drawn *ret)
 {
     uint64_t kind = prng_below(&m->prng, 20);
-    *ret = (struct wanted){ .shared = prng_below(&m->prng, 2),
-                            .start = (size_t)prng_below(&m->prng, BYTES),
-                            .scope = { .kind = SCOPE_RANGE, .inode = 7 } };
+    *ret = (struct drawn){ .shared = prng_below(&m->prng, 2),
+                           .start = (size_t)prng_below(&m->prng, BYTES),
+                           .scope = { .kind = SCOPE_RANGE, .inode = 7 } };
     snprintf(ret->id, sizeof ret->id, "s-%" PRIu64, m->number++);
     ret->end = ret->start + 1 + (size_t)prng_below(&m->prng, 12);
     if (ret->end > BYTES || kind < 2)
@@ -119,16 +120,16 @@ static void draw_wanted(struct model *m, struct wanted *ret)
 
 static void acquire(struct lease_table *table, struct model *m, bool wait)
 {
-    struct wanted w;
+    struct drawn w;
     draw_wanted(m, &w);
-    struct lease fields = { .id = view_of(w.id),
-                            .session = VIEW("s"),
-                            .holder = VIEW("h"),
-                            .scopes = &w.scope,
-                            .scope_count = 1,
-                            .ttl = SPAN_S(3600),
-                            .poll = SPAN_MS(100),
-                            .mode = w.shared ? LEASE_SHARED : LEASE_EXCLUSIVE };
+    struct lease_request fields = { .id = view_of(w.id),
+                                    .session = VIEW("s"),
+                                    .holder = VIEW("h"),
+                                    .wish.scopes = &w.scope,
+                                    .wish.scope_count = 1,
+                                    .wish.ttl = SPAN_S(3600),
+                                    .wish.poll = SPAN_MS(100),
+                                    .wish.mode = w.shared ? LEASE_SHARED : LEASE_EXCLUSIVE };
     struct table_op op = { .kind = TABLE_ACQUIRE, .wanted = &fields, .wait = wait };
     struct evidence evidence = kit_at(0);
     enum hf_status status = table_apply(table, &op, &evidence);
@@ -151,7 +152,7 @@ static void acquire(struct lease_table *table, struct model *m, bool wait)
 static void release(struct lease_table *table, struct model *m)
 {
     size_t index = (size_t)prng_below(&m->prng, m->held_count);
-    struct wanted *w = &m->held[index];
+    struct drawn *w = &m->held[index];
     struct table_op op;
     bool cancel = prng_below(&m->prng, 50) == 0;
     assert_status(HF_OK,
@@ -164,7 +165,7 @@ static void release(struct lease_table *table, struct model *m)
 static void claim_or_cancel(struct lease_table *table, struct model *m)
 {
     size_t place = (size_t)prng_below(&m->prng, m->queue_count);
-    struct wanted w = m->queue[place];
+    struct drawn w = m->queue[place];
     struct table_op op;
     bool cancel = prng_below(&m->prng, 10) == 0, turn = has_turn(m, place);
     assert_status(HF_OK,
@@ -198,7 +199,7 @@ static void assert_same(const struct lease_table *table, const struct model *m)
     assert_int_equal(table->waiter_count, m->queue_count);
     for (size_t i = 0; i < m->queue_count; i++) {
         const struct waiter *waiter = &table->waiters[i];
-        assert_true(view_equal(waiter->wanted->id, view_of(m->queue[i].id)));
+        assert_true(view_equal(waiter->wanted->asked.id, view_of(m->queue[i].id)));
         if (waiter->reserved != has_turn(m, i))
             fail_msg("%s: its turn is %d", m->queue[i].id, waiter->reserved);
     }

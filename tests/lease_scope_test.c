@@ -1,5 +1,5 @@
-/* lease_scope_test.c: scopes as text, and which two get in each other's way, held against the
- * rules written down a second time. */
+/* lease_scope_test.c: scopes as text, and which two conflict, compared with a second
+ * implementation of the rules. */
 #include "lease/scope.h"
 #include "test.h"
 

@@ -1,5 +1,6 @@
-/* lease_share_test.c: a table that is read again: what did not change is shared with the reading
- * before, and nobody can tell; and a long queue, whose waiters say only what differs. */
+/* lease_share_test.c: a table that is read again shares unchanged entries with the previous
+ * reading, without visible effect; and a long queue, whose waiters store only their
+ * differences. */
 #include "base/limits.h"
 #include "base/prng.h"
 #include "lease_kit.h"
@@ -70,7 +71,7 @@ static void what_did_not_change_is_shared(void **state)
         assert_ptr_equal(after->waiters[i].wanted, before->waiters[i + (i >= 2)].wanted);
     /* Either may go first. */
     table_free(before);
-    assert_true(view_equal(kit_lease(after, "a-1")->scopes[0].name, VIEW("a")));
+    assert_true(view_equal(kit_lease(after, "a-1")->wish.scopes[0].name, VIEW("a")));
     struct lease_table *again = read_table(buffer_view(&second), 3, after);
     table_free(again);
     table_check(after);
@@ -119,8 +120,10 @@ static void what_they_want_is_part_of_what_they_say(void **state)
     struct lease_table *after = read_table(view_of(text[1]), 2, before);
     assert_false(kit_waiter(before, "w-1")->reserved);
     assert_true(kit_waiter(after, "w-1")->reserved);
-    assert_true(view_equal(kit_waiter(after, "w-1")->wanted->scopes[0].name, VIEW("y")));
-    assert_true(view_equal(kit_waiter(before, "w-1")->wanted->scopes[0].name, VIEW("x")));
+    assert_true(
+        view_equal(kit_waiter(after, "w-1")->wanted->asked.wish.scopes[0].name, VIEW("y")));
+    assert_true(
+        view_equal(kit_waiter(before, "w-1")->wanted->asked.wish.scopes[0].name, VIEW("x")));
     table_free(before);
     table_free(after);
 }
@@ -172,9 +175,9 @@ static void assert_same_table(const struct lease_table *a, const struct lease_ta
     assert_int_equal(a->bytes, b->bytes);
     assert_int_equal(a->bytes_to_come, b->bytes_to_come);
     for (size_t i = 0; i < a->waiter_count; i++) {
-        const struct lease *x = a->waiters[i].wanted, *y = b->waiters[i].wanted;
-        assert_true(leases_same_wish(x, y) && x->ttl.us == y->ttl.us &&
-                    x->poll.us == y->poll.us);
+        const struct lease_wish *x = &a->waiters[i].wanted->asked.wish,
+                                *y = &b->waiters[i].wanted->asked.wish;
+        assert_true(wishes_alike(x, y) && x->ttl.us == y->ttl.us && x->poll.us == y->poll.us);
         assert_int_equal(a->waiters[i].reserved, b->waiters[i].reserved);
     }
     buffer_release(&first);
@@ -193,7 +196,7 @@ static void assert_seen_since(const struct lease_table *table,
     }
     for (size_t i = 0; i < table->waiter_count; i++) {
         const struct waiter *waiter = &table->waiters[i];
-        const struct waiter *before = table_find_waiter(previous, waiter->wanted->id);
+        const struct waiter *before = table_find_waiter(previous, waiter->wanted->asked.id);
         bool same = before && before->reserved;
         if (waiter->reserved)
             assert_int_equal(waiter->reserved_seen.us,
@@ -225,14 +228,15 @@ static void others_move(struct lease_table *table, struct prng *prng, unsigned *
         if (count == 0)
             continue;
         size_t at = prng_below(prng, luck == 9 ? 1 : count);
-        const struct lease *one = luck < 7 ? table->leases[at] : table->waiters[at].wanted;
-        snprintf(id, sizeof id, "%.*s", VIEW_ARGS(one->id));
+        struct view one =
+            luck < 7 ? table->leases[at]->id : table->waiters[at].wanted->asked.id;
+        snprintf(id, sizeof id, "%.*s", VIEW_ARGS(one));
         kit_do(table, &op, kit_at(0),
                luck == 5   ? TABLE_RENEW
                : luck == 6 ? TABLE_RELEASE
                : luck == 7 ? TABLE_CANCEL
                            : TABLE_CLAIM,
-               id, one->token);
+               id, luck < 7 ? table->leases[at]->token : 0);
     }
 }
 
@@ -344,9 +348,9 @@ static void brief_waiters_become_whole_leases(void **state)
     assert_int_equal(table->bytes_to_come, 0);
     table = kit_reload_afresh(table, 2);
     const struct lease *lease = kit_lease(table, "b-1");
-    assert_int_equal(lease->scope_count, 2);
-    assert_int_equal(lease->mode, LEASE_SHARED);
-    assert_int_equal(lease->ttl.us, 7000000);
+    assert_int_equal(lease->wish.scope_count, 2);
+    assert_int_equal(lease->wish.mode, LEASE_SHARED);
+    assert_int_equal(lease->wish.ttl.us, 7000000);
     assert_true(view_equal(lease->output, VIEW("out/b")) &&
                 view_equal(lease->note, VIEW("{\"n\":1}")));
     assert_true(view_equal(lease->session, VIEW("b")) &&
@@ -374,12 +378,13 @@ static void who_wants_something_else_says_so(void **state)
     table = kit_reload_afresh(table, 0);
     table_check(table);
     for (size_t i = 1; i < 7; i++) {
-        const struct lease *lease = kit_waiter(table, wishes[i].id)->wanted;
-        assert_int_equal(lease->like != NULL, i == 1 || i == 6);
-        assert_int_equal(lease->mode, wishes[i].mode);
-        assert_int_equal(lease->ttl.us, wishes[i].ttl_us ? wishes[i].ttl_us : 10000000);
-        assert_int_equal(lease->poll.us, i == 4 ? 300000 : 100000);
-        assert_int_equal(lease->scope_count, i == 5 ? 2 : 1);
+        const struct waiter_entry *waiter = kit_waiter(table, wishes[i].id)->wanted;
+        assert_int_equal(waiter->like != NULL, i == 1 || i == 6);
+        assert_int_equal(waiter->asked.wish.mode, wishes[i].mode);
+        assert_int_equal(waiter->asked.wish.ttl.us,
+                         wishes[i].ttl_us ? wishes[i].ttl_us : 10000000);
+        assert_int_equal(waiter->asked.wish.poll.us, i == 4 ? 300000 : 100000);
+        assert_int_equal(waiter->asked.wish.scope_count, i == 5 ? 2 : 1);
     }
     /* When nobody wants the first any more, the next who comes says what others may be like. */
     kit_do(table, &op, kit_at(1), TABLE_CANCEL, "b-1", 0);

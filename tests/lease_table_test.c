@@ -1,5 +1,6 @@
-/* lease_table_test.c: each move of the table, each refusal, and each of them once more after a
- * lost reply. Who waits is in lease_queue_test.c, the document's form in lease_json_test.c. */
+/* lease_table_test.c: each transition of the table, each refusal, and each of them again after
+ * a lost reply. Waiting is in lease_queue_test.c, the form of the document in
+ * lease_json_test.c. */
 #include "lease_kit.h"
 #include "test.h"
 
@@ -146,7 +147,7 @@ static void ttls_are_bounded(void **state)
 }
 
 /* What is granted can be read back by everybody, as it was meant. */
-static void assert_granted_whole_or_refused(struct lease *wanted, const char *what)
+static void assert_granted_whole_or_refused(struct lease_request *wanted, const char *what)
 {
     struct lease_table *table = kit_table();
     struct evidence evidence = kit_at(0);
@@ -160,9 +161,10 @@ static void assert_granted_whole_or_refused(struct lease *wanted, const char *wh
             fail_msg("%s: granted, but cannot be read back: %s", what, error.why);
         const struct lease *lease = table_find(again, wanted->id);
         if (!lease || !view_equal(lease->output, wanted->output) ||
-            !view_equal(lease->session, wanted->session) || lease->slots != wanted->slots ||
-            lease->level != wanted->level || !view_equal(lease->note, wanted->note) ||
-            lease->scope_count != wanted->scope_count)
+            !view_equal(lease->session, wanted->session) ||
+            lease->wish.slots != wanted->wish.slots ||
+            lease->wish.level != wanted->wish.level || !view_equal(lease->note, wanted->note) ||
+            lease->wish.scope_count != wanted->wish.scope_count)
             fail_msg("%s: granted, but comes back as another", what);
         table_check(again);
         table_free(again);
@@ -188,13 +190,13 @@ static void whatever_is_granted_can_be_read_back(void **state)
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         char what[64];
         struct scope scope = { .kind = SCOPE_NAMED, .name = VIEW("x") };
-        const struct lease plain = { .id = VIEW("a-1"),
-                                     .session = VIEW("a"),
-                                     .scopes = &scope,
-                                     .scope_count = 1,
-                                     .ttl = SPAN_S(1),
-                                     .holder = VIEW("h") };
-        struct lease wanted = plain;
+        const struct lease_request plain = { .id = VIEW("a-1"),
+                                             .session = VIEW("a"),
+                                             .wish.scopes = &scope,
+                                             .wish.scope_count = 1,
+                                             .wish.ttl = SPAN_S(1),
+                                             .holder = VIEW("h") };
+        struct lease_request wanted = plain;
         wanted.id = odd[i];
         snprintf(what, sizeof what, "id %zu", i);
         assert_granted_whole_or_refused(&wanted, what);
@@ -219,20 +221,20 @@ static void numbers_and_scopes_out_of_bounds_are_refused(void **state)
     static struct scope scopes[LEASE_SCOPES_MAX + 1];
     for (size_t i = 0; i < LEASE_SCOPES_MAX + 1; i++)
         scopes[i] = (struct scope){ .kind = SCOPE_INODE, .inode = i };
-    const struct lease plain = { .id = VIEW("a-1"),
-                                 .session = VIEW("a"),
-                                 .scopes = scopes,
-                                 .scope_count = 1,
-                                 .ttl = SPAN_S(1),
-                                 .holder = VIEW("h") };
-    struct lease wanted = plain;
-    wanted.scope_count = LEASE_SCOPES_MAX;
+    const struct lease_request plain = { .id = VIEW("a-1"),
+                                         .session = VIEW("a"),
+                                         .wish.scopes = scopes,
+                                         .wish.scope_count = 1,
+                                         .wish.ttl = SPAN_S(1),
+                                         .holder = VIEW("h") };
+    struct lease_request wanted = plain;
+    wanted.wish.scope_count = LEASE_SCOPES_MAX;
     assert_granted_whole_or_refused(&wanted, "the most scopes");
-    wanted.scope_count = LEASE_SCOPES_MAX + 1;
+    wanted.wish.scope_count = LEASE_SCOPES_MAX + 1;
     assert_granted_whole_or_refused(&wanted, "too many scopes");
-    wanted = plain, wanted.level = UINT64_C(1) << 40;
+    wanted = plain, wanted.wish.level = UINT64_C(1) << 40;
     assert_granted_whole_or_refused(&wanted, "a huge level");
-    wanted = plain, wanted.mode = LEASE_SLOTS, wanted.slots = UINT64_C(1) << 40;
+    wanted = plain, wanted.wish.mode = LEASE_SLOTS, wanted.wish.slots = UINT64_C(1) << 40;
     assert_granted_whole_or_refused(&wanted, "a huge number of slots");
     wanted = plain, wanted.note = VIEW("{\"deep\":[[[1,2,3]]]}");
     assert_granted_whole_or_refused(&wanted, "a note");
@@ -250,12 +252,12 @@ static void a_note_that_is_too_deep_is_refused(void **state)
         memset(note, '[', depth);
         memset(note + depth, ']', depth);
         struct scope scope = { .kind = SCOPE_NAMED, .name = VIEW("x") };
-        struct lease wanted = { .id = VIEW("a-1"),
-                                .session = VIEW("a"),
-                                .scopes = &scope,
-                                .scope_count = 1,
-                                .ttl = SPAN_S(1),
-                                .note = { note, 2 * depth } };
+        struct lease_request wanted = { .id = VIEW("a-1"),
+                                        .session = VIEW("a"),
+                                        .wish.scopes = &scope,
+                                        .wish.scope_count = 1,
+                                        .wish.ttl = SPAN_S(1),
+                                        .note = { note, 2 * depth } };
         assert_granted_whole_or_refused(&wanted, "a deep note");
         struct lease_table *table = kit_table();
         uint64_t token = grant(table, 0, "a-1", "named:x");

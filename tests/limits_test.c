@@ -1,4 +1,4 @@
-/* limits_test.c: how long leases can be, as it is recorded: pure. */
+/* limits_test.c: the recorded limit of the length of leases, as a pure type. */
 #include "lock/limits.h"
 
 #include "test.h"

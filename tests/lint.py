@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """lint.py: the rules of this tree that a program can check, one TAP line for each.
 
-    lint.py [--shorten] [ROOT]
+    lint.py [ROOT]
 
 The tables on top are the rules; what follows reads the C just well enough to apply them. A new
 folder, header or call is added to a table here, on purpose. tests/lint_test.py breaks every rule
@@ -22,20 +22,21 @@ import sys
 MAY_USE = {
     "base": [],
     "env": ["base"],
-    "store": ["env"],
+    "file": ["env"],
+    "store": ["file"],
     "doc": ["store"],
     "lease": ["base"],
     "lock": ["doc", "lease"],
     "elect": ["doc", "lease"],
     "key": ["lock"],
-    "merge": ["env"],
+    "merge": ["file"],
     "compact": ["lock", "elect", "merge"],
     "index": ["lock", "merge"],
     "sweep": ["key", "compact", "index"],
     "api": ["sweep"],
     "serve": ["api"],
     "client": ["base", "env"],
-    "cli": ["serve", "client"],
+    "cli": ["serve", "client"],  # and of those only what OUTSIDE says
     "sim": ["serve", "client"],
 }
 
@@ -46,10 +47,17 @@ PROGRAM_LAYERS = {"cli", "sim"}
 # which proves nothing, or an example, which stands for work, may also sleep.
 TEST_FOLDERS = {"tests", "fuzz", "bench", "examples"}
 
-# What stands outside of the library: it includes public headers and its own. What it includes besides, for
-# now, is in a list that only gets shorter (`lint.py --shorten` takes out what is gone).
-OUTSIDE = ["src/cli/", "bench/", "examples/"]
-INTERNAL_INCLUDES = "tests/internal_includes.txt"
+# What stands outside of the library includes public headers, its own, and of the layers only those named
+# here: the common code of library and programs. The linker holds the program and the benchmarks to it too
+# (outside_lib in src/meson.build).
+COMMON = {"base", "env", "file"}
+OUTSIDE = {"src/cli/": COMMON, "bench/": COMMON, "examples/": set()}
+
+# Headers of src/base that know of stores, leases or documents: for the library, tests and the simulator.
+LIBRARY_ONLY = {"base/" + name + ".h" for name in "evidence layout options rule stamp url".split()}
+
+# Structures that a folder keeps to itself, and where they are defined: others call its functions.
+OPAQUE = {"hf_client": "src/lock/client_inside.h"}
 
 # System headers that any layer may include, and those that belong to some.
 PLAIN_HEADERS = set("""assert ctype errno inttypes limits stdalign stdarg stdatomic stdbool stddef
@@ -64,6 +72,7 @@ NETWORK_HEADERS = "arpa/inet netdb netinet/in netinet/tcp poll sys/socket sys/un
 HEADERS = {
     "base": ["arm_neon", "asm/hwcap", "sys/auxv", "xxhash"],
     "env": ["fcntl", "pthread", "sys/random", "time", "unistd"],
+    "file": FILE_HEADERS,
     "store": FILE_HEADERS + NETWORK_HEADERS + [
         "curl/curl", "expat", "libgen", "openssl/crypto", "openssl/evp",
         "openssl/hmac", "sqlite3", "strings", "xxhash"],
@@ -112,7 +121,7 @@ BANNED = [
      "open open64 openat creat fopen fdopen freopen unlink unlinkat rename renameat renameat2 "
      "link linkat symlink symlinkat remove mkdir mkdirat rmdir truncate ftruncate fsync "
      "fdatasync syncfs sync opendir fdopendir mkstemp mkostemp mkdtemp",
-     {"store", "cli", "sim", "merge", "compact", "index"}, True),
+     {"file", "store", "cli", "sim", "merge", "compact", "index"}, True),
     ("starts a process", "fork vfork system popen posix_spawn posix_spawnp execv execve execvp "
      "execvpe execl execlp execle", {"cli", "merge", "sim"}, True),
     ("opens a socket", "socket connect bind listen accept accept4 getaddrinfo",
@@ -239,7 +248,7 @@ class Tree:
 
     def walk(self):
         for name in os.listdir(self.root):
-            if os.path.isfile(os.path.join(self.root, name)):
+            if os.path.isfile(os.path.join(self.root, name)) and name != ".git":  # of a worktree
                 yield name
         for top in TEXT_FOLDERS:
             for folder, folders, names in os.walk(os.path.join(self.root, top)):
@@ -298,49 +307,38 @@ def check_layering(tree):
             if is_system or name == "holdfast.h" or name.startswith("holdfast/"):
                 continue
             folder = name.split("/")[0] if "/" in name else file.layer
+            if file.path == "src/base/mutant.h":  # of a simulator with mutants only
+                continue
             if folder not in allowed or (folder == "sim" and file.layer != "sim"):
                 yield file.at(position, 'src/%s may not use "%s"' % (file.layer, name))
 
 
-def internal_includes(tree):
-    """(file, position, name) of each include by which something outside reaches inside."""
+def check_inside(tree):
+    """What is in an _inside.h is its folder's alone: no other folder of src includes it, and no header
+    that others include hands it on; nor is an opaque structure defined where others see it."""
     for file in tree.c_files:
-        if file.path.startswith(tuple(OUTSIDE)):
-            for position, is_system, name in file.includes():
-                own = "/" not in name or name.split("/")[0] == file.layer
-                if not is_system and not own and name != "holdfast.h" and not name.startswith("holdfast/"):
-                    yield file, position, name
-
-
-def allowed_includes(tree):
-    """The lines `path: header header ...` of the list, as pairs."""
-    lines = tree.read(INTERNAL_INCLUDES).splitlines() if tree.has(INTERNAL_INCLUDES) else []
-    rows = [line.split(": ", 1) for line in lines if line and not line.startswith("#")]
-    return [(path, name) for path, names in rows for name in names.split()]
+        if file.top != "src":
+            continue
+        for position, _, name in file.includes():
+            if name.endswith("_inside.h") and (
+                    os.path.dirname(name) not in ("", os.path.dirname(file.path)[len("src/"):]) or
+                    (file.path.endswith(".h") and not file.path.endswith("_inside.h"))):
+                yield file.at(position, '"%s" is for the files of its folder' % name)
+        for match in re.finditer(r"\bstruct\s+(\w+)\s*\{", file.code):
+            if OPAQUE.get(match.group(1), file.path) != file.path:
+                yield file.at(match.start(), "struct %s is defined in %s" %
+                              (match.group(1), OPAQUE[match.group(1)]))
 
 
 def check_outside(tree):
-    allowed, found = set(allowed_includes(tree)), set()
-    for file, position, name in internal_includes(tree):
-        found.add((file.path, name))
-        if (file.path, name) not in allowed:
-            yield file.at(position, 'stands outside: "%s" is not a public header' % name)
-    for path, name in sorted(allowed - found):
-        yield '%s: %s no longer includes "%s": take it out (lint.py --shorten)' % (
-            INTERNAL_INCLUDES, path, name)
-
-
-def shorten_includes(tree):
-    """Writes the list without what is gone; it never adds anything."""
-    found = {(file.path, name) for file, _, name in internal_includes(tree)}
-    comment = [line for line in tree.read(INTERNAL_INCLUDES).splitlines() if line.startswith("#")]
-    kept = {}
-    for path, name in allowed_includes(tree):
-        if (path, name) in found:
-            kept.setdefault(path, []).append(name)
-    rows = ["%s: %s" % (path, " ".join(names)) for path, names in kept.items()]
-    with open(os.path.join(tree.root, INTERNAL_INCLUDES), "w", encoding="utf-8") as file:
-        file.write("\n".join(comment + rows) + "\n")
+    for file in tree.c_files:
+        common = [layers for path, layers in OUTSIDE.items() if file.path.startswith(path)]
+        for position, is_system, name in file.includes() if common else []:
+            folder = name.split("/")[0] if "/" in name else file.layer
+            if is_system or name == "holdfast.h" or folder in ("holdfast", file.layer):
+                continue
+            if folder not in common[0] or name in LIBRARY_ONLY:
+                yield file.at(position, 'stands outside: "%s" is not a public header' % name)
 
 
 def check_public_header(tree):
@@ -570,6 +568,39 @@ def check_promises(tree):
             yield "docs/promises.md: there is no rule %s" % name
 
 
+FUNCTION = re.compile(r"^[a-z_][\w ]*[ *](\w+)\([^;{}]*\)\n\{", re.M)
+
+
+def check_shared_names(tree):
+    """A name that two files give to two functions sends a reader to the wrong one."""
+    known = {}
+    for file in tree.c_files:
+        if file.top == "src" and file.path.endswith(".c"):
+            for match in FUNCTION.finditer(file.code):
+                first = known.setdefault(match[1], file.path)
+                if first != file.path:
+                    yield file.at(match.start(1), "%s is a function of %s too" % (match[1], first))
+
+
+def check_rules(tree):
+    """A rule is a guard whose removal is the mutant; what else a mutant does is in sim/mutants."""
+    for file in tree.c_files:
+        if file.top == "src":
+            for match in re.finditer(r"!RULE\(|\bRULE\(\w+\)\s*\?|\bfor \([^;]*;[^;]*\bRULE\(", file.code):
+                yield file.at(match.start(), "a rule may only be a guard: RULE(X) && condition")
+
+
+def check_own_words(tree):
+    """What the program rewrites in the library's sentences must be said there, as it is written."""
+    said = "".join(re.sub(r'"\s+"', "", file.text) for file in tree.c_files
+                   if file.top == "src" and file.layer != "cli")
+    for file in tree.c_files:
+        if "own words" in file.text.partition("\n")[0]:
+            for match in re.finditer(r'^ +\{ "([^"]+)", "', file.text, re.M):
+                if match[1] not in said:
+                    yield file.at(match.start(), "the library nowhere says '%s'" % match[1])
+
+
 def check_packages(tree):
     if not tree.has("tools/setup.sh"):
         return
@@ -586,34 +617,37 @@ def check_packages(tree):
 
 
 def check_exports(tree):
+    """Of the static library too: it is what the program is linked with."""
     build = os.environ.get("HOLDFAST_BUILD")
     if not build:
         raise Skip("run outside of a build")
-    libraries = [os.path.join(folder, name) for folder, _, names in os.walk(build)
-                 for name in names if re.match(r"libholdfast\.so(\.[\d.]+)?$", name)]
-    if not libraries:
-        if tree.has("src/meson.build") and "shared_library" in tree.read("src/meson.build"):
-            yield "the shared library was not built"
+    if not tree.has("src/meson.build") or "shared_library" not in tree.read("src/meson.build"):
         return
-    nm = subprocess.run(["nm", "-D", "--defined-only", libraries[0]], stdout=subprocess.PIPE,
-                        text=True, check=True)
-    headers = [file.text for file in tree.c_files if file.top == "include"]
-    yield from judge_exports("\n".join(headers), nm.stdout)
+    headers = "\n".join(file.text for file in tree.c_files if file.top == "include")
+    for library, kind in (("libholdfast.so", "-D"), ("libholdfast.a", "-g")):
+        path = os.path.join(build, "src", library)
+        if not os.path.exists(path):
+            yield "%s was not built" % library
+            continue
+        nm = subprocess.run(["nm", kind, "--defined-only", path], stdout=subprocess.PIPE,
+                            text=True, check=True)
+        symbols = [line for line in nm.stdout.splitlines() if len(line.split()) == 3]
+        yield from judge_exports(headers, "\n".join(symbols), library)
 
 
-def judge_exports(header, listing):
+def judge_exports(header, listing, library="libholdfast.so"):
     exported = {line.split()[-1].split("@")[0] for line in listing.splitlines()
                 if line.strip() and " A " not in line}  # A: the name of a version, not of anything
     declared = set(re.findall(r"\b(hf_\w+)\s*\(", " ".join(
         re.findall(r"HF_API[^;]*;", strip_c(header)))))
     for name in sorted(exported):
         if not name.startswith("hf_"):
-            yield "the shared library exports %s" % name
+            yield "%s exports %s" % (library, name)
     for name in sorted(exported - declared):
         if name.startswith("hf_"):
             yield "no public header declares %s" % name
     for name in sorted(declared - exported):
-        yield "the shared library does not export %s" % name
+        yield "%s does not export %s" % (library, name)
 
 
 def defined_names(*words):
@@ -645,7 +679,8 @@ def judge_kit_names(kits, libraries):
 RULES = [
     ("every folder of src is a layer of the table", check_layers_known),
     ("a layer includes only what lies below it", check_layering),
-    ("the program, benchmarks and examples include public headers and their own", check_outside),
+    ("what a folder keeps to itself is used by no other", check_inside),
+    ("the program, benchmarks and examples include nothing of the library but its public headers", check_outside),
     ("public headers include nothing but each other", check_public_header),
     ("a layer includes only the system headers that are its business", check_system_headers),
     ("no layer calls what belongs to another, and nobody what is unsafe", check_banned_calls),
@@ -662,22 +697,20 @@ RULES = [
     ("no file names a place of one machine", check_paths),
     ("every section that is cited exists", check_citations),
     ("every test and rule that docs/promises.md cites exists", check_promises),
+    ("no two functions of src share a name", check_shared_names),
+    ("a rule is a guard, and nothing is wrong on purpose", check_rules),
+    ("the program rewrites only what the library says", check_own_words),
     ("setup installs the package of every dependency", check_packages),
-    ("the shared library exports the public headers and nothing else", check_exports),
+    ("the libraries export the public headers and nothing else", check_exports),
 ]
 
 
 def main(arguments):
-    shorten = arguments[:1] == ["--shorten"]
-    arguments = arguments[shorten:]
     root = arguments[0] if arguments else os.path.join(os.path.dirname(__file__), "..")
     tree = Tree(os.path.abspath(root))
     if not tree.c_files:
         print("Bail out! there is no C file under %s" % root)
         return 1
-    if shorten:
-        shorten_includes(tree)
-        return 0
     print("1..%d" % len(RULES))
     failed = False
     for number, (sentence, rule) in enumerate(RULES, 1):

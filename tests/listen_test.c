@@ -1,10 +1,10 @@
-/* listen_test.c: a store that hears of the writes of other processes and tells those who wait for
- * them. A wake-up that is lost shows as a wait that ends at its deadline, which is far. */
-#include "bell_kit.h"
-#include "store/fault.h"
+/* listen_test.c: a store hears of writes by other processes and wakes its listeners. A lost
+ * wake-up shows as a wait that ends only at its deadline, which is far away. */
+#include "fault_store.h"
 #include "store/observe.h"
 #include "store/store.h"
 #include "test.h"
+#include "write_notify_kit.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 
 struct kind {
     const char *url;
-    const char *bell;
+    const char *notify;
 };
 
 static const struct kind kinds[] = {
@@ -83,7 +83,7 @@ static bool put_number(struct store *store, const char *key, unsigned long numbe
 
 static bool has_news(struct store *store, uint64_t *ticket)
 {
-    return store_listen(store, ticket, bell_now());
+    return store_listen(store, ticket, write_notify_now());
 }
 
 /* Takes in what has been heard so far. */
@@ -123,7 +123,7 @@ static void serve_puts(const char *url, int in, int out)
     char byte;
     for (unsigned long number = 1; read(in, &byte, 1) == 1; number++) {
         bool done = put_number(store, "key", number);
-        struct mono_time moment = bell_now();
+        struct mono_time moment = write_notify_now();
         if (!done || write(out, &moment, sizeof moment) != sizeof moment)
             _exit(2);
     }
@@ -191,11 +191,11 @@ static void woken_by_another_process(void **state)
             other_begin_put(&other);
             while (number_of(store, "key") < number)
                 assert_true(store_listen(store, &ticket, (struct mono_time){ MOMENT_FAR }));
-            struct mono_time seen = bell_now();
+            struct mono_time seen = write_notify_now();
             struct span late = mono_since(seen, other_end_put(&other));
             worst = late.us > worst.us ? late : worst;
         }
-        printf("# %s: seen at most %lld us after the put had returned\n", kind->bell,
+        printf("# %s: seen at most %lld us after the put had returned\n", kind->notify,
                (long long)worst.us);
         assert_true(worst.us < SPAN_S(2).us);
         store_close(store);
@@ -284,8 +284,8 @@ static void a_deadline_is_kept(void **state)
         uint64_t before = ticket;
         struct mono_time until = after_ms(30);
         assert_false(store_listen(store, &ticket, until));
-        assert_false(mono_before(bell_now(), until));
-        assert_true(mono_before(bell_now(), mono_add(until, SPAN_S(5))));
+        assert_false(mono_before(write_notify_now(), until));
+        assert_true(mono_before(write_notify_now(), mono_add(until, SPAN_S(5))));
         assert_int_equal(ticket, before);
         assert_false(store_listen(store, &ticket, (struct mono_time){ 0 }));
         store_close(store);
@@ -293,7 +293,7 @@ static void a_deadline_is_kept(void **state)
     }
 }
 
-static void only_a_listener_makes_the_bell(void **state)
+static void only_a_listener_makes_the_notify(void **state)
 {
     (void)state;
     EACH_KIND(kind)
@@ -302,10 +302,10 @@ static void only_a_listener_makes_the_bell(void **state)
         struct store *store = open_kind(kind);
         assert_true(put_text(store, "a", "1"));
         assert_true(store_listens(store));
-        assert_int_not_equal(access(in_folder(kind->bell), F_OK), 0);
+        assert_int_not_equal(access(in_folder(kind->notify), F_OK), 0);
         assert_int_equal(inotify_instances(), 0);
         fresh_ticket(store);
-        assert_int_equal(access(in_folder(kind->bell), F_OK), 0);
+        assert_int_equal(access(in_folder(kind->notify), F_OK), 0);
         assert_int_equal(inotify_instances(), 1);
         store_close(store);
         assert_int_equal(inotify_instances(), 0);
@@ -341,12 +341,12 @@ static void hand_over(const char *scheme, const char *rest)
         echo(url);
     struct store *store = open_url(url);
     uint64_t ticket = 0;
-    struct mono_time before = bell_now();
+    struct mono_time before = write_notify_now();
     for (unsigned long number = 1; number <= HAND_OVERS / 2; number++) {
         assert_true(put_number(store, "ping", number));
         assert_true(wait_for_number(store, &ticket, "pong", number));
     }
-    double took_s = (double)mono_since(bell_now(), before).us / 1e6;
+    double took_s = (double)mono_since(write_notify_now(), before).us / 1e6;
     printf("# %sFOLDER%s: %.0f hand-overs/s\n", scheme, rest, HAND_OVERS / took_s);
     assert_int_equal(status_of(child), 0);
     store_close(store);
@@ -378,7 +378,7 @@ static void wait_for_all(void *argument)
     while (number_of(waiter->store, "key") < TASK_ROUNDS) {
         bool short_stay = waiter->number % 2 == 0;
         struct mono_time until =
-            short_stay ? mono_add(bell_now(), SPAN_US(100 * waiter->number)) : far();
+            short_stay ? mono_add(write_notify_now(), SPAN_US(100 * waiter->number)) : far();
         if (!store_listen(waiter->store, &ticket, until) && !short_stay)
             waiter->lost++;
     }
@@ -430,7 +430,7 @@ static void removed_under_a_store(void **state)
         uint64_t ticket = fresh_ticket(store);
         other_put(&other);
         assert_true(wait_for_number(store, &ticket, "key", 1));
-        assert_int_equal(unlink(in_folder(kind->bell)), 0);
+        assert_int_equal(unlink(in_folder(kind->notify)), 0);
         assert_true(store_listen(store, &ticket, far()));
         ticket = fresh_ticket(store);
         other_put(&other);
@@ -455,7 +455,7 @@ static void deaf_without_an_instance(void **state)
         assert_false(store_listens(store));
         struct mono_time until = after_ms(5);
         assert_false(store_listen(store, &ticket, until));
-        assert_false(mono_before(bell_now(), until));
+        assert_false(mono_before(write_notify_now(), until));
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
         assert_true(has_news(store, &ticket));
         assert_true(store_listens(store));
@@ -466,7 +466,7 @@ static void deaf_without_an_instance(void **state)
     }
 }
 
-/* ---- Where there is no bell ---------------------------------------------------------- */
+/* ---- Where there is no notify file ---------------------------------------------------------- */
 
 /* In a child: opens as somebody who may only read. */
 static int read_only(const char *url)
@@ -478,7 +478,7 @@ static int read_only(const char *url)
         return 1;
     if (store_open(env_real(), view_of(url), &store, &error) != HF_OK)
         return 2;
-    if (store_listens(store) || !store_listen(store, &ticket, bell_now()) ||
+    if (store_listens(store) || !store_listen(store, &ticket, write_notify_now()) ||
         store_listen(store, &ticket, after_ms(2)))
         return 3;
     if (number_of(store, "a") != 7 || put_text(store, "a", "8"))
@@ -502,7 +502,7 @@ static void who_may_only_read_does_not_listen(void **state)
         if (child == 0)
             _exit(read_only(url_of(kind)));
         assert_int_equal(status_of(child), 0);
-        assert_int_not_equal(access(in_folder(kind->bell), F_OK), 0);
+        assert_int_not_equal(access(in_folder(kind->notify), F_OK), 0);
         store_close(store);
         finish();
     }
@@ -519,7 +519,7 @@ static void a_store_that_cannot_tell(void **state)
     assert_true(has_news(&deaf, &ticket));
     struct mono_time until = after_ms(2);
     assert_false(store_listen(&deaf, &ticket, until));
-    assert_false(mono_before(bell_now(), until));
+    assert_false(mono_before(write_notify_now(), until));
 }
 
 /* ---- Memory, wrappers, forks --------------------------------------------------------- */
@@ -588,7 +588,7 @@ static void a_forked_child_is_not_listening(void **state)
     }
 }
 
-static void no_store_is_named_like_a_bell(void **state)
+static void no_store_is_named_like_a_notify(void **state)
 {
     (void)state;
     start();
@@ -666,7 +666,7 @@ int main(void)
         IT("what changes nothing is not heard", what_changes_nothing_is_not_heard),
         IT("a deadline is kept", a_deadline_is_kept),
         IT("only a listener makes the bell, and an inotify instance",
-           only_a_listener_makes_the_bell),
+           only_a_listener_makes_the_notify),
         IT("in 2,000 hand-overs between two processes no wake-up is lost",
            nothing_is_lost_between_two_processes),
         IT("several tasks listen through one instance", several_tasks_listen),
@@ -682,7 +682,7 @@ int main(void)
            changes_of_others_are_told),
         IT("the first write of our own does not look like one of others",
            the_first_write_of_our_own_is_not_one_of_others),
-        IT("no store is named like a bell", no_store_is_named_like_a_bell),
+        IT("no store is named like a bell", no_store_is_named_like_a_notify),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -280,7 +280,7 @@ def _(s):
 def _(s):
     s.make_store()
     text = s.out("locks", "show", "deploy").decode()
-    true("nobody; there was never any" in text, text)
+    true("nobody; the lock was never acquired" in text, text)
     equal(show(s, "deploy")["held"], [])
     lease = acquire(s, "--ttl", "30s", "--holder", "me", "--note", '{"a": 1}', "deploy")
     waiter = s.start("acquire", "--holder", "w", "deploy")
@@ -291,7 +291,7 @@ def _(s):
                     r"^  held +\S+, since 20\S+Z$", r"^  ttl +30s, renewals 0$",
                     r"^  expires +in \d+s unless renewed$", r'^  note +{"a": 1}$',
                     r"^  takeover +in \d+s at the earliest, by store time$",
-                    r"^  1 +w, exclusive, looks every 100ms$", r"^next token +2$",
+                    r"^  1 +w, exclusive, polls every 100ms$", r"^next token +2$",
                     r"^settings +ttl at most 1h, "):
         true(re.search(pattern, text, re.M), (pattern, text))
     told = show(s, "deploy")
@@ -352,13 +352,13 @@ def _(s):
 def _(s):
     tokens = [acquire(s, "--mode", "shared", "doc")["token"] for _ in range(2)]
     text = fails(s, "INVALID", "locks", "break", "doc", "--reason", "x")
-    true("2 leases hold it" in text and "--token" in text, text)
+    true("2 leases hold this scope" in text and "--token" in text, text)
     fails(s, "NOT_FOUND", "locks", "break", "doc", "--token", "99", "--reason", "x")
     s.run("locks", "break", "doc", "--token", str(tokens[0]), "--reason", "x")
     equal([row["token"] for row in held(s)], [tokens[1]])
     tree = acquire(s, "tree:/srv")
     text = fails(s, "NOT_FOUND", "locks", "break", "path:/srv/x", "--reason", "x")
-    true(f"tree:/srv is in its way: name it with --token {tree['token']}" in text, text)
+    true(f"one on tree:/srv conflicts with it; to break that one, use --token {tree['token']}" in text, text)
     told = json.loads(s.out("locks", "break", "path:/srv/x", "--token", str(tree["token"]),
                             "--reason", "x", "--json"))
     equal(told["lease"], tree["lease"])
@@ -456,7 +456,7 @@ def _(s):
           ("compactor-node-1", ["chunk:chunk_a.parquet", "chunk:chunk_b.parquet"], "watched"))
     true(3600000 <= row["takeover"]["in_ms"] < 3610000, "the longest that a lease can be")
     text = s.out("locks", "show", "chunk:chunk_a.parquet").decode()
-    true("another program's" in text and "by watching it stand unchanged" in text, text)
+    true("another program's" in text and "by watching it stay unchanged" in text, text)
     text = fails(s, "HELD", "acquire", "--no-wait", "chunk:chunk_b.parquet")
     true("compactor-node-1" in text, text)
     lease = acquire(s, "chunk:chunk_c.parquet")
@@ -564,7 +564,7 @@ def _(s):
     true(row["epoch"] > newest >> 32, row)
     equal(acquire(s, "fifth")["token"], row["epoch"] << 32 | 1)
     text = s.out("store", "repair", "epoch", "--ns", "default").decode()
-    true(f"its token epoch is {row['epoch']}; it could be read" in text, text)
+    true(f"its token epoch is {row['epoch']}; it was intact" in text, text)
     for key in (document, copy):
         s.run("store", "put", "--force", "-q", key, "-", stdin=b"{")
     true("would be" in s.out("store", "restored").decode(), "nothing is changed yet")
@@ -833,7 +833,7 @@ def _(s):
         ("INVALID", ["acquire", "x" * 129], "1 to 128 bytes"),
         ("INVALID", ["acquire", ".hidden"], "reserved"),
         ("INVALID", ["acquire", "a b"], "a-z, 0-9"),
-        ("INVALID", ["acquire", "thing:x"], "a scope is named:"),
+        ("INVALID", ["acquire", "thing:x"], "use named: path:"),
         ("INVALID", ["acquire", "range:7:5-5"], "not a range"),
         ("INVALID", ["acquire", "path:a"], "not a path"),
         ("INVALID", ["acquire", "job", "--ttl", "1ms"], "ttl"),

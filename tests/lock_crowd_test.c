@@ -1,6 +1,6 @@
-/* lock_crowd_test.c: a thousand who wait for one lock of an sqlite store, in four processes: served
- * in the order in which they came, with at most one write too many a hand-over; and a process
- * that is killed in the line, and one that is killed while it holds. */
+/* lock_crowd_test.c: a thousand waiters for one lock of an sqlite store, in four processes.
+ * They are served in the order of arrival, with at most one extra write per handover. One
+ * process is killed while it waits, and one while it holds the lock. */
 #include "lock_kit.h"
 
 #include <pthread.h>
@@ -51,43 +51,43 @@ static void complain(struct hall *hall, const char *call, enum hf_status status,
     atomic_fetch_add(&hall->strange, 1);
 }
 
-struct guest {
+struct hook {
     struct hf_lock *lock;
     size_t number;
     bool served;
 };
 
-static void enter(struct hall *hall, struct peer *peer, struct guest *guest)
+static void enter(struct hall *hall, struct peer *peer, struct hook *hook)
 {
     struct hf_error error;
     struct hf_lock_options options = HF_LOCK_OPTIONS;
     options.poll_ms = 5;
-    enum hf_status status = hf_lock_new(peer->client, "deploy", &options, &guest->lock, &error);
+    enum hf_status status = hf_lock_new(peer->client, "deploy", &options, &hook->lock, &error);
     pthread_mutex_lock(&hall->door);
     if (status == HF_OK)
-        status = hf_lock_begin(guest->lock, &error);
-    guest->number = hall->entered++;
+        status = hf_lock_begin(hook->lock, &error);
+    hook->number = hall->entered++;
     pthread_mutex_unlock(&hall->door);
     if (status != HF_HELD)
         complain(hall, "begin", status, &error);
 }
 
-static void be_served(struct hall *hall, struct guest *guest)
+static void be_served(struct hall *hall, struct hook *hook)
 {
     struct hf_error error;
     if (atomic_fetch_add(&hall->holders, 1) != 0)
         atomic_fetch_add(&hall->strange, 1);
-    hall->served_as[guest->number] = atomic_fetch_add(&hall->served, 1);
+    hall->served_as[hook->number] = atomic_fetch_add(&hall->served, 1);
     hall->last = now();
-    guest->served = true;
+    hook->served = true;
     atomic_fetch_sub(&hall->holders, 1);
-    enum hf_status status = hf_lock_release(guest->lock, &error);
+    enum hf_status status = hf_lock_release(hook->lock, &error);
     if (status != HF_OK)
         complain(hall, "release", status, &error);
-    hf_lock_free(guest->lock);
+    hf_lock_free(hook->lock);
 }
 
-static void serve_guests(struct hall *hall, struct guest *guests)
+static void run_hooks(struct hall *hall, struct hook *hooks)
 {
     size_t left = PER_PROCESS;
     struct mono_time start = now();
@@ -95,11 +95,11 @@ static void serve_guests(struct hall *hall, struct guest *guests)
         bool any = false;
         for (size_t i = 0; i < PER_PROCESS; i++) {
             struct hf_error error;
-            if (guests[i].served)
+            if (hooks[i].served)
                 continue;
-            enum hf_status status = hf_lock_poll(guests[i].lock, &error);
+            enum hf_status status = hf_lock_poll(hooks[i].lock, &error);
             if (status == HF_OK) {
-                be_served(hall, &guests[i]);
+                be_served(hall, &hooks[i]);
                 left--;
                 any = true;
             } else if (status != HF_HELD) {
@@ -114,14 +114,14 @@ static void serve_guests(struct hall *hall, struct guest *guests)
 
 static void run_process(struct world *world, struct hall *hall)
 {
-    static struct guest guests[PER_PROCESS];
+    static struct hook hooks[PER_PROCESS];
     static struct peer peer;
     peer_open(&peer, world, NULL);
     for (size_t i = 0; i < PER_PROCESS; i++)
-        enter(hall, &peer, &guests[i]);
+        enter(hall, &peer, &hooks[i]);
     script_counts(&peer.way);
     pthread_barrier_wait(&hall->all_queued);
-    serve_guests(hall, guests);
+    run_hooks(hall, hooks);
     struct counts counts = script_counts(&peer.way);
     atomic_fetch_add(&hall->conflicts, counts.conflicts);
     atomic_fetch_add(&hall->puts, counts.puts);

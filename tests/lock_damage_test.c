@@ -1,5 +1,6 @@
-/* lock_damage_test.c KIND: tables that were damaged while a lock of theirs was held: no crash, no
- * second holder, no token that is not higher than all before. KIND is mem, sqlite, or url. */
+/* lock_damage_test.c KIND: damages tables while a lock in them is held. There must be no crash,
+ * no second holder, and no token that does not exceed all earlier ones. KIND is mem, sqlite, or
+ * url. */
 #include "base/layout.h"
 #include "lock_kit.h"
 
@@ -550,7 +551,7 @@ static int64_t barrier_ms(struct pair *pair, const char *scope, const char *key)
     IS(HF_HELD, hf_lock_acquire(lock, 0, NULL));
     char *text = world_text(&pair->world, key);
     const char *at = text ? strstr(text, "\"ttl_ms\":") : NULL;
-    ASSERT(at && strstr(text, TABLE_REPLACED));
+    ASSERT(at && strstr(text, HF_TABLE_REPLACED));
     int64_t ms = strtoll(at + strlen("\"ttl_ms\":"), NULL, 10);
     free(text);
     hf_lock_free(lock);

@@ -1,7 +1,7 @@
 /* lock_fail_test.c KIND [quick]: the life of a lock, with each allocation and each store call
- * failed in turn. Each call ends in a status that is true, nothing is leaked or left behind, and
- * afterwards somebody else gets the lock within the ttl and its proof. KIND is mem or sqlite;
- * quick leaves out what mostly waits. */
+ * failed in turn. Each call must return a true status, leak nothing and leave nothing behind,
+ * and afterwards another client gets the lock within the ttl and its proof. KIND is mem or
+ * sqlite; quick skips the parts that mostly wait. */
 #include "alloc.h"
 #include "lock_kit.h"
 

@@ -1,3 +1,4 @@
+/* lock_kit.c: clients on a shared store, each behind its own scripted store. */
 #include "lock_kit.h"
 
 #include <stdio.h>
@@ -55,7 +56,7 @@ bool world_is_local(void)
     return strcmp(kind, "url") != 0;
 }
 
-/* A place of its own below the one that was given, so that names are new. */
+/* A path of its own below the given one, so names are new. */
 static void url_below(const char *given, char *url, size_t size)
 {
     struct view rest = view_of(given);
@@ -149,7 +150,7 @@ void peer_close(struct peer *peer)
 
 bool kit_failed;
 
-/* ---- Shorthands ---------------------------------------------------------------------- */
+/* ---- Short calls --------------------------------------------------------------------- */
 
 void must(enum hf_status status, const struct hf_error *error, const char *call, int line)
 {
@@ -235,6 +236,16 @@ int pair_set_up(void **state)
     return 0;
 }
 
+/* A failed case leaves its handles behind, and a client must not be closed with handles. */
+static bool has_handles(struct peer *peer)
+{
+    struct hf_client *client = peer->client;
+    env_mutex_lock(&client->shared.mutex);
+    bool left = client->shared.handles > 1;
+    env_mutex_unlock(&client->shared.mutex);
+    return left;
+}
+
 int pair_tear_down(void **state)
 {
     struct pair *pair = *state;
@@ -242,6 +253,10 @@ int pair_tear_down(void **state)
     kit_failed = false;
     if (failed)
         return 0;
+    if (has_handles(&pair->one) || has_handles(&pair->two)) {
+        print_error("a case ended with handles left\n");
+        return 1;
+    }
     peer_close(&pair->one);
     peer_close(&pair->two);
     world_close(&pair->world);

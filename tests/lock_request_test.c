@@ -1,5 +1,5 @@
-/* lock_request_test.c KIND: what each call costs in requests to the store, as docs/design.md
- * section 4 promises it. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
+/* lock_request_test.c KIND: the number of requests of each call, as promised in docs/design.md
+ * section 4. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
 #include "lock_kit.h"
 
 #include <stdio.h>

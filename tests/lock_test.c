@@ -1,5 +1,5 @@
-/* lock_test.c KIND: each call of holdfast.h about locks, and each status that it may answer
- * with, where nothing goes wrong below. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
+/* lock_test.c KIND: each call of holdfast.h about locks, and each status that it may return on
+ * a store without faults. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
 #include "lock_kit.h"
 
 #include <stdio.h>

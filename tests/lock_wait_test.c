@@ -1,5 +1,5 @@
-/* lock_wait_test.c KIND: standing in line for a lock: order, giving up, being dropped, and a
- * thousand who wait. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
+/* lock_wait_test.c KIND: waiting for a lock: order, giving up, being dropped, and a thousand
+ * waiters. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
 #include "lock_kit.h"
 
 #include <stdatomic.h>
@@ -166,7 +166,7 @@ static void a_wait_is_cancelled_from_another_thread(void **state)
     hf_lock_free(holder);
 }
 
-/* Also where one waits for the store's bell, and looks only once in an hour. */
+/* Also where one waits for the store's notify file, and looks only once in an hour. */
 static void a_wait_is_cancelled_at_once(void **state)
 {
     struct pair *pair = *state;

@@ -1,4 +1,4 @@
-/* map_test.c: the ordered map against a sorted array that does the same slowly. */
+/* map_test.c: compares the ordered map with a sorted array. */
 #include "alloc.h"
 #include "base/map.h"
 #include "base/prng.h"

@@ -1,5 +1,5 @@
-/* merge_codec_test.c: compressed files in and out: against the tools gzip and zstd, against every
- * kind of damage, and within the memory that was granted. */
+/* merge_codec_test.c: compressed input and output: compared with the tools gzip and zstd, with
+ * every kind of damage, and within the granted memory. */
 #include "alloc.h"
 #include "base/buffer.h"
 #include "base/limits.h"
@@ -20,7 +20,7 @@
 
 #define ROOM (64 * MIB)
 
-static const enum merge_coding codings[] = { MERGE_GZIP, MERGE_ZSTD };
+static const enum hf_merge_coding codings[] = { HF_MERGE_GZIP, HF_MERGE_ZSTD };
 static const char *const tools[] = { "gzip", "zstd" };
 
 /* ---- Tools of the tests -------------------------------------------------------------- */
@@ -84,7 +84,7 @@ static enum hf_status collect(void *context, struct view bytes, struct hf_error 
 }
 
 /* Adds the bytes in pieces of up to `piece_max` bytes, drawn; 0: in one. */
-static struct buffer encode(enum merge_coding coding, struct view bytes, size_t piece_max,
+static struct buffer encode(enum hf_merge_coding coding, struct view bytes, size_t piece_max,
                             struct prng *prng)
 {
     struct encoder *encoder = NULL;
@@ -294,7 +294,7 @@ static void the_output_is_the_same_however_the_bytes_come(void **state)
 static void gzip_output_has_no_time_and_no_name(void **state)
 {
     (void)state;
-    struct buffer packed = encode(MERGE_GZIP, VIEW("abc"), 0, NULL);
+    struct buffer packed = encode(HF_MERGE_GZIP, VIEW("abc"), 0, NULL);
     assert_bytes(view_first(buffer_view(&packed), 9), VIEW("\x1f\x8b\x08\0\0\0\0\0\0"));
     buffer_release(&packed);
 }
@@ -327,7 +327,7 @@ static void frames_behind_each_other_are_one_stream(void **state)
 static void skippable_frames_are_skipped(void **state)
 {
     (void)state;
-    struct buffer frame = encode(MERGE_ZSTD, VIEW("abc"), 0, NULL);
+    struct buffer frame = encode(HF_MERGE_ZSTD, VIEW("abc"), 0, NULL);
     struct buffer before = joined(SKIPPED, buffer_view(&frame));
     struct buffer around = joined(buffer_view(&before), SKIPPED);
     struct buffer between = joined(buffer_view(&around), buffer_view(&frame));
@@ -413,7 +413,7 @@ static void a_flipped_bit_never_changes_the_bytes(void **state)
                 assert_bytes(buffer_view(&output), buffer_view(&packed));
             else if (status == HF_OK)
                 assert_bytes(buffer_view(&output), buffer_view(&bytes));
-            else if (!(status == HF_UNSUPPORTED && codings[k] == MERGE_ZSTD && bit / 8 < 18))
+            else if (!(status == HF_UNSUPPORTED && codings[k] == HF_MERGE_ZSTD && bit / 8 < 18))
                 assert_status(HF_CORRUPT, status, &error);
             corrupt += status == HF_CORRUPT;
             buffer_release(&output);
@@ -487,8 +487,8 @@ static void a_decoder_tells_how_much_memory_it_holds(void **state)
     struct buffer gzip = filter(buffer_view(&bytes), "gzip", "-1", "-c");
     struct buffer zstd = filter(buffer_view(&bytes), "zstd", "-3", "-c");
     struct buffer wide = filter(buffer_view(&bytes), "zstd", "--long=23", "-c");
-    struct buffer ours = encode(MERGE_ZSTD, buffer_view(&bytes), 0, NULL);
-    struct buffer small = encode(MERGE_ZSTD, view_first(buffer_view(&bytes), 5000), 0, NULL);
+    struct buffer ours = encode(HF_MERGE_ZSTD, buffer_view(&bytes), 0, NULL);
+    struct buffer small = encode(HF_MERGE_ZSTD, view_first(buffer_view(&bytes), 5000), 0, NULL);
     assert_true(assert_memory_is_told(buffer_view(&bytes)) < KIB);
     assert_true(assert_memory_is_told(buffer_view(&gzip)) < 128 * KIB);
     assert_true(assert_memory_is_told(buffer_view(&zstd)) > 2 * MIB);
@@ -517,16 +517,16 @@ static void more_memory_than_there_is_room_for_is_unsupported(void **state)
     struct hf_error error;
     struct buffer bytes = sample(100000, false, 8);
     struct buffer wide = filter(buffer_view(&bytes), "zstd", "--long=27", "-c");
-    struct buffer small = encode(MERGE_ZSTD, VIEW("abc"), 0, NULL);
+    struct buffer small = encode(HF_MERGE_ZSTD, VIEW("abc"), 0, NULL);
     struct buffer late = joined(buffer_view(&small), buffer_view(&wide));
     /* The input's size is not known to the tool: the frame has a window of 128 MiB. */
     assert_status(HF_UNSUPPORTED, decode_within(buffer_view(&wide), 8 * MIB, &error), &error);
-    assert_non_null(strstr(error.why, "takes 128.5 MiB"));
+    assert_non_null(strstr(error.why, "needs 128.5 MiB"));
     assert_non_null(strstr(error.why, "8.0 MiB"));
     assert_status(HF_UNSUPPORTED, decode_within(buffer_view(&late), 8 * MIB, &error), &error);
     assert_status(HF_OK, decode_within(buffer_view(&late), 256 * MIB, &error), &error);
 
-    struct buffer gzip = encode(MERGE_GZIP, VIEW("abc"), 0, NULL);
+    struct buffer gzip = encode(HF_MERGE_GZIP, VIEW("abc"), 0, NULL);
     assert_status(HF_UNSUPPORTED, decode_within(buffer_view(&gzip), 64 * KIB, &error), &error);
     assert_status(HF_OK, decode_within(buffer_view(&gzip), 128 * KIB, &error), &error);
     assert_status(HF_OK, decode_within(buffer_view(&bytes), 0, &error), &error);

@@ -1,8 +1,8 @@
-/* merge_command_test.c: command lines as mergers: their words, and real processes that end well,
- * badly, too late or never.
+/* merge_command_test.c: commands as mergers: how a command line is split into words, and real
+ * processes that succeed, fail, end too late or never end.
  *
- * Whether something still lives is told by a named pipe in the test's folder: whoever is to be
- * watched opens it for writing, and when the reader sees its end, all of them are dead. */
+ * A named pipe in the test's directory shows whether a process is alive: every watched process
+ * opens it for writing. When the reader sees the end of file, all of them are dead. */
 #include "alloc.h"
 #include "base/utf8.h"
 #include "env/env.h"
@@ -24,12 +24,15 @@
 
 /* ---- Words --------------------------------------------------------------------------- */
 
+static bool ended; /* of the last command, which few tests ask about */
+
 static const char *const two_inputs[] = { "in/a b", "-c" };
 
 static enum hf_status words_of(const char *line, struct arena *arena, char ***ret_words,
                                struct hf_error *error)
 {
-    return command_words(view_of(line), two_inputs, 2, "out put", arena, ret_words, error);
+    return command_words(view_of(line), &(struct merge_paths){ two_inputs, 2, "out put" },
+                         arena, ret_words, error);
 }
 
 /* `wanted`: the words, each followed by a bar. */
@@ -81,8 +84,9 @@ static void inputs_and_output_are_put_in(void **state)
     struct hf_error error;
     char **words;
     assert_status(HF_OK,
-                  command_words(VIEW("p {inputs} {output} x{output}"), NULL, 0, "-out", &arena,
-                                &words, &error),
+                  command_words(VIEW("p {inputs} {output} x{output}"),
+                                &(struct merge_paths){ NULL, 0, "-out" }, &arena, &words,
+                                &error),
                   &error);
     assert_string_equal(words[1], "./-out");
     assert_string_equal(words[2], "x-out");
@@ -110,7 +114,8 @@ static void lines_without_sense_are_invalid(void **state)
     memset(long_line, 'x', 64 * KIB + 1);
     assert_int_equal(words_of(long_line, &arena, &words, &error), HF_INVALID);
     free(long_line);
-    assert_int_equal(command_words(VIEW("p\0 {output}"), two_inputs, 2, "o", &arena, &words,
+    assert_int_equal(command_words(VIEW("p\0 {output}"),
+                                   &(struct merge_paths){ two_inputs, 2, "o" }, &arena, &words,
                                    &error),
                      HF_INVALID);
     arena_release(&arena);
@@ -129,12 +134,14 @@ static void too_many_words_are_invalid(void **state)
     struct view eleven =
         VIEW("p {inputs} {inputs} {inputs} {inputs} {inputs} {inputs} {inputs} "
              "{inputs} {inputs} {inputs} {inputs} {output}");
-    assert_int_equal(command_words(eleven, inputs, MERGE_INPUTS_MAX, "o", &arena, &words,
-                                   &error),
+    assert_int_equal(command_words(eleven,
+                                   &(struct merge_paths){ inputs, MERGE_INPUTS_MAX, "o" },
+                                   &arena, &words, &error),
                      HF_INVALID);
     assert_status(HF_OK,
-                  command_words(VIEW("p {inputs} {output}"), inputs, MERGE_INPUTS_MAX, "o",
-                                &arena, &words, &error),
+                  command_words(VIEW("p {inputs} {output}"),
+                                &(struct merge_paths){ inputs, MERGE_INPUTS_MAX, "o" }, &arena,
+                                &words, &error),
                   &error);
     assert_string_equal(words[MERGE_INPUTS_MAX + 1], "o");
     arena_release(&arena);
@@ -175,7 +182,7 @@ static enum hf_status run(const char *script, struct merge_command command,
     assert_non_null(text);
     char *words[] = { sh, c, text, NULL };
     enum hf_status status =
-        command_run(env_real(), words, &command, /* progress */ NULL, error);
+        command_run(env_real(), words, &command, /* progress */ NULL, &ended, error);
     free(text);
     return status;
 }
@@ -215,20 +222,24 @@ static void what_is_not_a_program_is_invalid(void **state)
          script[512];
     struct hf_error error;
     char *words[] = { missing, NULL };
-    assert_int_equal(command_run(env_real(), words, &patient, NULL, &error), HF_INVALID);
+    assert_int_equal(command_run(env_real(), words, &patient, NULL, &ended, &error),
+                     HF_INVALID);
     assert_non_null(strstr(error.why, "there is no program 'no-such-program-anywhere'"));
     words[0] = path;
-    assert_int_equal(command_run(env_real(), words, &patient, NULL, &error), HF_INVALID);
+    assert_int_equal(command_run(env_real(), words, &patient, NULL, &ended, &error),
+                     HF_INVALID);
     assert_string_equal(error.why, "there is no program '/no/such/program'");
     words[0] = home;
-    assert_int_equal(command_run(env_real(), words, &patient, NULL, &error), HF_INVALID);
+    assert_int_equal(command_run(env_real(), words, &patient, NULL, &ended, &error),
+                     HF_INVALID);
     assert_string_equal(error.why, "'/' cannot be run: Permission denied");
     /* It may be run, but exec finds that it is nothing to run. */
     snprintf(script, sizeof script, "%s/x", folder);
     int fd = open(script, O_CREAT | O_WRONLY | O_CLOEXEC, 0700);
     assert_true(fd >= 0 && write(fd, "true\n", 5) == 5 && close(fd) == 0);
     words[0] = script;
-    assert_int_equal(command_run(env_real(), words, &patient, NULL, &error), HF_INVALID);
+    assert_int_equal(command_run(env_real(), words, &patient, NULL, &ended, &error),
+                     HF_INVALID);
     assert_non_null(strstr(error.why, "cannot be started: Exec format error"));
     test_dir_remove(folder);
 }
@@ -242,7 +253,8 @@ static void more_words_than_the_kernel_takes_are_invalid(void **state)
     memset(word, 'x', 256 * KIB - 1);
     word[256 * KIB - 1] = '\0';
     char *words[] = { program, word, NULL };
-    assert_int_equal(command_run(env_real(), words, &patient, NULL, &error), HF_INVALID);
+    assert_int_equal(command_run(env_real(), words, &patient, NULL, &ended, &error),
+                     HF_INVALID);
     assert_non_null(strstr(error.why, "Argument list too long"));
     free(word);
 }
@@ -326,7 +338,7 @@ static void it_leaves_no_file_and_no_child_with_us(void **state)
     run("exit 0", patient, &error);
     run("exit 1", patient, &error);
     char missing[] = "no-such-program-anywhere", *words[] = { missing, NULL };
-    command_run(env_real(), words, &patient, NULL, &error);
+    command_run(env_real(), words, &patient, NULL, &ended, &error);
     assert_int_equal(count_files(), before);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
@@ -343,7 +355,7 @@ static void it_runs_where_our_own_standard_files_are_closed(void **state)
         char *words[] = { sh, c, text, NULL };
         for (int fd = 0; fd <= 2; fd++)
             close(fd);
-        enum hf_status status = command_run(env_real(), words, &patient, NULL, &error);
+        enum hf_status status = command_run(env_real(), words, &patient, NULL, &ended, &error);
         _exit(status == HF_UNAVAILABLE && strstr(error.why, "exit status 4: heard") ? 0 : 1);
     }
     int end = -1;
@@ -412,7 +424,8 @@ static void a_command_that_hangs_is_killed_at_its_time_limit(void **state)
                   hasty, &error);
     struct span took = mono_since(env_now(env_real()), begun);
     assert_int_equal(status, HF_TIMEOUT);
-    assert_string_equal(error.why, "'sh' was not done within 300ms, and was killed: on my way");
+    assert_string_equal(error.why,
+                        "'sh' did not finish within 300ms and was killed: on my way");
     assert_true(took.us >= 300000 && took.us < PATIENCE_MS * 1000);
     expect_dead(&life, "x");
 }
@@ -458,7 +471,8 @@ static void progress_can_stop_it(void **state)
     snprintf(script, sizeof script, "exec 3>'%s'; sleep 1000 & printf x >&3; wait", life.path);
     char *words[] = { sh, c, script, NULL };
     struct hf_error error;
-    assert_int_equal(command_run(env_real(), words, &patient, &progress, &error), HF_CANCELLED);
+    assert_int_equal(command_run(env_real(), words, &patient, &progress, &ended, &error),
+                     HF_CANCELLED);
     assert_string_equal(error.why, "stopped while 'sh' ran");
     assert_true(when.steps >= 1);
     expect_dead(&life, "x");

@@ -1,6 +1,5 @@
-/* merge_core_test.c: what merging stands on, from inside: codes of keys, the tree, memory as a
- * budget, and every allocation that fails. Whole merges are compared with a reference in
- * merge_test.py. */
+/* merge_core_test.c: the internals of merging: codes of keys, the tree, the memory budget, and
+ * every failing allocation. merge_test.py compares whole merges with a reference. */
 #include "alloc.h"
 #include "base/prng.h"
 #include "env/env.h"
@@ -200,10 +199,10 @@ static size_t files_in_folder(void)
 static struct merge_options latest_usv(void)
 {
     struct merge_options options = MERGE_OPTIONS;
-    options.format = MERGE_USV;
+    options.format = HF_MERGE_USV;
     options.key = VIEW("1");
     options.time = VIEW("2");
-    options.rejects_max = MERGE_REJECTS_ANY;
+    options.rejects_max = HF_MERGE_REJECTS_ANY;
     options.reject_path = in_folder("out.rejects");
     return options;
 }
@@ -212,7 +211,9 @@ static enum hf_status merge(const struct merge_options *options, const char *con
                             size_t count, struct merge_result *ret_result,
                             struct hf_error *error)
 {
-    return merge_files(env_real(), options, inputs, count, in_folder("out"), ret_result, error);
+    return merge_files(env_real(), options,
+                       &(struct merge_paths){ inputs, count, in_folder("out") }, ret_result,
+                       error);
 }
 
 static void when_an_allocation_fails_nothing_is_left_behind(void **state)
@@ -292,7 +293,7 @@ static void rejects_hide_no_other_reason(void **state)
     struct hf_error error;
     const char *inputs[] = { write_text("a", VIEW("k,t\nbad\na,1\n")),
                              write_text("b", VIEW("k,u\na,1\n")) };
-    options.format = MERGE_CSV;
+    options.format = HF_MERGE_CSV;
     options.rejects_max = 0;
     assert_status(HF_INVALID, merge(&options, inputs, 2, &result, &error), &error);
     assert_non_null(strstr(error.why, "header"));
@@ -571,7 +572,7 @@ static void unfinished_files_are_told_before_they_exist_until_they_are_gone(void
     const char *input = write_text("in", buffer_view(&text));
     buffer_release(&text);
     options.reject_path = in_folder("rejects");
-    options.coding = MERGE_GZIP;
+    options.coding = HF_MERGE_GZIP;
     options.progress = (struct merge_progress){ stop_after_names, see_name, NULL };
     assert_status(HF_CANCELLED, merge(&options, &input, 1, &result, &error), &error);
     assert_int_equal(names_told, 2);

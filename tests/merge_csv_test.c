@@ -1,5 +1,5 @@
-/* merge_csv_test.c: CSV and TSV: where records and fields end, what a key's value is, and which
- * rows are no good. */
+/* merge_csv_test.c: CSV and TSV: where records and fields end, the value of a key, and which
+ * rows are rejected. */
 #include "alloc.h"
 #include "cut_kit.h"
 #include "test.h"
@@ -304,9 +304,7 @@ static void a_field_that_is_not_there_is_refused_in_words(void **state)
     assert_unresolved("id,name", "3", "there is no field 3, the header has 2: id, name");
     assert_unresolved("id,x,id", "id",
                       "the header has 2 fields \"id\"; name it by its number, from 1");
-    assert_unresolved(
-        "id,\"x", "id",
-        "the header has quotes where they cannot stand, or that are never closed");
+    assert_unresolved("id,\"x", "id", "the header has a misplaced or unclosed quote");
     assert_unresolved(NULL, "id",
                       "without a header no field is named \"id\"; give its number, from 1");
 }

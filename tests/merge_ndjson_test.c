@@ -1,5 +1,5 @@
-/* merge_ndjson_test.c: lines of JSON: which are one object, what the value of a key is, and which
- * rows are no good. */
+/* merge_ndjson_test.c: lines of JSON: which lines are one object, the value of a key, and which
+ * rows are rejected. */
 #include "cut_kit.h"
 #include "merge/json_scan.h"
 #include "test.h"

@@ -1,5 +1,6 @@
-/* once_per_test.c: work that is done once a period: from when it counts, by which clock, and
- * that it is remembered for as long as was promised. The table alone, without a store. */
+/* once_per_test.c: work that is done once per period: when the period starts, by which clock,
+ * and that completions are remembered as long as promised. Tests the table alone, without a
+ * store. */
 #include "base/limits.h"
 #include "lease_kit.h"
 #include "test.h"

@@ -1,6 +1,6 @@
-/* outputs_test.c: what the header says of every call: outputs are set on success only, and `error`,
- * which may be NULL, always. Each call that has outputs is made to fail: by what it is given, by
- * what is there, and by a store that refuses everything. */
+/* outputs_test.c: a promise of the header for every call: outputs are set only on success, and
+ * `error`, which may be NULL, always. Each call with outputs is made to fail by its arguments,
+ * by the state of the store, and by a store that refuses everything. */
 #include "key_kit.h"
 
 #include <stdio.h>

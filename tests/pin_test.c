@@ -1,8 +1,8 @@
-/* pin_test.c: who pins a chunk that is there keeps it from being deleted, wherever a split has
- * moved its entry; and of a reader and a deleter at least one sees the other. */
-#include "shelf_kit.h"
+/* pin_test.c: a pin on an existing chunk keeps it from being deleted, wherever a split has
+ * moved its entry. Of a reader and a deleter, at least one sees the other. */
+#include "catalog_tree_kit.h"
 
-#include "compact/pin.h"
+#include "compact/care/pin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@ static char keys[600][KEY_BYTES_MAX + 1];
 static enum hf_status take(struct bed *bed, const char *const *names, size_t count,
                            struct hf_lock **ret_lock)
 {
-    return pin_take(bed->shelf, names, count, TTL_MS, ret_lock, &bed->error);
+    return pin_take(bed->tree, names, count, TTL_MS, ret_lock, &bed->error);
 }
 
 static bool is_pinned(struct bed *bed, const char *key)
 {
     struct view view = view_of(key);
     bool pinned;
-    assert_status(HF_OK, pin_find(bed->shelf, &view, 1, &pinned, &bed->error), &bed->error);
+    assert_status(HF_OK, pin_find(bed->tree, &view, 1, &pinned, &bed->error), &bed->error);
     return pinned;
 }
 
@@ -36,15 +36,17 @@ static void give_back(struct bed *bed, struct hf_lock *lock)
 static void retire_all(struct bed *bed, const char *partition)
 {
     struct catalog_op op = { .kind = CATALOG_RETIRE, .cutoff_ms = SOME_HOUR + 1000 * HOUR_MS };
-    assert_status(HF_OK, slot_apply(slot_of(bed, partition), &op, (struct mono_time){ 0 }),
+    assert_status(HF_OK,
+                  catalog_ref_apply(slot_of(bed, partition), &op, (struct mono_time){ 0 }),
                   &op.error);
 }
 
 /* Moves what is past its grace (there is none) to deleting. */
 static void reap(struct bed *bed, const char *partition)
 {
-    struct catalog_op op = { .kind = CATALOG_TEND };
-    assert_status(HF_OK, slot_apply(slot_of(bed, partition), &op, (struct mono_time){ 0 }),
+    struct catalog_op op = { .kind = CATALOG_MAINTAIN };
+    assert_status(HF_OK,
+                  catalog_ref_apply(slot_of(bed, partition), &op, (struct mono_time){ 0 }),
                   &op.error);
 }
 
@@ -63,7 +65,7 @@ static void a_pin_is_seen(void **state)
     struct view asked[] = { view_of(keys[0]), view_of(keys[1]), view_of(keys[2]),
                             view_of(keys[0]), VIEW("data/other/L0/2026/11/a.usv") };
     bool pinned[5];
-    assert_status(HF_OK, pin_find(deleter->shelf, asked, 5, pinned, &deleter->error),
+    assert_status(HF_OK, pin_find(deleter->tree, asked, 5, pinned, &deleter->error),
                   &deleter->error);
     assert_true(pinned[0] && !pinned[1] && pinned[2] && pinned[3] && !pinned[4]);
     give_back(reader, lock);
@@ -106,7 +108,7 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_status(HF_INVALID, take(bed, two, 2, &lock), &bed->error);
     assert_status(HF_INVALID, take(bed, two, 0, &lock), &bed->error);
     assert_status(HF_INVALID, take(bed, two, PIN_CHUNKS_MAX + 1, &lock), &bed->error);
-    assert_status(HF_INVALID, pin_take(bed->shelf, two, 1, 1, &lock, &bed->error), &bed->error);
+    assert_status(HF_INVALID, pin_take(bed->tree, two, 1, 1, &lock, &bed->error), &bed->error);
     ground_close(&ground);
 }
 
@@ -121,13 +123,14 @@ static void what_has_moved_can_be_pinned(void **state)
     struct bed *reader = &ground.beds[0], *deleter = &ground.beds[1];
     ground_create(&ground);
     assert_status(HF_OK, add_chunks(deleter, NULL, 600, 100, keys), &deleter->error);
-    struct slot *root = slot_of(deleter, NULL);
-    assert_status(HF_OK, slot_split(root, &deleter->error), &deleter->error);
-    shelf_census_take(deleter, &census); /* whose child has the first is split again */
+    struct catalog_ref *root = slot_of(deleter, NULL);
+    assert_status(HF_OK, catalog_ref_split(root, &deleter->error), &deleter->error);
+    tree_listing_take(deleter, &census); /* whose child has the first is split again */
     char child[PARTITION_BYTES_MAX + 1];
     snprintf(child, sizeof child, "%s", census_find(&census, keys[0])->partition);
-    shelf_census_release(&census);
-    assert_status(HF_OK, slot_split(slot_of(deleter, child), &deleter->error), &deleter->error);
+    tree_listing_release(&census);
+    assert_status(HF_OK, catalog_ref_split(slot_of(deleter, child), &deleter->error),
+                  &deleter->error);
     for (size_t i = 0; i < PIN_CHUNKS_MAX; i++)
         names[i] = keys[i];
     assert_status(HF_OK, take(reader, names, PIN_CHUNKS_MAX, &lock), &reader->error);
@@ -135,9 +138,9 @@ static void what_has_moved_can_be_pinned(void **state)
     assert_true(is_pinned(deleter, keys[PIN_CHUNKS_MAX - 1]));
     assert_false(is_pinned(deleter, keys[PIN_CHUNKS_MAX]));
     give_back(reader, lock);
-    shelf_census_take(deleter, &census); /* and is deleted there */
+    tree_listing_take(deleter, &census); /* and is deleted there */
     snprintf(child, sizeof child, "%s", census_find(&census, keys[0])->partition);
-    shelf_census_release(&census);
+    tree_listing_release(&census);
     retire_all(deleter, child);
     reap(deleter, child);
     assert_status(HF_NOT_FOUND, take(reader, names, 1, &lock), &reader->error);

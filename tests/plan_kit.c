@@ -1,13 +1,14 @@
+/* plan_kit.c: builds catalogs from one-line chunks, and prints plans as text. */
 #include "plan_kit.h"
 
 #include <stdio.h>
 
-/* ---- Catalogs to be planned ---------------------------------------------------------- */
+/* ---- Catalogs ------------------------------------------------------------------------ */
 
 struct compact_settings small_settings(void)
 {
     struct compact_settings settings = compact_settings_default();
-    settings.format = MERGE_USV;
+    settings.format = HF_MERGE_USV;
     settings.key = VIEW("1");
     settings.level0_count = 4;
     settings.level1_bytes = 1024 * 1024;

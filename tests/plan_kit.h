@@ -1,18 +1,18 @@
-/* plan_kit.h: catalogs of chunks that are told in a line, and plans of them in words. */
+/* plan_kit.h: catalogs of chunks that take one line each, and plans as text. */
 #ifndef TESTS_PLAN_KIT_H
 #define TESTS_PLAN_KIT_H
 
-#include "compact/plan.h"
+#include "compact/plan/plan.h"
 #include "test.h"
 
 #define HOUR_MS  INT64_C(3600000)
-#define EPOCH_MS (INT64_C(490000) * HOUR_MS) /* some full hour */
+#define EPOCH_MS (INT64_C(490000) * HOUR_MS) /* any full hour */
 
-/* What a test says of a chunk. Its key is made of its number. */
+/* The properties of a chunk. Its key is made from its number. */
 struct piece {
     unsigned number;
     unsigned level;
-    int hour; /* of its first record, since EPOCH_MS */
+    int hour; /* of its first record, relative to EPOCH_MS */
     int span; /* hours to its last */
     uint64_t size;
     unsigned tries;
@@ -20,17 +20,17 @@ struct piece {
     bool quarantined;
 };
 
-/* By levels: 4 chunks of an hour, 1 MiB, groups of up to 8; cascade of base 4. */
+/* Merged by levels: 4 chunks of an hour, 1 MiB, groups of up to 8; cascade of base 4. */
 struct compact_settings small_settings(void);
 
 struct catalog *new_catalog(const struct compact_settings *settings);
 
 const char *key_of(const struct piece *piece, char key[128]);
 
-/* Adds it; it came at the moment of its number, by clock 7. */
+/* Adds a chunk, which arrived at the moment of its number, by clock 7. */
 void add(struct catalog *catalog, struct piece piece);
 
-/* So many chunks of level 0 of one hour, numbered from `first` on. */
+/* Adds this many chunks of level 0 of one hour, numbered from `first` on. */
 void add_hour(struct catalog *catalog, unsigned first, unsigned count, int hour);
 
 struct plan plan_with(const struct catalog *catalog, struct plan_options options);
@@ -39,10 +39,10 @@ struct plan forced_plan(const struct catalog *catalog);
 
 unsigned number_of(const struct chunk *chunk);
 
-/* The plan in a line: "1:3-6,9 2:1,2" is a group into level 1 and one into level 2. */
+/* The plan in one line: "1:3-6,9 2:1,2" is a group into level 1 and one into level 2. */
 const char *in_words(const struct plan *plan);
 
-/* Whether the plan is this; then the catalog is planned alike again. */
+/* Checks the plan, and that planning the catalog again gives the same. */
 void expect(const struct catalog *catalog, const char *words);
 void expect_forced(const struct catalog *catalog, const char *words);
 

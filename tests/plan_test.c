@@ -1,5 +1,5 @@
-/* plan_test.c: which chunks are merged together: every rule of plan.h, and that a group stays what
- * it is whatever is added. */
+/* plan_test.c: which chunks are merged together: every rule of plan.h, and that adding chunks
+ * does not change a group. */
 #include "plan_kit.h"
 
 #include "alloc.h"
@@ -316,7 +316,7 @@ static void force_merges_what_can_be_merged_with_another(void **state)
 static struct catalog *new_cascade(uint64_t group_max)
 {
     struct compact_settings settings = small_settings();
-    settings.policy = POLICY_CASCADE;
+    settings.policy = HF_COMPACT_CASCADE;
     settings.group_max = group_max;
     struct catalog *catalog = new_catalog(&settings);
     catalog->due = (struct stamp){ .clock = 7, .us = 4711 };
@@ -437,7 +437,7 @@ static void force_until_nothing_is_left_makes_one_chunk(void **state)
     struct prng prng = prng_seeded(18);
     for (int history = 0; history < 40; history++) {
         struct compact_settings settings = small_settings();
-        settings.policy = history % 4 == 3 ? POLICY_CASCADE : POLICY_LEVELS;
+        settings.policy = history % 4 == 3 ? HF_COMPACT_CASCADE : HF_COMPACT_LEVELS;
         struct piece pieces[32];
         size_t count = 2 + (size_t)prng_below(&prng, 30);
         for (size_t i = 0; i < count; i++)
@@ -503,7 +503,7 @@ static void the_guard_of_cascade_wants_the_same_target(void **state)
     assert_false(plan_still_holds(catalog, 1, sources, 4, false));
     assert_true(plan_still_holds(catalog, 2, sources, 4, false));
     assert_true(plan_still_holds(catalog, 1, sources, 4, true));
-    catalog->cascade = (struct cascade){ 0 };
+    catalog->cascade = (struct hf_cascade){ 0 };
     assert_false(plan_still_holds(catalog, 1, sources, 4, false));
     catalog_free(catalog);
 }
@@ -663,7 +663,7 @@ static void each_chunk_is_in_one_group_at_most(void **state)
     struct compact_settings settings = small_settings();
     for (int history = 0; history < 60; history++) {
         bool seen[HISTORY_MAX + 1] = { false };
-        settings.policy = history % 4 == 3 ? POLICY_CASCADE : POLICY_LEVELS;
+        settings.policy = history % 4 == 3 ? HF_COMPACT_CASCADE : HF_COMPACT_LEVELS;
         struct catalog *catalog = new_catalog(&settings);
         for (unsigned number = 1; number <= HISTORY_MAX; number++)
             add(catalog, draw_piece(&prng, number));

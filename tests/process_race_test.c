@@ -1,5 +1,5 @@
-/* process_race_test.c KIND: eight processes, each with the store open for itself, race for one
- * object: exactly one winner, always. KIND is dir, sqlite, or url ($HOLDFAST_TEST_URL). */
+/* process_race_test.c KIND: eight processes, each with its own open store, race for one object.
+ * There must always be exactly one winner. KIND is dir, sqlite, or url ($HOLDFAST_TEST_URL). */
 #include "store/store.h"
 #include "test.h"
 

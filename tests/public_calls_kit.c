@@ -1,3 +1,5 @@
+/* public_calls_kit.c: calls every public function with NULL for each pointer, and checks the
+ * list of calls against the headers. */
 #include "public_calls_kit.h"
 
 #include "test.h"
@@ -31,7 +33,7 @@ void assert_null_is_invalid(const struct public_call_row *rows, size_t count,
     }
 }
 
-/* ---- Held against the headers -------------------------------------------------------- */
+/* ---- Compared with the headers ------------------------------------------------------- */
 
 struct listing {
     const struct public_call_row *rows;
@@ -51,7 +53,7 @@ static bool is_listed(const struct listing *listing, const char *name)
     return false;
 }
 
-/* How many calls a header declares, each of which must be listed. */
+/* Counts the calls that a header declares; each must be listed. */
 static size_t count_calls(const struct listing *listing, const char *path)
 {
     char line[512], name[64];

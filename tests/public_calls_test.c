@@ -1,5 +1,5 @@
-/* public_calls_test.c: what a caller gets wrong in C is answered with INVALID and a sentence: a
- * NULL for each pointer of each call of holdfast.h, and URLs that name no store. */
+/* public_calls_test.c: mistakes of a C caller give INVALID and a sentence: a NULL for each
+ * pointer of each call of holdfast.h, and invalid store URLs. */
 #include "holdfast.h"
 
 #include "public_calls_kit.h"
@@ -530,9 +530,9 @@ static const char *const others[] = {
     "hf_lock_blocked",     "hf_lock_token",    "hf_lock_remaining_ms", "hf_free",
     "hf_key_outcome_name", "hf_key_free",      "hf_key_detach",        "hf_key_lock",
     "hf_txn_free",         "hf_txn_id",        "hf_lock_interrupt",    "hf_lock_ttl_ms",
-    "hf_key_name",         "hf_txn_interrupt", "hf_event_name",        "hf_request_name",
-    "hf_lease_state_name", "hf_mode_name",     "hf_proof_name",        "hf_change_name",
-    "hf_txn_state_name",   "hf_watch_free",
+    "hf_key_name",         "hf_txn_interrupt", "hf_event_name",        "hf_lease_state_name",
+    "hf_mode_name",        "hf_proof_name",    "hf_change_name",       "hf_txn_state_name",
+    "hf_watch_free",
 };
 
 static struct good good_new(void)
@@ -634,7 +634,7 @@ static void a_value_that_no_table_has_is_unknown(void **state)
     static const int values[] = { HF_STATUS_COUNT, 255, -1 };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         enum hf_status status = (enum hf_status)values[i];
-        assert_string_equal(hf_status_name(status), "UNKNOWN");
+        assert_string_equal(hf_status_name(status), "unknown");
         assert_string_equal(hf_status_text(status), "unknown status");
         assert_int_equal(hf_status_exit_code(status), 1);
         assert_string_equal(hf_key_outcome_name((enum hf_key_outcome)values[i]), "unknown");

@@ -1,4 +1,4 @@
-/* purge_test.c KIND: tables that nobody uses any more: which may go, and how. KIND is mem, sqlite,
+/* purge_test.c KIND: purging unused tables: which may be deleted, and how. KIND is mem, sqlite,
  * or url. */
 #include "lock/epoch.h"
 #include "lock/purge.h"
@@ -143,11 +143,11 @@ static uint64_t use(struct hf_lock *lock)
 static void purge(struct pair *pair)
 {
     struct hf_client *client = pair->two.client;
-    struct mono_time deadline = mono_add(now(), SPAN_S(10));
+    struct epoch_ref ref = epoch_of_tables(&client->space, mono_add(now(), SPAN_S(10)));
     struct hf_error error;
     uint64_t epoch;
     struct etag etag = etag_now(&pair->world);
-    MUST(epoch_raise(client->store, &client->clock, VIEW("default"), deadline, &epoch, &error));
+    MUST(epoch_raise(&ref, /* by */ 1, &epoch, &error));
     MUST(table_purge(client, VIEW(TABLE), &etag, &error));
 }
 

@@ -1,10 +1,11 @@
-/* roster_test.c: the members of a group, on stores in memory and in a file, under a calendar that
- * the test sets: who is present, who is absent, who is dead; and a store or a memory that fails. */
+/* roster_test.c: the members of a group, on stores in memory and in a file, with a wall clock
+ * that the test sets: who is present, absent or dead; and failures of the store and of memory. */
 #include "alloc.h"
 #include "base/layout.h"
 #include "elect/roster.h"
+#include "fault_store.h"
+#include "meter.h"
 #include "scripted_store.h"
-#include "store/fault.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -114,7 +115,9 @@ static void join(struct kit *kit, struct roster *roster, const char *name)
 {
     struct hf_error error;
     assert_status(HF_OK,
-                  roster_join(roster, kit->store, GROUP, view_of(name), VIEW("host-1"), BEAT,
+                  roster_join(roster, kit->store,
+                              &(struct roster_options){ GROUP, view_of(name), VIEW("host-1"),
+                                                        BEAT },
                               &error),
                   &error);
 }
@@ -188,7 +191,9 @@ static void an_object_tells_people_who_it_is(void **state)
     struct hf_error error;
     struct buffer body = BUFFER_INIT(KIB);
     assert_status(HF_OK,
-                  roster_join(&roster, kit->store, GROUP, VIEW("a"), VIEW("host \"1\"\n"), BEAT,
+                  roster_join(&roster, kit->store,
+                              &(struct roster_options){ GROUP, VIEW("a"), VIEW("host \"1\"\n"),
+                                                        BEAT },
                               &error),
                   &error);
     assert_status(HF_OK, keep(&roster, &error), &error);
@@ -243,30 +248,29 @@ static void who_misses_three_beats_is_absent_and_who_beats_again_is_back(void **
 static void who_looks_from_outside_finds_none_of_a_group_that_died(void **state)
 {
     struct kit *kit = *state;
-    struct member *members;
+    struct member_list list;
     struct arena arena = ARENA_INIT;
     struct hf_error error;
-    size_t count;
     put(kit->store, "roster/crew/long-gone");
     pass(SPAN_S(40));
     put(kit->store, "roster/crew/b");
     pass(SPAN_S(20));
     put(kit->store, "roster/crew/a");
-    assert_status(HF_OK,
-                  roster_members(kit->store, GROUP, BEAT, &arena, &members, &count, &error),
+    assert_status(HF_OK, roster_members(kit->store, GROUP, BEAT, &arena, &list, &error),
                   &error);
-    assert_int_equal(count, 3);
-    assert_true(view_equal(members[0].fingerprint, VIEW("a")) && members[0].present);
-    assert_true(view_equal(members[1].fingerprint, VIEW("b")) && members[1].present);
-    assert_true(view_equal(members[2].fingerprint, VIEW("long-gone")) && !members[2].present);
-    assert_int_equal(wall_since(members[0].modified, members[1].modified).us, SPAN_S(20).us);
+    assert_int_equal(list.count, 3);
+    assert_true(view_equal(list.members[0].fingerprint, VIEW("a")) && list.members[0].present);
+    assert_true(view_equal(list.members[1].fingerprint, VIEW("b")) && list.members[1].present);
+    assert_true(view_equal(list.members[2].fingerprint, VIEW("long-gone")) &&
+                !list.members[2].present);
+    assert_int_equal(wall_since(list.members[0].modified, list.members[1].modified).us,
+                     SPAN_S(20).us);
     pass(SPAN_S(32));
-    assert_status(HF_OK,
-                  roster_members(kit->store, GROUP, BEAT, &arena, &members, &count, &error),
+    assert_status(HF_OK, roster_members(kit->store, GROUP, BEAT, &arena, &list, &error),
                   &error);
-    assert_int_equal(count, 3);
-    for (size_t i = 0; i < count; i++)
-        assert_false(members[i].present);
+    assert_int_equal(list.count, 3);
+    for (size_t i = 0; i < list.count; i++)
+        assert_false(list.members[i].present);
     arena_release(&arena);
 }
 
@@ -337,16 +341,16 @@ static void so_many_of_the_dead_at_once_and_no_more(void **state)
     struct roster a;
     struct hf_error error;
     char key[64];
-    for (int i = 0; i < ROSTER_BURIALS_MAX + 9; i++) {
+    for (int i = 0; i < ROSTER_DELETES_MAX + 9; i++) {
         snprintf(key, sizeof key, "roster/crew/dead-%d", i);
         put(kit->store, key);
     }
     pass(SPAN_S(3600));
     meter_reset(&kit->meter);
     join(kit, &a, "a");
-    assert_int_equal(calls(kit, CALL_DELETE), ROSTER_BURIALS_MAX);
+    assert_int_equal(calls(kit, CALL_DELETE), ROSTER_DELETES_MAX);
     assert_status(HF_OK, keep(&a, &error), &error);
-    assert_int_equal(calls(kit, CALL_DELETE), ROSTER_BURIALS_MAX + 9);
+    assert_int_equal(calls(kit, CALL_DELETE), ROSTER_DELETES_MAX + 9);
     roster_leave(&a);
 }
 
@@ -434,8 +438,7 @@ static void what_is_no_name_and_no_beat_is_refused(void **state)
     struct roster roster;
     struct hf_error error;
     struct arena arena = ARENA_INIT;
-    struct member *members;
-    size_t count;
+    struct member_list list;
     char text[200];
     memset(text, 'a', sizeof text);
     const struct view bad[] = { VIEW(""),         VIEW(".a"),
@@ -444,25 +447,27 @@ static void what_is_no_name_and_no_beat_is_refused(void **state)
                                 VIEW("\xc3\xa4"), { text, ROSTER_GROUP_MAX + 1 } };
     meter_reset(&kit->meter);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(roster_join(&roster, kit->store, bad[i], VIEW("a"), VIEW(""), BEAT,
-                                     &error),
-                         HF_INVALID);
-        assert_int_equal(roster_members(kit->store, bad[i], BEAT, &arena, &members, &count,
-                                        &error),
+        assert_int_equal(
+            roster_join(&roster, kit->store,
+                        &(struct roster_options){ bad[i], VIEW("a"), VIEW(""), BEAT }, &error),
+            HF_INVALID);
+        assert_int_equal(roster_members(kit->store, bad[i], BEAT, &arena, &list, &error),
                          HF_INVALID);
         if (bad[i].size > 0)
-            assert_int_equal(roster_join(&roster, kit->store, GROUP, bad[i], VIEW(""), BEAT,
-                                         &error),
-                             HF_INVALID);
+            assert_int_equal(
+                roster_join(&roster, kit->store,
+                            &(struct roster_options){ GROUP, bad[i], VIEW(""), BEAT }, &error),
+                HF_INVALID);
     }
     const struct span beats[] = { SPAN_US(0), SPAN_MS(99), SPAN_S(3601), SPAN_S(-5) };
     for (size_t i = 0; i < sizeof beats / sizeof *beats; i++) {
-        assert_int_equal(roster_join(&roster, kit->store, GROUP, VIEW("a"), VIEW(""), beats[i],
+        assert_int_equal(roster_join(&roster, kit->store,
+                                     &(struct roster_options){ GROUP, VIEW("a"), VIEW(""),
+                                                               beats[i] },
                                      &error),
                          HF_INVALID);
-        assert_string_equal(error.why, "a beat is 100ms to 1h");
-        assert_int_equal(roster_members(kit->store, GROUP, beats[i], &arena, &members, &count,
-                                        &error),
+        assert_string_equal(error.why, "the beat must be between 100ms and 1h");
+        assert_int_equal(roster_members(kit->store, GROUP, beats[i], &arena, &list, &error),
                          HF_INVALID);
     }
     assert_int_equal(calls(kit, CALL_PUT) + calls(kit, CALL_LIST), 0);
@@ -480,8 +485,10 @@ static void the_longest_names_fit(void **state)
     char label[400];
     memset(label, '\x01', sizeof label);
     assert_status(HF_OK,
-                  roster_join(&roster, kit->store, group, name,
-                              (struct view){ label, sizeof label }, BEAT, &error),
+                  roster_join(&roster, kit->store,
+                              &(struct roster_options){
+                                  group, name, (struct view){ label, sizeof label }, BEAT },
+                              &error),
                   &error);
     assert_int_equal(roster.present_count, 1);
     roster_leave(&roster);
@@ -505,7 +512,10 @@ static void a_store_that_fails_leaves_the_roster_as_it_was(void **state)
     struct hf_error error;
     script_init(&gate, kit->store);
     put(kit->store, "roster/crew/b");
-    assert_status(HF_OK, roster_join(&a, &gate.base, GROUP, VIEW("a"), VIEW(""), BEAT, &error),
+    assert_status(HF_OK,
+                  roster_join(&a, &gate.base,
+                              &(struct roster_options){ GROUP, VIEW("a"), VIEW(""), BEAT },
+                              &error),
                   &error);
     put(kit->store, "roster/crew/c");
     refuse(&gate, /* put */ false, /* list */ true);
@@ -529,7 +539,10 @@ static void what_failed_is_tried_again_before_the_next_beat(void **state)
     struct roster a;
     struct hf_error error;
     script_init(&gate, kit->store);
-    assert_status(HF_OK, roster_join(&a, &gate.base, GROUP, VIEW("a"), VIEW(""), BEAT, &error),
+    assert_status(HF_OK,
+                  roster_join(&a, &gate.base,
+                              &(struct roster_options){ GROUP, VIEW("a"), VIEW(""), BEAT },
+                              &error),
                   &error);
     struct mono_time now = mono_add(a.beaten, BEAT);
     refuse(&gate, /* put */ true, /* list */ true);
@@ -552,10 +565,14 @@ static void who_cannot_join_leaves_nothing(void **state)
     struct hf_error error;
     script_init(&gate, kit->store);
     refuse(&gate, /* put */ true, /* list */ false);
-    assert_int_equal(roster_join(&a, &gate.base, GROUP, VIEW("a"), VIEW(""), BEAT, &error),
+    assert_int_equal(roster_join(&a, &gate.base,
+                                 &(struct roster_options){ GROUP, VIEW("a"), VIEW(""), BEAT },
+                                 &error),
                      HF_UNSURE);
     refuse(&gate, /* put */ false, /* list */ true);
-    assert_int_equal(roster_join(&a, &gate.base, GROUP, VIEW("a"), VIEW(""), BEAT, &error),
+    assert_int_equal(roster_join(&a, &gate.base,
+                                 &(struct roster_options){ GROUP, VIEW("a"), VIEW(""), BEAT },
+                                 &error),
                      HF_UNAVAILABLE);
     assert_false(exists(kit->store, "roster/crew/a"));
     store_close(&gate.base);
@@ -569,7 +586,8 @@ static void join_or_fail(struct kit *kit, long after, bool *ret_failed)
     struct hf_error error;
     alloc_fail_after(after);
     enum hf_status status =
-        roster_join(&a, kit->store, GROUP, VIEW("zz"), VIEW("label"), BEAT, &error);
+        roster_join(&a, kit->store,
+                    &(struct roster_options){ GROUP, VIEW("zz"), VIEW("label"), BEAT }, &error);
     *ret_failed = alloc_stop();
     if (status == HF_OK)
         roster_release(&a);

@@ -1,8 +1,8 @@
-/* run_beat.c: a command for the trials of `holdfast run`: its life can be read off a file.
+/* run_beat.c: a command for tests of `holdfast run`. It records in a file when it is alive.
  *
- *     run_beat beat FILE    appends "start PID TOKEN", then "beat US" every few milliseconds, and
- *                           so do an orphan of it in a session of its own and one that is its
- *                           child; deaf to TERM, HUP and INT
+ *     run_beat beat FILE    appends "start PID TOKEN", then "beat US" every few milliseconds; so
+ *                           do an orphan in its own session and a child; ignores TERM, HUP and
+ *                           INT
  *     run_beat note FILE    appends "note US TOKEN" and ends
  *
  * US is the boot-time clock in microseconds, which all processes of a machine share. */

@@ -27,7 +27,7 @@ PATIENCE = 60.0
 DAY = 86400
 TRACED = re.compile(r"holdfast: (get|put|delete|list|copy) .* (?:(\d+)s)?(?:(\d+)ms)?(?:(\d+)us|0)?$")
 RENEWAL_REQUESTS = 4  # at most, beside an entry of the expiry index
-RENEWAL_MAX = 0.3     # seconds for these, which leaves a lease of TTL time for a second try
+RENEWAL_SHARE = 0.15  # of a TTL for these, which leaves time for a second try
 LOST = 90  # the exit status of the table
 
 
@@ -55,6 +55,21 @@ def until(condition, what, patience=PATIENCE):
 def parent_of(pid):
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
         return int(file.read().rpartition(")")[2].split()[1])
+
+
+def parse_trace(text):
+    """What a program with --trace said, and how many seconds each of its last requests took."""
+    lines = text.splitlines()
+    requests = [match for match in map(TRACED.match, lines) if match]
+    said = [line for line in lines if not TRACED.match(line)]
+    return " ".join(said)[:300], [
+        int(match[2] or 0) + int(match[3] or 0) / 1e3 + int(match[4] or 0) / 1e6
+        for match in requests[-2 * RENEWAL_REQUESTS:]]
+
+
+def is_renewal_slow(took, ttl):
+    """Whether a renewal among these requests may have taken so long that the lease is lost."""
+    return any(sum(took[at:at + RENEWAL_REQUESTS]) > RENEWAL_SHARE * ttl for at in range(len(took)))
 
 
 class Trial:
@@ -115,14 +130,8 @@ class Trial:
         return process
 
     def printed(self, side):
-        """What it said, and of the last requests that it made how long they took, in seconds."""
         with open(self.path(side + ".err"), encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
-        requests = [match for match in map(TRACED.match, lines) if match]
-        said = [line for line in lines if not TRACED.match(line)]
-        return " ".join(said)[:300], [
-            int(match[2] or 0) + int(match[3] or 0) / 1e3 + int(match[4] or 0) / 1e6
-            for match in requests[-2 * RENEWAL_REQUESTS:]]
+            return parse_trace(file.read())
 
     def errors(self, side):
         said, took = self.printed(side)
@@ -132,8 +141,7 @@ class Trial:
         """Whether requests took so long that a lease of TTL may well be lost."""
         recent = [self.printed(side)[1] for side in ("holder", "waiter")
                   if os.path.exists(self.path(side + ".err"))]
-        return any(sum(took[at:at + RENEWAL_REQUESTS]) > RENEWAL_MAX
-                   for took in recent for at in range(len(took)))
+        return any(is_renewal_slow(took, TTL) for took in recent)
 
     def begin(self):
         self.holder = self.start("holder", BEAT, "beat", self.path("beats"))

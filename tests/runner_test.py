@@ -278,6 +278,15 @@ def builds_what_it_needs(build):
     return status == 0 and os.path.exists(made), lines
 
 
+def refuses_what_is_not_built(build):
+    made = os.path.join(build, "made.txt")
+    if os.path.exists(made):
+        os.remove(made)
+    status, lines = run(build, "reach")
+    return (status == 1 and len(lines) == 1 and lines[0].startswith("run-tests: not built: ")
+            and lines[0].endswith("made.txt; use --build")), lines
+
+
 def bad_usage(build):
     for words in ([], ["--jobs=0", build + ":good"], [build], ["--what", build + ":good"]):
         result = subprocess.run([sys.executable, RUNNER, *words], text=True,
@@ -299,6 +308,7 @@ STORIES = [
     ("a test that ignores the interrupt at its limit is killed", stubborn_is_killed),
     ("the names of all cases can be written down", writes_cases),
     ("what the chosen tests need is built first", builds_what_it_needs),
+    ("a test whose program is not built is refused", refuses_what_is_not_built),
     ("a change runs only the tests that it can reach", only_what_changed),
     ("a bad command line is refused with a sentence", bad_usage),
 ]

@@ -1,5 +1,5 @@
-/* s3_clock_test.c: a store on S3 seen from a machine whose wall clock is wrong, or jumps. Requests
- * are signed by the store's own time; nothing else is. */
+/* s3_clock_test.c: an S3 store seen from a machine whose wall clock is wrong or jumps. Requests
+ * are signed with the store's own time, which is used for nothing else. */
 #include "s3_fake.h"
 #include "test.h"
 

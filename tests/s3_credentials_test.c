@@ -1,5 +1,5 @@
-/* s3_credentials_test.c: where keys are found, in which order, and when they are fetched again;
- * with the stand-in server as container, instance and STS. */
+/* s3_credentials_test.c: where credentials are found, in which order, and when they are fetched
+ * again. The fake server acts as container endpoint, instance endpoint and STS. */
 #include "s3_fake.h"
 #include "store/s3/credentials.h"
 #include "test.h"

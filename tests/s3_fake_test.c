@@ -1,6 +1,6 @@
-/* s3_fake_test.c: how the s3 store takes what a healthy gateway never does: half a reply, a cut
- * connection, throttling, foreign pages, endless listings. Each row of the first table is one
- * behaviour of the stand-in server, and what must become of each kind of call. */
+/* s3_fake_test.c: how the s3 store handles what a healthy gateway never does: half a reply, a
+ * cut connection, throttling, foreign pages, endless listings. Each row of the first table is
+ * one behaviour of the fake server, and the required result of each kind of call. */
 #include "alloc.h"
 #include "s3_fake.h"
 #include "store/s3/s3.h"
@@ -68,7 +68,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-    { "silent", "", HF_UNSURE, HF_UNSURE, HF_UNAVAILABLE, HF_UNSURE, 2, "cannot be reached" },
+    { "silent", "", HF_UNSURE, HF_UNSURE, HF_UNAVAILABLE, HF_UNSURE, 2, "cannot reach" },
     { "half-reply", "", HF_UNSURE, HF_UNSURE, HF_UNAVAILABLE, HF_UNSURE, 2, NULL },
     { "trailers", "", HF_OK, HF_OK, HF_OK, HF_OK, 2, NULL },
     { "endless", "", HF_OK, HF_OK, HF_CORRUPT, HF_OK, 2, "without a length" },

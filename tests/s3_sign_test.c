@@ -1,5 +1,5 @@
-/* s3_sign_test.c: signatures against the worked examples that AWS publishes, and the encodings
- * under them. */
+/* s3_sign_test.c: compares signatures with the examples that AWS publishes, and tests the
+ * encodings they use. */
 #include "base/parse.h"
 #include "store/s3/sign.h"
 #include "test.h"
@@ -13,9 +13,9 @@
 struct example {
     const char *method;
     const char *path;
-    struct s3_parameter parameters[3];
+    struct s3_pair parameters[3];
     size_t parameter_count;
-    struct s3_header headers[6];
+    struct s3_pair headers[6];
     size_t header_count;
     const char *payload;
     const char *service;
@@ -153,9 +153,9 @@ static void authorization_names_scope_and_headers(void **state)
 static void canonical_request_is_as_ruled(void **state)
 {
     (void)state;
-    const struct s3_header headers[] = { HEADER("x-amz-date", "20150830T123600Z"),
-                                         HEADER("my-header", "  a   b  c "),
-                                         HEADER("host", "example.com") };
+    const struct s3_pair headers[] = { HEADER("x-amz-date", "20150830T123600Z"),
+                                       HEADER("my-header", "  a   b  c "),
+                                       HEADER("host", "example.com") };
     const struct s3_signing signing = { .method = VIEW("PUT"),
                                         .path = VIEW("/a%20b"),
                                         .query = VIEW("x=1"),
@@ -204,14 +204,14 @@ static void every_byte_survives_encoding(void **state)
 static void a_query_is_sorted(void **state)
 {
     (void)state;
-    const struct s3_parameter parameters[] = { HEADER("prefix", "a b"),
-                                               HEADER("delimiter", "/"), HEADER("a", "2"),
-                                               HEADER("a", "1"), HEADER("uploads", "") };
+    const struct s3_pair parameters[] = { HEADER("prefix", "a b"), HEADER("delimiter", "/"),
+                                          HEADER("a", "2"), HEADER("a", "1"),
+                                          HEADER("uploads", "") };
     struct buffer query = BUFFER_INIT(1024);
     assert_true(s3_query(&query, parameters, 5));
     assert_string_equal(buffer_text(&query), "a=1&a=2&delimiter=%2F&prefix=a%20b&uploads=");
     buffer_clear(&query);
-    struct s3_parameter many[S3_QUERY_PARAMETERS_MAX + 1] = { { VIEW("a"), VIEW("") } };
+    struct s3_pair many[S3_QUERY_PARAMETERS_MAX + 1] = { { VIEW("a"), VIEW("") } };
     assert_false(s3_query(&query, many, S3_QUERY_PARAMETERS_MAX + 1));
     buffer_release(&query);
 }

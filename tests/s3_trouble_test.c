@@ -1,9 +1,9 @@
 /* s3_trouble_test.c: the s3 store on a real Ceph cluster with two gateways, while its daemons
- * are stopped, continued, killed and started again.
+ * are stopped, continued, killed and restarted.
  *
- * $HOLDFAST_CEPH is the folder that tests/servers/ceph-up has filled, with two gateways.
- * Whatever happens to the servers: no call outlasts its time-out, an OK is never lost, two
- * writers never both win, and after the trouble work goes on. */
+ * $HOLDFAST_CEPH is the directory that tests/servers/ceph-up has filled, with two gateways.
+ * Whatever happens to the servers, no call exceeds its timeout, an OK is never lost, two
+ * writers never both win, and work goes on afterwards. */
 #include "store/store.h"
 #include "test.h"
 

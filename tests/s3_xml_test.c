@@ -1,4 +1,4 @@
-/* s3_xml_test.c: what S3 answers, whole, odd, hostile and cut at every byte. */
+/* s3_xml_test.c: replies of S3: complete, unusual, hostile, and cut at every byte. */
 #include "alloc.h"
 #include "base/parse.h"
 #include "store/s3/xml.h"

@@ -1,3 +1,5 @@
+/* scripted_store.c: a store that passes calls on, except where the rules of a test say
+ * otherwise. */
 #include "scripted_store.h"
 
 #include "base/check.h"

@@ -1,7 +1,7 @@
 /* scripted_store.h: a store that passes every call on to an inner store, except where a test's
  * rules say otherwise. It is for tests of everything above the store: what happens when this very
  * call is refused, loses its answer or hangs, or when another client acts just before it.
- * (store/fault.h draws faults by chance; here the test names them.)
+ * (fault_store.h draws faults by chance; here the test names them.)
  *
  *     struct script script;
  *     script_init(&script, inner);

@@ -1,8 +1,8 @@
-/* shard_lock_test.c KIND: the lock of a shard: a lease like any other, in a file that programs read
- * and write which know only worker_id, created_at and expires_at. KIND is mem or sqlite. */
+/* shard_lock_test.c KIND: the lock of a shard: a normal lease, in a file that programs read and
+ * write that know only worker_id, created_at and expires_at. KIND is mem or sqlite. */
 #include "base/layout.h"
 #include "base/parse.h"
-#include "lock/look.h"
+#include "lock/table_reader.h"
 #include "lock/tables.h"
 #include "lock_kit.h"
 
@@ -457,7 +457,7 @@ struct shown {
     char keys[512];
 };
 
-static enum hf_status note_table(void *argument, const struct sight *sight,
+static enum hf_status note_table(void *argument, const struct table_snapshot *sight,
                                  struct hf_error *error)
 {
     struct shown *shown = argument;
@@ -508,10 +508,10 @@ static void looking_finds_locks_and_nothing_else(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct shown shown = { .count = 0 };
         struct hf_error error;
-        struct look look;
-        look_init(&look, pair->two.client);
-        MUST(look_around(&look, view_of(rows[i].start), note_table, &shown, &error));
-        look_release(&look);
+        struct table_reader look;
+        table_reader_init(&look, pair->two.client);
+        MUST(table_reader_list(&look, view_of(rows[i].start), note_table, &shown, &error));
+        table_reader_release(&look);
         if (strcmp(shown.keys, rows[i].keys) != 0)
             FAIL("'%s' shows %s", rows[i].start, shown.keys);
     }
@@ -525,7 +525,7 @@ static void looking_does_not_list_inboxes(void **state)
     struct pair *pair = *state;
     struct shown shown = { .count = 0 };
     struct hf_error error;
-    struct look look;
+    struct table_reader look;
     char key[128];
     struct hf_lock *lock = lock_held(&pair->one, SCOPE, 60000);
     for (int i = 0; i < 2500; i++) {
@@ -536,9 +536,9 @@ static void looking_does_not_list_inboxes(void **state)
             world_write(&pair->world, key, VIEW("x"));
     }
     script_counts(&pair->two.way);
-    look_init(&look, pair->two.client);
-    MUST(look_around(&look, VIEW("shard:"), note_table, &shown, &error));
-    look_release(&look);
+    table_reader_init(&look, pair->two.client);
+    MUST(table_reader_list(&look, VIEW("shard:"), note_table, &shown, &error));
+    table_reader_release(&look);
     ASSERT(strcmp(shown.keys, LOCK) == 0);
     struct counts counts = script_counts(&pair->two.way);
     ASSERT(counts.others == 2); /* indexes, and the shards of the one */

@@ -1,7 +1,8 @@
-/* sim_bank_test.c: the judge of keys and transactions, shown documents, records, bodies and answers
- * that are made by hand: each must be judged as it deserves. */
-#include "judge_kit.h"
-#include "sim/judge_bank.h"
+/* sim_bank_test.c: the simulator's checks of keys and transactions, on documents, records,
+ * bodies and answers that the test writes by hand: correct histories pass, and each fault is
+ * found. */
+#include "checker_kit.h"
+#include "sim/checkers/bank_checker.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,15 +23,15 @@ static const char *const keys[] = { "x", "y", "jar" };
 
 static void begin(struct history *history)
 {
-    struct judge_bank_options options = {
+    struct bank_checker_options options = {
         .keys = keys, .key_count = 3, .pairs = 1, .late_bound = LATE
     };
-    history->judge = judge_bank_new(&history->run, &options);
+    history->checker = bank_checker_new(&history->run, &options);
 }
 
 static void end(struct history *history)
 {
-    judge_bank_free(history->judge);
+    bank_checker_free(history->checker);
 }
 
 static const struct court court = { begin, end };
@@ -49,7 +50,7 @@ static const char *version_text(struct history *history, const struct version *v
                                 uint64_t token)
 {
     char state[64];
-    judge_bank_text(version->operation, version->balance, 20, state);
+    bank_checker_text(version->operation, version->balance, 20, state);
     const char *what =
         version->body ? "\"body\":true" : text(history, "\"text\":\"%.20s\"", state);
     return text(history,
@@ -106,7 +107,7 @@ static void record(struct history *history, const char *id, const char *state,
 
 static uint64_t asks(struct history *history, size_t key, const char *txn, int64_t balance)
 {
-    return judge_bank_writes(history->judge, key, view_of(txn), balance);
+    return bank_checker_writes(history->checker, key, view_of(txn), balance);
 }
 
 /* A key that was written under token 1, by operation 1, and is free. */
@@ -131,18 +132,18 @@ static void stage_transfer(struct history *history)
     record(history, T1, "pending", "");
     TAKE(history, X);
     TAKE(history, JAR);
-    judge_bank_told_taken(history->judge, VIEW(T1), X);
-    judge_bank_told_taken(history->judge, VIEW(T1), JAR);
+    bank_checker_told_taken(history->checker, VIEW(T1), X);
+    bank_checker_told_taken(history->checker, VIEW(T1), JAR);
     STAGE(history, X, asks(history, X, T1, 5), 5, E1);
     STAGE(history, JAR, asks(history, JAR, T1, -5), -5, E2);
-    judge_bank_told_write(history->judge, 1, /* staged */ true, HF_OK);
-    judge_bank_told_write(history->judge, 2, /* staged */ true, HF_OK);
+    bank_checker_told_write(history->checker, 1, /* staged */ true, HF_OK);
+    bank_checker_told_write(history->checker, 2, /* staged */ true, HF_OK);
 }
 
 static void commit_transfer(struct history *history)
 {
     record(history, T1, "commit", "\"default/x\",\"default/jar\"");
-    judge_bank_told_end(history->judge, VIEW(T1), HF_COMMIT, HF_OK, HF_COMMIT);
+    bank_checker_told_end(history->checker, VIEW(T1), HF_COMMIT, HF_OK, HF_COMMIT);
 }
 
 static void settle_transfer(struct history *history)
@@ -157,16 +158,16 @@ static void get(struct history *history, uint64_t began, size_t key, enum hf_sta
     char state[20];
     struct hf_key_info info = { .struct_size = sizeof info, .version = operation > 0 };
     snprintf(info.etag, sizeof info.etag, "%s", etag);
-    judge_bank_text(operation, balance, sizeof state, state);
-    judge_bank_told_get(history->judge, began, key, status,
-                        (struct view){ state, sizeof state }, &info);
+    bank_checker_text(operation, balance, sizeof state, state);
+    bank_checker_told_get(history->checker, began, key, status,
+                          (struct view){ state, sizeof state }, &info);
 }
 
 /* ---- Stories that are well --------------------------------------------------------------- */
 
 static void a_transfer(struct history *history)
 {
-    uint64_t began = judge_bank_now(history->judge);
+    uint64_t began = bank_checker_now(history->checker);
     stage_transfer(history);
     get(history, began, X, HF_NOT_FOUND, 0, 0, "");
     commit_transfer(history);
@@ -174,19 +175,19 @@ static void a_transfer(struct history *history)
     settle_transfer(history);
     history_pass(history, LATE);
     take(history, RECORD T1);
-    judge_bank_end(history->judge);
+    bank_checker_end(history->checker);
 }
 
 static void a_transfer_that_is_rolled_back(struct history *history)
 {
     stage_transfer(history);
     record(history, T1, "rollback", "");
-    judge_bank_told_end(history->judge, VIEW(T1), HF_COMMIT, HF_MISMATCH, HF_ROLLBACK);
+    bank_checker_told_end(history->checker, VIEW(T1), HF_COMMIT, HF_MISMATCH, HF_ROLLBACK);
     WRITE(history, X, .active = 0);
     WRITE(history, JAR, .active = 0);
     history_pass(history, LATE);
     take(history, RECORD T1);
-    judge_bank_end(history->judge);
+    bank_checker_end(history->checker);
 }
 
 static void keys_given_back(struct history *history)
@@ -203,11 +204,11 @@ static void a_body_that_is_replaced(struct history *history)
     WRITE(history, X, .active = 1);
     history_put(history, BODY, "1 0 ................");
     WRITE(history, X, .active = 1, .now = { 1, 1, 0, E1, true }, .now_token = 1);
-    judge_bank_told_write(history->judge, 1, false, HF_OK);
+    bank_checker_told_write(history->checker, 1, false, HF_OK);
     WRITE(history, X, .active = 1, .now = { 2, 2, 0, E2, false }, .now_token = 1);
     take(history, BODY);
     WRITE(history, X, .now = { 2, 2, 0, E2, false }, .now_token = 1);
-    judge_bank_end(history->judge);
+    bank_checker_end(history->checker);
 }
 
 static void staged_dropped_and_told_as_refused(struct history *history)
@@ -217,7 +218,7 @@ static void staged_dropped_and_told_as_refused(struct history *history)
     STAGE(history, X, second, 6, E3);
     record(history, T1, "rollback", "");
     WRITE(history, X, .active = 0);
-    judge_bank_told_write(history->judge, second, /* staged */ true, HF_EXPIRED);
+    bank_checker_told_write(history->checker, second, /* staged */ true, HF_EXPIRED);
 }
 
 static void taken_anew_after_the_commit(struct history *history)
@@ -237,8 +238,8 @@ static void two_stage_at_a_time(struct history *history)
     uint64_t lower = asks(history, X, T1, 5), higher = asks(history, X, T1, 5);
     STAGE(history, X, higher, 5, E3);
     STAGE(history, X, lower, 5, E2);
-    judge_bank_told_write(history->judge, lower, /* staged */ true, HF_OK);
-    judge_bank_told_write(history->judge, higher, /* staged */ true, HF_OK);
+    bank_checker_told_write(history->checker, lower, /* staged */ true, HF_OK);
+    bank_checker_told_write(history->checker, higher, /* staged */ true, HF_OK);
     commit_transfer(history);
 }
 
@@ -255,7 +256,7 @@ static void published_over_what_was_staged(struct history *history)
     stage_alone(history);
     WRITE(history, X, .active = 1, .now = { 1, asks(history, X, "", 0), 0, E2, false },
           .now_token = 1);
-    judge_bank_told_dropped(history->judge, 1);
+    bank_checker_told_dropped(history->checker, 1);
 }
 
 static void a_removed_key_that_goes(struct history *history)
@@ -402,7 +403,7 @@ static void given_back_after_it_was_told(struct history *history)
 {
     record(history, T1, "pending", "");
     TAKE(history, X);
-    judge_bank_told_taken(history->judge, VIEW(T1), X);
+    bank_checker_told_taken(history->checker, VIEW(T1), X);
     WRITE(history, X, .active = 0);
 }
 
@@ -456,16 +457,16 @@ static void a_stage_that_is_not_named(struct history *history)
 static void a_key_that_was_taken_is_not(struct history *history)
 {
     record(history, T1, "pending", "");
-    judge_bank_told_taken(history->judge, VIEW(T1), Y);
+    bank_checker_told_taken(history->checker, VIEW(T1), Y);
     record(history, T1, "commit", "");
 }
 
 static void not_what_was_staged_last(struct history *history)
 {
     stage_transfer(history);
-    judge_bank_told_write(history->judge, asks(history, X, T1, 5), true, HF_UNSURE);
+    bank_checker_told_write(history->checker, asks(history, X, T1, 5), true, HF_UNSURE);
     STAGE(history, X, 3, 5, E3);
-    judge_bank_told_write(history->judge, 3, /* staged */ true, HF_OK);
+    bank_checker_told_write(history->checker, 3, /* staged */ true, HF_OK);
     STAGE(history, X, 1, 5, E1);
     record(history, T1, "commit", "\"default/x\",\"default/jar\"");
 }
@@ -511,8 +512,8 @@ static void a_record_that_goes_before_a_key_that_was_only_read(struct history *h
 static void without_a_removal(struct history *history)
 {
     stage_transfer(history);
-    uint64_t removal = judge_bank_removes(history->judge, X, VIEW(T1));
-    judge_bank_told_write(history->judge, removal, /* staged */ true, HF_OK);
+    uint64_t removal = bank_checker_removes(history->checker, X, VIEW(T1));
+    bank_checker_told_write(history->checker, removal, /* staged */ true, HF_OK);
     record(history, T1, "commit", "\"default/x\",\"default/jar\"");
 }
 
@@ -544,25 +545,26 @@ static void a_pair_is_overdrawn(struct history *history)
 
 static void told_as_done_and_is_not(struct history *history)
 {
-    judge_bank_told_write(history->judge, asks(history, X, "", 0), /* staged */ false, HF_OK);
+    bank_checker_told_write(history->checker, asks(history, X, "", 0), /* staged */ false,
+                            HF_OK);
 }
 
 static void told_as_refused_and_is_there(struct history *history)
 {
     begin_with_x(history);
-    judge_bank_told_write(history->judge, 1, /* staged */ false, HF_FENCED);
+    bank_checker_told_write(history->checker, 1, /* staged */ false, HF_FENCED);
 }
 
 static void told_as_refused_and_staged(struct history *history)
 {
     stage_transfer(history);
-    judge_bank_told_write(history->judge, 1, /* staged */ true, HF_EXPIRED);
+    bank_checker_told_write(history->checker, 1, /* staged */ true, HF_EXPIRED);
 }
 
 static void told_as_refused_and_comes_later(struct history *history)
 {
-    judge_bank_told_write(history->judge, asks(history, X, "", 0), /* staged */ false,
-                          HF_EXPIRED);
+    bank_checker_told_write(history->checker, asks(history, X, "", 0), /* staged */ false,
+                            HF_EXPIRED);
     WRITE(history, X, .active = 1);
     WRITE(history, X, .active = 1, .now = { 1, 1, 0, E1, false }, .now_token = 1);
 }
@@ -570,37 +572,37 @@ static void told_as_refused_and_comes_later(struct history *history)
 static void done_against_its_condition(struct history *history)
 {
     begin_with_x(history);
-    judge_bank_told_impossible(history->judge, 1, HF_OK);
+    bank_checker_told_impossible(history->checker, 1, HF_OK);
 }
 
 static void told_as_dropped_and_is_published(struct history *history)
 {
     begin_with_x(history);
-    judge_bank_told_dropped(history->judge, 1);
+    bank_checker_told_dropped(history->checker, 1);
 }
 
 static void told_as_published_and_is_not(struct history *history)
 {
-    judge_bank_told_published(history->judge, asks(history, X, "", 0));
+    bank_checker_told_published(history->checker, asks(history, X, "", 0));
 }
 
 static void told_as_committed_and_is_not(struct history *history)
 {
     stage_transfer(history);
-    judge_bank_told_end(history->judge, VIEW(T1), HF_COMMIT, HF_OK, HF_COMMIT);
+    bank_checker_told_end(history->checker, VIEW(T1), HF_COMMIT, HF_OK, HF_COMMIT);
 }
 
 static void told_as_rolled_back_and_is_committed(struct history *history)
 {
     stage_transfer(history);
     commit_transfer(history);
-    judge_bank_told_end(history->judge, VIEW(T1), HF_ROLLBACK, HF_OK, HF_ROLLBACK);
+    bank_checker_told_end(history->checker, VIEW(T1), HF_ROLLBACK, HF_OK, HF_ROLLBACK);
 }
 
 static void told_as_rolled_back_and_committed_later(struct history *history)
 {
     stage_transfer(history);
-    judge_bank_told_end(history->judge, VIEW(T1), HF_COMMIT, HF_EXPIRED, HF_ROLLBACK);
+    bank_checker_told_end(history->checker, VIEW(T1), HF_COMMIT, HF_EXPIRED, HF_ROLLBACK);
     commit_transfer(history);
 }
 
@@ -608,12 +610,12 @@ static void told_as_decided_otherwise(struct history *history)
 {
     stage_transfer(history);
     commit_transfer(history);
-    judge_bank_told_end(history->judge, VIEW(T1), HF_COMMIT, HF_MISMATCH, HF_COMMIT);
+    bank_checker_told_end(history->checker, VIEW(T1), HF_COMMIT, HF_MISMATCH, HF_COMMIT);
 }
 
 static void told_something_strange(struct history *history)
 {
-    judge_bank_told_end(history->judge, VIEW(T1), HF_COMMIT, HF_INVALID, HF_COMMIT);
+    bank_checker_told_end(history->checker, VIEW(T1), HF_COMMIT, HF_INVALID, HF_COMMIT);
 }
 
 /* ---- Readers ----------------------------------------------------------------------------- */
@@ -621,26 +623,26 @@ static void told_something_strange(struct history *history)
 static void shown_what_is_staged(struct history *history)
 {
     stage_transfer(history);
-    get(history, judge_bank_now(history->judge), X, HF_OK, 1, 5, E1);
+    get(history, bank_checker_now(history->checker), X, HF_OK, 1, 5, E1);
 }
 
 static void shown_what_was_before(struct history *history)
 {
     stage_transfer(history);
     commit_transfer(history);
-    get(history, judge_bank_now(history->judge), X, HF_NOT_FOUND, 0, 0, "");
+    get(history, bank_checker_now(history->checker), X, HF_NOT_FOUND, 0, 0, "");
 }
 
 static void shown_damage(struct history *history)
 {
     begin_with_x(history);
-    get(history, judge_bank_now(history->judge), X, HF_CORRUPT, 0, 0, "");
+    get(history, bank_checker_now(history->checker), X, HF_CORRUPT, 0, 0, "");
 }
 
 static void shown_what_nobody_writes(struct history *history)
 {
     struct hf_key_info info = { .struct_size = sizeof info, .version = 1 };
-    judge_bank_told_get(history->judge, 0, X, HF_OK, VIEW("hello"), &info);
+    bank_checker_told_get(history->checker, 0, X, HF_OK, VIEW("hello"), &info);
 }
 
 /* ---- The end ----------------------------------------------------------------------------- */
@@ -648,26 +650,26 @@ static void shown_what_nobody_writes(struct history *history)
 static void leased_in_the_end(struct history *history)
 {
     WRITE(history, X, .active = 1);
-    judge_bank_end(history->judge);
+    bank_checker_end(history->checker);
 }
 
 static void taken_in_the_end(struct history *history)
 {
     record(history, T1, "pending", "");
     TAKE(history, X);
-    judge_bank_end(history->judge);
+    bank_checker_end(history->checker);
 }
 
 static void a_record_in_the_end(struct history *history)
 {
     record(history, T1, "rollback", "");
-    judge_bank_end(history->judge);
+    bank_checker_end(history->checker);
 }
 
 static void a_body_in_the_end(struct history *history)
 {
     history_put(history, BODY, "1 0 ................");
-    judge_bank_end(history->judge);
+    bank_checker_end(history->checker);
 }
 
 /* ---- The table --------------------------------------------------------------------------- */

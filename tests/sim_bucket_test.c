@@ -1,5 +1,6 @@
-/* sim_bucket_test.c: the verdict on a store, learnt by several nodes at once while requests are
- * lost, late and sent twice: an honest store is never refused, a lying one is used by nobody. */
+/* sim_bucket_test.c: several nodes obtain the verdict on a store at once, while requests are
+ * lost, late and sent twice. A correct store is never refused; a store that ignores conditions
+ * is used by nobody. */
 #include "base/layout.h"
 #include "sim_stage.h"
 #include "store/bucket.h"

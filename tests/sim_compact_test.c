@@ -1,9 +1,9 @@
-/* sim_compact_test.c: the judge of compaction, shown catalogs and lease tables that are made by
- * hand: each must be judged as it deserves. */
+/* sim_compact_test.c: the simulator's checks of compaction, on catalogs and lease tables that
+ * the test writes by hand: correct histories pass, and each fault is found. */
 #include "base/hash.h"
-#include "judge_kit.h"
-#include "sim/compact_rows.h"
-#include "sim/judge_catalog.h"
+#include "checker_kit.h"
+#include "sim/checkers/catalog_checker.h"
+#include "sim/checkers/compact_rows.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -26,18 +26,18 @@
 
 static void begin_as(struct history *history, bool latest_wins)
 {
-    struct judge_catalog_options options = { .partition = "default",
-                                             .latest_wins = latest_wins,
-                                             .by_date = true,
-                                             .grace = SPAN_S(GRACE_S),
-                                             .late_bound = SPAN_S(D_S),
-                                             .retention_ms = RETENTION_S * 1000,
-                                             .tries_max = 3,
-                                             .level0_count = 3,
-                                             .level1_bytes = 1000,
-                                             .level_factor = 2,
-                                             .group_max = 8 };
-    history->judge = judge_catalog_new(&history->run, &options);
+    struct catalog_checker_options options = { .partition = "default",
+                                               .latest_wins = latest_wins,
+                                               .by_date = true,
+                                               .grace = SPAN_S(GRACE_S),
+                                               .late_bound = SPAN_S(D_S),
+                                               .retention_ms = RETENTION_S * 1000,
+                                               .tries_max = 3,
+                                               .level0_count = 3,
+                                               .level1_bytes = 1000,
+                                               .level_factor = 2,
+                                               .group_max = 8 };
+    history->checker = catalog_checker_new(&history->run, &options);
 }
 
 static void begin(struct history *history)
@@ -52,7 +52,7 @@ static void begin_where_the_latest_wins(struct history *history)
 
 static void end(struct history *history)
 {
-    judge_catalog_free(history->judge);
+    catalog_checker_free(history->checker);
 }
 
 static const struct court court = { begin, end };
@@ -187,10 +187,10 @@ static void a_good_story(struct history *history)
     take(history, B);
     history_pass(history, SPAN_S(D_S + 2));
     write_catalog(history, live, "", "");
-    judge_told_merged(history->judge, MERGED, true);
-    judge_told_added(history->judge, A, HF_OK);
-    judge_told_condemned(history->judge, MERGED, true);
-    judge_catalog_end(history->judge);
+    checker_told_merged(history->checker, MERGED, true);
+    checker_told_added(history->checker, A, HF_OK);
+    checker_told_condemned(history->checker, MERGED, true);
+    catalog_checker_end(history->checker);
 }
 
 /* The entry of A, as if it were that of B. */
@@ -328,8 +328,8 @@ static void added_again_after_a_merge(struct history *history)
 static void told_as_known_and_is_not(struct history *history)
 {
     add_two(history);
-    judge_told_known(history->judge, 3);
-    judge_told_known(history->judge, 5);
+    checker_told_known(history->checker, 3);
+    checker_told_known(history->checker, 5);
 }
 
 static void expired_as_it_should_be(struct history *history)
@@ -447,12 +447,12 @@ static void quarantined_for_no_reason(struct history *history)
 static void told_as_added_and_is_not(struct history *history)
 {
     put_rows(history, A, 0, 1, 2, 0);
-    judge_told_added(history->judge, A, HF_OK);
+    checker_told_added(history->checker, A, HF_OK);
 }
 
 static void told_as_not_added_and_comes(struct history *history)
 {
-    judge_told_added(history->judge, A, HF_EXPIRED);
+    checker_told_added(history->checker, A, HF_EXPIRED);
     add_two(history);
 }
 
@@ -460,12 +460,12 @@ static void told_as_lost_and_is_merged(struct history *history)
 {
     add_two(history);
     merge_two(history);
-    judge_told_merged(history->judge, MERGED, false);
+    checker_told_merged(history->checker, MERGED, false);
 }
 
 static void a_name_that_is_too_old(struct history *history)
 {
-    judge_drawn(history->judge, A);
+    checker_drawn(history->checker, A);
     history_pass(history, SPAN_S(D_S));
     add_two(history);
 }
@@ -474,9 +474,9 @@ static void not_there_though_pinned(struct history *history)
 {
     static const char *const keys[] = { A };
     add_two(history);
-    struct judged_pin *pin = judge_pinned(history->judge, history->node, NULL, keys, 1);
-    judge_read(pin, A, HF_NOT_FOUND, VIEW(""));
-    judge_unpinned(pin);
+    struct checked_pin *pin = checker_pinned(history->checker, history->node, NULL, keys, 1);
+    checker_read(pin, A, HF_NOT_FOUND, VIEW(""));
+    checker_unpinned(pin);
 }
 
 #define SPLIT ",\"children\":[\"c0\"],\"moved\":[{\"child\":0,\"keys\":[\"" A "\",\"" B "\"]}]"
@@ -500,21 +500,21 @@ static void a_split_as_it_should_be(struct history *history)
     write_catalog_of(history, CHILD_KEY, "c0",
                      two(history, entry(history, A), entry(history, B)), "");
     write_catalog_of(history, CATALOG_KEY, "default", "", SPLIT);
-    judge_catalog_end(history->judge);
+    catalog_checker_end(history->checker);
 }
 
 static void an_orphan_in_the_end(struct history *history)
 {
     add_two(history);
     put_rows(history, C, 0, 9, 1, 0);
-    judge_catalog_end(history->judge);
+    catalog_checker_end(history->checker);
 }
 
 static void a_tombstone_in_the_end(struct history *history)
 {
     add_two(history);
     merge_two(history);
-    judge_catalog_end(history->judge);
+    catalog_checker_end(history->checker);
 }
 
 static void unmerged_in_the_end(struct history *history)
@@ -526,7 +526,7 @@ static void unmerged_in_the_end(struct history *history)
                   text(history, "%s,%s,%s", entry(history, A), entry(history, B),
                        entry(history, C)),
                   "", "");
-    judge_catalog_end(history->judge);
+    catalog_checker_end(history->checker);
 }
 
 static void no_catalog(struct history *history)

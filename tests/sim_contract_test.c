@@ -1,7 +1,7 @@
-/* sim_contract_test.c: the simulated store, of every kind, is held to the contract of
- * src/store/store.h like all others; and so is mem:, run in the simulated world, whose turns
- * are drawn by the seed. */
-#include "sim/net.h"
+/* sim_contract_test.c: the simulated store, of every kind, keeps the contract of
+ * src/store/store.h like all others; and so does mem: in the simulator, where the seed chooses
+ * the next task. */
+#include "sim/world/net.h"
 #include "store_contract.h"
 #include "test.h"
 

@@ -1,7 +1,7 @@
-/* sim_elect_test.c: the judge of elections, shown histories that are made by hand: each must be
- * judged as it deserves. */
+/* sim_elect_test.c: the simulator's checks of elections, on histories that the test writes by
+ * hand: correct ones pass, and each fault is found. */
 #include "base/hash.h"
-#include "sim/elect_state.h"
+#include "sim/workloads/elect_state.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -16,12 +16,12 @@ static const struct elect_plan plan = { .base = 2,
                                         .score_mask = UINT64_MAX,
                                         .honest = true };
 
-/* ---- A judge without a run ------------------------------------------------------------ */
+/* ---- A checker without a run ------------------------------------------------------------ */
 
 struct story {
     struct run_options options;
     struct run run;
-    struct elect_judge judge;
+    struct elect_checker_state checker;
 };
 
 static int set_up(void **state)
@@ -33,8 +33,8 @@ static int set_up(void **state)
     story->options = RUN_OPTIONS;
     story->options.nodes = 2;
     story->run = (struct run){ .options = &story->options, .world = world_new(&options) };
-    story->judge.run = &story->run;
-    story->judge.plan = &plan;
+    story->checker.run = &story->run;
+    story->checker.plan = &plan;
     *state = story;
     return 0;
 }
@@ -51,7 +51,7 @@ static void write_state(struct story *story, const char *text)
 {
     char body[1000];
     snprintf(body, sizeof body, NONCE "%s", text);
-    elect_judge_write(&story->judge,
+    elect_judge_write(&story->checker,
                       &(struct bucket_change){ .key = ELECT_KEY, .body = view_of(body) });
 }
 
@@ -80,11 +80,11 @@ static void what_follows_from_the_history_is_good(void **state)
     write_state(story, "counts 0 1 0 0 0 0 0\ndue\na 1 1 1\na 2 2 2\na 3 1 1\nc 4 1 1\n");
     write_state(story, "counts 2 1 0 0 0 0 0\ndue 9 200 6\na 1 1 1\na 2 2 2\na 3 1 1\nc 4 1 1\n"
                        "a 5 1 2\n");
-    assert_int_equal(elect_model_target(&story->judge.known, 2), 2);
+    assert_int_equal(elect_model_target(&story->checker.known, 2), 2);
     write_state(story, "counts 0 0 1 0 0 0 0\ndue\na 1 1 1\na 2 2 2\na 3 1 1\nc 4 1 1\n"
                        "a 5 1 2\nc 6 2 2\n");
-    assert_int_equal(elect_generation(&story->judge.known), 2);
-    assert_int_equal(elect_sequence(&story->judge.known, 1), 3);
+    assert_int_equal(elect_generation(&story->checker.known), 2);
+    assert_int_equal(elect_sequence(&story->checker.known, 1), 3);
     assert_good(story);
 }
 
@@ -131,9 +131,9 @@ static void write_member(struct story *story, const char *name, int64_t written_
 {
     char key[100];
     snprintf(key, sizeof key, "roster/crew/%s", name);
-    elect_judge_write(&story->judge,
+    elect_judge_write(&story->checker,
                       &(struct bucket_change){ .key = view_of(key), .body = VIEW("x") });
-    struct elect_member *member = &story->judge.members[story->judge.member_count - 1];
+    struct elect_member *member = &story->checker.members[story->checker.member_count - 1];
     member->written_us = member->since_us = written_us;
 }
 
@@ -152,8 +152,8 @@ static void tell_roster(struct story *story, struct view *present, size_t count)
     write_member(story, "own", -1);
     write_member(story, "near", -20000000);
     write_member(story, "far", -40000000);
-    elect_judge_asks(&story->judge, &asked);
-    elect_judge_told(&story->judge, &asked, 1, &roster);
+    elect_judge_asks(&story->checker, &asked);
+    elect_judge_told(&story->checker, &asked, 1, &roster);
 }
 
 static void who_was_heard_of_lately_is_present(void **state)
@@ -194,16 +194,16 @@ static void take_turn(struct story *story, size_t rank, struct span age, bool wa
         present[1] = VIEW("a");
     }
     struct roster roster = roster_of(present, 2);
-    struct elect_body *body = &story->judge.known;
+    struct elect_body *body = &story->checker.known;
     body->count = 1;
     body->events[0] = (struct elect_event){ ELECT_ADDED, 1, 1, 2 };
     body->due = (struct elect_due){ .set = true, .us = 1000, .true_us = -age.us };
-    elect_judge_turn(&story->judge, &(struct elect_turn){ .node = 1,
-                                                          .body = body,
-                                                          .roster = &roster,
-                                                          .rank = rank,
-                                                          .earliest_us = 1000 + age.us,
-                                                          .waits = waits });
+    elect_judge_turn(&story->checker, &(struct elect_turn){ .node = 1,
+                                                            .body = body,
+                                                            .roster = &roster,
+                                                            .rank = rank,
+                                                            .earliest_us = 1000 + age.us,
+                                                            .waits = waits });
 }
 
 static void who_waits_and_starts_in_turn_is_good(void **state)

@@ -1,6 +1,6 @@
-/* sim_expiry_test.c: the entries of the expiry index that a client writes for what it holds, over
- * hours of simulated time: when, how many, and what becomes of them when something goes wrong. */
-#include "lock/client.h"
+/* sim_expiry_test.c: the entries of the expiry index that a client writes for its leases, over
+ * hours of simulated time: when, how many, and the effect of failures. */
+#include "lock/client_inside.h"
 #include "lock/expiry.h"
 #include "sim_stage.h"
 

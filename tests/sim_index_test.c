@@ -1,8 +1,8 @@
-/* sim_index_test.c: the judge of an index, shown entries, shards and answers that are made by hand:
- * each must be judged as it deserves. */
+/* sim_index_test.c: the simulator's checks of an index, on entries, shards and answers that the
+ * test writes by hand: correct histories pass, and each fault is found. */
 #include "base/hash.h"
-#include "judge_kit.h"
-#include "sim/judge_index.h"
+#include "checker_kit.h"
+#include "sim/checkers/index_checker.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,20 +36,20 @@ static void put_schema(struct history *history, const char *fields)
 static void begin(struct history *history)
 {
     static const char *const records[] = { OLD, NEW, TIE, WIDE, OTHER, MIDDLE };
-    struct judge_index_options options = { .index = "things",
-                                           .digits = 1,
-                                           .delete_conditional = true,
-                                           .taken = VIEW("3"),
-                                           .taken_until_us = 1 };
-    history->judge = judge_index_new(&history->run, &options);
+    struct index_checker_options options = { .index = "things",
+                                             .digits = 1,
+                                             .delete_conditional = true,
+                                             .taken = VIEW("3"),
+                                             .taken_until_us = 1 };
+    history->checker = index_checker_new(&history->run, &options);
     put_schema(history, "\"thing\",\"changed\",\"what\"");
     for (size_t i = 0; i < sizeof records / sizeof *records; i++)
-        judge_index_made(history->judge, view_of(records[i]));
+        index_checker_made(history->checker, view_of(records[i]));
 }
 
 static void end(struct history *history)
 {
-    judge_index_free(history->judge);
+    index_checker_free(history->checker);
 }
 
 static const struct court court = { begin, end };
@@ -95,18 +95,18 @@ static void set_aside(struct history *history, const char *entry, const char *by
 static void get(struct history *history, uint64_t began, enum hf_status status,
                 const char *record)
 {
-    judge_index_told_get(history->judge, began, VIEW("a"), status, view_of(record));
+    index_checker_told_get(history->checker, began, VIEW("a"), status, view_of(record));
 }
 
 /* ---- Stories --------------------------------------------------------------------------- */
 
 static void a_good_story(struct history *history)
 {
-    struct judged_walk walk = { .prefix = "" };
+    struct checked_walk walk = { .prefix = "" };
     history_put(history, OURS, OLD "\n");
     history_put(history, THEIRS, NEW "\x1e\n");
     history_put(history, FOLDER "b.usv", OTHER);
-    uint64_t began = judge_index_now(history->judge);
+    uint64_t began = index_checker_now(history->checker);
     get(history, began, HF_OK, NEW);
     put_shard(history, 1, NEW "\n");
     take(history, OURS);
@@ -114,11 +114,11 @@ static void a_good_story(struct history *history)
     set_aside(history, THEIRS, "no record\n");
     take(history, THEIRS);
     get(history, began, HF_OK, NEW);
-    judge_index_walks(history->judge, &walk);
-    judge_index_shows(&walk, VIEW(OTHER));
-    judge_index_shows(&walk, VIEW(NEW));
-    judge_index_walked(&walk, HF_OK);
-    judge_index_told_count(history->judge, began, HF_OK, 2);
+    index_checker_walks(history->checker, &walk);
+    index_checker_shows(&walk, VIEW(OTHER));
+    index_checker_shows(&walk, VIEW(NEW));
+    index_checker_walked(&walk, HF_OK);
+    index_checker_told_count(history->checker, began, HF_OK, 2);
     take(history, FOLDER "none");
 }
 
@@ -126,29 +126,29 @@ static void an_older_one_written_over_it(struct history *history)
 {
     history_put(history, THEIRS, NEW);
     history_put(history, THEIRS, OLD);
-    get(history, judge_index_now(history->judge), HF_OK, OLD);
+    get(history, index_checker_now(history->checker), HF_OK, OLD);
     put_shard(history, 1, OLD "\n");
     take(history, THEIRS);
-    judge_index_end(history->judge);
+    index_checker_end(history->checker);
 }
 
 /* What came elsewhere after the reader had begun does not make up for what was lost here. */
 static void three_written_over_each_other(struct history *history)
 {
     history_put(history, THEIRS, MIDDLE);
-    uint64_t began = judge_index_now(history->judge);
+    uint64_t began = index_checker_now(history->checker);
     history_put(history, THEIRS, NEW);
     history_put(history, OURS, OLD "\n");
     history_put(history, LATER, TIE "\n");
     history_put(history, THEIRS, "no record\n");
     get(history, began, HF_NOT_FOUND, "");
-    get(history, judge_index_now(history->judge), HF_OK, TIE);
+    get(history, index_checker_now(history->checker), HF_OK, TIE);
 }
 
 static void folded_and_then_written_over(struct history *history)
 {
     history_put(history, THEIRS, NEW);
-    uint64_t began = judge_index_now(history->judge);
+    uint64_t began = index_checker_now(history->checker);
     put_shard(history, 1, NEW "\n");
     history_put(history, THEIRS, OLD);
     get(history, began, HF_OK, OLD);
@@ -157,7 +157,7 @@ static void folded_and_then_written_over(struct history *history)
 static void folded_and_then_spoilt(struct history *history)
 {
     history_put(history, THEIRS, NEW);
-    uint64_t began = judge_index_now(history->judge);
+    uint64_t began = index_checker_now(history->checker);
     put_shard(history, 1, NEW "\n");
     take(history, THEIRS);
     history_put(history, THEIRS, "no record\n");
@@ -168,7 +168,7 @@ static void held_by_another_name_as_well(struct history *history)
 {
     history_put(history, THEIRS, NEW);
     history_put(history, FOLDER "a.usv", NEW);
-    uint64_t began = judge_index_now(history->judge);
+    uint64_t began = index_checker_now(history->checker);
     history_put(history, THEIRS, "no record\n");
     get(history, began, HF_OK, OLD);
 }
@@ -184,7 +184,7 @@ static void a_schema_that_grows(struct history *history)
     put_schema(history, "\"thing\",\"changed\",\"what\",\"more\"");
     set_aside(history, THEIRS, WIDE);
     take(history, THEIRS);
-    judge_index_end(history->judge);
+    index_checker_end(history->checker);
 }
 
 static void cleared_before_it_is_folded(struct history *history)
@@ -337,25 +337,25 @@ static void a_schema_that_shrinks(struct history *history)
 static void told_as_put(struct history *history)
 {
     struct view record = VIEW(OLD);
-    judge_index_told_put(history->judge, &record, 1);
+    index_checker_told_put(history->checker, &record, 1);
 }
 
 static void told_as_folded(struct history *history)
 {
     struct view record = VIEW(NEW);
     put_shard(history, 1, OLD "\n");
-    judge_index_told_straight(history->judge, &record, 1);
+    index_checker_told_straight(history->checker, &record, 1);
 }
 
 static void not_found_and_there(struct history *history)
 {
     history_put(history, OURS, OLD "\n");
-    get(history, judge_index_now(history->judge), HF_NOT_FOUND, "");
+    get(history, index_checker_now(history->checker), HF_NOT_FOUND, "");
 }
 
 static void not_found_and_put_since(struct history *history)
 {
-    uint64_t began = judge_index_now(history->judge);
+    uint64_t began = index_checker_now(history->checker);
     history_put(history, OURS, OLD "\n");
     get(history, began, HF_NOT_FOUND, "");
 }
@@ -364,48 +364,48 @@ static void an_older_one_is_read(struct history *history)
 {
     history_put(history, OURS, OLD "\n");
     history_put(history, LATER, TIE "\n");
-    get(history, judge_index_now(history->judge), HF_OK, OLD);
+    get(history, index_checker_now(history->checker), HF_OK, OLD);
 }
 
 static void damage_is_told(struct history *history)
 {
-    get(history, judge_index_now(history->judge), HF_CORRUPT, "");
+    get(history, index_checker_now(history->checker), HF_CORRUPT, "");
 }
 
 static void a_walk_that_misses_one(struct history *history)
 {
-    struct judged_walk walk = { .prefix = "" };
+    struct checked_walk walk = { .prefix = "" };
     history_put(history, OURS, OLD "\n");
-    judge_index_walks(history->judge, &walk);
-    judge_index_walked(&walk, HF_OK);
+    index_checker_walks(history->checker, &walk);
+    index_checker_walked(&walk, HF_OK);
 }
 
 static void a_walk_that_goes_back(struct history *history)
 {
-    struct judged_walk walk = { .prefix = "" };
-    judge_index_walks(history->judge, &walk);
-    judge_index_shows(&walk, VIEW(NEW));
-    judge_index_shows(&walk, VIEW(OTHER));
+    struct checked_walk walk = { .prefix = "" };
+    index_checker_walks(history->checker, &walk);
+    index_checker_shows(&walk, VIEW(NEW));
+    index_checker_shows(&walk, VIEW(OTHER));
 }
 
 static void a_walk_that_shows_too_much(struct history *history)
 {
-    struct judged_walk walk = { .prefix = "b" };
-    judge_index_walks(history->judge, &walk);
-    judge_index_shows(&walk, VIEW(NEW));
+    struct checked_walk walk = { .prefix = "b" };
+    index_checker_walks(history->checker, &walk);
+    index_checker_shows(&walk, VIEW(NEW));
 }
 
 static void one_too_many_is_counted(struct history *history)
 {
     history_put(history, OURS, OLD "\n");
-    judge_index_told_count(history->judge, judge_index_now(history->judge), HF_OK, 2);
+    index_checker_told_count(history->checker, index_checker_now(history->checker), HF_OK, 2);
 }
 
 static void left_in_the_end(struct history *history)
 {
     history_put(history, OURS, OLD "\n");
     put_shard(history, 1, OLD "\n");
-    judge_index_end(history->judge);
+    index_checker_end(history->checker);
 }
 
 static void a_marker_in_the_end(struct history *history)
@@ -413,7 +413,7 @@ static void a_marker_in_the_end(struct history *history)
     history_put(history, THEIRS, OLD);
     put_shard(history, 1, OLD "\n");
     history_put(history, THEIRS, "");
-    judge_index_end(history->judge);
+    index_checker_end(history->checker);
 }
 
 /* ---- The table ------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
-/* sim_locks_test.c: the judges of locks, shown tables that are made by hand: each must be
- * judged as it deserves. */
+/* sim_locks_test.c: the simulator's checks of locks, on tables that the test writes by hand:
+ * correct histories pass, and each fault is found. */
 #include "base/check.h"
-#include "lock/client.h"
-#include "sim/judge_lock.h"
+#include "lock/client_inside.h"
+#include "sim/checkers/lock_checker.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 
 /* ---- Scopes and modes ---------------------------------------------------------------- */
 
-static struct judged_wish wish_of(const char *scope, enum judged_mode mode)
+static struct checked_wish wish_of(const char *scope, enum checked_mode mode)
 {
-    struct judged_wish wish = { .mode = mode, .scope_count = 1 };
-    assert_true(judged_scope_read(view_of(scope), &wish.scopes[0]));
+    struct checked_wish wish = { .mode = mode, .scope_count = 1 };
+    assert_true(checked_scope_read(view_of(scope), &wish.scopes[0]));
     return wish;
 }
 
@@ -43,10 +43,10 @@ static void scopes_conflict_as_they_should(void **state)
         { "pin:x", "pin:x", false },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct judged_wish a = wish_of(rows[i].a, JUDGED_EXCLUSIVE);
-        struct judged_wish b = wish_of(rows[i].b, JUDGED_EXCLUSIVE);
-        if (judged_conflict(&a, &b) != rows[i].conflict ||
-            judged_conflict(&b, &a) != rows[i].conflict)
+        struct checked_wish a = wish_of(rows[i].a, JUDGED_EXCLUSIVE);
+        struct checked_wish b = wish_of(rows[i].b, JUDGED_EXCLUSIVE);
+        if (checked_conflict(&a, &b) != rows[i].conflict ||
+            checked_conflict(&b, &a) != rows[i].conflict)
             fail_msg("%s and %s", rows[i].a, rows[i].b);
     }
 }
@@ -54,27 +54,27 @@ static void scopes_conflict_as_they_should(void **state)
 static void modes_conflict_as_they_should(void **state)
 {
     (void)state;
-    struct judged_wish alone = wish_of("a", JUDGED_EXCLUSIVE);
-    struct judged_wish shared = wish_of("a", JUDGED_SHARED);
-    struct judged_wish slot = wish_of("a", JUDGED_SLOTS);
-    assert_true(judged_conflict(&alone, &shared));
-    assert_true(judged_conflict(&shared, &slot));
-    assert_false(judged_conflict(&shared, &shared));
-    assert_true(judged_share_slots(&slot, &slot));
-    assert_false(judged_share_slots(&slot, &shared));
+    struct checked_wish alone = wish_of("a", JUDGED_EXCLUSIVE);
+    struct checked_wish shared = wish_of("a", JUDGED_SHARED);
+    struct checked_wish slot = wish_of("a", JUDGED_SLOTS);
+    assert_true(checked_conflict(&alone, &shared));
+    assert_true(checked_conflict(&shared, &slot));
+    assert_false(checked_conflict(&shared, &shared));
+    assert_true(checked_share_slots(&slot, &slot));
+    assert_false(checked_share_slots(&slot, &shared));
 }
 
 /* ---- Histories ----------------------------------------------------------------------- */
 
 struct history {
     struct run run;
-    struct judge_lock *judge;
+    struct lock_checker *checker;
     struct node *node; /* node 1, which is down unless a story runs on it */
 };
 
 static struct history history_begin(void)
 {
-    struct history history = { .judge = NULL };
+    struct history history = { .checker = NULL };
     struct world_options world_options = WORLD_OPTIONS;
     struct net_options net_options = NET_OPTIONS;
     history.run.world = world_new(&world_options);
@@ -85,17 +85,17 @@ static struct history history_begin(void)
     return history;
 }
 
-/* The run's address must not change once the judge knows it. */
+/* The run's address must not change once the checker knows it. */
 static void history_watch(struct history *history)
 {
-    struct judge_lock_options options = { .exclusion = true, .own_clock = true };
-    history->judge = judge_lock_new(&history->run, &options);
+    struct lock_checker_options options = { .exclusion = true, .own_clock = true };
+    history->checker = lock_checker_new(&history->run, &options);
 }
 
 static void history_end(struct history *history)
 {
     world_stop(history->run.world);
-    judge_lock_free(history->judge);
+    lock_checker_free(history->checker);
     net_free(history->run.net);
     world_free(history->run.world);
 }
@@ -109,7 +109,7 @@ static void write_table(struct history *history, const char *text)
     heap_enter(before);
 }
 
-/* What the judge has said must have these words. NULL: nothing. */
+/* What the checker has said must have these words. NULL: nothing. */
 static void expect_words(const struct history *history, const char *words)
 {
     const char *failure = world_failure(history->run.world);
@@ -128,7 +128,7 @@ static void expect_words(const struct history *history, const char *words)
 #define WAITERS(waiters) ",\"waiters\":[" waiters "]"
 #define WAITER(id)       "{\"lease_id\":\"" id "\",\"scopes\":[\"named:door\"]}"
 
-/* Shows these versions one after the other; what the judge says of it all must have these words.
+/* Shows these versions one after the other; what the checker says of it all must have these words.
  * NULL: nothing. */
 static void expect(const char *words, const char *const *versions, size_t count)
 {
@@ -235,7 +235,7 @@ static void damage_is_not_held_against_anybody(void **state)
     struct history history = history_begin();
     history_watch(&history);
     write_table(&history, TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", ""))));
-    judge_damage(history.judge, VIEW(TABLE_KEY), VIEW("garbage"), DAMAGE_VISIBLE);
+    checker_damage(history.checker, VIEW(TABLE_KEY), VIEW("garbage"), DAMAGE_VISIBLE);
     write_table(&history, TABLE(4294967298, LEASES("")));
     assert_null(world_failure(history.run.world));
     write_table(&history, TABLE(4294967298, LEASES(LEASE("b-1", 1, "exclusive", ""))));
@@ -253,15 +253,15 @@ static const struct lock_wish slot = { TABLE_KEY, { "named:door" }, 1, HF_SLOTS,
 #define OUR_WAITER "{\"lease_id\":\"w-1\",\"scopes\":[\"named:door\"]" NOTE "}"
 #define CALLED     ",\"reserved\":[\"w-1\"]"
 
-static void judge_refusal(const struct lock_wish *wish, const char *table, const char *words)
+static void checker_refusal(const struct lock_wish *wish, const char *table, const char *words)
 {
     struct history history = history_begin();
     history_watch(&history);
-    struct claim *claim = judge_claim(history.judge, history.node, wish);
+    struct claim *claim = claim_checker(history.checker, history.node, wish);
     if (table)
         write_table(&history, table);
-    judge_asks(claim, JUDGE_ASKS_ONCE, 0);
-    judge_told_held(claim);
+    checker_asks(claim, JUDGE_ASKS_ONCE, 0);
+    checker_told_held(claim);
     expect_words(&history, words);
     history_end(&history);
 }
@@ -270,16 +270,16 @@ static void refusals_must_be_true(void **state)
 {
     (void)state;
     static const char lie[] = "is held, and nothing was in its way";
-    judge_refusal(&door, NULL, lie);
-    judge_refusal(&door, TABLE(2, LEASES("")), lie);
-    judge_refusal(&door, TABLE(2, WAITERS(OUR_WAITER)), lie);
-    judge_refusal(&slot, TABLE(2, LEASES(LEASE("a-1", 1, "slots", ",\"slots\":2"))), lie);
-    judge_refusal(&door, TABLE(2, LEASES(LEASE("a-1", 1, "shared", ""))), NULL);
-    judge_refusal(&door, TABLE(2, WAITERS(WAITER("w-2"))), NULL);
-    judge_refusal(&slot,
-                  TABLE(2, LEASES(LEASE("a-1", 1, "slots", ",\"slots\":2"))
-                               WAITERS(SLOT_WAITER("w-1"))),
-                  NULL);
+    checker_refusal(&door, NULL, lie);
+    checker_refusal(&door, TABLE(2, LEASES("")), lie);
+    checker_refusal(&door, TABLE(2, WAITERS(OUR_WAITER)), lie);
+    checker_refusal(&slot, TABLE(2, LEASES(LEASE("a-1", 1, "slots", ",\"slots\":2"))), lie);
+    checker_refusal(&door, TABLE(2, LEASES(LEASE("a-1", 1, "shared", ""))), NULL);
+    checker_refusal(&door, TABLE(2, WAITERS(WAITER("w-2"))), NULL);
+    checker_refusal(&slot,
+                    TABLE(2, LEASES(LEASE("a-1", 1, "slots", ",\"slots\":2"))
+                                 WAITERS(SLOT_WAITER("w-1"))),
+                    NULL);
 }
 
 static void what_was_in_the_way_meanwhile_counts(void **state)
@@ -287,14 +287,14 @@ static void what_was_in_the_way_meanwhile_counts(void **state)
     (void)state;
     struct history history = history_begin();
     history_watch(&history);
-    struct claim *claim = judge_claim(history.judge, history.node, &door);
-    judge_asks(claim, JUDGE_ASKS_ONCE, 0);
+    struct claim *claim = claim_checker(history.checker, history.node, &door);
+    checker_asks(claim, JUDGE_ASKS_ONCE, 0);
     write_table(&history, TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", ""))));
     write_table(&history, TABLE(2, LEASES("")));
-    judge_told_held(claim);
+    checker_told_held(claim);
     expect_words(&history, NULL);
-    judge_asks(claim, JUDGE_ASKS_ONCE, 0); /* by now there is nothing any more */
-    judge_told_held(claim);
+    checker_asks(claim, JUDGE_ASKS_ONCE, 0); /* by now there is nothing any more */
+    checker_told_held(claim);
     expect_words(&history, "nothing was in its way");
     history_end(&history);
 }
@@ -305,9 +305,9 @@ static void what_was_refused_is_never_granted(void **state)
     for (int unsure = 0; unsure < 2; unsure++) {
         struct history history = history_begin();
         history_watch(&history);
-        struct claim *claim = judge_claim(history.judge, history.node, &door);
-        judge_asks(claim, JUDGE_ASKS_ONCE, 0);
-        judge_refused(claim, unsure ? HF_UNSURE : HF_HELD);
+        struct claim *claim = claim_checker(history.checker, history.node, &door);
+        checker_asks(claim, JUDGE_ASKS_ONCE, 0);
+        checker_refused(claim, unsure ? HF_UNSURE : HF_HELD);
         write_table(&history, TABLE(2, LEASES(LEASE("w-1", 1, "exclusive", NOTE))));
         expect_words(&history, unsure ? NULL : "is granted to node 1, which was told HELD");
         history_end(&history);
@@ -320,14 +320,14 @@ static void done_already_must_be_true(void **state)
     for (int done = 0; done < 2; done++) {
         struct history history = history_begin();
         history_watch(&history);
-        struct claim *claim = judge_claim(history.judge, history.node, &door);
+        struct claim *claim = claim_checker(history.checker, history.node, &door);
         write_table(&history, TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", ""))));
         write_table(&history, done
                                   ? TABLE(2, LEASES("\"a-1\":{\"lease_id\":\"a-1\",\"token\":1,"
                                                     "\"status\":\"completed\"}"))
                                   : TABLE(2, LEASES("")));
-        judge_asks(claim, JUDGE_ASKS_ONCE, 0);
-        judge_told_already(claim);
+        checker_asks(claim, JUDGE_ASKS_ONCE, 0);
+        checker_told_already(claim);
         expect_words(&history, done ? NULL : "done already, and it never was");
         history_end(&history);
     }
@@ -347,16 +347,16 @@ static void drop_now(void *argument)
 }
 
 /* One who waits is called, and gone from the line after a while. */
-static void judge_drop(const char *called, bool leaves, int64_t after_us, const char *words)
+static void checker_drop(const char *called, bool leaves, int64_t after_us, const char *words)
 {
     struct drop drop = { .history = history_begin() };
     struct history *history = &drop.history;
     history_watch(history);
-    struct claim *claim = judge_claim(history->judge, history->node, &door);
-    judge_asks(claim, JUDGE_STANDS_IN_LINE, HF_WAIT_FOREVER);
+    struct claim *claim = claim_checker(history->checker, history->node, &door);
+    checker_asks(claim, JUDGE_STANDS_IN_LINE, HF_WAIT_FOREVER);
     write_table(history, called);
     if (leaves)
-        judge_leaves(claim);
+        checker_leaves(claim);
     world_set_timer(history->run.world, &drop.timer, after_us, drop_now, &drop);
     world_run(history->run.world);
     expect_words(history, words);
@@ -372,12 +372,12 @@ static void nobody_is_put_out_before_its_time(void **state)
     const char *slow =
         TABLE(1, CALLED WAITERS("{\"lease_id\":\"w-1\",\"scopes\":[\"named:door\"],"
                                 "\"poll_ms\":1000" NOTE "}"));
-    judge_drop(called, false, 1990000, early);
-    judge_drop(called, false, 2000000, NULL);
-    judge_drop(called, true, 1, NULL);
-    judge_drop(waits, false, 9000000, early);
-    judge_drop(slow, false, 2900000, early);
-    judge_drop(slow, false, 3000000, NULL);
+    checker_drop(called, false, 1990000, early);
+    checker_drop(called, false, 2000000, NULL);
+    checker_drop(called, true, 1, NULL);
+    checker_drop(waits, false, 9000000, early);
+    checker_drop(slow, false, 2900000, early);
+    checker_drop(slow, false, 3000000, NULL);
 }
 
 /* ---- Ends ---------------------------------------------------------------------------- */
@@ -387,14 +387,14 @@ static void nobody_is_put_out_before_its_time(void **state)
     "\"status\":\"" word "\"" NOTE "}"
 
 /* The lease of node 1 is ended by nobody's request. */
-static void judge_stranger(const char *ended, bool breaks, const char *words)
+static void checker_stranger(const char *ended, bool breaks, const char *words)
 {
     struct history history = history_begin();
     history_watch(&history);
-    judge_claim(history.judge, history.node, &door);
+    claim_checker(history.checker, history.node, &door);
     write_table(&history, TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", NOTE))));
     if (breaks)
-        judge_breaks(history.judge, TABLE_KEY, 1);
+        checker_breaks(history.checker, TABLE_KEY, 1);
     write_table(&history, ended);
     expect_words(&history, words);
     history_end(&history);
@@ -403,20 +403,20 @@ static void judge_stranger(const char *ended, bool breaks, const char *words)
 static void only_holders_end_a_lease(void **state)
 {
     (void)state;
-    judge_stranger(TABLE(2, LEASES("")), false, "which has it not");
-    judge_stranger(TABLE(2, LEASES(ENDED("completed"))), false, "which has it not");
-    judge_stranger(TABLE(2, LEASES(ENDED("broken"))), false, "which nobody asked for");
-    judge_stranger(TABLE(2, LEASES(ENDED("broken"))), true, NULL);
-    judge_stranger(TABLE(2, LEASES(ENDED("expired"))), false, NULL);
+    checker_stranger(TABLE(2, LEASES("")), false, "which has it not");
+    checker_stranger(TABLE(2, LEASES(ENDED("completed"))), false, "which has it not");
+    checker_stranger(TABLE(2, LEASES(ENDED("broken"))), false, "which nobody asked for");
+    checker_stranger(TABLE(2, LEASES(ENDED("broken"))), true, NULL);
+    checker_stranger(TABLE(2, LEASES(ENDED("expired"))), false, NULL);
 }
 
-static void judge_rest(const char *table, const char *words)
+static void checker_rest(const char *table, const char *words)
 {
     struct history history = history_begin();
     history_watch(&history);
-    judge_freed(judge_claim(history.judge, history.node, &door));
+    checker_freed(claim_checker(history.checker, history.node, &door));
     write_table(&history, table);
-    judge_lock_end(history.judge);
+    lock_checker_end(history.checker);
     expect_words(&history, words);
     history_end(&history);
 }
@@ -424,14 +424,14 @@ static void judge_rest(const char *table, const char *words)
 static void nothing_is_left_at_the_end(void **state)
 {
     (void)state;
-    judge_rest(TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", ""))), "still held at the end");
-    judge_rest(TABLE(2, CALLED WAITERS(OUR_WAITER)), "w-1 still waits");
-    judge_rest(TABLE(2, WAITERS(WAITER("w-2"))), "w-2 still waits");
+    checker_rest(TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", ""))), "still held at the end");
+    checker_rest(TABLE(2, CALLED WAITERS(OUR_WAITER)), "w-1 still waits");
+    checker_rest(TABLE(2, WAITERS(WAITER("w-2"))), "w-2 still waits");
     /* of one who crashed, to be dropped by whoever comes next */
-    judge_rest(TABLE(2, ",\"reserved\":[\"w-2\"]" WAITERS(WAITER("w-2"))), NULL);
-    judge_rest(TABLE(2, LEASES("\"a-1\":{\"lease_id\":\"a-1\",\"scopes\":[\"pin:x\"],"
-                               "\"token\":1,\"status\":\"active\"}")),
-               NULL);
+    checker_rest(TABLE(2, ",\"reserved\":[\"w-2\"]" WAITERS(WAITER("w-2"))), NULL);
+    checker_rest(TABLE(2, LEASES("\"a-1\":{\"lease_id\":\"a-1\",\"scopes\":[\"pin:x\"],"
+                                 "\"token\":1,\"status\":\"active\"}")),
+                 NULL);
 }
 
 /* ---- Stories of a holder ------------------------------------------------------------- */
@@ -441,7 +441,7 @@ struct story {
     struct hf_lock *lock;
     struct claim *claim;
     void (*tell)(struct story *story);
-    char body[4096]; /* that a timer writes: a judge that fails does not return to a task */
+    char body[4096]; /* that a timer writes: a checker that fails does not return to a task */
     struct timer timer;
 };
 
@@ -479,15 +479,15 @@ static void hold_and_tell(struct node *node, void *argument)
     struct claim_note note;
     check(client_new(net_store_open(story->history.run.net, node), NULL, &client, &error) ==
           HF_OK);
-    story->claim = judge_claim(story->history.judge, node, &door);
-    note = judge_note(story->claim);
+    story->claim = claim_checker(story->history.checker, node, &door);
+    note = checker_note(story->claim);
     options.note = note.text;
     options.ttl_ms = 3000;
     options.no_renewal = true;
     check(hf_lock_new(client, "door", &options, &story->lock, &error) == HF_OK);
-    judge_asks(story->claim, JUDGE_ASKS_ONCE, 0);
+    checker_asks(story->claim, JUDGE_ASKS_ONCE, 0);
     check(hf_lock_acquire(story->lock, 0, &error) == HF_OK);
-    judge_held(story->claim, story->lock, /* adopted */ false);
+    checker_held(story->claim, story->lock, /* adopted */ false);
     story->tell(story);
     hf_lock_free(story->lock);
     hf_client_close(client);
@@ -510,9 +510,9 @@ static void sleep_s(struct story *story, int64_t seconds)
 
 static void let_go(struct story *story)
 {
-    judge_lets_go(story->claim, JUDGE_RELEASES);
-    judge_released(story->claim, hf_lock_release(story->lock, NULL));
-    judge_freed(story->claim);
+    checker_lets_go(story->claim, JUDGE_RELEASES);
+    checker_released(story->claim, hf_lock_release(story->lock, NULL));
+    checker_freed(story->claim);
 }
 
 static void take_it_away(struct story *story)
@@ -529,9 +529,9 @@ static void take_it_away_late(struct story *story)
 static void take_it_away_when_told(struct story *story)
 {
     sleep_s(story, 5);
-    judge_told(story->claim, HF_LOCK_GONE, /* kept */ false);
+    checker_told(story->claim, HF_LOCK_GONE, /* kept */ false);
     take_it_away(story);
-    judge_freed(story->claim);
+    checker_freed(story->claim);
 }
 
 static void grant_it_to_another(struct story *story)
@@ -544,69 +544,69 @@ static void grant_it_to_another(struct story *story)
 static void stay_silent(struct story *story)
 {
     sleep_s(story, 5);
-    judge_look(story->history.judge);
+    checker_look(story->history.checker);
     sleep_s(story, 1);
-    judge_look(story->history.judge);
+    checker_look(story->history.checker);
 }
 
 static void warn_too_late(struct story *story)
 {
     sleep_s(story, 5);
-    judge_told(story->claim, HF_LOCK_GONE, /* kept */ true);
+    checker_told(story->claim, HF_LOCK_GONE, /* kept */ true);
 }
 
 static void warn_in_time(struct story *story)
 {
     sleep_s(story, 2);
-    judge_told(story->claim, HF_LOCK_DANGER, /* kept */ true);
+    checker_told(story->claim, HF_LOCK_DANGER, /* kept */ true);
     sleep_s(story, 3);
-    judge_told(story->claim, HF_LOCK_GONE, /* kept */ true);
-    judge_freed(story->claim);
+    checker_told(story->claim, HF_LOCK_GONE, /* kept */ true);
+    checker_freed(story->claim);
 }
 
 static void believe_again(struct story *story)
 {
-    judge_told(story->claim, HF_LOCK_GONE, /* kept */ false);
-    judge_look(story->history.judge);
+    checker_told(story->claim, HF_LOCK_GONE, /* kept */ false);
+    checker_look(story->history.checker);
 }
 
 static void be_told_of_a_release_that_was_none(struct story *story)
 {
-    judge_lets_go(story->claim, JUDGE_RELEASES);
-    judge_released(story->claim, HF_OK);
+    checker_lets_go(story->claim, JUDGE_RELEASES);
+    checker_released(story->claim, HF_OK);
 }
 
 static void be_told_of_the_wrong_end(struct story *story)
 {
-    judge_lets_go(story->claim, JUDGE_COMPLETES);
-    judge_released(story->claim, hf_lock_release(story->lock, NULL));
+    checker_lets_go(story->claim, JUDGE_COMPLETES);
+    checker_released(story->claim, hf_lock_release(story->lock, NULL));
 }
 
 static void be_told_lost(struct story *story)
 {
-    judge_lets_go(story->claim, JUDGE_RELEASES);
+    checker_lets_go(story->claim, JUDGE_RELEASES);
     check(hf_lock_release(story->lock, NULL) == HF_OK);
-    judge_released(story->claim, HF_LOST);
+    checker_released(story->claim, HF_LOST);
 }
 
 static void renew_after_the_end(struct story *story)
 {
-    judge_lets_go(story->claim, JUDGE_RELEASES);
-    judge_released(story->claim, HF_UNSURE);
+    checker_lets_go(story->claim, JUDGE_RELEASES);
+    checker_released(story->claim, HF_UNSURE);
     sleep_s(story, 1);
     rewrite_table(story, "\"status\":\"active\"", "\"status\":\"active\",\"renewals\":7");
 }
 
 static void be_told_twice(struct story *story)
 {
-    judge_held(judge_claim(story->history.judge, story->history.node, &door), story->lock,
-               /* adopted */ false);
+    checker_held(claim_checker(story->history.checker, story->history.node, &door), story->lock,
+                 /* adopted */ false);
 }
 
 static void leave_a_place_in_line(struct story *story)
 {
-    struct claim *claim = judge_claim(story->history.judge, story->history.node, &door);
-    struct claim_note note = judge_note(claim);
+    struct claim *claim = claim_checker(story->history.checker, story->history.node, &door);
+    struct claim_note note = checker_note(claim);
     let_go(story);
     snprintf(story->body, sizeof story->body,
              "{\"format\":\"holdfast.leases/"
@@ -615,11 +615,11 @@ static void leave_a_place_in_line(struct story *story)
              note.text);
     sleep_s(story, 2);
     write_soon(story);
-    judge_quiet(story->history.judge, story->history.node, SPAN_S(10));
-    judge_freed(claim);
-    judge_quiet(story->history.judge, story->history.node, SPAN_S(10)); /* not yet */
+    checker_quiet(story->history.checker, story->history.node, SPAN_S(10));
+    checker_freed(claim);
+    checker_quiet(story->history.checker, story->history.node, SPAN_S(10)); /* not yet */
     sleep_s(story, 11);
-    judge_quiet(story->history.judge, story->history.node, SPAN_S(10));
+    checker_quiet(story->history.checker, story->history.node, SPAN_S(10));
 }
 
 static void a_good_holder_passes(void **state)

@@ -1,7 +1,8 @@
-/* sim_net_test.c: each fault between a node and the store, and each at a call, does what it says.
+/* sim_net_test.c: each fault between a node and the store, and each fault of a call, has the
+ * described effect.
  *
- * One chance of a plan is set to certain, a node makes a few calls, and the test compares what
- * the node was told with what the store holds. */
+ * The test sets one probability of a plan to certain, lets a node make a few calls, and
+ * compares the results that the node got with the contents of the store. */
 #include "sim_stage.h"
 
 /* ---- Loss ---------------------------------------------------------------------------- */

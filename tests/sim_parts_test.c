@@ -1,10 +1,10 @@
-/* sim_parts_test.c: what the simulated world is made of: fibers, owned memory, drifting clocks,
- * lines of the trace. */
+/* sim_parts_test.c: the parts of the simulator: fibers, owned memory, drifting clocks, lines of
+ * the trace. */
 #include "base/prng.h"
-#include "sim/clock.h"
-#include "sim/fiber.h"
-#include "sim/heap.h"
 #include "sim/trace.h"
+#include "sim/world/clock.h"
+#include "sim/world/fiber.h"
+#include "sim/world/heap.h"
 #include "test.h"
 
 #include <fcntl.h>

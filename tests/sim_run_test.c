@@ -1,5 +1,6 @@
-/* sim_run_test.c: runs of whole workloads: one seed is one history, judges notice, faults happen
- * and can be left out, a node may crash at every call, and what fails is shrunk. */
+/* sim_run_test.c: runs of whole workloads: one seed gives one history, the checks notice
+ * faults, faults happen and can be switched off, a node may crash at every call, and failing
+ * runs are shrunk. */
 #include "base/limits.h"
 #include "sim/options.h"
 #include "sim/shrink.h"

@@ -3,7 +3,7 @@
 #ifndef SIM_STAGE_H
 #define SIM_STAGE_H
 
-#include "sim/chaos.h"
+#include "sim/faults/chaos.h"
 #include "test.h"
 
 #define ALWAYS 1000000

@@ -1,4 +1,5 @@
-/* sim_store_test.c: the simulated store as it is asked for: its clock, its ETags, its listings. */
+/* sim_store_test.c: the configured properties of the simulated store: its clock, ETags and
+ * listings. */
 #include "base/limits.h"
 #include "sim_stage.h"
 #include "store/probe.h"

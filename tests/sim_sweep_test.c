@@ -1,8 +1,8 @@
-/* sim_sweep_test.c: the judge of sweeping, shown tables and entries that come and go by hand: each
- * must be judged as it deserves. */
+/* sim_sweep_test.c: the simulator's checks of sweeping, on tables and entries that the test
+ * writes and removes by hand: correct histories pass, and each fault is found. */
 #include "base/layout.h"
-#include "judge_kit.h"
-#include "sim/judge_sweep.h"
+#include "checker_kit.h"
+#include "sim/checkers/sweep_checker.h"
 
 #define TABLE "default/meta/door.json"
 #define EARLY "default/.lease-index/2020010100/meta/door.json"
@@ -26,13 +26,13 @@ static void put_table(struct history *history, const char *members)
 
 static void begin(struct history *history)
 {
-    struct judge_sweep_options options = { .late_bound = LATE, .hour = SPAN_S(3600) };
-    history->judge = judge_sweep_new(&history->run, &options);
+    struct sweep_checker_options options = { .late_bound = LATE, .hour = SPAN_S(3600) };
+    history->checker = sweep_checker_new(&history->run, &options);
 }
 
 static void end(struct history *history)
 {
-    judge_sweep_free(history->judge);
+    sweep_checker_free(history->checker);
 }
 
 static const struct court court = { begin, end };
@@ -42,8 +42,8 @@ static void told(struct history *history, enum hf_status status, uint64_t ops)
     struct sweep_options options = { .settings = SWEEP_SETTINGS };
     struct sweep_report report = { .ops = ops };
     options.settings.ops_max = 5;
-    judge_sweep_begins(history->judge, history->node);
-    judge_sweep_told(history->judge, history->node, &options, status, &report);
+    sweep_checker_begins(history->checker, history->node);
+    sweep_checker_told(history->checker, history->node, &options, status, &report);
 }
 
 /* ---- Stories that are well --------------------------------------------------------------- */
@@ -61,7 +61,7 @@ static void cleared_and_purged(struct history *history)
     take(history, TABLE);
     take(history, LATER);
     told(history, HF_OK, 5);
-    judge_sweep_end(history->judge, history->node);
+    sweep_checker_end(history->checker, history->node);
 }
 
 static void an_entry_that_moves(struct history *history)
@@ -76,7 +76,7 @@ static void an_entry_that_moves(struct history *history)
 static void a_lease_without_an_entry(struct history *history)
 {
     put_table(history, HELD);
-    judge_sweep_end(history->judge, history->node);
+    sweep_checker_end(history->checker, history->node);
 }
 
 /* ---- Stories that are not ---------------------------------------------------------------- */
@@ -144,26 +144,26 @@ static void a_sweep_that_finds_damage(struct history *history)
 static void held_and_not_entered(struct history *history)
 {
     put_table(history, HELD);
-    judge_sweep_held(history->judge, history->node, VIEW(TABLE));
+    sweep_checker_held(history->checker, history->node, VIEW(TABLE));
 }
 
 static void an_entry_in_the_end(struct history *history)
 {
     history_put(history, EARLY, ENTRY);
-    judge_sweep_end(history->judge, history->node);
+    sweep_checker_end(history->checker, history->node);
 }
 
 static void an_entry_of_a_transaction_in_the_end(struct history *history)
 {
     history_put(history, LAYOUT_TXN_EXPIRY_FOLDER "2020010100/t", ENTRY);
-    judge_sweep_end(history->judge, history->node);
+    sweep_checker_end(history->checker, history->node);
 }
 
 static void a_lease_in_the_end(struct history *history)
 {
     put_table(history, HELD);
     history_put(history, "default/.lease-index/9998010100/meta/door.json", ENTRY);
-    judge_sweep_end(history->judge, history->node);
+    sweep_checker_end(history->checker, history->node);
 }
 
 /* ---- The table --------------------------------------------------------------------------- */

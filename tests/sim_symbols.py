@@ -5,14 +5,14 @@
 
 Every function of the core must be in the simulator under the same name and with the same size,
 and none of the real environment. The core must also call no function of libc that allocates
-behind the back of sim/heap.c.
+behind the back of sim/world/heap.c.
 """
 
 import collections
 import subprocess
 import sys
 
-# What sim/heap.c does not see being allocated, and would be given to free.
+# What sim/world/heap.c does not see being allocated, and would be given to free.
 UNSEEN_ALLOCATORS = set("""getline getdelim open_memstream canonicalize_file_name
     get_current_dir_name scandir tempnam wcsdup memalign valloc pvalloc""".split())
 
@@ -61,7 +61,7 @@ def check_real_is_outside(simulator, core, real):
 
 def check_allocators(core):
     used = {name for name, _ in symbols(core, "U")}
-    return [f"the core calls {name}, whose memory sim/heap.c does not see"
+    return [f"the core calls {name}, whose memory sim/world/heap.c does not see"
             for name in sorted(used & UNSEEN_ALLOCATORS)]
 
 
@@ -73,7 +73,7 @@ def main():
          check_core_is_inside(simulator, core)),
         ("the simulator has nothing of the real environment",
          check_real_is_outside(simulator, core, real)),
-        ("the core allocates only where sim/heap.c sees it", check_allocators(core)),
+        ("the core allocates only where sim/world/heap.c sees it", check_allocators(core)),
     ]
     print(f"1..{len(results)}")
     for number, (sentence, problems) in enumerate(results, 1):

@@ -1,8 +1,8 @@
-/* sim_table_test.c: a judge that reads only what changed in a table sees what one sees that reads
- * all of it. */
+/* sim_table_test.c: a check that reads only the changed parts of a table sees the same as one
+ * that reads all of it. */
 #include "base/buffer.h"
 #include "base/prng.h"
-#include "sim/judge_table.h"
+#include "sim/checkers/table_checker.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -78,14 +78,14 @@ static void write_table(const struct made *made, struct buffer *text)
     assert_true(buffer_print(text, "],\"audit\":[]}"));
 }
 
-static bool is_inside(struct view part, const struct judged_version *version, size_t size)
+static bool is_inside(struct view part, const struct checked_version *version, size_t size)
 {
     return part.size == 0 ||
            (part.data >= version->text && part.data + part.size <= version->text + size);
 }
 
-static void entries_are_alike(const struct judged_entry *a, const struct judged_entry *b,
-                              const struct judged_version *of_a, size_t size)
+static void entries_are_alike(const struct checked_entry *a, const struct checked_entry *b,
+                              const struct checked_version *of_a, size_t size)
 {
     assert_true(view_equal(a->id, b->id) && is_inside(a->id, of_a, size));
     assert_true(view_equal(a->bytes, b->bytes) && is_inside(a->bytes, of_a, size));
@@ -95,14 +95,14 @@ static void entries_are_alike(const struct judged_entry *a, const struct judged_
                 a->poll_ms == b->poll_ms);
     assert_int_equal(a->wish.scope_count, b->wish.scope_count);
     for (size_t i = 0; i < a->wish.scope_count; i++) {
-        const struct judged_scope *one = &a->wish.scopes[i], *other = &b->wish.scopes[i];
+        const struct checked_scope *one = &a->wish.scopes[i], *other = &b->wish.scopes[i];
         assert_true(one->kind == other->kind && view_equal(one->name, other->name) &&
                     is_inside(one->name, of_a, size) && one->inode == other->inode &&
                     one->start == other->start && one->end == other->end);
     }
 }
 
-static void versions_are_alike(const struct judged_version *a, const struct judged_version *b,
+static void versions_are_alike(const struct checked_version *a, const struct checked_version *b,
                                size_t size)
 {
     assert_int_equal(a->next_token, b->next_token);
@@ -120,20 +120,20 @@ static void what_changed_is_seen(void **state)
     struct prng random = prng_seeded(4);
     struct made made = { .leases = { 1 } };
     struct buffer text = BUFFER_INIT((size_t)1 << 16);
-    struct judged_version *before = NULL;
+    struct checked_version *before = NULL;
     for (int i = 0; i < 3000; i++) {
         change(&made, &random);
         write_table(&made, &text);
-        struct judged_version *now = judged_version_read(buffer_view(&text), before);
-        struct judged_version *whole = judged_version_read(buffer_view(&text), NULL);
+        struct checked_version *now = checked_version_read(buffer_view(&text), before);
+        struct checked_version *whole = checked_version_read(buffer_view(&text), NULL);
         assert_non_null(now);
         assert_non_null(whole);
-        judged_version_free(before); /* nothing of the new one points into it */
+        checked_version_free(before); /* nothing of the new one points into it */
         versions_are_alike(now, whole, text.size);
-        judged_version_free(whole);
+        checked_version_free(whole);
         before = now;
     }
-    judged_version_free(before);
+    checked_version_free(before);
     buffer_release(&text);
 }
 
@@ -143,11 +143,11 @@ static void a_table_that_ends_early_is_none(void **state)
     struct made made = { .leases = { 1, 2, 0, 3 }, .waiters = { 1, 2 } };
     struct buffer text = BUFFER_INIT((size_t)1 << 16);
     write_table(&made, &text);
-    struct judged_version *before = judged_version_read(buffer_view(&text), NULL);
+    struct checked_version *before = checked_version_read(buffer_view(&text), NULL);
     assert_non_null(before);
     for (size_t size = 0; size < text.size; size++)
-        assert_null(judged_version_read(view_first(buffer_view(&text), size), before));
-    judged_version_free(before);
+        assert_null(checked_version_read(view_first(buffer_view(&text), size), before));
+    checked_version_free(before);
     buffer_release(&text);
 }
 

@@ -1,9 +1,9 @@
-/* sim_test.c: the simulated world keeps its word: fibers, clocks, turns, locks, crashes,
+/* sim_test.c: the simulated env keeps its promises: fibers, clocks, scheduling, locks, crashes,
  * replay.
  *
- * Programs run in fibers, where the test framework's way out does not lead; they write down
- * what they see, or say world_fail, and the test looks at it afterwards. */
-#include "sim/world.h"
+ * Programs run in fibers, which the test framework cannot leave by a jump. They record what
+ * they see, or call world_fail, and the test checks it afterwards. */
+#include "sim/world/world.h"
 #include "test.h"
 
 #include <stdlib.h>

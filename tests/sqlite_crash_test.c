@@ -1,5 +1,5 @@
-/* sqlite_crash_test.c: an `sqlite:` store after kills and power losses in the middle of its
- * calls: in rows, in files, and on the way from one to the other. */
+/* sqlite_crash_test.c: an `sqlite:` store after kills and power losses during its calls: in
+ * rows, in files, and when an object changes from one to the other. */
 #include "crash.h"
 #include "test.h"
 

@@ -1,8 +1,8 @@
-/* sqlite_io_test.c: an `sqlite:` store when reading, writing and syncing fail: what is answered
- * must be true, also of a copy of the files taken at that moment, which is what a crash leaves.
+/* sqlite_io_test.c: an `sqlite:` store when reads, writes and syncs fail. Every result must be
+ * true, also for a copy of the files taken at that moment, which is what a crash leaves.
  *
- * A layer between SQLite and its files counts what SQLite asks for and fails one, or all that
- * carry a certain word. */
+ * A layer between SQLite and its files counts SQLite's requests and fails one, or all that
+ * contain a given word. */
 #include "store/store.h"
 #include "test.h"
 

@@ -1,4 +1,5 @@
-/* sqlite_open_test.c: which files the sqlite store takes and which it refuses, untouched. */
+/* sqlite_open_test.c: which files the sqlite store opens, and which it refuses without changing
+ * them. */
 #include "sqlite_steps.h"
 
 #include <fcntl.h>
@@ -73,7 +74,7 @@ static void a_database_without_its_tables_is_refused(void **state)
     store_close(open_store("bare"));
     assert_int_equal(rmdir(in_dir("bare.objects")), 0);
     run_sql("bare", "DROP TABLE objects");
-    assert_refused("bare", HF_CORRUPT, "not as expected");
+    assert_refused("bare", HF_CORRUPT, "the expected layout");
 }
 
 static void a_folder_a_pipe_and_a_missing_path_are_refused(void **state)
@@ -109,7 +110,7 @@ static void a_link_to_the_objects_of_another_store_is_refused(void **state)
     enum hf_status status = try_open("theirs", &store, &error);
     assert_int_equal(count_files("victim.objects"), 1);
     assert_status(HF_INVALID, status, &error);
-    assert_non_null(strstr(error.why, "it is a link"));
+    assert_non_null(strstr(error.why, "it is a symbolic link"));
     store = open_store("victim");
     assert_holds(store, "large", (struct view){ big, 2 * SQLITE_INLINE_MAX });
     store_close(store);

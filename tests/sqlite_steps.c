@@ -1,3 +1,4 @@
+/* sqlite_steps.c: steps that the tests of the sqlite store share. */
 #include "sqlite_steps.h"
 
 #include <dirent.h>

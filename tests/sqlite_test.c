@@ -1,5 +1,5 @@
-/* sqlite_test.c: what the contract of every store does not say about the sqlite one: where large
- * objects live and who cleans up after the dead, groups of writes, other processes, full and
+/* sqlite_test.c: properties of the sqlite store beyond the common contract: where large objects
+ * are and who removes leftovers of dead writers, groups of writes, other processes, full and
  * read-only disks. */
 #include "alloc.h"
 #include "sqlite_steps.h"

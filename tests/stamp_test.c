@@ -1,4 +1,4 @@
-/* stamp_test.c: moments in documents, and when so much time has passed for certain. */
+/* stamp_test.c: moments in documents, and when a span has certainly passed. */
 #include "base/stamp.h"
 
 #include "catalog_kit.h"

@@ -1,4 +1,4 @@
-/* store_contract.c: running rows, and the steps they share. */
+/* store_contract.c: runs the rows of the store contract, and holds their common steps. */
 #include "store_contract.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* store_contract_changes.c: one object changed in one step. A store without a lock of its own says
- * UNSUPPORTED, decides nothing and changes nothing; so may one that has a lock, of an object that
- * is large. */
+/* store_contract_changes.c: one object changed in one step. A store without a lock of its own
+ * returns UNSUPPORTED and changes nothing. A store with a lock may do the same for a large
+ * object. */
 #include "store_contract.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* store_contract_streams.c: put_file and get_file. Files are memfds, so that rows need no
- * folder. */
+/* store_contract_streams.c: put_file and get_file. The files are memfds, so the rows need no
+ * directory. */
 #include "store_contract.h"
 
 #include "base/hash.h"

@@ -1,7 +1,7 @@
-/* store_test.c KIND: holds one kind of store to the contract. Kinds are local stores, in a new
- * folder each, or "url", which takes the store from $HOLDFAST_TEST_URL. */
-#include "store/fault.h"
-#include "store/observe.h"
+/* store_test.c KIND: checks one kind of store against the contract. Kinds are local stores,
+ * each in a new directory, or "url", which takes the store from $HOLDFAST_TEST_URL. */
+#include "fault_store.h"
+#include "meter.h"
 #include "store_contract.h"
 #include "test.h"
 

@@ -1,5 +1,5 @@
-/* survey_test.c: a survey counts what a merge of the same file counts: rows, and those that cannot
- * be merged. Held against merge_files itself, over formats, codings and damage. */
+/* survey_test.c: a survey counts the same as a merge of the same file: rows, and rows that
+ * cannot be merged. Compared with merge_files, over formats, compressions and damage. */
 #include "alloc.h"
 #include "base/buffer.h"
 #include "base/hash.h"
@@ -54,7 +54,7 @@ static enum hf_status gather(void *context, struct view bytes, struct hf_error *
     return buffer_append(context, bytes) ? HF_OK : error_no_memory(error);
 }
 
-static void compress(enum merge_coding coding, struct view bytes, struct buffer *to)
+static void compress(enum hf_merge_coding coding, struct view bytes, struct buffer *to)
 {
     struct encoder *encoder;
     struct hf_error error;
@@ -70,7 +70,7 @@ static enum hf_status survey(const struct merge_options *options, const char *na
     return merge_survey(env_real(), options, in_folder(name), ret_survey, error);
 }
 
-static struct merge_options options_of(enum merge_format format, const char *key,
+static struct merge_options options_of(enum hf_merge_format format, const char *key,
                                        const char *time)
 {
     struct merge_options options = MERGE_OPTIONS;
@@ -99,7 +99,8 @@ static struct survey agree(struct merge_options options, const char *name, struc
     options.reject_path = rejects;
     const char *input = in_folder(name);
     enum hf_status merged =
-        merge_files(env_real(), &options, &input, 1, output, &result, &merge_error);
+        merge_files(env_real(), &options, &(struct merge_paths){ &input, 1, output }, &result,
+                    &merge_error);
     assert_status(merged, survey(&options, name, &found, &error), &error);
     if (merged != HF_OK)
         return found;
@@ -115,9 +116,9 @@ static struct survey agree(struct merge_options options, const char *name, struc
 static struct survey agree_in_all_codings(struct merge_options options, struct view bytes)
 {
     struct survey plain = agree(options, "plain", bytes);
-    for (int coding = MERGE_GZIP; coding < MERGE_CODING_COUNT; coding++) {
+    for (int coding = HF_MERGE_GZIP; coding < HF_MERGE_CODING_COUNT; coding++) {
         struct buffer packed = BUFFER_INIT(64 * MIB);
-        compress((enum merge_coding)coding, bytes, &packed);
+        compress((enum hf_merge_coding)coding, bytes, &packed);
         struct survey found = agree(options, "packed", buffer_view(&packed));
         buffer_release(&packed);
         assert_int_equal(found.rows, plain.rows);
@@ -131,7 +132,7 @@ static struct survey agree_in_all_codings(struct merge_options options, struct v
 }
 
 struct sample {
-    enum merge_format format;
+    enum hf_merge_format format;
     const char *key, *time;
     bool headless;
     const char *text;
@@ -142,28 +143,28 @@ static void it_counts_what_a_merge_counts(void **state)
 {
     (void)state;
     static const struct sample samples[] = {
-        { MERGE_USV, "1", NULL, false,
+        { HF_MERGE_USV, "1", NULL, false,
           "a\x1f"
           "1\nb\x1f"
           "2\n",
           2, 0 },
-        { MERGE_USV, "1", "2", false,
+        { HF_MERGE_USV, "1", "2", false,
           "b\x1f"
           "2026-01-01T00:00:00Z\na\x1fnever\n\nc\x1f"
           "3",
           3, 1 },
-        { MERGE_USV, "3", NULL, false, "a\nb\x1f\nc\x1f\x1f", 3, 2 },
-        { MERGE_USV, "1", NULL, false, "\n\n\n", 0, 0 },
-        { MERGE_CSV, "id", NULL, false, "id,n\nb,1\na,2\n", 2, 0 },
-        { MERGE_CSV, "id", "at", false, "\xef\xbb\xbfid,at\r\nb,1\r\n\"a\n1\",2\r\nx\r\n", 3,
+        { HF_MERGE_USV, "3", NULL, false, "a\nb\x1f\nc\x1f\x1f", 3, 2 },
+        { HF_MERGE_USV, "1", NULL, false, "\n\n\n", 0, 0 },
+        { HF_MERGE_CSV, "id", NULL, false, "id,n\nb,1\na,2\n", 2, 0 },
+        { HF_MERGE_CSV, "id", "at", false, "\xef\xbb\xbfid,at\r\nb,1\r\n\"a\n1\",2\r\nx\r\n", 3,
           1 },
-        { MERGE_CSV, "1", NULL, true, "id,n\nb,1\nc,\"no end\n\n", 3, 1 },
-        { MERGE_CSV, "id", NULL, false, "id,n\n", 0, 0 },
-        { MERGE_CSV, "id", NULL, false, "id,n", 0, 0 },
-        { MERGE_TSV, "id", "at", false, "at\tid\n1\ta\n2\tb\nsoon\tc\n", 3, 1 },
-        { MERGE_NDJSON, "id", "at", false, "{\"id\":1,\"at\":5}\n{\"id\":[]}\nno\n{\"at\":1}",
-          4, 3 },
-        { MERGE_NDJSON, "id", NULL, false, "{\"id\":\"z\"}\n{\"id\":\"a\"}\n\xff\n", 3, 1 },
+        { HF_MERGE_CSV, "1", NULL, true, "id,n\nb,1\nc,\"no end\n\n", 3, 1 },
+        { HF_MERGE_CSV, "id", NULL, false, "id,n\n", 0, 0 },
+        { HF_MERGE_CSV, "id", NULL, false, "id,n", 0, 0 },
+        { HF_MERGE_TSV, "id", "at", false, "at\tid\n1\ta\n2\tb\nsoon\tc\n", 3, 1 },
+        { HF_MERGE_NDJSON, "id", "at", false,
+          "{\"id\":1,\"at\":5}\n{\"id\":[]}\nno\n{\"at\":1}", 4, 3 },
+        { HF_MERGE_NDJSON, "id", NULL, false, "{\"id\":\"z\"}\n{\"id\":\"a\"}\n\xff\n", 3, 1 },
     };
     for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
         const struct sample *sample = &samples[i];
@@ -178,8 +179,8 @@ static void it_counts_what_a_merge_counts(void **state)
 static void empty_files_have_no_rows(void **state)
 {
     (void)state;
-    struct merge_options csv = options_of(MERGE_CSV, "id", NULL);
-    struct merge_options usv = options_of(MERGE_USV, "1", "2");
+    struct merge_options csv = options_of(HF_MERGE_CSV, "id", NULL);
+    struct merge_options usv = options_of(HF_MERGE_USV, "1", "2");
     struct survey found = agree(csv, "empty", VIEW(""));
     assert_int_equal(found.rows, 0);
     found = agree(usv, "empty", VIEW(""));
@@ -189,20 +190,22 @@ static void empty_files_have_no_rows(void **state)
 }
 
 /* Text of a format, mostly good, with all that can be wrong. */
-static void draw_text(struct prng *prng, enum merge_format format, struct buffer *text)
+static void draw_text(struct prng *prng, enum hf_merge_format format, struct buffer *text)
 {
     static const char *const odd[] = { "\n", "\r\n", "\"", ",,", "{", "\x1f\x1f", "\t", "}{" };
     uint64_t rows = prng_below(prng, 400);
     buffer_clear(text);
-    if (format == MERGE_CSV || format == MERGE_TSV)
-        buffer_print(text, format == MERGE_CSV ? "id,at,n\n" : "id\tat\tn\n");
+    if (format == HF_MERGE_CSV || format == HF_MERGE_TSV)
+        buffer_print(text, format == HF_MERGE_CSV ? "id,at,n\n" : "id\tat\tn\n");
     for (uint64_t i = 0; i < rows; i++) {
         unsigned id = (unsigned)prng_below(prng, 100000);
         unsigned at = (unsigned)prng_below(prng, 2000000000);
-        const char *separator = format == MERGE_CSV ? "," : format == MERGE_TSV ? "\t" : "\x1f";
+        const char *separator = format == HF_MERGE_CSV   ? ","
+                                : format == HF_MERGE_TSV ? "\t"
+                                                         : "\x1f";
         if (prng_below(prng, 20) == 0)
             buffer_print(text, "%s", odd[prng_below(prng, sizeof odd / sizeof odd[0])]);
-        if (format == MERGE_NDJSON)
+        if (format == HF_MERGE_NDJSON)
             buffer_print(text, "{\"id\":\"%u\",\"at\":%u,\"n\":0}", id, at);
         else
             buffer_print(text, "%u%s%u%s0", id, separator, at, separator);
@@ -218,8 +221,8 @@ static void it_agrees_with_merges_of_random_texts(void **state)
     struct prng prng = prng_seeded(7);
     struct buffer text = BUFFER_INIT(MIB);
     for (int round = 0; round < 60; round++) {
-        enum merge_format format = (enum merge_format)(round % 4);
-        bool named = format != MERGE_USV;
+        enum hf_merge_format format = (enum hf_merge_format)(round % 4);
+        bool named = format != HF_MERGE_USV;
         struct merge_options options =
             options_of(format, named ? "id" : "1", named ? "at" : "2");
         if (prng_below(&prng, 3) == 0)
@@ -236,9 +239,9 @@ static void it_agrees_with_merges_of_random_texts(void **state)
 static void a_record_that_is_too_long_is_one_row(void **state)
 {
     (void)state;
-    struct merge_options options = options_of(MERGE_USV, "1", NULL);
+    struct merge_options options = options_of(HF_MERGE_USV, "1", NULL);
     struct buffer text = BUFFER_INIT(8 * MIB);
-    options.memory_bytes = MERGE_MEMORY_MIN;
+    options.memory_bytes = HF_MERGE_MEMORY_MIN;
     options.record_bytes_max = 100000;
     buffer_print(&text, "a\x1f"
                         "1\n");
@@ -289,7 +292,7 @@ static void times_are_rounded_outward_to_milliseconds(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct survey found =
-            agree(options_of(MERGE_USV, "1", "2"), "times", view_of(cases[i].text));
+            agree(options_of(HF_MERGE_USV, "1", "2"), "times", view_of(cases[i].text));
         assert_true(found.times_known);
         assert_true(found.min_ms == cases[i].min_ms);
         assert_true(found.max_ms == cases[i].max_ms);
@@ -299,12 +302,13 @@ static void times_are_rounded_outward_to_milliseconds(void **state)
 static void rows_that_are_malformed_tell_no_time(void **state)
 {
     (void)state;
-    struct survey found = agree(options_of(MERGE_NDJSON, "id", "at"), "text",
+    struct survey found = agree(options_of(HF_MERGE_NDJSON, "id", "at"), "text",
                                 VIEW("{\"at\":1}\n{\"id\":{},\"at\":2}\n"));
     assert_int_equal(found.rows, 2);
     assert_int_equal(found.malformed, 2);
     assert_false(found.times_known);
-    found = agree(options_of(MERGE_NDJSON, "id", NULL), "text", VIEW("{\"id\":1,\"at\":1}\n"));
+    found =
+        agree(options_of(HF_MERGE_NDJSON, "id", NULL), "text", VIEW("{\"id\":1,\"at\":1}\n"));
     assert_false(found.times_known);
 }
 
@@ -316,14 +320,14 @@ static void concat_is_only_weighed(void **state)
     struct survey found;
     struct hf_error error;
     struct view bytes = VIEW("\x1f\x8b\x08 no gzip at all");
-    struct merge_options options = options_of(MERGE_CONCAT, NULL, NULL);
+    struct merge_options options = options_of(HF_MERGE_CONCAT, NULL, NULL);
     write_file("bytes.zst", bytes);
     assert_status(HF_OK, survey(&options, "bytes.zst", &found, &error), &error);
     assert_false(found.rows_counted || found.times_known);
     assert_int_equal(found.size, bytes.size);
     assert_int_equal(found.crc32c, crc32c(0, bytes));
-    assert_int_equal(found.coding, MERGE_ZSTD);
-    options.format = MERGE_EXEC;
+    assert_int_equal(found.coding, HF_MERGE_ZSTD);
+    options.format = HF_MERGE_EXEC;
     assert_status(HF_OK, survey(&options, "bytes.zst", &found, &error), &error);
     assert_false(found.rows_counted);
 }
@@ -335,7 +339,7 @@ static void what_cannot_be_read_is_told(void **state)
     (void)state;
     struct survey found = { .rows = 77 };
     struct hf_error error;
-    struct merge_options options = options_of(MERGE_USV, "1", NULL);
+    struct merge_options options = options_of(HF_MERGE_USV, "1", NULL);
     assert_status(HF_NOT_FOUND, survey(&options, "nowhere", &found, &error), &error);
     assert_non_null(strstr(error.why, "nowhere"));
     assert_status(HF_INVALID, survey(&options, ".", &found, &error), &error);
@@ -348,10 +352,10 @@ static void what_cannot_be_read_is_told(void **state)
     write_file("csv", VIEW("id\n1\n"));
     write_file("local", VIEW("a\x1f"
                              "2026-01-01 00:00:00\n"));
-    struct merge_options timed = options_of(MERGE_USV, "1", "2");
+    struct merge_options timed = options_of(HF_MERGE_USV, "1", "2");
     assert_status(HF_INVALID, survey(&timed, "local", &found, &error), &error);
     assert_non_null(strstr(error.why, "record 1 has a time without a zone"));
-    options = options_of(MERGE_CSV, "name", NULL);
+    options = options_of(HF_MERGE_CSV, "name", NULL);
     assert_status(HF_INVALID, survey(&options, "csv", &found, &error), &error);
     assert_int_equal(found.rows, 77);
 }
@@ -368,7 +372,7 @@ static void it_can_be_stopped(void **state)
     (void)state;
     struct survey found;
     struct hf_error error;
-    struct merge_options options = options_of(MERGE_USV, "1", NULL);
+    struct merge_options options = options_of(HF_MERGE_USV, "1", NULL);
     struct buffer text = BUFFER_INIT(8 * MIB);
     for (int i = 0; i < 400000; i++)
         buffer_print(&text, "key%d\n", i);
@@ -386,9 +390,9 @@ static void it_can_be_stopped(void **state)
 static void an_allocation_that_fails_is_told(void **state)
 {
     (void)state;
-    struct merge_options options = options_of(MERGE_CSV, "id", "at");
+    struct merge_options options = options_of(HF_MERGE_CSV, "id", "at");
     struct buffer packed = BUFFER_INIT(MIB);
-    compress(MERGE_GZIP, VIEW("id,at\n\"a\",1\nb,2\n"), &packed);
+    compress(HF_MERGE_GZIP, VIEW("id,at\n\"a\",1\nb,2\n"), &packed);
     write_file("file", buffer_view(&packed));
     buffer_release(&packed);
     long failures = 0;

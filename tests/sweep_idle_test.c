@@ -1,4 +1,4 @@
-/* sweep_idle_test.c: when the idle sweeper begins a run, and when it stops. */
+/* sweep_idle_test.c: when the idle sweeper starts a run, and when it stops. */
 #include "sweep_kit.h"
 
 static struct hf_error error;

@@ -1,3 +1,4 @@
+/* sweep_kit.c: a store in memory and two clients, with a clock that the test moves. */
 #include "sweep_kit.h"
 
 #include "base/check.h"
@@ -10,7 +11,7 @@
 
 /* ---- The world ----------------------------------------------------------------------- */
 
-/* Who waits for time to pass looks so often whether it has. */
+/* How often a waiting task checks whether time has passed. */
 #define TICK SPAN_US(200)
 
 static struct sweep_kit *kit_of(struct env *env)
@@ -75,7 +76,7 @@ static void kit_task_join(struct env *env, struct env_task *task)
     atomic_store(&kit_of(env)->joining, false);
 }
 
-/* Nobody signals the owner: for it the moment comes at once. Others wake now and then. */
+/* Nobody signals the owner, so for it the given time comes at once. Other tasks poll. */
 static bool kit_wait_until(struct env_cond *cond, struct env_mutex *mutex,
                            struct mono_time moment)
 {
@@ -138,7 +139,7 @@ void pass(struct sweep_kit *kit, struct span span)
     atomic_fetch_add(&kit->now_us, span.us);
 }
 
-/* ---- What is left behind ------------------------------------------------------------- */
+/* ---- Leaving locks and keys behind --------------------------------------------------- */
 
 static struct hf_error error;
 

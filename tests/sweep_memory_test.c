@@ -1,4 +1,5 @@
-/* sweep_memory_test.c: what is remembered of sweeps, where they go on, and what there is to do. */
+/* sweep_memory_test.c: the recorded progress of sweeps, where they resume, and the work that is
+ * left. */
 #include "base/layout.h"
 #include "sweep_kit.h"
 
@@ -149,7 +150,7 @@ static void a_strange_cursor_does_no_harm(void **state)
 static void what_is_due_is_counted(void **state)
 {
     struct sweep_kit *kit = *state;
-    struct sweep_due due;
+    struct hf_sweep_due due;
     char name[][NAME_BYTES_MAX + 1] = { "default" };
     const struct sweep_names names = { name, 1 };
     leave_locks(kit, "a", 3, 60000);

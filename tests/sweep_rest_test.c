@@ -1,5 +1,5 @@
-/* sweep_rest_test.c: what the sweeper makes of transactions, of tables that nobody uses, of what no
- * index knows, and of partitions. The runs themselves are in sweep_test.c. */
+/* sweep_rest_test.c: how the sweeper handles transactions, unused tables, objects that no index
+ * names, and partitions. The runs themselves are in sweep_test.c. */
 #include "job_kit.h"
 #include "key/record.h"
 #include "lock/epoch.h"
@@ -284,8 +284,9 @@ static void the_epoch_is_raised_where_it_has_to_be(void **state)
     pass(kit, HOURS(1));
     run(kit);
     pass(kit, PAST_D);
-    MUST(epoch_raise(client->store, &client->clock, VIEW("default"),
-                     mono_add(env_now(&kit->env), SPAN_S(10)), &raised, &error));
+    struct epoch_ref ref =
+        epoch_of_tables(&client->space, mono_add(env_now(&kit->env), SPAN_S(10)));
+    MUST(epoch_raise(&ref, /* by */ 1, &raised, &error));
     assert_int_equal(run(kit).tables_purged, 1);
     assert_int_equal(epoch(kit), raised);
     assert_true(use(kit, "a0") > before);
@@ -691,7 +692,7 @@ static void any_call_of_a_full_sweep_may_fail(void **state)
 
 /* ---- Partitions ---------------------------------------------------------------------- */
 
-static struct sweep_report tend(struct bench *bench, bool dry_run)
+static struct sweep_report maintain(struct bench *bench, bool dry_run)
 {
     struct sweep_options options = by_hand();
     struct sweep_cursor cursor = { 0 };
@@ -701,7 +702,7 @@ static struct sweep_report tend(struct bench *bench, bool dry_run)
     return report;
 }
 
-static void partitions_are_tended(void **state)
+static void partitions_are_maintained(void **state)
 {
     struct bench bench;
     struct compact_settings settings = bench_settings();
@@ -711,25 +712,25 @@ static void partitions_are_tended(void **state)
     bench_open(&bench, 2, &settings);
     bench_add(&bench, 3);
     struct order *order = bench_order(&bench.hands[0]);
-    ASSERT(run_job(&bench.hands[0], order).end == JOB_COMMITTED);
+    ASSERT(run_job(&bench.hands[0], order).end == HF_COMPACT_END_COMMITTED);
     order_free(order);
     bench_add(&bench, 3);
     order = bench_order(&bench.hands[0]);
     hand_dies_with(&bench.hands[1], order, 0, output);
     order_free(order);
     pass_ms(2);
-    struct sweep_report report = tend(&bench, /* dry_run */ true);
+    struct sweep_report report = maintain(&bench, /* dry_run */ true);
     assert_int_equal(report.ops, 1);
     assert_int_equal(report.outputs_condemned + report.chunks_deleted, 0);
     assert_int_equal(bench_audit(&bench).condemned, 0);
-    report = tend(&bench, /* dry_run */ false);
+    report = maintain(&bench, /* dry_run */ false);
     assert_int_equal(report.ops, 1);
     assert_int_equal(report.failed, 0);
     assert_int_equal(report.outputs_condemned, 1);
     assert_int_equal(report.chunks_deleted, 3 + 1); /* sources, and the output */
     assert_int_equal(report.names_dropped, 0);
     pass_ms(400);
-    assert_int_equal(tend(&bench, /* dry_run */ false).names_dropped, 4);
+    assert_int_equal(maintain(&bench, /* dry_run */ false).names_dropped, 4);
     SOUND(&bench);
     bench_close(&bench);
 }
@@ -779,7 +780,7 @@ int main(void)
         SWEEP("whichever call of a full sweep fails, a later one does the rest",
               any_call_of_a_full_sweep_may_fail),
         IT("partitions are tended: outputs condemned, chunks deleted, names dropped D later",
-           partitions_are_tended),
+           partitions_are_maintained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

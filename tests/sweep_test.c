@@ -1,7 +1,6 @@
-/* sweep_test.c: a run of the sweeper: what it makes of the expiry index, what that costs, and when
- * it stops. What it makes of transactions, of tables that nobody uses and of the rest is in
- * sweep_rest_test.c, what is remembered of runs in sweep_memory_test.c, and when runs begin by
- * themselves in sweep_idle_test.c. */
+/* sweep_test.c: a run of the sweeper: how it handles the expiry index, its cost, and when it
+ * stops. Transactions, unused tables and the rest are in sweep_rest_test.c, the record of runs
+ * in sweep_memory_test.c, and the start of idle runs in sweep_idle_test.c. */
 #include "lock/expiry.h"
 #include "sweep_kit.h"
 

@@ -1,4 +1,4 @@
-"""tap_kit.py: what a test script prints: a TAP line per case, remarks behind '#', and the plan at
+"""tap_kit.py: the output of a test script: a TAP line per case, remarks after '#', and the plan at
 the end.
 """
 
@@ -34,7 +34,7 @@ def took(what, begun):
 
 
 def run_program(name, arguments, environment, label, seconds):
-    """Runs a test program and passes its lines on under numbers of our own."""
+    """Runs a test program and prints its TAP lines with the numbers of this script."""
     begun = time.monotonic()
     command = [os.path.join(os.environ["HOLDFAST_TEST_PROGRAMS"], name), *arguments]
     result = subprocess.run(command, env=dict(environment, CMOCKA_MESSAGE_OUTPUT="TAP"),
@@ -53,6 +53,6 @@ def run_program(name, arguments, environment, label, seconds):
 
 
 def end():
-    """Prints the plan; the exit status."""
+    """Prints the plan and returns the exit status."""
     print(f"1..{count}", flush=True)
     return 1 if failures else 0

@@ -1,3 +1,4 @@
+/* test.c: scratch directories for tests. */
 #include "test.h"
 
 #include <ftw.h>

@@ -1,5 +1,5 @@
-/* txn_clear_test.c: when an operation clears away the record of a transaction that it has read: D
- * after the decision, and of a commit only when every participant is settled. Never earlier. */
+/* txn_clear_test.c: when an operation deletes the record of a transaction that it has read: D
+ * after the decision, and for a commit only when every participant is settled. Never earlier. */
 #include "key/txn_inside.h"
 #include "sweep_kit.h"
 

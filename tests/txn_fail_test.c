@@ -1,6 +1,6 @@
-/* txn_fail_test.c [KIND]: a transfer between two keys with each of its store calls failed in turn:
- * refused, lost with or without effect, or the last thing its process does. Whatever happens, both
- * keys have changed or none, what was told is true, and others can go on. */
+/* txn_fail_test.c [KIND]: a transfer between two keys with each of its store calls failed in
+ * turn: refused, lost with or without effect, or as the last call of its process. Both keys
+ * must have changed or neither, every report must be true, and others must be able to go on. */
 #include "txn_kit.h"
 
 #include <stdio.h>

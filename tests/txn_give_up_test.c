@@ -1,5 +1,5 @@
-/* txn_give_up_test.c [KIND]: a transaction whose record was damaged from outside is given up: its
- * bytes are kept aside and it is rolled back, whatever the store does meanwhile. */
+/* txn_give_up_test.c [KIND]: giving up a transaction whose record was damaged from outside: its
+ * bytes are kept and it is rolled back, whatever the store does meanwhile. */
 #include "alloc.h"
 #include "txn_kit.h"
 
@@ -58,7 +58,7 @@ static void keys_are_free_again(void **state)
     (void)state;
     scene_open(&scene);
     IS(HF_CORRUPT, hf_key_get(scene.two.client, "a", 100, &data, &size, NULL, &error));
-    ASSERT(strstr(error.why, scene.transfer.id) && strstr(error.why, "--damaged"));
+    ASSERT(strstr(error.why, scene.transfer.id) && strstr(error.why, "hf_txn_give_up"));
     hf_txn_commit(scene.transfer.txn, NULL,
                   &error); /* UNSURE: the damage may be of its own write */
     IS(HF_CORRUPT, hf_txn_commit(scene.transfer.txn, NULL, &error));

@@ -1,3 +1,4 @@
+/* txn_kit.c: short calls for tests of transactions, which fail the test on any error. */
 #include "txn_kit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* txn_kit.h: shorthands for tests of transactions, on top of key_kit.h; they fail the test when
- * what they do is not OK. */
+/* txn_kit.h: short calls for tests of transactions, on top of key_kit.h. They fail the test if
+ * a call is not OK. */
 #ifndef TESTS_TXN_KIT_H
 #define TESTS_TXN_KIT_H
 
@@ -8,12 +8,12 @@
 struct hf_txn *begin(struct peer *peer);
 struct hf_txn *join(struct peer *peer, const char *id);
 
-/* Takes two keys, which are free, for a transaction. */
+/* Takes two free keys for a transaction. */
 void take_two(struct hf_txn *txn, const char *first, const char *second, int64_t ttl_ms,
               struct hf_key *ret_keys[2]);
 struct hf_key *take_one(struct hf_txn *txn, const char *name);
 
-/* One that has taken "a" and "b" and changed them to these; what they are called is in `texts`. */
+/* A transaction that has taken "a" and "b" and changed them. */
 struct transfer {
     struct hf_txn *txn;
     struct hf_key *keys[2];
@@ -25,29 +25,29 @@ struct transfer transfer_staged(struct peer *peer, const char *a, const char *b)
 /* Its process is as good as dead, and its leases are over. */
 void transfer_dies(struct transfer *transfer, struct peer *peer, struct peer *other);
 
-/* Decides it; what is asked must come of it. */
+/* Decides the transaction; the result must be as requested. */
 void commit(struct hf_txn *txn);
 void roll_back(struct hf_txn *txn);
 
-/* "a" and "b" are read as these. */
+/* Checks that "a" and "b" read as these. */
 void both_read(struct peer *peer, const char *a, const char *b);
 
-/* What its record says; ABSENT: there is none. */
+/* The state in its record; ABSENT: there is no record. */
 enum txn_state recorded(struct peer *peer, const char *id);
 
-/* Whether the record has this text in it. */
+/* Whether the record contains this text. */
 bool record_says(struct world *world, const char *id, const char *piece);
 
-/* Whether something is staged in the document of a key. */
+/* Whether the document of a key has a stage. */
 bool is_staged(struct world *world, const char *name);
 
-/* Objects whose key starts like this. */
+/* The number of objects whose keys have this prefix. */
 size_t objects_below(struct world *world, const char *prefix);
 
-/* From now on this client takes D for so long. */
+/* From now on this client uses this D. */
 void set_late_bound(struct peer *peer, struct span span);
 
-/* Purges it, and says what came of that. */
+/* Purges the record, and returns the result. */
 enum purge_result purge(struct peer *peer, const char *id);
 
 #endif

@@ -1,5 +1,5 @@
-/* txn_share_test.c [KIND]: transactions that several processes share, or that are decided by their
- * id alone; and records whose time is over. */
+/* txn_share_test.c [KIND]: transactions that several processes share, or that are decided by
+ * their id alone; and records that may be purged. */
 #include "key/txn_inside.h"
 #include "txn_kit.h"
 

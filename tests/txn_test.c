@@ -1,5 +1,5 @@
-/* txn_test.c [KIND]: transactions of several clients on one store: all keys or none, whoever dies
- * in between, and what is told to whom. */
+/* txn_test.c [KIND]: transactions of several clients on one store: all keys change or none,
+ * whichever client dies meanwhile, and each client gets a true result. */
 #include "txn_kit.h"
 
 #include <stdio.h>

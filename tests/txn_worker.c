@@ -1,27 +1,29 @@
-/* txn_worker.c: a process that moves money between the accounts of a bank, to be killed at it.
+/* txn_worker.c: a process that moves money between the accounts of a bank, and is killed while
+ * it does.
  *
- *     txn_worker open ACCOUNTS BALANCE SHARE    accounts get their first state
- *     txn_worker work ACCOUNTS TTL_MS SEED      moves money until told to end (TERM)
- *     txn_worker settle ACCOUNTS TTL_MS SHARE   reads, then takes and gives back, accounts
- *     txn_worker purge ACCOUNTS LATE_MS SHARE   sweeps all, as if D were so short
+ *     txn_worker open ACCOUNTS BALANCE SHARE    gives the accounts their first state
+ *     txn_worker work ACCOUNTS TTL_MS SEED      moves money until it gets TERM
+ *     txn_worker settle ACCOUNTS TTL_MS SHARE   reads, then acquires and releases, accounts
+ *     txn_worker purge ACCOUNTS LATE_MS SHARE   sweeps everything, with this D
  *
- * SHARE is 0 to 7: the accounts whose number leaves that when divided by 8, so that eight processes
- * do it together; purge is for all, by one.
- * The store is $HOLDFAST_STORE. An account is a key. Its state is the balance, a line of filling
- * (some are above 4 KiB and so have bodies of their own), and a line for each change that was ever
- * made, with a name of its own: what is lost or doubled shows (tools/txn_audit.py).
+ * SHARE is 0 to 7: the accounts whose number leaves that remainder when divided by 8, for eight
+ * processes to share the work. purge is run by one process for all. The store is
+ * $HOLDFAST_STORE. An account is a key. Its state is the balance, a line of padding (some
+ * states are above 4 KiB and have their own bodies), and a line with a unique name for each
+ * change that was ever made. A lost or doubled change is visible (tools/txn_audit.py).
  *
- * It tells all it does, a line at a time, each by one write, so that what was told outlives a kill:
+ * It reports everything in lines, each with one write, so the report survives a kill:
  *
- *     began                                          from here on TERM ends it well
+ *     began                                          from here on TERM ends it normally
  *     try NAME TXN ACCOUNT:TOKEN:CHANGE:VERSION...   before the first change; TXN is - without one
- *     told NAME commit|rollback|unsure US            after the library has said so
+ *     told NAME commit|rollback|unsure US            the result from the library
  *     saw US ACCOUNT VERSION                         a read that began at US showed this
  *     left STATUS WHERE: WHY                         a call did not succeed
- *     wrong WHY                                      what must never be
+ *     wrong WHY                                      an impossible observation
  *
  * US is the boot-time clock in microseconds, which all processes of a machine share. */
 #include "base/prng.h"
+#include "lock/client_inside.h"
 #include "sweep/sweep.h"
 
 #include <holdfast.h>

@@ -1,15 +1,16 @@
-/* worker_test.c: workers, alone and several at once: what they do, cost, and leave. */
+/* worker_test.c: workers, alone and several at once: their work, their cost, and what they
+ * leave. */
 #include "alloc.h"
 #include "base/hash.h"
+#include "fault_store.h"
 #include "job_kit.h"
-#include "store/fault.h"
-#include "store/observe.h"
+#include "meter.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct worker_options options_of(enum worker_mode mode)
+static struct worker_options options_of(enum hf_compact_mode mode)
 {
     return (struct worker_options){ .mode = mode,
                                     .jobs = 2,
@@ -18,13 +19,13 @@ static struct worker_options options_of(enum worker_mode mode)
                                     .beat = SPAN_MS(500) };
 }
 
-static struct worker_totals run_worker(struct hand *hand, struct worker_options options,
-                                       enum hf_status expected)
+static struct hf_compact_totals run_worker(struct hand *hand, struct worker_options options,
+                                           enum hf_status expected)
 {
     struct hf_error error;
     struct worker *worker;
-    struct worker_totals totals;
-    MUST(worker_new(hand->shelf, &hand->forge.forge, &options, &worker, &error));
+    struct hf_compact_totals totals;
+    MUST(worker_new(hand->tree, &hand->merger.merger, &options, &worker, &error));
     assert_status(expected, worker_run(worker, &totals, &error), &error);
     worker_free(worker);
     return totals;
@@ -39,7 +40,8 @@ static void test_once(void **state)
     (void)state;
     bench_open(&bench, 1, &settings);
     bench_add(&bench, 9);
-    struct worker_totals totals = run_worker(&bench.hands[0], options_of(WORKER_ONCE), HF_OK);
+    struct hf_compact_totals totals =
+        run_worker(&bench.hands[0], options_of(HF_COMPACT_ONCE), HF_OK);
     assert_int_equal(totals.groups_committed, 3);
     assert_int_equal(totals.rows_in, 18);
     assert_int_equal(totals.bytes_in_vain, 0);
@@ -56,7 +58,8 @@ static void test_drain_leaves_nothing_to_do(void **state)
     (void)state;
     bench_open(&bench, 1, &settings);
     bench_add(&bench, 30);
-    struct worker_totals totals = run_worker(&bench.hands[0], options_of(WORKER_DRAIN), HF_OK);
+    struct hf_compact_totals totals =
+        run_worker(&bench.hands[0], options_of(HF_COMPACT_DRAIN), HF_OK);
     assert_true(totals.groups_committed >= 10);
     SOUND(&bench);
     struct order *order = bench_order(&bench.hands[0]);
@@ -68,7 +71,7 @@ static void test_force(void **state)
 {
     struct bench bench;
     struct compact_settings settings = bench_settings();
-    struct worker_options options = options_of(WORKER_DRAIN);
+    struct worker_options options = options_of(HF_COMPACT_DRAIN);
     (void)state;
     bench_open(&bench, 1, &settings);
     bench_add(&bench, 2);
@@ -84,13 +87,13 @@ static void test_no_catalog(void **state)
 {
     struct hf_error error;
     struct bench bench = { .count = 1 };
-    struct worker_options options = options_of(WORKER_DRAIN);
-    struct worker_totals totals;
+    struct worker_options options = options_of(HF_COMPACT_DRAIN);
+    struct hf_compact_totals totals;
     struct worker *worker;
     (void)state;
     world_open(&bench.world);
     hand_open(&bench, &bench.hands[0]);
-    MUST(worker_new(bench.hands[0].shelf, &bench.hands[0].forge.forge, &options, &worker,
+    MUST(worker_new(bench.hands[0].tree, &bench.hands[0].merger.merger, &options, &worker,
                     &error));
     IS(HF_NOT_FOUND, worker_run(worker, &totals, &error));
     worker_free(worker);
@@ -101,15 +104,15 @@ static void test_refuses_options(void **state)
 {
     struct hf_error error;
     struct worker *worker;
-    struct shelf shelf = { 0 };
-    struct worker_options options = options_of(WORKER_ONCE);
+    struct catalog_tree tree = { 0 };
+    struct worker_options options = options_of(HF_COMPACT_ONCE);
     (void)state;
     options.jobs = 0;
-    IS(HF_INVALID, worker_new(&shelf, NULL, &options, &worker, &error));
-    options.jobs = WORKER_JOBS_MAX + 1;
-    IS(HF_INVALID, worker_new(&shelf, NULL, &options, &worker, &error));
+    IS(HF_INVALID, worker_new(&tree, NULL, &options, &worker, &error));
+    options.jobs = HF_COMPACT_JOBS_MAX + 1;
+    IS(HF_INVALID, worker_new(&tree, NULL, &options, &worker, &error));
     options.jobs = 9;
-    IS(HF_INVALID, worker_new(&shelf, NULL, &options, &worker, &error));
+    IS(HF_INVALID, worker_new(&tree, NULL, &options, &worker, &error));
 }
 
 /* ---- Requests ------------------------------------------------------------------------ */
@@ -124,7 +127,7 @@ static char *open_in_file(struct bench *bench, const char *kind,
     snprintf(bench->world.url, sizeof bench->world.url, "%s:%s/b", kind, folder);
     MUST(store_open(env_real(), view_of(bench->world.url), &bench->world.truth, &error));
     hand_open(bench, &bench->hands[0]);
-    MUST(shelf_create(bench->hands[0].shelf, settings, &error));
+    MUST(catalog_tree_create(bench->hands[0].tree, settings, &error));
     return folder;
 }
 
@@ -150,25 +153,26 @@ static uint64_t count_run(struct world *world, enum hf_status *ret_status)
 {
     struct hf_error error;
     struct hf_client_options client_options = HF_CLIENT_OPTIONS;
-    struct worker_options options = options_of(WORKER_ONCE);
+    struct worker_options options = options_of(HF_COMPACT_ONCE);
     struct store *inner, *store;
-    struct hand hand = { .shelf = NULL };
+    struct hand hand = { .tree = NULL };
     struct hf_client *client;
     struct worker *worker;
-    struct worker_totals totals;
+    struct hf_compact_totals totals;
     struct meter meter;
     options.jobs = 1;
+    options.beat = SPAN_MS(3600000); /* a run that outlives a beat beats once more */
     meter_init(&meter, env_real());
     MUST(store_open(env_real(), view_of(world->url), &inner, &error));
     MUST(store_observe(inner, meter_observer(&meter), &store, &error));
     MUST(client_new(store, &client_options, &client, &error));
-    MUST(shelf_open(store, client, VIEW("default"), &hand.shelf, &error));
-    forge_init(&hand.forge, store);
-    MUST(worker_new(hand.shelf, &hand.forge.forge, &options, &worker, &error));
+    MUST(catalog_tree_open(store, client, VIEW("default"), &hand.tree, &error));
+    merger_init(&hand.merger, store);
+    MUST(worker_new(hand.tree, &hand.merger.merger, &options, &worker, &error));
     *ret_status = worker_run(worker, &totals, &error);
     uint64_t calls = calls_so_far(&meter);
     worker_free(worker);
-    shelf_close(hand.shelf);
+    catalog_tree_close(hand.tree);
     hf_client_close(client);
     store_close(store);
     meter_release(&meter);
@@ -199,7 +203,7 @@ static void test_requests(void **state)
 struct shift {
     struct hand *hand;
     struct worker_options options;
-    struct worker_totals totals;
+    struct hf_compact_totals totals;
     struct hf_error error;
 };
 
@@ -207,7 +211,7 @@ static void work_a_shift(void *argument)
 {
     struct shift *shift = argument;
     struct worker *worker;
-    if (worker_new(shift->hand->shelf, &shift->hand->forge.forge, &shift->options, &worker,
+    if (worker_new(shift->hand->tree, &shift->hand->merger.merger, &shift->options, &worker,
                    &shift->error) != HF_OK)
         return;
     worker_run(worker, &shift->totals, &shift->error);
@@ -236,7 +240,7 @@ static void test_four_workers(void **state)
     (void)state;
     bench_open(&bench, HANDS_MAX, &settings);
     bench_add(&bench, 90);
-    run_shifts(&bench, shifts, HANDS_MAX, options_of(WORKER_DRAIN));
+    run_shifts(&bench, shifts, HANDS_MAX, options_of(HF_COMPACT_DRAIN));
     for (size_t i = 0; i < HANDS_MAX; i++) {
         assert_string_equal(shifts[i].error.why, "");
         committed += shifts[i].totals.groups_committed;
@@ -261,7 +265,8 @@ static void test_takes_over(void **state)
     bench_add(&bench, 3);
     struct order *order = bench_order(&bench.hands[0]);
     hand_dies_with(&bench.hands[1], order, 300, output);
-    struct worker_totals totals = run_worker(&bench.hands[0], options_of(WORKER_DRAIN), HF_OK);
+    struct hf_compact_totals totals =
+        run_worker(&bench.hands[0], options_of(HF_COMPACT_DRAIN), HF_OK);
     /* Halved after a try: two are merged, and one alone. */
     assert_int_equal(totals.groups_committed, 2);
     assert_int_equal(totals.takeovers, 1);
@@ -282,14 +287,14 @@ static void open_faulty(struct bench *bench, struct hand *hand, struct fault_pla
     MUST(store_open(env_real(), view_of(bench->world.url), &inner, &error));
     MUST(store_fault(inner, &plan, &store, &error));
     MUST(client_new(store, &options, &hand->peer.client, &error));
-    MUST(shelf_open(store, hand->peer.client, VIEW("default"), &hand->shelf, &error));
-    forge_init(&hand->forge, store);
+    MUST(catalog_tree_open(store, hand->peer.client, VIEW("default"), &hand->tree, &error));
+    merger_init(&hand->merger, store);
 }
 
 static void close_faulty(struct hand *hand)
 {
-    struct store *store = hand->shelf->store;
-    shelf_close(hand->shelf);
+    struct store *store = hand->tree->store;
+    catalog_tree_close(hand->tree);
     hf_client_close(hand->peer.client);
     store_close(store);
 }
@@ -314,12 +319,12 @@ static void test_chaos_then_calm(void **state)
     struct hand own = bench.hands[0];
     for (size_t i = 0; i < 2; i++, plan.seed++)
         open_faulty(&bench, &bench.hands[i], plan);
-    run_shifts(&bench, shifts, 2, options_of(WORKER_ONCE));
+    run_shifts(&bench, shifts, 2, options_of(HF_COMPACT_ONCE));
     SOUND(&bench);
     for (size_t i = 0; i < 2; i++)
-        store_fault_calm(bench.hands[i].shelf->store);
+        store_fault_calm(bench.hands[i].tree->store);
     SOUND(&bench);
-    run_shifts(&bench, shifts, 2, options_of(WORKER_DRAIN));
+    run_shifts(&bench, shifts, 2, options_of(HF_COMPACT_DRAIN));
     bench_settle_down(&bench);
     SOUND(&bench);
     struct audit audit = bench_audit(&bench);
@@ -336,7 +341,7 @@ static void test_chaos_then_calm(void **state)
 
 struct watch {
     struct worker *worker;
-    struct worker_totals totals;
+    struct hf_compact_totals totals;
     struct hf_error error;
     struct env_task *task;
     atomic_uint committed, paused, trouble, planned;
@@ -346,13 +351,13 @@ struct watch {
 static void hear(void *argument, const struct worker_notice *notice)
 {
     struct watch *watch = argument;
-    if (notice->event == WORKER_ENDED && notice->report->end == JOB_COMMITTED)
+    if (notice->event == HF_COMPACT_ENDED && notice->report->end == HF_COMPACT_END_COMMITTED)
         atomic_fetch_add(&watch->committed, 1);
-    if (notice->event == WORKER_PAUSED)
+    if (notice->event == HF_COMPACT_PAUSED)
         atomic_fetch_add(&watch->paused, 1);
-    if (notice->event == WORKER_PLANNED)
+    if (notice->event == HF_COMPACT_PLANNED)
         atomic_fetch_add(&watch->planned, 1);
-    if (notice->event == WORKER_TROUBLE) {
+    if (notice->event == HF_COMPACT_TROUBLE) {
         snprintf(watch->why, sizeof watch->why, "%s", notice->why);
         atomic_fetch_add(&watch->trouble, 1);
     }
@@ -367,11 +372,11 @@ static void run_watch(void *argument)
 static void watch_start(struct watch *watch, struct hand *hand)
 {
     struct hf_error error;
-    struct worker_options options = options_of(WORKER_WATCH);
+    struct worker_options options = options_of(HF_COMPACT_WATCH);
     *watch = (struct watch){ .worker = NULL };
     options.tell = hear;
     options.argument = watch;
-    MUST(worker_new(hand->shelf, &hand->forge.forge, &options, &watch->worker, &error));
+    MUST(worker_new(hand->tree, &hand->merger.merger, &options, &watch->worker, &error));
     MUST(env_task_start(env_real(), run_watch, watch, &watch->task, &error));
 }
 
@@ -419,13 +424,13 @@ static void test_pause(void **state)
     struct compact_settings settings = bench_settings();
     (void)state;
     bench_open(&bench, 2, &settings);
-    MUST(shelf_pause(bench.hands[0].shelf, VIEW("moving house"), VIEW("me"), &error));
+    MUST(catalog_tree_pause(bench.hands[0].tree, VIEW("moving house"), VIEW("me"), &error));
     bench_add(&bench, 3);
-    run_worker(&bench.hands[0], options_of(WORKER_ONCE), HF_UNAVAILABLE);
+    run_worker(&bench.hands[0], options_of(HF_COMPACT_ONCE), HF_UNAVAILABLE);
     watch_start(&watch, &bench.hands[1]);
     wait_for(&watch.paused, 1);
     assert_int_equal(atomic_load(&watch.committed), 0);
-    MUST(shelf_resume(bench.hands[0].shelf, &error));
+    MUST(catalog_tree_resume(bench.hands[0].tree, &error));
     wait_for(&watch.committed, 1);
     watch_stop(&watch);
     SOUND(&bench);
@@ -453,8 +458,8 @@ static void test_stops_in_order(void **state)
     struct compact_settings settings = bench_settings();
     (void)state;
     bench_open(&bench, 2, &settings);
-    bench.hands[1].forge.begins = hold_up;
-    bench.hands[1].forge.argument = &blockade;
+    bench.hands[1].merger.begins = hold_up;
+    bench.hands[1].merger.argument = &blockade;
     bench_add(&bench, 3);
     watch_start(&watch, &bench.hands[1]);
     wait_for(&blockade.reached, 1);
@@ -478,7 +483,7 @@ static void test_corrupt_catalog_is_told(void **state)
     (void)state;
     bench_open(&bench, 1, &settings);
     world_write(&bench.world, "metadata/catalog.json", VIEW("no catalog"));
-    run_worker(&bench.hands[0], options_of(WORKER_DRAIN), HF_CORRUPT);
+    run_worker(&bench.hands[0], options_of(HF_COMPACT_DRAIN), HF_CORRUPT);
     watch_start(&watch, &bench.hands[0]);
     wait_for(&watch.trouble, 1);
     watch_stop(&watch);
@@ -504,7 +509,7 @@ static void test_gives_up_on_a_store_that_is_gone(void **state)
     bench_add(&bench, 3);
     script_rule(&bench.hands[0].peer.way, .on = ON_GET | ON_LIST | ON_PUT,
                 .decide = be_slow_and_silent);
-    run_worker(&bench.hands[0], options_of(WORKER_ONCE), HF_UNAVAILABLE);
+    run_worker(&bench.hands[0], options_of(HF_COMPACT_ONCE), HF_UNAVAILABLE);
     int64_t took_ms = mono_since(env_now(env_real()), begun).us / 1000;
     script_reset(&bench.hands[0].peer.way);
     /* It plans five times, each time some 60 ms a request: before, that took 6 s. */
@@ -516,7 +521,7 @@ static void test_gives_up_on_a_store_that_is_gone(void **state)
 /* All that the table granted may still be held: so long nothing is granted, and that is told. */
 static void test_damaged_table_is_replaced(void **state)
 {
-    static const enum worker_mode modes[] = { WORKER_ONCE, WORKER_DRAIN };
+    static const enum hf_compact_mode modes[] = { HF_COMPACT_ONCE, HF_COMPACT_DRAIN };
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct bench bench;
@@ -527,7 +532,7 @@ static void test_damaged_table_is_replaced(void **state)
         world_write(&bench.world, LAYOUT_EPOCH_FOLDER "default.json",
                     VIEW("{\"format\":\"" LAYOUT_EPOCH_FORMAT "\",\"epoch\":0}"));
         world_write(&bench.world, "metadata/compaction-leases.json", VIEW("{\"format\":"));
-        struct worker_totals totals =
+        struct hf_compact_totals totals =
             run_worker(&bench.hands[0], options_of(modes[i]), HF_UNAVAILABLE);
         assert_int_equal(totals.groups_committed, 0);
         char *text = world_text(&bench.world, "metadata/compaction-leases.json");
@@ -573,13 +578,13 @@ static void test_each_allocation(void **state)
     for (long n = 0; failed; n += 1 + n / 40) {
         struct bench bench;
         struct compact_settings settings = bench_settings();
-        struct worker_options options = options_of(WORKER_ONCE);
+        struct worker_options options = options_of(HF_COMPACT_ONCE);
         struct worker *worker;
-        struct worker_totals totals;
+        struct hf_compact_totals totals;
         bench_open(&bench, 1, &settings);
         bench_add(&bench, 3);
         alloc_fail_after(n);
-        if (worker_new(bench.hands[0].shelf, &bench.hands[0].forge.forge, &options, &worker,
+        if (worker_new(bench.hands[0].tree, &bench.hands[0].merger.merger, &options, &worker,
                        NULL) == HF_OK) {
             worker_run(worker, &totals, NULL);
             worker_free(worker);

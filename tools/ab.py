@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""ab.py: says whether B is slower than A, by pairs of runs in turn and by counts.
+"""ab.py: reports whether B is slower than A, from pairs of runs and from counts.
 
     tools/ab.py [--pairs N] [--only NAME] [--json] A B
     tools/ab.py [--pairs N] [--json] --command 'COMMAND A' 'COMMAND B'
 
 A and B are build folders (with src/cli/holdfast in them) or git revisions. A revision is built once
 as a release, in build-ab/COMMIT. Each workload of the table below runs in pairs, one run per side,
-in random order; each pair gives a ratio B/A. Beside the times stand counts that do not depend on the
-machine: store requests, fsyncs, instructions. docs/bench.md explains the table.
+in random order; each pair gives a ratio B/A. The table also has counts that do not depend on the
+machine: store requests, fsyncs, instructions. docs/bench.md explains it.
 
 Exit status: 0 if no row is slower, 1 if one is or B fails, 2 for wrong usage.
 """
@@ -34,23 +34,23 @@ PROGRAM = "src/cli/holdfast"
 
 PAIRS_MIN = 20
 BUILD_SECONDS_MAX = 1800
-COUNTING_TIMES = 20  # a command under strace or valgrind may take so many times its timeout
+COUNTING_TIMES = 20  # the factor on the timeout of a command under strace or valgrind
 COUNT_TRIES = 3
 SEED = 1
 WIDE = 1.2  # an interval whose ends are further apart hides differences that a user feels
 
 COUNTS = ("requests", "fsyncs", "instructions")
-# How much more B may count before it is more. Requests and fsyncs are exact. Instructions of one
-# program differ a little from run to run: random ids, timestamps, the length of paths.
+# How much higher a count of B may be without counting as more. Requests and fsyncs are exact. The
+# instructions of one program vary a little: random ids, timestamps, the length of paths.
 TOLERANCE = {"requests": 0.0, "fsyncs": 0.0, "instructions": 0.01}
 
 
 class Usage(Exception):
-    """What was asked for makes no sense."""
+    """The command line is wrong."""
 
 
 class Failed(Exception):
-    """A command did not do its work."""
+    """A command failed."""
 
 
 class Stopped(Exception):
@@ -98,7 +98,7 @@ def estimate_ratio(ratios):
 
 
 def raised_counts(counts_a, counts_b):
-    """The names of what B does more of than A."""
+    """The names of the counts that are higher for B."""
     return [name for name in COUNTS
             if counts_a.get(name) is not None and counts_b.get(name) is not None
             and counts_b[name] > counts_a[name] * (1 + TOLERANCE[name])]
@@ -112,8 +112,8 @@ def verdict_of(estimate, counts_a, counts_b):
 
 
 def orders_of(pairs, chance):
-    """For each pair whether A runs first: as often as B does, in random order, so that what the
-    second run of a pair gains or loses by being the second is not on one side."""
+    """For each pair whether A runs first: equally often as B, in random order, so the effect of
+    running second is the same for both sides."""
     orders = [number % 2 == 0 for number in range(pairs)]
     chance.shuffle(orders)
     return orders
@@ -142,8 +142,8 @@ def last_words(path):
 
 
 def run(argv, folder, environment, timeout, log):
-    """Runs a command in a process group of its own, and returns its seconds. Waits on a pidfd, for
-    Popen.wait with a timeout polls, and would round the seconds up."""
+    """Runs a command in its own process group, and returns its seconds. Waits on a pidfd, because
+    Popen.wait with a timeout polls, which would round the seconds up."""
     with open(log, "wb") as errors:
         began = time.perf_counter()
         process = subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
@@ -178,8 +178,8 @@ def git(*arguments):
 
 
 def build_revision(commit, label):
-    """The build folder of a commit, from the cache if it is there. It gets its name only once it is
-    complete."""
+    """The build folder of a commit, from the cache if possible. The folder gets its name only when
+    it is complete."""
     build = os.path.join(CACHE, commit)
     if os.path.exists(os.path.join(build, PROGRAM)):
         return build
@@ -220,7 +220,7 @@ def run_build_step(argv, label, log):
 @dataclass
 class Side:
     name: str     # "a" or "b"
-    label: str    # as the command line has it
+    label: str    # as given on the command line
     program: str = ""
     command: str = ""
     buildtype: str = ""
@@ -266,7 +266,7 @@ class Workload:
     body: str
     repeat: int = 10
     stores: tuple = ("sqlite", "dir")
-    warm: bool = True  # the body runs once before, so that nothing is done for the first time
+    warm: bool = True  # run the body once before measuring
 
 
 INDEX = "hf index create -q sites --fields site,owner,updated --key site --time updated; "
@@ -288,7 +288,7 @@ WORKLOADS = [
              "hf index get sites h0007.example h0142.example", repeat=20),
     Workload("merge", "", "hf merge -q --format csv --key id --time updated -o out.csv in/*.csv",
              repeat=5, stores=("",)),
-    # One merge at a time: with more, how many requests there are depends on which ends first.
+    # One merge at a time: with more, the number of requests depends on which ends first.
     Workload("compact", COMPACT,
              "hf compact ingest -q in/0[0-5].csv; hf compact run -q --all --force --jobs 1",
              repeat=1, warm=False),
@@ -302,7 +302,7 @@ TRACED = 'hf() { "$HOLDFAST" --trace "$@" 2>>"$COUNTED/trace"; }; '
 
 
 def make_inputs(folder):
-    """The files that workloads read: the same bytes each time."""
+    """Writes the files that workloads read, with the same bytes each time."""
     chance = random.Random(SEED)
     with open(os.path.join(folder, "1k"), "wb") as file:
         file.write(chance.randbytes(1024))
@@ -321,8 +321,8 @@ def make_inputs(folder):
 
 
 class Scratch:
-    """A folder for a run, which both sides have in turn, so that its path is the same; and beside it
-    what they read."""
+    """A folder for a run, which both sides use in turn, so its path is the same; and a folder beside
+    it with the input files."""
 
     def __init__(self, timeout):
         self.folder = tempfile.mkdtemp(prefix="holdfast-ab-")
@@ -346,7 +346,7 @@ class Scratch:
 
 
 class ProgramRow:
-    """A workload on a store, as each side's program does it."""
+    """A workload on a store, run with the program of each side."""
 
     def __init__(self, workload, store, scratch):
         self.workload, self.store, self.scratch = workload, store, scratch
@@ -393,7 +393,7 @@ class ProgramRow:
 
 
 class CommandRow:
-    """Any two commands, in the folder that we were started in."""
+    """Any two commands, run in the current folder."""
     name = "command"
 
     def __init__(self, scratch):
@@ -453,8 +453,8 @@ class Counter:
     name: str
     how: str
     argv: list       # goes before the program
-    read: object     # what it wrote, to a number
-    children: list = field(default_factory=list)  # more words, to count what it starts as well
+    read: object     # converts its output to a number
+    children: list = field(default_factory=list)  # more words, to count child processes too
 
     def works(self, counted):
         """The tool may be missing, or the kernel may refuse."""
@@ -465,7 +465,7 @@ class Counter:
 
 
 def find_counters(scratch):
-    """What can be counted here, and a sentence for what cannot."""
+    """The counters that work here, and a sentence for each that does not."""
     folder = scratch.counted
     strace = Counter("fsyncs", "calls of fsync, fdatasync and syncfs, by strace",
                      ["strace", "-f", "-c", "-A", "-o", f"{folder}/strace", "-e",
@@ -488,7 +488,7 @@ def find_counters(scratch):
 
 
 def count_side(row, side, counter):
-    """A number; nothing if the program cannot be run that way, which is told."""
+    """The count; None if the program cannot be run that way, which is reported."""
     try:
         return row.count(side, counter)
     except Failed as reason:
@@ -498,8 +498,8 @@ def count_side(row, side, counter):
 
 
 def count_both(row, sides, counters):
-    """The counts of both sides. Where B has more, both are counted again, and the least of each side
-    counts: what chance adds is not there each time."""
+    """The counts of both sides. If a count of B is higher, both are counted again, and the lowest
+    count of each side is used, which removes random additions."""
     counts = [{}, {}]
     for counter in counters:
         for attempt in range(COUNT_TRIES):
@@ -550,7 +550,7 @@ def measure_pairs(row, sides, pairs, chance, progress):
 
 
 def try_side(row, side):
-    """Why a side cannot do this at all, or nothing."""
+    """The reason why a side cannot run this row, or an empty text."""
     try:
         sample(row, side)
         return ""
@@ -744,7 +744,7 @@ def set_signals(handler):
 
 
 def on_signal(number, _):
-    """Only the first: what follows is cleaning up."""
+    """Handles only the first signal; the program is cleaning up afterwards."""
     set_signals(signal.SIG_IGN)
     raise Stopped(number)
 

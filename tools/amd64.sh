@@ -1,14 +1,14 @@
 #!/bin/sh
-# amd64.sh : build for amd64 on another kind of machine, and run the unit tests and the program
+# amd64.sh : builds for amd64 on another architecture, and runs the unit tests and the program
 # under qemu-user.
 #
-# The amd64 packages go into a folder of their own, so the packages of this system stay as they
-# are, and no foreign architecture is added to it.
+# The amd64 packages are unpacked into a separate folder, so the packages of this system do not
+# change, and no foreign architecture is added to it.
 set -eu
 cd "$(dirname "$0")/.."
 
 if [ "$(uname -m)" = x86_64 ]; then
-	echo "amd64: this is an amd64 machine; make test does it all"
+	echo "amd64: this is an amd64 machine; 'make test' covers it"
 	exit 0
 fi
 sh tools/setup.sh test
@@ -18,7 +18,7 @@ root=$PWD/build-amd64/root
 packages="libc6-dev libgcc-12-dev libjansson-dev libxxhash-dev libssl-dev libsqlite3-dev
 	libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libcmocka-dev"
 
-# A package system with nothing in it, so that apt fetches all that the packages need.
+# Uses an empty package database, so apt also fetches every dependency.
 fetch_packages() {
 	state=$PWD/build-amd64/apt
 	mkdir -p "$state/lists/partial" "$state/archives/partial" "$root"
@@ -44,7 +44,7 @@ fetch_packages() {
 	for package in "$state"/archives/*.deb; do
 		dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$root"
 	done
-	# Links that start at the root of the file system start at this one.
+	# Redirects absolute links into this folder.
 	find "$root" -type l -lname '/*' | while read -r link; do
 		ln -sfn "$root$(readlink "$link")" "$link"
 	done
@@ -105,7 +105,7 @@ for store in "sqlite:$place/a.db" "dir:$place/dir"; do
 done
 holdfast version
 if [ -x build-gcc/sim/holdfast-sim ]; then
-	echo "amd64: the simulator tells the same story as on this machine"
+	echo "amd64: the simulator takes the same steps as on this machine"
 	here=$(build-gcc/sim/holdfast-sim --seed 7 --hash)
 	there=$(qemu-x86_64-static -L "$root" -cpu max "$build-gcc/sim/holdfast-sim" --seed 7 --hash)
 	echo "  $here"

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""api-docs.py: the reference of the library, made from its headers.
+"""api-docs.py: generates the reference of the library from its headers.
 
     api-docs.py                       writes docs/api.md (`make api-docs`)
-    api-docs.py --check               says whether docs/api.md is what would be written
-    api-docs.py --man-pages FOLDER    writes manual pages of section 3: one per header, and for each call
-                                      one that names it
+    api-docs.py --check               fails unless docs/api.md is up to date
+    api-docs.py --man-pages FOLDER    writes manual pages of section 3: one per header, and one per
+                                      call that refers to the page of its header
 
-Which calls a command of the program stands for is in docs/api-commands.txt.
+docs/api-commands.txt lists the calls that correspond to each command of the program.
 """
 
 import os
@@ -44,7 +44,7 @@ def read_commands():
 
 
 def blocks(text):
-    """('text' | 'code', lines) of a comment: what is indented is shown as it stands."""
+    """('text' | 'code', lines) of a comment: indented lines are code and shown unchanged."""
     found = []
     for line in text.split("\n"):
         kind = "code" if line.startswith("  ") or (not line and found and found[-1][0] == "code") else "text"
@@ -85,7 +85,7 @@ def markdown(text):
 
 
 def declarations_of(group):
-    """Its declarations as a reader sees them."""
+    """The declarations of a group, without HF_API."""
     prototypes = iter(group.calls())
     return [next(prototypes)[1] if text.startswith("HF_API ") else text for text in group.declarations]
 
@@ -146,7 +146,7 @@ def page():
 
 
 def roff(line):
-    """A line as roff shows it byte for byte: nothing is a request, no dash a hyphen."""
+    """Escapes a line so that roff shows it unchanged: it is no request, and no dash is a hyphen."""
     for plain, shown in (("\\", "\\(rs"), ("-", "\\-"), ("'", "\\(aq"), ("`", "\\(ga"), ("^", "\\(ha"), ("~", "\\(ti")):
         line = line.replace(plain, shown)
     return "\\&" + line if line.startswith((".", "\\(aq")) else line
@@ -214,7 +214,7 @@ def main(arguments):
     elif arguments == ["--check"]:
         with open(PAGE, encoding="utf-8") as file:
             if file.read() != page():
-                sys.stderr.write("docs/api.md is not what the headers say: type `make api-docs`\n")
+                sys.stderr.write("docs/api.md does not match the headers: run 'make api-docs'\n")
                 return 1
     elif not arguments:
         with open(PAGE, "w", encoding="utf-8") as file:

@@ -1,5 +1,5 @@
-"""api_headers.py: reads the public headers as text: what each opens with, its sections, and groups of
-declarations with the comment above them. Knows the house style of include/holdfast, and no more C.
+"""api_headers.py: reads the public headers as text: their opening comments, sections, and groups of
+declarations with the comment above each. It parses only the layout used in include/holdfast.
 """
 
 import os
@@ -10,7 +10,7 @@ SECTION = re.compile(r"^-{4} (.*?) -{4,}$")
 
 
 class Group:
-    """Declarations that share a comment; without declarations, a text that stands alone."""
+    """Declarations that share a comment. A group without declarations is a comment of its own."""
 
     def __init__(self, section, comment, declarations):
         self.section = section
@@ -36,7 +36,7 @@ class Header:
         self.groups = list(read_groups(rest))
 
     def title(self):
-        """What it is for: the opening up to its first full stop, or the end of its paragraph."""
+        """The purpose: the opening up to its first full stop or the end of its paragraph."""
         first = " ".join(self.opening.split("\n\n")[0].split())
         return re.split(r"\.(?: |$)", first.split(": ", 1)[1])[0]
 
@@ -45,7 +45,7 @@ class Header:
 
 
 def read_headers(root):
-    """The one that includes all, and then the parts, base.h first."""
+    """The header that includes all others, then the parts, base.h first."""
     folder = os.path.join(root, "include")
     parts = sorted(name for name in os.listdir(os.path.join(folder, "holdfast"))
                    if name.endswith(".h"))
@@ -54,7 +54,7 @@ def read_headers(root):
 
 
 def shift_left(text, columns):
-    """Without its first columns; lines that were aligned with what is left stay so."""
+    """Removes the first columns of a declaration, and keeps its lines aligned."""
     lines = text[columns:].split("\n")
     return "\n".join(lines[:1] + [line[columns:] if line[:columns].isspace() else line
                                   for line in lines[1:]])
@@ -110,7 +110,7 @@ def read_groups(text):
     skipping = 0
     for kind, piece in read_pieces(without_language_guards(text)):
         if kind == "declaration" and piece.startswith("#if"):
-            skipping += 1  # what differs by compiler is no business of a reader
+            skipping += 1  # code that depends on the compiler is not documented
             comment = ""
         elif kind == "declaration" and piece.startswith("#endif"):
             skipping -= 1

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""audit.py: was anything lost, doubled or left behind? An audit of a compacted partition.
+"""audit.py: audits a compacted partition: was anything lost, duplicated or left behind?
 
     audit.py FOLDER ROWS [--partition NAME] [--events FILE]... [--settled] [--json]
 
-FOLDER is the bucket as plain files: that of a dir: store, or a copy of any other (holdfast store cp
---recursive --to dir:FOLDER). ROWS has every record that was ever put in, one a line, in USV; by
-default the key is field 1 and the time, in seconds or milliseconds, field 3. FILE is what a
-worker's `compact run --json` wrote, as far as it got.
+FOLDER is the bucket as plain files: the folder of a dir: store, or a copy of another store
+(holdfast store cp --recursive --to dir:FOLDER). ROWS has every record that was ever ingested, one
+per line, in USV; by default the key is field 1, and the time, in seconds or milliseconds, is field
+3. FILE is the output of a worker's `compact run --json`, which may be cut off.
 
-It shares no code with what it judges: it reads catalogs and objects by itself, and needs the
-standard library only. Of each key the record with the latest time must be there, of two with the
-same time that with the greater bytes. Exit status 0: all is well.
+It shares no code with Holdfast: it reads catalogs and objects itself, and needs only the standard
+library. The record with the latest time of each key must be there; of two records with the same
+time it is the one with the greater bytes. Exit status 0: no failure was found.
 """
 
 import argparse
@@ -31,14 +31,14 @@ DEFAULT = "default"
 
 
 def records(data):
-    """The records of USV, each without its end."""
+    """The records of USV data, without their newlines."""
     if data.startswith(b"\x1f\x8b"):
         data = gzip.decompress(data)
     return [line for line in data.split(b"\n") if line]
 
 
 class Fields:
-    """Where in a record key and time are."""
+    """The positions of the key and the time in a record."""
 
     def __init__(self, key, time):
         self.key, self.time = key - 1, time - 1
@@ -50,11 +50,11 @@ class Fields:
         return int(record.split(UNIT)[self.time]), record
 
 
-# ---- What workers wrote -------------------------------------------------------------------------
+# ---- Logs of workers ----------------------------------------------------------------------------
 
 
 def read_events(path):
-    """The events of one worker; the last may be cut, when it was killed."""
+    """The events of one worker. The last one may be cut off, if the worker was killed."""
     events = []
     with open(path, "rb") as source:
         for line in source:
@@ -66,9 +66,9 @@ def read_events(path):
 
 
 def judge_events(logs):
-    """Groups that were committed, those of which a source had been committed before, and bytes that
-    were merged for nothing: by merges that ended otherwise, and by those that their worker's
-    death cut short."""
+    """Counts the committed groups, and lists those with a source that was already committed. Also
+    counts the bytes merged for nothing: by merges that were not committed, and by merges that the
+    death of their worker cut short."""
     merged, committed, twice, wasted, cut = set(), 0, [], 0, 0
     for log in logs:
         begun = {}
@@ -105,18 +105,18 @@ class Audit(bucket.Audit):
         return self.store.read(self.objects[key]) if key in self.objects else None
 
     def read_catalogs(self, partition):
-        """A partition's catalog and those of its children, which a split has made."""
+        """The catalog of a partition, and those of its children after a split."""
         path = "metadata/" if partition == DEFAULT else f"metadata/{partition}/"
         text = self.get(path + "catalog.json")
         if text is None:
-            raise SystemExit(f"audit: there is no {path}catalog.json")
+            raise SystemExit(f"audit: cannot read the partition: there is no '{path}catalog.json'")
         catalog = json.loads(text)
         yield catalog
         for child in catalog.get("children", []):
             yield from self.read_catalogs(child)
 
     def read_chunks(self):
-        """All records that are data now; every chunk must be what its catalog says."""
+        """The records of all live chunks. Every chunk must match its catalog entry."""
         rows, missing, damaged = [], [], []
         for chunk in self.live:
             data = self.get(chunk["key"])
@@ -134,7 +134,7 @@ class Audit(bucket.Audit):
         return rows
 
     def judge_rows(self, put, found):
-        """Nothing lost, nothing made up, nothing doubled, and everywhere the right winner."""
+        """No row is lost, invented or duplicated, and each key has the right record."""
         wanted, have = winners(put, self.fields), winners(found, self.fields)
         self.judge_winners(wanted, have)
         self.none(set(found) - set(put), "rows made up")
@@ -144,7 +144,7 @@ class Audit(bucket.Audit):
                              "rows superseded": len(put) - len(found)})
 
     def names(self):
-        """Every key that some catalog knows, by its state."""
+        """Every key that a catalog lists, by its state."""
         states = {"live": [chunk["key"] for chunk in self.live], "tombstone": [], "deleting": []}
         for catalog in self.catalogs:
             for grave in catalog.get("tombstones", []):
@@ -154,7 +154,7 @@ class Audit(bucket.Audit):
         return states
 
     def judge_names(self, partition_folders, settled):
-        """Each name stands once; each object has a name."""
+        """Each key is listed once, and each object is listed."""
         states = self.names()
         every = [key for keys in states.values() for key in keys]
         self.none([key for key, count in collections.Counter(every).items() if count > 1],
@@ -175,7 +175,7 @@ class Audit(bucket.Audit):
 
 
 def audit(folder, rows, partition=DEFAULT, events=(), settled=False, fields=Fields(1, 3)):
-    """All of it; returns an Audit with `figures` and `wrong`."""
+    """Runs the whole audit. The result has `figures` and `wrong`."""
     result = Audit(bucket.Folder(folder), partition, fields)
     folders = tuple(f"data/{catalog['partition']}/" for catalog in result.catalogs)
     result.judge_rows(rows, result.read_chunks())
@@ -192,7 +192,7 @@ def main():
     parser.add_argument("--partition", default=DEFAULT)
     parser.add_argument("--events", action="append", default=[])
     parser.add_argument("--settled", action="store_true",
-                        help="nothing may be a tombstone or deleting any more")
+                        help="fail if tombstones or names being deleted are left")
     parser.add_argument("--key", type=int, default=1)
     parser.add_argument("--time", type=int, default=3)
     parser.add_argument("--json", action="store_true")

@@ -1,18 +1,18 @@
 #!/bin/sh
-# bench.sh BUILD [A] : run every benchmark of a build folder, after a line about the machine. A
-# benchmark prints its figures, what they are held against and the ratio, and fails where a ratio
-# does not hold.
+# bench.sh BUILD [A] : prints a line about the machine, and runs every benchmark of a build folder.
+# A benchmark prints its figures, its reference figures and the ratio, and fails if a ratio misses
+# its target.
 #
 # First tools/ab.py compares the build with A, a revision or another build folder. Without A it
-# compares the build with itself: where that finds a difference the machine is not idle, and no
-# figure that follows can be trusted.
+# compares the build with itself: if that shows a difference, the machine is not idle, and the
+# following figures cannot be trusted.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
 a=${2:-$build}
 
-# What some are measured beside comes as npm packages, pinned by a lock file, and is written down
-# when it is there. Where it cannot be had, they say so and go on without it.
+# Some benchmarks compare with npm packages, which are pinned by a lock file. A stamp records that
+# they are installed. A benchmark whose packages cannot be installed reports that and skips them.
 install_npm_peers() {
 	peers=bench/peers
 	stamp=$peers/node_modules/.holdfast-lock
@@ -31,17 +31,17 @@ failed=
 found=
 echo "== ab: $build beside $([ "$a" = "$build" ] && echo itself || echo "$a")"
 python3 tools/ab.py "$a" "$build" || failed=" ab"
-for program in "$build"/bench/bench_*; do
+for program in "$build"/bench/bench_* "$build"/bench/*_speed; do
 	[ -f "$program" ] && [ -x "$program" ] || continue
 	found=yes
 	echo "== ${program##*/}"
 	"$program" || failed="$failed ${program##*/}"
 done
 if [ -z "$found" ]; then
-	echo "bench: there is no benchmark in $build" >&2
+	echo "bench: no benchmark found in '$build'; build it first" >&2
 	exit 1
 fi
 if [ -n "$failed" ]; then
-	echo "bench: missed:$failed" >&2
+	echo "bench: failed:$failed" >&2
 	exit 1
 fi

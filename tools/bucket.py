@@ -1,6 +1,6 @@
-"""bucket.py: what audits share: the objects of a store, as its files or its database have them,
-checksums, and figures of which some must be 0. It shares no code with what is audited, and needs
-the standard library only.
+"""bucket.py: code that the audits share: reading the objects of a store from its files or its
+database, checksums, and figures, some of which must be 0. It shares no code with Holdfast, and
+needs only the standard library.
 """
 
 import json
@@ -15,8 +15,9 @@ UNIT = b"\x1f"
 
 
 class Folder:
-    """A dir: store. Names are those of its files; % and two digits is a byte, %- nothing, %+/ a cut
-    within a name, and % at the end marks a file beside a folder of its name."""
+    """A dir: store. The key of an object is the path of its file: % and two digits encode a byte,
+    %- encodes nothing, %+/ splits a long name, and a final % marks a file beside a folder of the
+    same name."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -28,7 +29,7 @@ class Folder:
                       path.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def objects(self, prefix):
-        """Keys below a folder, and a way to each."""
+        """The keys below a folder, each with the path of its file."""
         found = {}
         for folder, _, names in os.walk(os.path.join(self.folder, prefix)):
             for name in names:
@@ -48,7 +49,7 @@ class Folder:
 
 
 class Database:
-    """An sqlite: store: a row an object, whose bytes are in the row or in a file beside it."""
+    """An sqlite: store: one row per object, whose bytes are in the row or in a file beside it."""
 
     def __init__(self, path):
         self.path = path
@@ -75,7 +76,7 @@ class Database:
 def open_store(url):
     kind, _, path = url.partition(":")
     if kind not in ("dir", "sqlite"):
-        raise SystemExit(f"audit: {url} is neither dir: nor sqlite:")
+        raise SystemExit(f"audit: cannot read the store '{url}': it must be dir: or sqlite:")
     return Folder(path) if kind == "dir" else Database(path)
 
 
@@ -102,7 +103,7 @@ def crc32c(data):
 
 
 def winners(rows, fields):
-    """The record of each key that must be there."""
+    """The record that must remain for each key."""
     best = {}
     for record in rows:
         key, rank = fields.key_of(record), fields.rank(record)
@@ -111,11 +112,11 @@ def winners(rows, fields):
     return {key: rank[1] for key, rank in best.items()}
 
 
-# ---- What is found ------------------------------------------------------------------------------
+# ---- Results ------------------------------------------------------------------------------------
 
 
 class Audit:
-    """Figures, and what is wrong."""
+    """The figures of an audit, and a sentence for each failure."""
 
     def __init__(self):
         self.figures, self.wrong = {}, []
@@ -125,19 +126,19 @@ class Audit:
             self.wrong.append(sentence)
 
     def none(self, found, what):
-        """A figure that must be 0; what was found is told, the first few."""
+        """Adds a figure that must be 0; a failure names the first few items."""
         self.figures[what] = len(found)
         shown = ", ".join(str(one) for one in list(found)[:3])
         self.expect(not found, f"{what}: {len(found)} ({shown})")
 
     def judge_winners(self, wanted, have):
-        """Nothing lost, and everywhere the right winner."""
+        """No key is lost, and each key has the right record."""
         self.none(sorted(set(wanted) - set(have)), "keys lost")
         self.none([key for key, row in wanted.items() if have.get(key, row) != row],
                   "keys with a wrong winner")
 
     def tell(self, as_json):
-        """Prints all of it; the exit status."""
+        """Prints the figures and failures, and returns the exit status."""
         if as_json:
             print(json.dumps({"figures": self.figures, "wrong": self.wrong}))
             return bool(self.wrong)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# busy.sh N COMMAND... : run a command beside N loops that keep a processor busy each.
+# busy.sh N COMMAND... : runs a command while N busy loops load one processor each.
 set -eu
 loops=$1
 shift

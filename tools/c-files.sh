@@ -1,5 +1,5 @@
 #!/bin/sh
-# c-files.sh: the names of all C files of the tree, one a line.
+# c-files.sh : prints the names of all C files of the tree, one per line.
 set -eu
 cd "$(dirname "$0")/.."
 for folder in include src sim tests fuzz bench examples; do

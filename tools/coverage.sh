@@ -1,7 +1,7 @@
 #!/bin/sh
-# coverage.sh BUILD COMMAND... : run a command that runs tests of a build folder made with
-# -Db_coverage=true, then say which part of the lines and branches of src/ they reached. The pages
-# are in BUILD/coverage/index.html, a line for each file in BUILD/coverage/files.txt.
+# coverage.sh BUILD COMMAND... : runs a command that runs the tests of a build folder configured
+# with -Db_coverage=true, then reports which share of the lines and branches of src/ they covered.
+# The pages are in BUILD/coverage/index.html; BUILD/coverage/files.txt has one line per file.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1

@@ -1,7 +1,6 @@
 #!/bin/sh
-# demo.sh BUILD : show what there is, in about a minute, on stores in a folder of its own that is
-# gone afterwards. Each step prints its command and what came of it, and the demo fails where a
-# promise does.
+# demo.sh BUILD : shows the main features in about a minute, on stores in a temporary folder. Each
+# step prints its command and the result. The demo fails if a result is not the promised one.
 set -eu
 cd "$(dirname "$0")/.."
 tools=$(pwd)/tools
@@ -36,7 +35,7 @@ show_status() {
 	[ "$status" -eq "$wanted" ]
 }
 
-title "Can this store be trusted? The probe tries, instead of believing."
+title "Can this store be trusted? The probe tests its conditional writes."
 show holdfast store probe
 
 title "Twenty processes want the same name. Exactly one gets it."
@@ -61,7 +60,7 @@ wait
 show cat count
 [ "$(cat count)" -eq 10 ]
 
-title "A holder is killed with -9. What it ran dies, and the next one goes on, without anybody's help."
+title "A holder is killed with -9. Its command is ended too, and the next holder gets the lock by itself."
 holdfast run --ttl 2s job -- sh -c 'while :; do echo alive >>alive; sleep 0.05; done' &
 holder=$!
 while [ ! -s alive ]; do sleep 0.05; done
@@ -72,7 +71,7 @@ show cmp -s before - "<<E
 $(wc -l <alive)
 E"
 
-title "Fenced: whoever lost the lock cannot write any more."
+title "Fencing: a client that has lost the lock cannot write any more."
 echo "by the first" >one.txt
 echo "by the second" >two.txt
 show 'holdfast acquire --ttl 1s --no-wait state >first'
@@ -88,7 +87,7 @@ export HOLDFAST_STORE
 mkdir fleet
 begun=$(date +%s)
 
-title "A bucket fills up: 400 files of records; of each key only the latest is wanted."
+title "A bucket receives 400 files of records; only the latest record of each key matters."
 show holdfast compact create --format usv --key 1 --time 3 --level1-size 8MiB --ttl 3s --step 200ms
 python3 "$tools/demo_fleet.py" fill fleet 400
 show 'holdfast compact ingest fleet/chunk-*.usv'
@@ -98,7 +97,7 @@ title "Eight workers compact it. No leader, no server. Two are killed, and one i
 python3 "$tools/demo_fleet.py" run fleet 8
 show holdfast compact status
 
-title "What was merged, and what the dead have left, is cleared away by whoever comes by, once its time is over."
+title "Any worker clears away merged chunks and the remains of dead workers, once their grace is over."
 show holdfast compact set --grace 1s --late-bound 1s --skew 0
 tries=0
 while holdfast compact ls --all | grep -qv '^live'; do
@@ -109,14 +108,14 @@ while holdfast compact ls --all | grep -qv '^live'; do
 done
 show holdfast compact fsck --older-than 0
 
-title "An audit that shares no code with Holdfast: was anything lost, doubled, or left behind?"
+title "An audit that shares no code with Holdfast: was anything lost, duplicated or left behind?"
 events=
 for file in fleet/worker-*.json; do events="$events --events $file"; done
 show python3 "$tools/audit.py" bucket fleet/rows --settled $events
 echo "  filled, compacted and audited in $(($(date +%s) - begun)) s"
 
 if command -v holdfast-sim >/dev/null; then
-	title "The same code in a simulated world, where any reply may be lost: one seed, one story."
+	title "The same code in a simulator, where any reply may be lost: the same seed gives the same run."
 	show "holdfast-sim --seed 7 --trace | grep -v seeds/s >one"
 	show "holdfast-sim --seed 7 --trace | grep -v seeds/s >two"
 	show cmp one two
@@ -124,4 +123,4 @@ if command -v holdfast-sim >/dev/null; then
 	show holdfast-sim --seeds 200
 fi
 
-title "That is all of it so far."
+title "End of the demo."

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""demo_fleet.py: many workers compact one bucket, and some of them meet with an accident.
+"""demo_fleet.py: many workers compact one bucket, and some of them are killed or stopped.
 
-    demo_fleet.py fill FOLDER CHUNKS     files of records for `compact ingest`, and `rows`
-    demo_fleet.py run FOLDER WORKERS     workers on $HOLDFAST_STORE until nothing is left to do;
-                                         two are killed with -9 and one is stopped past its TTL
+    demo_fleet.py fill FOLDER CHUNKS     writes files of records for `compact ingest`, and `rows`
+    demo_fleet.py run FOLDER WORKERS     runs workers on $HOLDFAST_STORE until all work is done;
+                                         two are killed with -9 and one is stopped past its ttl
 
-Their events go to FOLDER/worker-N.json. Needs the standard library only.
+The workers write their events to FOLDER/worker-N.json. Needs only the standard library.
 """
 
 import json
@@ -27,8 +27,8 @@ PATIENCE = 120
 
 
 def fill(folder, chunks):
-    """Chunks of records in order of their keys, as a writer would leave them; each record is
-    unique, so that one that comes out twice is found."""
+    """Writes chunks of records sorted by key, as a writer would. Each record is unique, so the
+    audit finds duplicates."""
     draw = random.Random(7)
     with open(os.path.join(folder, "rows"), "wb") as everything:
         for chunk in range(chunks):
@@ -48,8 +48,8 @@ def fill(folder, chunks):
 
 
 def ask(*words):
-    """What `holdfast compact WORDS --json` tells, one object a line; none when it cannot tell soon:
-    a worker that was stopped in the middle of a write lets all others wait."""
+    """The JSON lines of `holdfast compact WORDS --json`; empty when it takes longer than a second,
+    because a worker that is stopped in the middle of a write blocks all others."""
     try:
         told = subprocess.run(["holdfast", "compact", *words, "--json"], timeout=1, check=True,
                               capture_output=True).stdout
@@ -59,7 +59,7 @@ def ask(*words):
 
 
 class Worker:
-    """One process, and what it has told so far."""
+    """One worker process, and its events so far."""
 
     def __init__(self, folder, number):
         self.number, self.fate = number, None
@@ -74,7 +74,7 @@ class Worker:
         self.log, self.rest = open(path, "rb"), b""
 
     def listen(self):
-        """Reads on; a line that is not whole yet waits for the next time."""
+        """Reads new events; an incomplete line is kept for the next call."""
         *lines, self.rest = (self.rest + self.log.read()).split(b"\n")
         for event in map(json.loads, lines):
             if event["event"] == "started":
@@ -94,8 +94,8 @@ class Worker:
         return self.process.poll() is not None
 
     def catch_at_work(self):
-        """Stops it in the middle of a merge; False when it is not at one. Not when it has committed
-        already, nor in the middle of a write to the folder, where others would have to wait."""
+        """Stops the worker in the middle of a merge; False when that is not possible. It is not
+        stopped after the commit, nor during a write to the store, which would block the others."""
         if self.over() or not self.at_work():
             return False
         self.signal(signal.SIGSTOP)
@@ -111,7 +111,7 @@ def say(begun, sentence):
 
 
 class Accidents:
-    """Two deaths and one long pause, each in the middle of a merge, once so many were committed."""
+    """Two kills and one long pause, each in the middle of a merge and after a number of commits."""
 
     def __init__(self, workers, begun):
         self.workers, self.begun = workers, begun
@@ -129,7 +129,7 @@ class Accidents:
             if worker.fate == "stopped" and self.wakes_at and time.monotonic() >= self.wakes_at:
                 self.wakes_at = None
                 worker.signal(signal.SIGCONT)
-                say(self.begun, f"worker {worker.number} goes on, as if nothing had been")
+                say(self.begun, f"worker {worker.number} continues")
 
     def strike(self, worker, fate):
         worker.fate = fate
@@ -160,7 +160,7 @@ def run(folder, count):
                 progress(begun)
                 tell_at += 0.5
             if time.monotonic() > begun + PATIENCE:
-                raise SystemExit("demo: the workers do not come to an end")
+                raise SystemExit(f"demo: the workers did not finish within {PATIENCE} s")
             time.sleep(0.002)
     finally:
         for worker in workers:
@@ -170,12 +170,12 @@ def run(folder, count):
                 worker.process.wait()
     progress(begun)
     if accidents.planned:
-        raise SystemExit("demo: the workers were done before all accidents had happened")
+        raise SystemExit("demo: the workers finished before all planned kills and stops")
     for worker in workers:
         ended = -signal.SIGKILL if worker.fate == "killed" else 0
         if worker.process.returncode != ended:
-            raise SystemExit(f"demo: worker {worker.number} ended with "
-                             f"{worker.process.returncode}")
+            raise SystemExit(f"demo: worker {worker.number} ended with status "
+                             f"{worker.process.returncode}, not {ended}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/bin/sh
-# fuzz.sh BUILD SECONDS : run every fuzzer of a build folder for some seconds on its corpus, then
-# add to the corpus what reaches new code, as few and as small inputs as do. A crash leaves its
-# input in fuzz/crashes and ends with failure.
+# fuzz.sh BUILD SECONDS : runs every fuzzer of a build folder for SECONDS on its corpus, then adds
+# to the corpus a minimal set of inputs that reach new code. After a crash the input is in
+# fuzz/crashes, and the exit status is not 0.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -20,13 +20,13 @@ for fuzzer in "$build"/fuzz/fuzz_*; do
 	cp "$corpus"/* "$grown"/ 2>/dev/null || :
 	log=$grown.log
 	leaks=-detect_leaks=1
-	[ "$name" != api ] || leaks=-detect_leaks=0 # it looks itself, and faster
+	[ "$name" != api ] || leaks=-detect_leaks=0 # it detects leaks itself, and faster
 	if ! UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 "$fuzzer" \
 		-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 \
 		-fork="$workers" -ignore_crashes=0 $leaks -print_final_stats=1 \
 		-artifact_prefix="fuzz/crashes/$name-" "$grown" >"$log" 2>&1; then
 		tail -n 40 "$log"
-		echo "fuzz: $name failed; its input is in fuzz/crashes"
+		echo "fuzz: $name failed; the input is in fuzz/crashes"
 		failed=yes
 	else
 		grep -E 'cov:' "$log" | tail -n 1 || :

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""index_audit.py: was anything lost, stale or left behind? An audit of an index.
+"""index_audit.py: audits an index: was anything lost, stale or left behind?
 
     index_audit.py STORE NAME ROWS [--aside N] [--writes LOG] [--json]
 
-STORE is dir:FOLDER or sqlite:FILE; of any other store make a copy first (holdfast store cp
---recursive --to dir:FOLDER). ROWS has every record that was ever put in, one a line, as the index
-has them. LOG has what was seen of shards while they were written: a line "shard token nonce" for each
-version, in the order in which they came.
+STORE is dir:FOLDER or sqlite:FILE; copy another store first (holdfast store cp --recursive --to
+dir:FOLDER). ROWS has every record that was ever put, one per line, in the form of the index. LOG
+has the observed versions of shards in order, one line "shard token nonce" per version.
 
-It shares no code with what it judges: it reads files, the database and shards by itself, and needs
-the standard library only. Of each key the record with the latest time must be there, of two with
-the same time that with the greater bytes. Exit status 0: all is well.
+It shares no code with Holdfast: it reads files, the database and shards itself, and needs only the
+standard library. The record with the latest time of each key must be there; of two records with the
+same time it is the one with the greater bytes. Exit status 0: no failure was found.
 """
 
 import argparse
@@ -56,12 +55,12 @@ def seconds_of(text):
 
 
 def value_of(field):
-    """What is written in a field, without its escapes."""
+    """The value of a field, without its escapes."""
     return re.sub(ESCAPE + rb"(.)", lambda m: bytes([m[1][0] - 0x40]), field, flags=re.S)
 
 
 class Fields:
-    """Where in a record key and time are, counted from 0."""
+    """The positions of the key and the time in a record, counted from 0."""
 
     def __init__(self, key, time):
         self.key, self.time = key, time
@@ -82,7 +81,7 @@ def read_rows(path):
 
 
 class Damaged(Exception):
-    """A shard that is not what it says."""
+    """A shard whose content does not match its head."""
 
 
 PROLOGUE = re.compile(rb'\{"format":"holdfast\.shard/1","line":"(\d{8})","check":"([0-9a-f]{8})"')
@@ -94,7 +93,7 @@ def hold(condition, sentence):
 
 
 def read_head(data):
-    """The line of a shard, checked, and its size."""
+    """The first line of a shard, checked, and its size."""
     match = PROLOGUE.match(data)
     hold(match, "it does not begin as a shard does")
     size = int(match[1])
@@ -106,7 +105,7 @@ def read_head(data):
 
 
 def read_shard(data, fields):
-    """The head and the records of a shard by key, all of it checked."""
+    """The head of a shard and its records by key, all checked."""
     head, size = read_head(data)
     body, records, at, last = data[size:], {}, 0, None
     hold(head["size"] == len(body), f"it has {len(body)} bytes of records, not {head['size']}")
@@ -132,7 +131,7 @@ def read_shard(data, fields):
 
 
 def judge_writes(writes):
-    """Versions of shards, (shard, token, nonce), in order: where a token is lower than one before."""
+    """Counts the versions (shard, token, nonce), and lists those with a lower token than before."""
     last, fallen, versions = {}, [], 0
     for shard, token, nonce in writes:
         if shard in last and last[shard][1] == nonce:
@@ -162,7 +161,7 @@ class Audit(bucket.Audit):
                       if name.startswith(folder) and name.endswith(ending))
 
     def judge_shards(self):
-        """All records that are in shards, by key; each shard must hold by itself."""
+        """The records of all shards, by key. Each shard must be consistent."""
         records, damaged, astray, tokens = {}, [], [], []
         digits = self.schema["digits"]
         shards = self.below("shards/", ".usv")
@@ -184,14 +183,14 @@ class Audit(bucket.Audit):
         return records
 
     def judge_records(self, rows, have):
-        """Nothing lost, nothing made up, and everywhere the right winner."""
+        """No record is lost or invented, and each key has the right record."""
         wanted = winners(rows, self.fields)
         self.judge_winners(wanted, have)
         self.none(set(have.values()) - set(rows), "records made up")
         self.figures.update({"records in": len(rows), "keys": len(wanted)})
 
     def judge_inbox(self):
-        """Entries: of ours none is left, of others at most markers, which are empty."""
+        """No entry of Holdfast is left in the inbox; of other programs only empty markers are."""
         ours, others, markers = [], [], 0
         for name, way in self.objects.items():
             if OURS.match(name):
@@ -205,7 +204,7 @@ class Audit(bucket.Audit):
         self.none(others, "entries of others left")
 
     def judge_aside(self, expected):
-        """What was set aside: bytes and reason together, as many as there should be."""
+        """Each entry set aside has its bytes and a reason, and their number is as expected."""
         copies = {name[:-4] for name in self.below("aside/", ".usv")}
         reasons = {name[:-5] for name in self.below("aside/", ".json")}
         self.none(copies ^ reasons, "set aside without a reason, or a reason without")
@@ -217,7 +216,7 @@ class Audit(bucket.Audit):
             self.wrong.append(f"set aside: {len(copies)}, not {expected}")
 
     def judge_locks(self):
-        """Lock files are what others know: who, since when, until when."""
+        """Lock files are readable for other programs: the holder, the start and the end."""
         bad = []
         names = self.below("shards/", ".lock")
         for name in names:
@@ -238,7 +237,7 @@ class Audit(bucket.Audit):
 
 
 def audit(store, name, rows, aside=0, writes=()):
-    """All of it; returns an Audit with `figures` and `wrong`."""
+    """Runs the whole audit. The result has `figures` and `wrong`."""
     result = Audit(store, name)
     result.judge_records(rows, result.judge_shards())
     result.judge_inbox()
@@ -260,7 +259,7 @@ def main():
     parser.add_argument("name")
     parser.add_argument("rows")
     parser.add_argument("--aside", type=int, default=0, help="how many entries should be set aside")
-    parser.add_argument("--writes", help="what was seen of shards while they were written")
+    parser.add_argument("--writes", help="a log of the observed versions of shards")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     result = audit(open_store(options.store), options.name, read_rows(options.rows), options.aside,

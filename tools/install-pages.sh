@@ -1,6 +1,6 @@
 #!/bin/sh
-# install-pages.sh FOLDER COMMAND...: manual pages, when meson installs: the command writes them to the
-# folder that it is given as its last word.
+# install-pages.sh FOLDER COMMAND... : installs manual pages during `meson install`. The command
+# gets the folder as its last argument, and writes the pages there.
 set -eu
 
 case $1 in

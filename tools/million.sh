@@ -1,6 +1,7 @@
 #!/bin/sh
-# million.sh: a million seeds of the lock workloads, each with 5 nodes, at least 50 lock operations and
-# at least 10 faults that hit a request in flight. Two at a time; prints what came of each.
+# million.sh : runs a million seeds of the lock workloads, each with 5 nodes, at least 50 lock
+# operations and at least 10 faults that hit a request in flight. Two workloads run at a time. It
+# prints the result of each.
 #
 #     tools/million.sh BUILD [FIRST_SEED]
 set -eu

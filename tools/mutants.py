@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""mutants.py: breaks each rule of src/base/rule.h in turn, and says how many seeds it took a judge
-to notice.
+"""mutants.py: breaks each rule of src/base/rule.h in turn, and reports how many seeds a checker of
+the simulator needed to notice.
 
     tools/mutants.py HOLDFAST_SIM [--rounds N] [--seeds MAX] [--only NAME,...]
 
-The simulator must be configured with -Dmutants=true. Each round begins at seeds of its own, under
-the same plans for all; a mutant that lives through MAX seeds has survived, and so has one that was
-stopped by an assertion of the library and not by a judge. A line of tests/sim_seeds.txt that names
-a rule in brackets must fail under that mutant, too: else its seed no longer shows what it is
-recorded for. Exits with 0 when all were killed, at least 40 of them, at least ten of those are subtle (a
-median of 50 seeds or more), and all recorded seeds fail.
+The simulator must be configured with -Dmutants=true. Each round starts at different seeds, the same
+for all mutants. A mutant survives if no checker notices it within MAX seeds; an assertion of the
+library does not count. A line of tests/sim_seeds.txt that names a rule in brackets must fail
+under that mutant; otherwise its seed no longer shows the fault it was recorded for. The exit status
+is 0 when all mutants were killed, there are at least 40, at least ten of them are subtle (a median
+of 50 seeds or more), and all recorded seeds fail.
 """
 
 import argparse
@@ -32,8 +32,7 @@ RECORDED = re.compile(r"^(\w+) (\d+) (\d+) (\d+) ([^#]*)#.*\[([A-Z_]+)\]")
 
 KILLED = re.compile(r"^seed (\d+) failed: (.*)$", re.MULTILINE)
 
-# Rules that more than one judge must notice: what a lock is worth, at the locks of shards; and what a
-# sweeper must not forget.
+# Rules that a second checker must notice too: lock rules at the locks of shards and in the sweeper.
 ALSO = [
     ("FIRST_WRITE_IF_ABSENT", "index"),
     ("SCAVENGE_WITH_PROOF", "index"),
@@ -42,12 +41,12 @@ ALSO = [
     ("PURGE_RAISES_EPOCH", "sweep"),
 ]
 
-# What the world itself complains of is no judge's work: memory, tasks and locks left behind.
-NO_JUDGE = re.compile(r"ended without joining|ended and left|mutex")
+# Failures found by the simulator itself, not by a checker: memory, tasks and locks left behind.
+NO_CHECKER = re.compile(r"ended without joining|ended and left|mutex")
 
 
 class Round:
-    """One search for a seed that a judge fails."""
+    """One search for a seed that a checker fails."""
 
     def __init__(self, program, name, workload, first, seeds):
         began = time.monotonic()
@@ -58,7 +57,7 @@ class Round:
         self.seconds = time.monotonic() - began
         found = KILLED.search(run.stderr)
         self.killed = (run.returncode == 1 and found is not None
-                       and not NO_JUDGE.search(found.group(2)))
+                       and not NO_CHECKER.search(found.group(2)))
         self.seeds = int(found.group(1)) - first + 1 if self.killed else seeds
         self.sentence = found.group(2) if found else ""
         if not found and run.returncode != 0:
@@ -95,7 +94,7 @@ def read_mutants(program, only):
     mutants += [Mutant(name, workload, wrong[name]) for name, workload in ALSO]
     unknown = set(only) - {mutant.name for mutant in mutants}
     if unknown:
-        sys.exit(f"mutants.py: there is no mutant {', '.join(sorted(unknown))}")
+        sys.exit(f"mutants.py: unknown mutant: {', '.join(sorted(unknown))}")
     return [mutant for mutant in mutants if not only or mutant.name in only]
 
 
@@ -113,7 +112,7 @@ def hunt(program, mutants, rounds, seeds):
 
 
 def check_recorded(program, only):
-    """Whether each recorded seed that names a rule fails without it."""
+    """Whether each recorded seed that names a rule fails when the rule is broken."""
     stale = 0
     for line in SEEDS.read_text(encoding="ascii").splitlines():
         found = RECORDED.match(line)
@@ -134,7 +133,7 @@ def summarise(mutants, seconds):
     killed = [mutant for mutant in mutants if mutant.is_killed()]
     plain = sum(mutant.median() <= PLAIN_SEEDS for mutant in killed)
     subtle = sum(mutant.median() >= SUBTLE_SEEDS for mutant in killed)
-    print(f"\n{len(killed)} of {len(mutants)} mutants killed by a judge, in {seconds:.0f} s; "
+    print(f"\n{len(killed)} of {len(mutants)} mutants killed by a checker, in {seconds:.0f} s; "
           f"{plain} of them within {PLAIN_SEEDS} seeds, {subtle} subtle "
           f"(a median of {SUBTLE_SEEDS} seeds or more)")
     return len(killed) == len(mutants), len(killed), subtle
@@ -149,7 +148,7 @@ def main():
     arguments = parser.parse_args()
     only = [name for name in arguments.only.split(",") if name]
     mutants = read_mutants(arguments.program, only)
-    print(f"{'rule':28} {'judge':7} {'median':>7} {'least':>7} {'most':>7} {'seconds':>8}  "
+    print(f"{'rule':28} {'checker':7} {'median':>7} {'least':>7} {'most':>7} {'seconds':>8}  "
           f"what is done once it is broken\n")
     began = time.monotonic()
     hunt(arguments.program, mutants, arguments.rounds, arguments.seeds)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# record.sh COMMAND... : run a command and keep its output, with the machine and the commit on
-# top, as docs/evidence/DATE-COMMIT.log.
+# record.sh COMMAND... : runs a command and keeps its output as docs/evidence/DATE-COMMIT.log. The
+# first lines describe the machine.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p docs/evidence

@@ -1,9 +1,9 @@
 #!/bin/sh
-# setup.sh [--check] build|test|cross : install the Debian 12 packages a tier needs, and only the missing
-# ones.
+# setup.sh [--check] build|test|cross : installs the missing Debian 12 packages of a tier.
 #
-# Asks nothing. Does nothing when everything is there. When it may not install (not root, no sudo
-# without a password) it prints the one line to type and fails. Needs a shell, dpkg and apt only.
+# It asks no questions, and does nothing when all packages are installed. When it may not install
+# (not root, and sudo needs a password) it prints the command to type and fails. It needs only a
+# shell, dpkg and apt.
 set -eu
 
 build="gcc libc6-dev python3 meson ninja-build pkg-config libjansson-dev libxxhash-dev
@@ -12,7 +12,7 @@ test="$build clang clang-format libclang-rt-14-dev llvm-14 libcmocka-dev binutil
 	g++ zsh fish tmux procps strace groff-base mold gcovr valgrind e2fsprogs spin mount curl iproute2 mawk zstd python3-jsonschema abigail-tools ceph-mon ceph-osd radosgw ceph-common"
 cross="gcc-x86-64-linux-gnu binutils-x86-64-linux-gnu qemu-user-static"
 
-# --check installs nothing: it says what to type, and fails.
+# --check installs nothing: it prints the command to type, and fails.
 check=
 if [ "${1:-}" = --check ]; then
 	check=yes
@@ -27,13 +27,14 @@ cross) wanted=$cross ;;
 	exit 2
 	;;
 esac
-# Debian's own, or a newer one that somebody put there: both do.
+# Any installed version of node and npm will do, from Debian or newer.
 if [ "$1" = test ]; then
 	command -v node >/dev/null || wanted="$wanted nodejs"
 	command -v npm >/dev/null || wanted="$wanted npm"
 fi
 
-# The servers that come as npm packages, pinned by a lock file; written down when they are there.
+# Installs the servers that come as npm packages, pinned by a lock file. A stamp records that they
+# are installed.
 install_npm_servers() {
 	servers=$(dirname "$0")/../tests/servers
 	stamp=$servers/node_modules/.holdfast-lock
@@ -48,7 +49,7 @@ tier=$1
 set -- $wanted
 
 if ! command -v dpkg-query >/dev/null; then
-	echo "setup: this is not a Debian system; where the tools are there all the same, go on" >&2
+	echo "setup: this is not a Debian system; checking for the tools only" >&2
 	for tool in cc meson ninja pkg-config python3; do
 		if ! command -v "$tool" >/dev/null; then
 			echo "setup: $tool is missing; install the equivalents of: $*" >&2
@@ -75,7 +76,7 @@ if [ -z "$missing" ]; then
 	exit 0
 fi
 if [ "$check" ]; then
-	echo "setup: some packages are missing: type 'make setup', which installs them, or this:" >&2
+	echo "setup: some packages are missing; install them with 'make setup', or with:" >&2
 	echo "  apt-get install -y --no-install-recommends$missing" >&2
 	exit 1
 fi
@@ -83,7 +84,7 @@ fi
 as_root=
 if [ "$(id -u)" -ne 0 ]; then
 	if ! sudo -n true 2>/dev/null; then
-		echo "setup: some packages are missing; type this, then try again:" >&2
+		echo "setup: some packages are missing; run this command, then try again:" >&2
 		echo "  sudo apt-get install -y --no-install-recommends$missing" >&2
 		exit 1
 	fi
@@ -101,7 +102,7 @@ apt() {
 	fi
 }
 
-echo "setup: about to install with apt-get:$missing"
+echo "setup: installing with apt-get:$missing"
 apt update
 # shellcheck disable=SC2086
 apt install --no-install-recommends $missing

@@ -1,6 +1,6 @@
 #!/bin/sh
-# static-library.sh CC OUTPUT WORK ARCHIVE... : one static library out of several, in which only
-# what is visible outside a shared library is visible too.
+# static-library.sh CC OUTPUT WORK ARCHIVE... : combines several static libraries into one. Symbols
+# that a shared library would hide are made local.
 set -eu
 
 compiler=$1 output=$2 work=$3

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""txn_audit.py: was anything lost, doubled, half done or left behind? An audit of a bank whose
-accounts are keys, and of the transactions that moved money there.
+"""txn_audit.py: audits a bank whose accounts are keys, and the transactions that moved money
+between them: was anything lost, duplicated, half done or left behind?
 
     txn_audit.py STORE LOG... [--balance N] [--ns NAME] [--settled] [--purged] [--json]
 
-STORE is dir:FOLDER or sqlite:FILE; of any other store make a copy first (holdfast store cp
---recursive --to dir:FOLDER). A LOG is what one worker wrote (tests/txn_worker.c), as far as it got:
-what it was going to try, what it was told, what it read. --settled: everybody has ended, every
-account was taken once more and a full sweep has run, so no stage, lease or body may be left. --purged:
-D has passed since, and another has run, so no record may be left either.
+STORE is dir:FOLDER or sqlite:FILE; copy another store first (holdfast store cp --recursive --to
+dir:FOLDER). A LOG is the output of one worker (tests/txn_worker.c), which may be cut off: what it
+tried, the results it was given, and what it read. --settled: all workers have ended, every account
+was acquired once more and a full sweep has run, so no stage, lease or body may be left. --purged: D
+has passed since, and another sweep has run, so no record may be left either.
 
-It shares no code with what it judges: it reads documents, records and bodies by itself, and needs
-the standard library only. An account is what its document has published; or what is staged there,
-if the record of that transaction says commit. Exit status 0: all is well.
+It shares no code with Holdfast: it reads documents, records and bodies itself, and needs only the
+standard library. The value of an account is the published state in its document, or its stage if
+the record of that transaction says commit. Exit status 0: no failure was found.
 """
 
 import argparse
@@ -31,20 +31,21 @@ RECORDS = ".txn-decisions/m/"
 ENTRIES = ".txn-decisions/e/"
 STATES = ("pending", "commit", "rollback")
 
-# What a record may say when its worker was told this; a missing one means rolled back.
+# The states that a record may have after its worker was given this result; a missing record means
+# rolled back.
 EXPECTED = {"commit": ("commit",), "rollback": ("rollback", "absent")}
 
 
-# ---- What workers wrote -------------------------------------------------------------------------
+# ---- Logs of workers ----------------------------------------------------------------------------
 
-# What is tried: by which transaction ("-": none), and for each account its token, the change and the
-# version that comes of it.
+# An attempt: its transaction ("-": none), and for each account its token, the change and the
+# resulting version.
 Try = collections.namedtuple("Try", "txn parts")
 Part = collections.namedtuple("Part", "token change version")
 
 
 class Story:
-    """What all workers wrote together."""
+    """The logs of all workers together."""
 
     def __init__(self):
         self.tries = {}              # name -> Try
@@ -92,7 +93,7 @@ def read_story(paths):
 
 
 class Account:
-    """A key, as its document has it: versions, stage, bodies."""
+    """A key as stored in its document: versions, stage, bodies."""
 
     def __init__(self, name, document):
         self.name, self.document = name, document
@@ -111,7 +112,7 @@ class Account:
                 if lease.get("status") == "active"]
 
     def shown(self, records):
-        """What anybody who reads must be shown, and its number."""
+        """The version that a reader must get, and its number."""
         staged = self.stage.get("next") if self.stage else None
         number = self.now["version"] if self.now else 0
         if staged and records.get(self.stage.get("txn"), {}).get("state") == "commit":
@@ -128,7 +129,7 @@ def body_name(version):
 
 
 class Statement:
-    """The bytes of an account: its balance, and all changes that were ever made, in order."""
+    """The bytes of an account: its balance, and all its changes in order."""
 
     def __init__(self, data):
         balance, _, *rows = data.decode().removesuffix("\n").split("\n")
@@ -171,7 +172,7 @@ class Audit(bucket.Audit):
         return None if way is None else self.store.read(way)
 
     def read_statements(self):
-        """What everybody who reads is shown; each account must hold by itself."""
+        """The versions that readers get. Each account must be consistent."""
         unreadable, crooked, doubled, miscounted = [], [], [], []
         for name, account in self.accounts.items():
             version, number = account.shown(self.records)
@@ -203,7 +204,7 @@ class Audit(bucket.Audit):
         self.expect(total == expected, f"the sum is {total}, not {expected}")
 
     def judge_tries(self):
-        """What was told is true, and nothing is half done or made up."""
+        """The results given to workers are true, and nothing is half done or invented."""
         there = {(name, account): (place + 2, change)
                  for account, statement in self.statements.items()
                  for place, (name, change) in enumerate(statement.changes)}
@@ -227,7 +228,7 @@ class Audit(bucket.Audit):
         self.none(sorted(there), "changes that nobody tried")
 
     def judge_reads(self):
-        """Who begins to read after a commit was told sees it, or something later."""
+        """A read that begins after a commit was reported returns it, or a later version."""
         told = collections.defaultdict(list)
         for name, (outcome, when) in self.story.told.items():
             if outcome == "commit":
@@ -249,8 +250,8 @@ class Audit(bucket.Audit):
         self.none(self.story.wrong, "things that workers found wrong")
 
     def judge_bodies(self, settled):
-        """Every body that is named is there; whatever else is there is named as old, or was left by
-        somebody who died before it could name it."""
+        """Every body that a document names exists. Any other body is listed as old, or was left by
+        a worker that died before its document named the body."""
         named, old = set(), set()
         for name, account in self.accounts.items():
             named |= {f"{self.states}{name}/{body_name(version)}" for version in account.versions()
@@ -279,8 +280,8 @@ class Audit(bucket.Audit):
             self.none(active, "leases left")
 
     def judge_records(self, purged):
-        """What was told is what the record says. Nobody was told anything of a pending one. A commit
-        that is missing has lost its word, unless it was purged."""
+        """Each reported result matches the record. No result was reported for a pending one. The
+        record of a commit must exist, unless it was purged."""
         contrary, incomplete, counts = [], [], collections.Counter()
         for record in self.records.values():
             counts[record.get("state")] += 1
@@ -302,7 +303,7 @@ class Audit(bucket.Audit):
             self.none(sorted(self.records), "records left after a purge")
 
     def judge_entries(self):
-        """Each record stands in the index, in an hour that is not over: D has not passed yet."""
+        """Each record is in the expiry index, under an hour that is not over: D has not passed."""
         hours = collections.defaultdict(list)
         for key in self.store.objects(ENTRIES):
             hour, _, name = key.removeprefix(ENTRIES).partition("/")
@@ -314,7 +315,7 @@ class Audit(bucket.Audit):
 
 
 def audit(store, story, ns="default", balance=1000, settled=False, purged=False):
-    """All of it; returns an Audit with `figures` and `wrong`."""
+    """Runs the whole audit. The result has `figures` and `wrong`."""
     result = Audit(store, story, ns, balance)
     result.read_statements()
     result.judge_sum()

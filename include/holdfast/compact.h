@@ -1,9 +1,9 @@
-/* compact.h: many small objects of a bucket into few, by any number of workers on any machines.
+/* compact.h: compaction of many small objects into few, by any number of workers and machines.
  *
  *     struct hf_compact *compact;
  *     struct hf_compact_settings settings = HF_COMPACT_SETTINGS;
- *     settings.key = "1";                                       field 1, and of each key ...
- *     settings.time = "3";                                      ... the latest by field 3
+ *     settings.key = "1";                                       for each key in field 1 ...
+ *     settings.time = "3";                                      ... keep the latest by field 3
  *     hf_compact_open(client, "events", NULL, &compact, &error);
  *     hf_compact_create(compact, &settings, &error);
  *     hf_compact_ingest(compact, paths, 20, NULL, NULL, &error);
@@ -11,19 +11,19 @@
  *     hf_compact_close(compact);
  *
  * A PARTITION is a set of chunks: objects of records, named in a catalog in the bucket. Ingest adds
- * chunks of level 0; a merge replaces some of them by one of a higher level, by one conditional
- * write of the catalog, so it happens once or not at all. A lease only keeps two workers from the
- * same work: when a worker dies, another takes its group over, and nothing is lost or doubled.
+ * chunks of level 0. A merge replaces chunks with one chunk of a higher level, by one conditional
+ * write of the catalog, so it happens once or not at all. Leases only keep workers from duplicating
+ * work. If a worker dies, another takes over its group; nothing is lost or duplicated.
  *
- * What was merged stays for a time of grace, in which hf_compact_undelete takes the merge back. A
- * READER pins the chunks that it reads: they are not deleted before it is closed, however long that
- * takes. A chunk that is damaged, missing, or fails its merges too often is QUARANTINED with the
- * reason, and the rest goes on.
+ * A merged chunk is kept for a grace period, during which hf_compact_undelete can undo the merge. A
+ * READER pins its chunks: they are not deleted until the reader is closed, however long that takes.
+ * A chunk that is damaged or missing, or whose merges fail too often, is QUARANTINED with the
+ * reason, and the other chunks are still merged.
  *
- * A MERGER OF YOUR OWN merges chunks in your own format: a callback that gets files and writes one.
+ * A MERGER OF YOUR OWN is a callback that merges files in your own format into one.
  *
- *     settings.format = HF_MERGE_EXEC;                          chunks are bytes to everybody else
- *     settings.command = "my-engine {inputs} {output}";         whose first word names the merger
+ *     settings.format = HF_MERGE_EXEC;                          chunks are opaque bytes
+ *     settings.command = "my-engine {inputs} {output}";         the first word names the merger
  *     ...
  *     struct hf_merger merger = HF_MERGER;
  *     merger.name = "my-engine";
@@ -31,8 +31,8 @@
  *     options.merger = &merger;
  *     hf_compact_worker_start(compact, &options, &worker, &error);
  *
- * A worker that has no merger of that name leaves such a partition alone, unless its owner allows a
- * program of that name (allow_exec). */
+ * A worker without a merger of that name ignores such a partition, unless allow_exec lets it run a
+ * program of that name. */
 #ifndef HOLDFAST_COMPACT_H
 #define HOLDFAST_COMPACT_H
 
@@ -43,11 +43,10 @@
 extern "C" {
 #endif
 
-/* A partition, as one client knows it. */
+/* A handle to a partition. */
 struct hf_compact;
 
-/* What stands in the way of one part while the rest goes on: a catalog or a lease table of the
- * partition that cannot be read. `part` names it. */
+/* A catalog or lease table that cannot be read, although others can. `part` names it. */
 struct hf_compact_trouble {
     size_t struct_size;
     const char *part;
@@ -58,15 +57,15 @@ struct hf_compact_trouble {
 struct hf_compact_options {
     size_t struct_size;
     /* Programs that the command of a partition may run on this machine, by absolute path, and
-     * limits of each of their processes (0: 8 GiB, 64 GiB and an hour). A command is written by
-     * whoever can write the bucket: without this none runs. */
+     * limits for each of their processes (0: 8 GiB, 64 GiB and an hour). Any client that can write
+     * to the bucket can set the command, so by default no program may run. */
     const char *const *allow_exec;
     size_t allow_exec_count;
     uint64_t exec_memory_max;
     uint64_t exec_file_max;
     int64_t exec_cpu_ms;
-    const char *scratch_folder; /* on a local disk; NULL: $TMPDIR, or /tmp */
-    /* May be NULL. The call that found it ends with that status once the rest is done. */
+    const char *scratch_folder; /* on a local disk (default: $TMPDIR, or /tmp) */
+    /* Optional. The call that found the problem returns its status after the rest is done. */
     void (*trouble)(void *argument, const struct hf_compact_trouble *trouble);
     void *argument;
 };
@@ -74,22 +73,24 @@ struct hf_compact_options {
     HF_VALUE_(hf_compact_options, sizeof(struct hf_compact_options), NULL, 0, 0, 0, 0, NULL, \
               NULL, NULL)
 
-/* A handle; asks nothing of the store. `partition` is a name of a-z 0-9 . _ - in up to 64 bytes;
- * NULL: "default". `options` may be NULL. INVALID: no such name. Close it before its client; the
- * client's memory and store go with the last handle. */
+/* Creates a handle to a partition. `partition` is a name of up to 64 bytes from a-z 0-9 . _ -
+ * (default: "default"). `options` may be NULL. Close the handle before its client; the memory and
+ * the store of the client are freed with the last handle. Returns HF_INVALID for an invalid name.
+ * Local. */
 HF_API enum hf_status hf_compact_open(struct hf_client *client, const char *partition,
                                       const struct hf_compact_options *options,
                                       struct hf_compact **ret_compact, struct hf_error *error);
 
-/* Workers and readers must be freed before. NULL is fine. */
+/* Closes a handle. Its workers and readers stay valid, and must be freed. Does nothing if `compact`
+ * is NULL. */
 HF_API void hf_compact_close(struct hf_compact *compact);
 
 /* ---- Settings ------------------------------------------------------------------------ */
 
 /* When chunks are merged. */
 #define HF_COMPACT_POLICY_TABLE(ROW)                                          \
-    ROW(LEVELS, "levels", "level 0 by hour and count, higher ones to a size") \
-    ROW(CASCADE, "cascade", "all below a level at once, as a counter carries")
+    ROW(LEVELS, "levels", "level 0 by hour and count, higher levels by size") \
+    ROW(CASCADE, "cascade", "all levels below one together, like a carry")
 
 #define HF_COMPACT_POLICY_ENUM_(name, word, text) HF_COMPACT_##name,
 enum hf_compact_policy {
@@ -97,39 +98,39 @@ enum hf_compact_policy {
 };
 #undef HF_COMPACT_POLICY_ENUM_
 
-/* "levels"; "" for a number that is not in the table. */
+/* Returns the name of a policy, such as "levels". */
 HF_API const char *hf_compact_policy_name(enum hf_compact_policy policy);
 
-/* The same backwards. INVALID: there is no such policy. */
+/* Converts a name to its policy. Returns HF_INVALID if the name is unknown. */
 HF_API enum hf_status hf_compact_policy_parse(const char *text,
                                               enum hf_compact_policy *ret_policy,
                                               struct hf_error *error);
 
-/* How a partition is compacted. The settings stand in its catalog, so that all workers go by the
- * same. Format, key, time and headless cannot change once there are chunks. */
+/* The settings of a partition. They are stored in its catalog, so all workers use the same
+ * settings. Format, key, time and headless cannot change once the partition has chunks. */
 struct hf_compact_settings {
     size_t struct_size;
     enum hf_merge_format format;
-    const char *key, *time; /* as in merge.h; NULL: none */
+    const char *key, *time; /* as in merge.h, or NULL */
     bool headless;
-    enum hf_merge_coding coding; /* of what is merged; AUTO: plain */
-    const char *command;         /* merges in place of the format; NULL: none */
+    enum hf_merge_coding coding; /* of merged chunks; AUTO: plain */
+    const char *command;         /* merges instead of the format, or NULL */
     int64_t command_limit_ms;
-    uint64_t rejects_max; /* rows of a chunk that cannot be read; one with more is not let in */
+    uint64_t rejects_max; /* unreadable rows per chunk; a chunk with more is refused */
     enum hf_compact_policy policy;
-    uint64_t level0_count;     /* so many chunks of one hour are merged */
-    uint64_t level1_bytes;     /* chunks of level 1 are merged once they come to this, ... */
-    uint64_t level_factor;     /* ... of each next level to so many times more */
-    uint64_t cascade_base;     /* so many chunks trigger a carry */
-    uint64_t group_max;        /* most chunks of one merge */
-    int64_t ttl_ms;            /* of the leases of merges */
-    int64_t grace_ms;          /* how long a chunk that was merged is kept */
-    int64_t late_bound_ms;     /* a request that was given up on lands no later than this */
+    uint64_t level0_count;     /* how many chunks of one hour trigger a merge */
+    uint64_t level1_bytes;     /* how many bytes at level 1 trigger a merge */
+    uint64_t level_factor;     /* how much this threshold grows per level */
+    uint64_t cascade_base;     /* how many chunks trigger a carry */
+    uint64_t group_max;        /* the most chunks in one merge */
+    int64_t ttl_ms;            /* of merge leases */
+    int64_t grace_ms;          /* how long a merged chunk is kept */
+    int64_t late_bound_ms;     /* D: how long an abandoned request may take effect */
     int64_t skew_tolerance_ms; /* of the store's clock */
     int64_t retention_ms;      /* chunks whose records are all older expire; 0: never */
-    uint64_t backlog_max;      /* ingest waits while so many chunks of level 0 stand there */
-    uint64_t tries_max;        /* a chunk that fails so often, alone, is quarantined */
-    int64_t step_ms;           /* of the election: each rank starts so much later */
+    uint64_t backlog_max;      /* ingest waits at this many chunks of level 0 */
+    uint64_t tries_max;        /* a chunk that fails this often by itself is quarantined */
+    int64_t step_ms;           /* how much later each rank may start */
 };
 #define HF_COMPACT_SETTINGS                                                                 \
     HF_VALUE_(hf_compact_settings, sizeof(struct hf_compact_settings), HF_MERGE_USV, NULL,  \
@@ -137,57 +138,55 @@ struct hf_compact_settings {
               UINT64_C(2147483648), 5, 20, 256, 60000, 900000, 86400000, 30000, 0, 3000, 3, \
               1000)
 
-/* Makes the partition.
- *   OK        made, or it is there with the same settings
- *   CONFLICT  it is there with others
- *   INVALID   a setting is out of range, or some do not go together */
+/* Creates the partition. Returns HF_OK also if it exists with the same settings. Returns
+ * HF_CONFLICT if it exists with different settings, and HF_INVALID if a setting is out of range or
+ * contradicts another. */
 HF_API enum hf_status hf_compact_create(struct hf_compact *compact,
                                         const struct hf_compact_settings *settings,
                                         struct hf_error *error);
 
-/* The settings as they stand in the bucket. The texts live as long as the handle. NOT_FOUND: there
- * is no such partition. */
+/* Reads the settings from the bucket. The strings are valid until the handle is closed. Returns
+ * HF_NOT_FOUND if there is no such partition. */
 HF_API enum hf_status hf_compact_get_settings(struct hf_compact *compact,
                                               struct hf_compact_settings *ret_settings,
                                               struct hf_error *error);
 
-/* Sets all of them: read them, change what is to change, write them back.
- *   CONFLICT  it changes what chunks are made of, and there are some
- *   INVALID   as for create */
+/* Replaces all settings: read them, change some, and write them back. Returns HF_CONFLICT if this
+ * changes the format of existing chunks. Returns HF_INVALID like hf_compact_create. */
 HF_API enum hf_status hf_compact_set(struct hf_compact *compact,
                                      const struct hf_compact_settings *settings,
                                      struct hf_error *error);
 
-/* Stops workers from starting merges until it is resumed; merges under way are finished. `why` and
- * `by` are for people and may be NULL. NOT_FOUND: there is no such partition. */
+/* Stops workers from starting merges until the partition is resumed. Running merges finish. `why`
+ * and `by` are for display and may be NULL. Returns HF_NOT_FOUND if there is no such partition. */
 HF_API enum hf_status hf_compact_pause(struct hf_compact *compact, const char *why,
                                        const char *by, struct hf_error *error);
 HF_API enum hf_status hf_compact_resume(struct hf_compact *compact, struct hf_error *error);
 
 /* ---- Ingest -------------------------------------------------------------------------- */
 
-/* What became of one file or object. */
+/* The result for one file or object. */
 struct hf_compact_ingested {
     size_t struct_size;
     const char *source; /* its path, or the key of the object */
     enum hf_status status;
-    const char *why; /* "" when OK */
-    bool already;    /* it was there before: nothing was added */
-    const char *key; /* of its chunk; NULL when it was there before or failed */
+    const char *why; /* "" if HF_OK */
+    bool already;    /* it was ingested before; nothing was added */
+    const char *key; /* of its chunk; NULL if ingested before or failed */
     uint64_t size, rows;
-    uint64_t malformed; /* rows that a merge will put aside */
+    uint64_t malformed; /* rows that a merge will reject */
 };
 
 struct hf_compact_ingest_options {
     size_t struct_size;
-    const char *writer; /* a label, the same for all files of one source; NULL: the holder */
-    const char *id;  /* the identity of the file, of which there is one then; NULL: its bytes */
-    int64_t wait_ms; /* how long to wait while too many chunks are to be merged; 0: not */
-    int64_t patience_ms; /* how long to ask a store that does not answer; 0: a minute */
-    /* Told of each source, in order, at the end; false: no more. May be NULL. */
+    const char *writer;  /* a label, one per source of files (default: the holder) */
+    const char *id;      /* identity of a single file (default: its bytes) */
+    int64_t wait_ms;     /* how long to wait while too many chunks are unmerged; 0: no wait */
+    int64_t patience_ms; /* how long to retry if the store does not reply; 0: a minute */
+    /* Optional. Called for each source, in order, at the end; return false to end the list. */
     bool (*each)(void *argument, const struct hf_compact_ingested *ingested);
-    /* How many bytes were put. False ends it: what was put is added, the rest is CANCELLED. May be
-     * NULL. */
+    /* Optional. Called with the bytes uploaded. Return false to stop: sources already uploaded are
+     * added, the others are HF_CANCELLED. */
     bool (*progress)(void *argument, uint64_t sources_done, uint64_t bytes_done);
     void *argument; /* of both */
 };
@@ -198,33 +197,33 @@ struct hf_compact_ingest_options {
 struct hf_compact_ingest_report {
     size_t struct_size;
     uint64_t added;   /* sources that became chunks */
-    uint64_t already; /* that were chunks, or had been */
+    uint64_t already; /* sources ingested before */
     uint64_t failed;
-    uint64_t bytes, rows, malformed; /* of those that were added */
+    uint64_t bytes, rows, malformed; /* of the added sources */
 };
 #define HF_COMPACT_INGEST_REPORT                                                             \
     HF_VALUE_(hf_compact_ingest_report, sizeof(struct hf_compact_ingest_report), 0, 0, 0, 0, \
               0, 0)
 
-/* Files become chunks of level 0. A file that was added before, as long as the catalog remembers
- * it, is not added again: whoever was interrupted may ingest all files again. The same file is one
- * with the same bytes, or of the same id. A file that cannot be taken is left, and the rest goes
- * on; the status is that of the first that was left. `options` and `report` may be NULL; the
- * report is set whatever the status is.
- *   INVALID      an empty file, or one with too many rows that cannot be read
- *   UNAVAILABLE  too many chunks wait to be merged, or the store does not answer
- *   UNSURE       nobody knows whether it was added: ingest it again
- *   CANCELLED    progress said so
- *   NOT_FOUND    there is no such file, or no such partition */
+/* Adds files as chunks of level 0. A file that was added before is not added again, as long as the
+ * catalog remembers it, so an interrupted ingest can be repeated with all files. Two files are the
+ * same if they have the same bytes, or the same id. A file that cannot be added is skipped; the
+ * status is that of the first skipped file. `options` and `report` may be NULL; the report is set
+ * whatever the status.
+ *
+ * Returns HF_INVALID if a file is empty or has too many unreadable rows. Returns HF_UNAVAILABLE if
+ * too many chunks are waiting to be merged, or the store does not reply. Returns HF_UNSURE if a
+ * file may or may not have been added: ingest it again. Returns HF_CANCELLED if `progress` stopped
+ * the call, and HF_NOT_FOUND if there is no such file or partition. */
 HF_API enum hf_status hf_compact_ingest(struct hf_compact *compact, const char *const *paths,
                                         size_t count,
                                         const struct hf_compact_ingest_options *options,
                                         struct hf_compact_ingest_report *report,
                                         struct hf_error *error);
 
-/* The same of objects that stand in the bucket, by their keys. Each is read, and put as a chunk;
- * the object itself stays as it is, and is its owner's to delete. INVALID too: an object of
- * Holdfast's own (under data/, metadata/ and the like). */
+/* Adds objects in the bucket as chunks, by their keys. Each object is read and written as a chunk.
+ * The object itself is left in place; deleting it is up to its owner. Returns HF_INVALID also for
+ * an object of Holdfast (under data/, metadata/ and so on). Otherwise like hf_compact_ingest. */
 HF_API enum hf_status hf_compact_ingest_objects(struct hf_compact *compact,
                                                 const char *const *keys, size_t count,
                                                 const struct hf_compact_ingest_options *options,
@@ -233,38 +232,37 @@ HF_API enum hf_status hf_compact_ingest_objects(struct hf_compact *compact,
 
 /* ---- Chunks -------------------------------------------------------------------------- */
 
-#define HF_CHUNK_STATE_TABLE(ROW)                                                           \
-    ROW(LIVE, "live", "it is data")                                                         \
-    ROW(TOMBSTONE, "tombstone", "it was merged or has expired; undelete can bring it back") \
-    ROW(RETIRED, "retired", "it is being deleted")                                          \
-    ROW(CONDEMNED, "condemned", "it was never data, and is being deleted")
+#define HF_CHUNK_STATE_TABLE(ROW)                                             \
+    ROW(LIVE, "live", "part of the data")                                     \
+    ROW(TOMBSTONE, "tombstone", "merged or expired; undelete can restore it") \
+    ROW(RETIRED, "retired", "being deleted")                                  \
+    ROW(CONDEMNED, "condemned", "never part of the data; being deleted")
 
 #define HF_CHUNK_STATE_ENUM_(name, word, text) HF_CHUNK_##name,
 enum hf_chunk_state { HF_CHUNK_STATE_TABLE(HF_CHUNK_STATE_ENUM_) HF_CHUNK_STATE_COUNT };
 #undef HF_CHUNK_STATE_ENUM_
 
-/* "live"; "" for a number that is not in the table. */
+/* Returns the name of a state, such as "live". */
 HF_API const char *hf_chunk_state_name(enum hf_chunk_state state);
 
-/* Of one that is being deleted only key, partition and state are known. */
+/* A chunk. If it is being deleted, only key, partition and state are known. */
 struct hf_chunk_info {
     size_t struct_size;
     const char *key;
-    const char *partition; /* whose catalog has it: this one, or one that it was split into */
+    const char *partition; /* this one, or one that it was split into */
     enum hf_chunk_state state;
     unsigned level;
     uint64_t size;
-    bool rows_known; /* of formats that are made of records */
+    bool rows_known; /* true for formats with records */
     uint64_t rows;
-    int64_t min_ms, max_ms; /* of its records, since 1970; or when it came, where there are no
-                               times */
-    const char *writer;     /* who ingested it; "" of what was merged */
+    int64_t min_ms, max_ms; /* of its records, since 1970; without times: of its ingest */
+    const char *writer;     /* the label of its ingest; "" if merged */
     uint64_t sequence;      /* of that writer */
     uint32_t crc32c;
-    uint64_t rejects;       /* rows that its merge put aside */
-    unsigned tries;         /* merges of it that failed */
-    const char *quarantine; /* why it is left alone; "" when it is not */
-    const char *into;       /* of a tombstone: what it was merged into; "" of others */
+    uint64_t rejects;       /* rows that its merge rejected */
+    unsigned tries;         /* failed merges */
+    const char *quarantine; /* the reason, or "" */
+    const char *into;       /* of a tombstone: the chunk it was merged into; otherwise "" */
 };
 #define HF_CHUNK_INFO                                                                       \
     HF_VALUE_(hf_chunk_info, sizeof(struct hf_chunk_info), NULL, NULL, HF_CHUNK_LIVE, 0, 0, \
@@ -272,32 +270,32 @@ struct hf_chunk_info {
 
 enum hf_chunks { HF_CHUNKS_LIVE, HF_CHUNKS_QUARANTINED, HF_CHUNKS_ALL };
 
-/* Lists chunks: those that are data, those of them in quarantine, or all that the catalogs know.
- * `each` may call anything; its texts live for the call only; false ends the list, which is OK. One
- * get per catalog. NOT_FOUND: there is no such partition. CORRUPT, UNSUPPORTED: a catalog cannot be
- * read; the others were listed. */
+/* Lists chunks: the live ones, those in quarantine, or all in the catalogs. `each` may call any
+ * function; its strings are valid only during the call. Return false to stop. Takes one get per
+ * catalog. Returns HF_NOT_FOUND if there is no such partition. Returns HF_CORRUPT or HF_UNSUPPORTED
+ * if a catalog cannot be read; the others were listed. */
 HF_API enum hf_status hf_compact_chunks(struct hf_compact *compact, enum hf_chunks which,
                                         bool (*each)(void *argument,
                                                      const struct hf_chunk_info *chunk),
                                         void *argument, struct hf_error *error);
 
-/* Leaves a live chunk out of merges, for a reason of up to 200 bytes, and lets it back in, with its
- * failed tries forgotten. NOT_FOUND: it is not live. */
+/* Excludes a live chunk from merges, or includes it again and resets its failure count. `why` is at
+ * most 200 bytes long. Returns HF_NOT_FOUND if the chunk is not live. */
 HF_API enum hf_status hf_compact_quarantine(struct hf_compact *compact, const char *key,
                                             const char *why, struct hf_error *error);
 HF_API enum hf_status hf_compact_unquarantine(struct hf_compact *compact, const char *key,
                                               struct hf_error *error);
 
-/* Takes a merge back: the tombstone and all that was merged with it are data again, and what they
- * were merged into becomes a tombstone. `ret_restored`, how many came back, may be NULL.
- *   NOT_FOUND  it is no tombstone, or not any more
- *   CONFLICT   what it was merged into was merged on, or moved by a split */
+/* Undoes a merge. The tombstone and all chunks merged with it become live again, and the chunk they
+ * were merged into becomes a tombstone. `ret_restored`, which may be NULL, receives the number of
+ * restored chunks. Returns HF_NOT_FOUND if the chunk is not a tombstone, or no longer one. Returns
+ * HF_CONFLICT if the merged chunk was merged again, or moved by a split. */
 HF_API enum hf_status hf_compact_undelete(struct hf_compact *compact, const char *key,
                                           uint64_t *ret_restored, struct hf_error *error);
 
 /* ---- Readers ------------------------------------------------------------------------- */
 
-/* The chunks that were data at one moment, pinned. */
+/* A pinned snapshot of the live chunks. */
 struct hf_compact_reader;
 
 struct hf_compact_reader_options {
@@ -307,58 +305,59 @@ struct hf_compact_reader_options {
 #define HF_COMPACT_READER_OPTIONS \
     HF_VALUE_(hf_compact_reader_options, sizeof(struct hf_compact_reader_options), 0)
 
-/* Pins all live chunks. Their rows are those of the partition, each once, as of the moment at which
- * its catalog was read (of a partition that was split: the moment of each catalog). Merges go on
- * meanwhile, and do not change what the reader sees. `options` may be NULL.
- *   NOT_FOUND    there is no such partition
- *   UNAVAILABLE  the store does not answer, or chunks were deleted faster than they could be pinned
- *   CORRUPT      a catalog cannot be read: what is left would not be all rows */
+/* Pins all live chunks. Together they contain each row of the partition once, as of the time at
+ * which its catalog was read. The catalogs of a split partition are read at different times. Merges
+ * continue, and do not change what the reader sees. `options` may be NULL. Returns HF_NOT_FOUND if
+ * there is no such partition. Returns HF_UNAVAILABLE if the store does not reply, or chunks were
+ * deleted faster than they could be pinned. Returns HF_CORRUPT if a catalog cannot be read: rows
+ * would be missing. */
 HF_API enum hf_status hf_compact_reader_open(struct hf_compact *compact,
                                              const struct hf_compact_reader_options *options,
                                              struct hf_compact_reader **ret_reader,
                                              struct hf_error *error);
 
-/* The next chunk; its texts live until the reader is closed. NOT_FOUND: there are no more. */
+/* Returns the next chunk, or HF_NOT_FOUND after the last. Its strings last as long as the
+ * reader. */
 HF_API enum hf_status hf_compact_reader_next(struct hf_compact_reader *reader,
                                              struct hf_chunk_info *ret_chunk,
                                              struct hf_error *error);
 
-/* Begins again with the first. */
+/* Starts again with the first chunk. */
 HF_API void hf_compact_reader_rewind(struct hf_compact_reader *reader);
 
-/* How many chunks there are. Local. */
+/* Returns the number of chunks. Local. */
 HF_API uint64_t hf_compact_reader_count(struct hf_compact_reader *reader);
 
-/* Whether all are still pinned: OK, or EXPIRED or LOST, as hf_lock_check. Local. Ask after the last
- * read: until then everything that was read was there as it should be. */
+/* Checks whether all chunks are still pinned. Returns HF_OK, HF_EXPIRED or HF_LOST, like
+ * hf_lock_check. Call it after the last read: HF_OK means that all data was pinned. Local. */
 HF_API enum hf_status hf_compact_reader_check(struct hf_compact_reader *reader,
                                               struct hf_error *error);
 
-/* Writes the bytes of a chunk of the reader to a file, from its start, and checks them.
- *   CORRUPT    they are not what the catalog says
- *   NOT_FOUND  the reader has no such chunk, or the object is gone */
+/* Writes a chunk of the reader to a file, from its start, and verifies it. Returns HF_CORRUPT if
+ * the bytes do not match the catalog, and HF_NOT_FOUND if the reader has no such chunk or its
+ * object is gone. */
 HF_API enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, const char *key,
                                               int fd, struct hf_error *error);
 
-/* Unpins them. NULL is fine. */
+/* Closes a reader and releases its pins. Does nothing if `reader` is NULL. */
 HF_API void hf_compact_reader_close(struct hf_compact_reader *reader);
 
-/* Pins 1 to 512 chunks of one partition by key, live or in their grace, for as long as the lock is
- * held. NOT_FOUND: one of them is not there any more, and nothing is pinned. */
+/* Pins 1 to 512 chunks of one partition by key, live or in their grace period, as long as the lock
+ * is held. Returns HF_NOT_FOUND, and pins nothing, if one of them no longer exists. */
 HF_API enum hf_status hf_compact_pin(struct hf_compact *compact, const char *const *keys,
                                      size_t count, int64_t ttl_ms, struct hf_lock **ret_lock,
                                      struct hf_error *error);
 
 /* ---- Planning ------------------------------------------------------------------------ */
 
-/* Chunks that are to be merged into one. */
+/* Chunks to be merged into one. */
 struct hf_compact_group {
     size_t struct_size;
-    const char *partition; /* whose catalog has them */
+    const char *partition; /* whose catalog names them */
     unsigned level;        /* of the output */
     bool forced;           /* below its threshold */
     uint64_t bytes;
-    uint64_t rows; /* of those that are known */
+    uint64_t rows; /* where known */
     const char *const *sources;
     size_t source_count;
 };
@@ -367,142 +366,144 @@ struct hf_compact_plan_report {
     size_t struct_size;
     uint64_t groups, chunks, bytes, rows;
     uint64_t requests;    /* that a pass would make */
-    uint64_t leased;      /* chunks that were left out since somebody merges them */
-    uint64_t quarantined; /* and since they are in quarantine */
-    bool barred;          /* a lease table grants nothing just now */
+    uint64_t leased;      /* chunks excluded because another worker is merging them */
+    uint64_t quarantined; /* chunks excluded because they are in quarantine */
+    bool barred;          /* a lease table grants nothing at the moment */
     bool paused;
-    char why
-        [HF_WHY_MAX]; /* why nothing would be done: paused, barred, a command that may not run
-                             here; "" otherwise */
+    /* Why nothing would be done (paused, barred, a command that may not run here), or "". */
+    char why[HF_WHY_MAX];
 };
 #define HF_COMPACT_PLAN_REPORT                                                                 \
     HF_VALUE_(hf_compact_plan_report, sizeof(struct hf_compact_plan_report), 0, 0, 0, 0, 0, 0, \
               0, false, false, { 0 })
 
-/* What a pass would do now; `force`: everything that can be merged with another, below any
- * threshold. `each` may be NULL, and may call anything; false ends it, which is OK, and then the
- * report counts the groups that were told. `report` may be NULL. */
+/* Reports what a pass would do now. With `force`, plans everything that can be merged with another
+ * chunk, regardless of thresholds. `each` is optional, and may call any function; return false to
+ * stop, and the report counts the groups so far. `report` may be NULL, and is set whatever the
+ * status. Returns HF_CORRUPT or HF_UNSUPPORTED if a catalog or lease table cannot be read; the rest
+ * was reported. */
 HF_API enum hf_status hf_compact_plan(struct hf_compact *compact, bool force,
                                       bool (*each)(void *argument,
                                                    const struct hf_compact_group *group),
                                       void *argument, struct hf_compact_plan_report *report,
                                       struct hf_error *error);
 
-/* For a program that decides itself when to merge: whether a pass would find groups that nobody is
- * at. Ask, then hf_compact_run. `report` may be NULL; its `why` says when a command that is not
- * allowed here stands in the way of a worker without a merger of its own. */
+/* Checks whether a pass would find groups that no worker is merging. Programs that decide for
+ * themselves when to merge call this, then hf_compact_run. `report` may be NULL. Its `why` is set
+ * if the partition's command may not run here, which blocks workers without their own merger. */
 HF_API enum hf_status hf_compact_should_start(struct hf_compact *compact, bool *ret_start,
                                               struct hf_compact_plan_report *report,
                                               struct hf_error *error);
 
-/* ---- A merger of the caller's own ---------------------------------------------------- */
+/* ---- Mergers ------------------------------------------------------------------------- */
 
 struct hf_merger_source {
     const char *key;  /* of the chunk */
-    const char *path; /* where its bytes are, checked against the catalog: to be read only */
+    const char *path; /* its bytes, verified against the catalog; read only */
     uint64_t size;
 };
 
-/* What is to be merged. */
+/* The input of a merger. */
 struct hf_merger_job {
     size_t struct_size;
     const struct hf_merger_source *sources;
     size_t source_count;
     const char *partition;
     unsigned level;        /* of the output */
-    const char *output;    /* the file to be written; it is not there yet */
-    const char *folder;    /* of the output: for files on the way, which are removed for you */
-    uint64_t memory_bytes; /* that it may take */
+    const char *output;    /* the file to write; it does not exist yet */
+    const char *folder;    /* for temporary files, removed for you; contains `output` */
+    uint64_t memory_bytes; /* the most memory to use */
     const void *inside;
 };
 
-/* For long merges, every few seconds at least: false when the merge is to end (CANCELLED), since
- * the worker stops or the lease is lost. */
+/* Returns false if the merge should stop with HF_CANCELLED, because the worker is stopping or the
+ * lease is lost. In long merges, call it at least every few seconds. */
 HF_API bool hf_merger_goes_on(const struct hf_merger_job *job, uint64_t bytes_done);
 
 #define HF_MERGER_NOBODY SIZE_MAX
 
-/* What came of it. All of it may be left as it is. */
+/* The result of a merger. Every member may be left unchanged. */
 struct hf_merged {
     size_t struct_size;
-    size_t
-        culprit; /* after CORRUPT or INVALID: the source that is to blame, which is quarantined;
-                       HF_MERGER_NOBODY: the group as a whole, so it is halved and tried again */
+    /* After HF_CORRUPT or HF_INVALID: the source at fault, which is quarantined. HF_MERGER_NOBODY:
+     * the whole group, which is halved and retried. */
+    size_t culprit;
     bool rows_known;
-    uint64_t rows_in, rows_out; /* the rest is counted as superseded */
+    uint64_t rows_in, rows_out; /* the difference is counted as superseded */
 };
 
-/* Called by threads of the worker, as many at once as it has jobs, with no lock held.
- *   OK               `output` is written: whole, though it need not be synced
- *   CORRUPT, INVALID the sources cannot be merged (see culprit)
- *   CANCELLED        hf_merger_goes_on said so
- *   any other        nobody's fault: tried again later
- * `error` has the reason, for people. The same sources should give the same output. What it wrote
- * is used only if it is not empty and the sources are unchanged. */
+/* A merger of the caller's own. The worker's threads call `merge`, as many in parallel as the
+ * worker has jobs, without holding a lock. The same sources should give the same output.
+ *
+ * Return HF_OK if `output` is complete; it need not be synced. Return HF_CORRUPT or HF_INVALID if
+ * the sources cannot be merged (see `culprit`), and HF_CANCELLED if hf_merger_goes_on returned
+ * false. After any other status no chunk is blamed, and the merge is retried later. `error` has the
+ * reason, for display. The output is used only if it is not empty and the sources are unchanged. */
 struct hf_merger {
     size_t struct_size;
-    const char *name; /* the first word of the settings' command; a partition whose command has
-                         another, or that has none, is left alone. NULL: it merges any partition */
+    /* The first word of the command in the settings. A partition whose command starts with another
+     * word, or that has no command, is ignored. NULL: merges any partition. */
+    const char *name;
     enum hf_status (*merge)(void *argument, const struct hf_merger_job *job,
                             struct hf_merged *merged, struct hf_error *error);
     void *argument;
 };
 #define HF_MERGER HF_VALUE_(hf_merger, sizeof(struct hf_merger), NULL, NULL, NULL)
 
-/* ---- Working ------------------------------------------------------------------------- */
+/* ---- Workers ------------------------------------------------------------------------- */
 
 /* How a merge ended. */
-#define HF_COMPACT_END_TABLE(ROW)                                \
-    ROW(COMMITTED, "committed", "it counts")                     \
-    ROW(HELD, "held", "somebody else is at it")                  \
-    ROW(PASSED, "passed", "it was not to be done any more")      \
-    ROW(LOST, "lost", "somebody else was first: merged in vain") \
-    ROW(FAILED, "failed", "the error says why")                  \
-    ROW(STOPPED, "stopped", "the worker was stopped")            \
-    ROW(UNSURE, "unsure", "the store does not answer: whoever looks next will find out")
+#define HF_COMPACT_END_TABLE(ROW)                                                \
+    ROW(COMMITTED, "committed", "the merge took effect")                         \
+    ROW(HELD, "held", "another worker is merging the group")                     \
+    ROW(PASSED, "passed", "the merge was no longer due")                         \
+    ROW(LOST, "lost", "another worker committed first; the output is discarded") \
+    ROW(FAILED, "failed", "the merge failed; the error says why")                \
+    ROW(STOPPED, "stopped", "the worker was stopped")                            \
+    ROW(UNSURE, "unsure", "the store does not answer: the next worker will find out")
 
 #define HF_COMPACT_END_ENUM_(name, word, text) HF_COMPACT_END_##name,
 enum hf_compact_end { HF_COMPACT_END_TABLE(HF_COMPACT_END_ENUM_) HF_COMPACT_END_COUNT };
 #undef HF_COMPACT_END_ENUM_
 
-/* "committed"; "" for a number that is not in the table. */
+/* Returns the name of an end, such as "committed". */
 HF_API const char *hf_compact_end_name(enum hf_compact_end end);
 
-/* Whose fault a failure was. */
+/* The cause of a failure. */
 enum hf_compact_blame {
-    HF_COMPACT_BLAME_NOBODY, /* this machine's, the store's: nothing is counted */
-    HF_COMPACT_BLAME_GROUP,  /* a try of each chunk is counted */
-    HF_COMPACT_BLAME_CHUNK,  /* one chunk's, which is quarantined */
+    HF_COMPACT_BLAME_NOBODY, /* this machine or the store: not counted */
+    HF_COMPACT_BLAME_GROUP,  /* counted as a failed merge of each chunk */
+    HF_COMPACT_BLAME_CHUNK,  /* one chunk, which is quarantined */
 };
 
 struct hf_compact_totals {
     size_t struct_size;
-    uint64_t groups_planned, bytes_planned; /* as of now: due or under way */
+    uint64_t groups_planned, bytes_planned; /* now: due or under way */
     uint64_t groups_committed, groups_failed, groups_lost;
-    uint64_t bytes_done;    /* of the sources of merges that count, and of those under way */
-    uint64_t bytes_in_vain; /* of merges that do not */
+    uint64_t bytes_done;    /* of the sources of merges committed or under way */
+    uint64_t bytes_in_vain; /* of the sources of other merges */
     uint64_t rows_in, rows_out, rows_superseded, rows_expired, rows_rejected;
     uint64_t claims;      /* leases granted */
-    uint64_t claims_held; /* and refused, since somebody else was first */
-    uint64_t takeovers;   /* outputs of dead workers that were settled */
-    /* Cleared away: leases settled, outputs condemned, chunks past retention, tombstones past
-     * grace, objects deleted, those left since somebody reads them, names forgotten. */
+    uint64_t claims_held; /* leases refused because another worker was first */
+    uint64_t takeovers;   /* outputs of dead workers that were committed or condemned */
+    /* Cleanup: leases settled, outputs condemned, chunks past retention, tombstones past grace,
+     * objects deleted, objects kept because of a pin, names forgotten. */
     uint64_t settled, condemned, retired, reaped, deleted, pinned, dropped;
 };
 #define HF_COMPACT_TOTALS                                                                     \
     HF_VALUE_(hf_compact_totals, sizeof(struct hf_compact_totals), 0, 0, 0, 0, 0, 0, 0, 0, 0, \
               0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
-/* What a worker tells while it works. */
-#define HF_COMPACT_EVENT_TABLE(ROW)                                               \
-    ROW(NEEDED, "needed", "there is something to merge, after there was nothing") \
-    ROW(PLANNED, "planned", "the totals are new")                                 \
-    ROW(STARTED, "started", "a merge that has its lease begins")                  \
-    ROW(PROGRESS, "progress", "of all merges")                                    \
-    ROW(ENDED, "ended", "a merge ended")                                          \
-    ROW(TENDED, "tended", "what is no longer needed was looked for")              \
-    ROW(PAUSED, "paused", "somebody has paused the partition")                    \
-    ROW(TROUBLE, "trouble", "the store or a catalog cannot be used; it goes on")
+/* Events of a worker. */
+#define HF_COMPACT_EVENT_TABLE(ROW)                                \
+    ROW(NEEDED, "needed", "there is something to merge again")     \
+    ROW(PLANNED, "planned", "a new plan: the totals have changed") \
+    ROW(STARTED, "started", "a merge starts, and holds its lease") \
+    ROW(PROGRESS, "progress", "the progress of all merges")        \
+    ROW(ENDED, "ended", "a merge ended")                           \
+    ROW(TENDED, "tended", "a cleanup pass ended")                  \
+    ROW(PAUSED, "paused", "the partition is paused")               \
+    ROW(TROUBLE, "trouble", "the store or a catalog cannot be used; will retry")
 
 #define HF_COMPACT_EVENT_ENUM_(name, word, text) HF_COMPACT_##name,
 enum hf_compact_event_kind {
@@ -510,39 +511,39 @@ enum hf_compact_event_kind {
 };
 #undef HF_COMPACT_EVENT_ENUM_
 
-/* "ended"; "" for a number that is not in the table. */
+/* Returns the name of an event, such as "ended". */
 HF_API const char *hf_compact_event_name(enum hf_compact_event_kind kind);
 
-/* How one merge ended. */
+/* The result of one merge. */
 struct hf_compact_result {
     size_t struct_size;
     enum hf_compact_end end;
     struct hf_error error;
     enum hf_compact_blame blame;
-    const char *output; /* the key; "" when none was drawn */
+    const char *output; /* its key; "" if no key was chosen */
     uint64_t output_bytes;
     uint64_t merged_bytes; /* read from the store */
     bool rows_known;
     uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
-    const char *rejects; /* the key of what was put aside, or "" */
-    uint64_t took_over;  /* leases of dead workers that were settled on the way */
+    const char *rejects; /* the key of the rejected rows, or "" */
+    uint64_t took_over;  /* leases of dead workers that were settled first */
     int64_t took_ms;
 };
 
 struct hf_compact_event {
     size_t struct_size;
     enum hf_compact_event_kind kind;
-    const struct hf_compact_group *group;   /* of STARTED and ENDED; NULL otherwise */
-    const struct hf_compact_result *result; /* of ENDED; NULL otherwise */
+    const struct hf_compact_group *group;   /* STARTED and ENDED; otherwise NULL */
+    const struct hf_compact_result *result; /* ENDED; otherwise NULL */
     const struct hf_compact_totals *totals;
-    const char *why; /* of PAUSED and TROUBLE; "" otherwise */
+    const char *why; /* PAUSED and TROUBLE; otherwise "" */
 };
 
 enum hf_compact_mode {
     HF_COMPACT_ONCE,   /* one plan, all its groups */
-    HF_COMPACT_DRAIN,  /* until nothing is left to do, what others are at included */
+    HF_COMPACT_DRAIN,  /* until nothing is left to do, including other workers' merges */
     HF_COMPACT_WATCH,  /* until stopped */
-    HF_COMPACT_NOTIFY, /* until stopped, and merges nothing: only NEEDED and TROUBLE are told */
+    HF_COMPACT_NOTIFY, /* until stopped; no merges, only NEEDED and TROUBLE */
 };
 
 #define HF_COMPACT_JOBS_MAX 64
@@ -550,16 +551,17 @@ enum hf_compact_mode {
 struct hf_compact_worker_options {
     size_t struct_size;
     enum hf_compact_mode mode;
-    bool force;       /* everything that can be merged with another, at once */
-    unsigned jobs;    /* merges at once; 0: one per processor, up to 4; at most 64 */
-    unsigned threads; /* of one merge; 0: likewise */
-    uint64_t
-        memory_bytes;  /* of all together; 0: 256 MiB, or 8 MiB per job where that is more */
-    int64_t poll_ms;   /* when there is nothing to do; 0: by the kind of store */
-    const char *label; /* by which others know it; NULL: the client's holder */
-    const struct hf_merger *merger; /* NULL: by the format, or the command of the settings */
-    /* Told by one thread of the worker at a time. It may ask the bucket for anything, and stop the
-     * worker, but not wait for it. False stops the worker. May be NULL. */
+    bool force;            /* merge everything that can be merged with another chunk */
+    unsigned jobs;         /* parallel merges; 0: one per processor, up to 4; at most 64 */
+    unsigned threads;      /* per merge; 0: one per processor, up to 4 */
+    uint64_t memory_bytes; /* in total; 0: 256 MiB, or 8 MiB per job if that is more */
+    int64_t poll_ms;       /* when idle; 0: depends on the kind of store */
+    const char *label;     /* shown to others (default: the client's holder) */
+    const struct hf_merger *merger; /* NULL: by the format or command of the settings */
+    /* Optional. Called by one thread of the worker at a time. Until it returns, further events and
+     * the merges that report them are blocked; their leases are still renewed. The callback may
+     * call any function and stop the worker, but must not wait for the worker to end or for a lease
+     * that it holds. Return false to stop the worker. */
     bool (*event)(void *argument, const struct hf_compact_event *event);
     void *argument;
 };
@@ -567,49 +569,51 @@ struct hf_compact_worker_options {
     HF_VALUE_(hf_compact_worker_options, sizeof(struct hf_compact_worker_options), \
               HF_COMPACT_ONCE, false, 0, 0, 0, 0, NULL, NULL, NULL, NULL)
 
-/* Works in the thread of the caller, until all is done. `options` may be NULL; `totals` too, and
- * they are set whatever the status is.
- *   OK           all that was to be done was done; groups that failed are counted in the totals
- *   CANCELLED    `event` said so
- *   UNAVAILABLE  the partition is paused, or the store does not answer
- *   DENIED       the partition's command may not run here, or its merger is another one
- *   NOT_FOUND    there is no such partition */
+/* Runs a worker in the calling thread until all work is done. `options` and `totals` may be NULL;
+ * `totals` is set whatever the status.
+ *
+ * Returns HF_OK if all work was done; failed groups are counted in the totals. Returns HF_CANCELLED
+ * if `event` stopped the worker. Returns HF_UNAVAILABLE if the partition is paused, or the store
+ * does not reply. Returns HF_DENIED if the partition's command may not run here, or needs another
+ * merger. Returns HF_NOT_FOUND if there is no such partition. */
 HF_API enum hf_status hf_compact_run(struct hf_compact *compact,
                                      const struct hf_compact_worker_options *options,
                                      struct hf_compact_totals *totals, struct hf_error *error);
 
-/* The same in threads of the library. */
+/* A worker that runs in library threads. */
 struct hf_compact_worker;
 
-/* `options` may be NULL: then it watches, as with the mode HF_COMPACT_WATCH. */
+/* Starts a worker. If `options` is NULL, the mode is HF_COMPACT_WATCH. */
 HF_API enum hf_status hf_compact_worker_start(struct hf_compact *compact,
                                               const struct hf_compact_worker_options *options,
                                               struct hf_compact_worker **ret_worker,
                                               struct hf_error *error);
 
-/* Asks it to stop: merges under way are cancelled in order, their leases given back. From any
- * thread, an event, or a signal handler. NULL is fine. */
+/* Asks a worker to stop. Running merges are cancelled in an orderly way, and their leases are
+ * released. May be called from any thread, event callback or signal handler. Does nothing if
+ * `worker` is NULL. */
 HF_API void hf_compact_worker_stop(struct hf_compact_worker *worker);
 
-/* Waits for its end, up to wait_ms. `totals` may be NULL, and are set whatever the status is.
- *   TIMEOUT    it still works
- *   OK         it is over: all was done, or it watched and was stopped
- *   CANCELLED  it was stopped, or `event` said so, before all was done
- *   others     as of hf_compact_run */
+/* Waits up to wait_ms for a worker to end. `totals` may be NULL, and is set whatever the status;
+ * while the worker runs, it has the totals of its last event.
+ *
+ * Returns HF_TIMEOUT if the worker is still running. Returns HF_OK if all work was done, or a
+ * watching worker was stopped. Returns HF_CANCELLED if the worker was stopped, by `event` or
+ * otherwise, before all work was done. Other statuses are as for hf_compact_run. */
 HF_API enum hf_status hf_compact_worker_wait(struct hf_compact_worker *worker, int64_t wait_ms,
                                              struct hf_compact_totals *totals,
                                              struct hf_error *error);
 
-/* Stops it, waits for its end, and frees it. NULL is fine. */
+/* Stops a worker, waits for its end, and frees it. Does nothing if `worker` is NULL. */
 HF_API void hf_compact_worker_free(struct hf_compact_worker *worker);
 
 /* ---- Status -------------------------------------------------------------------------- */
 
-/* A merge that is under way. */
+/* A running merge. */
 struct hf_compact_job_info {
     size_t struct_size;
     const char *holder;
-    const char *state; /* of its lease, as judged */
+    const char *state; /* the computed state of its lease */
     unsigned level;
     uint64_t chunks;
     const char *output;
@@ -636,22 +640,22 @@ struct hf_compact_catalog {
     size_t struct_size;
     const char *partition;
     unsigned depth;
-    uint64_t chunks, live_bytes; /* bytes of the document */
+    uint64_t chunks, live_bytes; /* bytes in the document */
     uint64_t dead, dead_bytes;
     uint64_t writers;
     bool split;        /* its chunks are in catalogs below it */
-    bool clogged;      /* too much waits to be deleted: nothing is planned */
-    uint64_t pressure; /* in percent; at 100 ingest waits */
+    bool clogged;      /* too many chunks are waiting to be deleted: nothing is planned */
+    uint64_t pressure; /* in percent; at 100, ingest waits */
 };
 
-/* Who else works on it. */
+/* Another worker of the partition. */
 struct hf_compact_member {
     size_t struct_size;
     const char *fingerprint;
     int64_t modified_ms;
 };
 
-/* What is to be listed besides; each may be NULL. They may call anything. False ends that list. */
+/* Optional callbacks, one per list. They may call any function. Return false to end that list. */
 struct hf_compact_status_options {
     size_t struct_size;
     bool (*each_job)(void *argument, const struct hf_compact_job_info *job);
@@ -674,26 +678,26 @@ struct hf_compact_status {
     size_t struct_size;
     uint64_t catalogs;
     bool paused;
-    bool barred;      /* a lease table grants nothing just now */
-    bool damaged;     /* since a lease table cannot be read */
+    bool barred;      /* a lease table grants nothing at the moment */
+    bool damaged;     /* because a lease table cannot be read */
     bool exec_denied; /* its command may not run here */
     char paused_why[HF_WHY_MAX];
     char barred_why[HF_WHY_MAX];
     char exec_why[HF_WHY_MAX];
     struct hf_compact_level levels[HF_COMPACT_LEVELS_MAX];
-    uint64_t backlog_max; /* of chunks at level 0 */
-    uint64_t pressure;    /* of the catalog that has most, in percent */
+    uint64_t backlog_max; /* for chunks of level 0 */
+    uint64_t pressure;    /* of the fullest catalog, in percent */
     uint64_t due_groups, due_bytes;
     uint64_t under_way;
     uint64_t unsettled; /* leases that ended without a result */
     uint64_t pins;
     uint64_t committed, failed, lost; /* in the last hour */
     uint64_t committed_bytes;
-    int64_t committed_ms; /* that these took */
+    int64_t committed_ms; /* duration of these merges */
     char last_failure[HF_WHY_MAX];
     uint64_t quarantined;
     uint64_t tombstones, tombstone_bytes;
-    uint64_t retired, condemned; /* names that are being deleted */
+    uint64_t retired, condemned; /* names being deleted */
     uint64_t members;
 };
 #define HF_COMPACT_STATUS                                                                      \
@@ -701,9 +705,9 @@ struct hf_compact_status {
               false, { 0 }, { 0 }, { 0 }, { { 0, 0, 0 } }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
               { 0 }, 0, 0, 0, 0, 0, 0)
 
-/* How the partition is. `options` may be NULL. CORRUPT, UNSUPPORTED: a catalog or a lease table
- * cannot be read; `ret_status` has the rest, if any catalog could be. NOT_FOUND: there is no such
- * partition. */
+/* Reports the status of a partition. `options` may be NULL. Returns HF_NOT_FOUND if there is no
+ * such partition. Returns HF_CORRUPT or HF_UNSUPPORTED if a catalog or lease table cannot be read;
+ * `ret_status` has the rest, if at least one catalog could be read. */
 HF_API enum hf_status hf_compact_get_status(struct hf_compact *compact,
                                             const struct hf_compact_status_options *options,
                                             struct hf_compact_status *ret_status,
@@ -712,53 +716,52 @@ HF_API enum hf_status hf_compact_get_status(struct hf_compact *compact,
 /* ---- Fsck ---------------------------------------------------------------------------- */
 
 #define HF_FSCK_KIND_TABLE(ROW)                                                               \
-    ROW(MISSING_OBJECT, "missing-object", "a live chunk whose object is not there")           \
-    ROW(WRONG_SIZE, "wrong-size", "a live chunk whose object has another size")               \
-    ROW(WRONG_CHECKSUM, "wrong-checksum", "a live chunk whose bytes have another checksum")   \
+    ROW(MISSING_OBJECT, "missing-object", "a live chunk whose object is missing")             \
+    ROW(WRONG_SIZE, "wrong-size", "a live chunk whose object has the wrong size")             \
+    ROW(WRONG_CHECKSUM, "wrong-checksum", "a live chunk whose bytes have the wrong checksum") \
     ROW(WRONG_ROWS, "wrong-rows", "a live chunk with more or fewer rows than it should have") \
-    ROW(UNREADABLE_OBJECT, "unreadable-object", "a live chunk that cannot be read just now")  \
-    ROW(MISSING_TOMBSTONE, "missing-tombstone", "a chunk in its grace whose object is gone")  \
-    ROW(UNREFERENCED, "unreferenced", "an object of data/ that no catalog knows")             \
-    ROW(FOREIGN, "foreign", "an object under data/ whose name is not one of ours")            \
-    ROW(LINGERING, "lingering", "an object that was deleted and is there all the same")       \
+    ROW(UNREADABLE_OBJECT, "unreadable-object", "a live chunk that cannot be read now")       \
+    ROW(MISSING_TOMBSTONE, "missing-tombstone", "a tombstone whose object is missing")        \
+    ROW(UNREFERENCED, "unreferenced", "an object under data/ that no catalog lists")          \
+    ROW(FOREIGN, "foreign", "an object under data/ that is not named like a chunk")           \
+    ROW(LINGERING, "lingering", "an object that was deleted but still exists")                \
     ROW(BAD_CATALOG, "bad-catalog", "a catalog that cannot be read")                          \
-    ROW(MISSING_CATALOG, "missing-catalog", "a catalog that another names and is not there")  \
-    ROW(STRAY_CATALOG, "stray-catalog", "a catalog of a split that came to nothing")          \
-    ROW(TWICE, "twice", "a key that two catalogs have")                                       \
+    ROW(MISSING_CATALOG, "missing-catalog", "a missing catalog that another refers to")       \
+    ROW(STRAY_CATALOG, "stray-catalog", "a catalog left over from an abandoned split")        \
+    ROW(TWICE, "twice", "a key that is in two catalogs")                                      \
     ROW(WRONG_HOME, "wrong-home", "a key in a catalog that it cannot belong to")              \
-    ROW(UNSETTLED_LEASE, "unsettled-lease",                                                   \
-        "a lease that is over and whose output is not settled")                               \
+    ROW(UNSETTLED_LEASE, "unsettled-lease", "an ended lease whose output is not settled")     \
     ROW(BAD_LEASES, "bad-leases", "a lease table that cannot be read")
 
 #define HF_FSCK_KIND_ENUM_(name, word, about) HF_FSCK_##name,
 enum hf_fsck_kind { HF_FSCK_KIND_TABLE(HF_FSCK_KIND_ENUM_) HF_FSCK_KIND_COUNT };
 #undef HF_FSCK_KIND_ENUM_
 
-/* "missing-object", and its sentence; "" for a number that is not in the table. */
+/* Returns the name of a kind, such as "missing-object", and its description. */
 HF_API const char *hf_fsck_kind_name(enum hf_fsck_kind kind);
 HF_API const char *hf_fsck_kind_text(enum hf_fsck_kind kind);
 
 struct hf_fsck_finding {
     size_t struct_size;
     enum hf_fsck_kind kind;
-    const char *key; /* of the object, or of the document */
+    const char *key; /* of the object or document */
     const char *partition;
-    const char *why; /* "": as the sentence of its kind */
+    const char *why; /* "": the description of its kind applies */
     bool repaired;
-    const char *repair; /* what was done, or what can be, to end a sentence: "can be deleted" */
+    const char *repair; /* done or possible, as the end of a sentence: "can be deleted" */
 };
 
 struct hf_fsck_options {
     size_t struct_size;
     bool repair;
-    bool shallow; /* do not read the objects: names and sizes only */
-    int64_t
-        age_ms; /* objects that no catalog knows and that are younger are left, since somebody
-                       may be about to add them; 0: an hour; negative: none is too young */
-    const char *scratch_folder; /* for one object at a time; NULL: $TMPDIR, or /tmp */
-    /* May be NULL; false ends it, which is OK. Told while it looks. */
+    bool shallow; /* check only names and sizes; do not read the objects */
+    /* Objects in no catalog are left alone while they are younger than this, because a client may
+     * be about to add them; 0: an hour; negative: no minimum age. */
+    int64_t age_ms;
+    const char *scratch_folder; /* for one object at a time (default: $TMPDIR, or /tmp) */
+    /* Optional. Called during the check; return false to stop, and the call returns HF_OK. */
     bool (*finding)(void *argument, const struct hf_fsck_finding *finding);
-    /* May be NULL; false ends it: CANCELLED. */
+    /* Optional. Return false to stop with HF_CANCELLED. */
     bool (*progress)(void *argument, uint64_t chunks_done, uint64_t chunks_total,
                      uint64_t bytes_done);
     void *argument; /* of both */
@@ -771,19 +774,20 @@ struct hf_fsck_report {
     size_t struct_size;
     uint64_t catalogs, chunks, tombstones, deleting, objects, bytes_read, rows;
     uint64_t found, repaired;
-    uint64_t young; /* objects that no catalog knows and that are too young to be told */
+    uint64_t young; /* objects in no catalog that are too young to report */
 };
 #define HF_FSCK_REPORT \
     HF_VALUE_(hf_fsck_report, sizeof(struct hf_fsck_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
-/* Whether a bucket is what its catalogs say: all of it, or with `partition` one with its children.
- * Without `repair` it changes nothing. A repair goes through the same transitions as all else, and
- * never removes what could be data. Others may work meanwhile: what is told was looked at again,
- * and was still so. `options` and `report` may be NULL; the report is set when it is OK.
- *   OK           it came to its end, whatever it found
- *   NOT_FOUND    there is no such partition
- *   CANCELLED    progress said so
- *   UNAVAILABLE  the store does not answer, or a million names are too few: name a partition */
+/* Checks that a bucket matches its catalogs: all partitions, or `partition` and its children.
+ * Without `repair` it changes nothing. Repairs use the same transitions as all other operations,
+ * and never remove anything that could be data. Other clients may continue to work: each finding is
+ * verified a second time before it is reported. `options` and `report` may be NULL; the report is
+ * set if the call returns HF_OK.
+ *
+ * Returns HF_OK if the check completed, whatever it found. Returns HF_NOT_FOUND if there is no such
+ * partition, and HF_CANCELLED if `progress` stopped the check. Returns HF_UNAVAILABLE if the store
+ * does not reply, or if there are more than a million names: check one partition. */
 HF_API enum hf_status hf_compact_fsck(struct hf_client *client, const char *partition,
                                       const struct hf_fsck_options *options,
                                       struct hf_fsck_report *report, struct hf_error *error);

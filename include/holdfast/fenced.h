@@ -1,22 +1,16 @@
-/* fenced.h: objects that remember the highest token that wrote them, and what their first writer
- * held. To write one, hold an exclusive lock that covers that: the same scopes, a tree above a path
- * or tree, a range around a range, the inode of a range. Any two such locks exclude each other, so
- * their tokens are in the order in which they were held.
- *   OK        written
- *   FENCED    not written: somebody with a later token has written
- *   EXPIRED   the lease is over (LOST: taken away)
- *   MISMATCH  the object belongs to another lock, or is not a fenced one; or the lock is not held
- *             alone (shared, slots, pins)
- *   UNSURE    it may have been written, or may yet be: no answer, or a later holder has written
- *             since; write it again with the same lock to be sure
- *   INVALID   the key cannot be used, or the scopes of the first writer have more than 4 KiB
- *   UNSUPPORTED  a later version of Holdfast wrote it
+/* fenced.h: objects that refuse writes with a stale token. A fenced object remembers the highest
+ * token that wrote it, and the scopes that its first writer held.
  *
  *     hf_lock_acquire(lock, 60000, &error);
  *     hf_fenced_put(lock, "out/report.json", data, size, &error);
  *
- * Writes of one client count in the order of the calls; those of others with the same lease,
- * which was passed on as text, in any order. A file must not change meanwhile. */
+ * To write a fenced object, hold an exclusive lock that covers the scopes of its first writer: the
+ * same scopes, a tree above a path or tree, a range around a range, or the inode of a range. Any
+ * two such locks exclude each other, so their tokens increase in the order in which the locks were
+ * held.
+ *
+ * A client's writes take effect in the order in which it issued them. If the lease was passed on as
+ * text, writes by different clients with that lease may take effect in any order. */
 #ifndef HOLDFAST_FENCED_H
 #define HOLDFAST_FENCED_H
 
@@ -26,22 +20,36 @@
 extern "C" {
 #endif
 
+/* Writes a fenced object from memory or from a file, which must not change during the call.
+ *
+ * Returns HF_FENCED, and writes nothing, if a client with a later token has written the object.
+ * Returns HF_EXPIRED if the lease is over, and HF_LOST if another client ended it. Returns
+ * HF_MISMATCH if the object belongs to another lock or is not a fenced object, or if the lock is
+ * not exclusive (shared, slots, pins). Returns HF_INVALID if the key cannot be used, or if the
+ * scopes of the first writer exceed 4 KiB. Returns HF_UNSUPPORTED if a later version of Holdfast
+ * wrote the object.
+ *
+ * Returns HF_UNSURE if the write may have happened or may still happen: the store did not reply, or
+ * a later holder has written since. Write again with the same lock to find out. */
 HF_API enum hf_status hf_fenced_put(struct hf_lock *lock, const char *key, const void *data,
                                     size_t size, struct hf_error *error);
 HF_API enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,
                                          struct hf_error *error);
 
-/* Leaves the fence: a stale token cannot bring the object back. */
+/* Deletes a fenced object but keeps its fence, so a stale token cannot recreate the object. The
+ * statuses are those of hf_fenced_put. */
 HF_API enum hf_status hf_fenced_delete(struct hf_lock *lock, const char *key,
                                        struct hf_error *error);
 
-/* NOT_FOUND when there is none or it was deleted; MISMATCH when it is not a fenced object. The
- * data is given back by hf_free; `ret_token`, of who wrote it, may be NULL. */
+/* Reads a fenced object. Free the data with hf_free. `ret_token` receives the token of the writer,
+ * and may be NULL. Returns HF_NOT_FOUND if the object does not exist or was deleted. Returns
+ * HF_MISMATCH if the object is not a fenced object. */
 HF_API enum hf_status hf_fenced_get(struct hf_client *client, const char *key, size_t size_max,
                                     void **ret_data, size_t *ret_size, uint64_t *ret_token,
                                     struct hf_error *error);
 
-/* The file becomes the object. It is read back to compare, so it must be open for both. */
+/* Reads a fenced object into a file, and replaces the contents of the file. The file is read back
+ * to verify it, so it must be open for reading and writing. Otherwise like hf_fenced_get. */
 HF_API enum hf_status hf_fenced_get_file(struct hf_client *client, const char *key, int fd,
                                          uint64_t *ret_token, struct hf_error *error);
 

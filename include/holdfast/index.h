@@ -1,6 +1,6 @@
-/* index.h: an index keeps the latest record of each key. Any number of writers put records, each a
- * small object in an inbox; any number of workers compile inboxes into shards; readers see both at
- * any time, and nobody waits for a compile.
+/* index.h: indexes that keep the latest record of each key. Any number of writers can put records;
+ * each record becomes a small object in an inbox. Any number of workers can compile inboxes into
+ * shards. Readers see both at any time, and never wait for a compile.
  *
  *     static const char *const fields[] = { "host", "owner", "seen" };
  *     struct hf_index_options options = HF_INDEX_OPTIONS;
@@ -9,26 +9,29 @@
  *     hf_index_create(client, "hosts", &options, NULL, &index, &error);
  *
  *     const struct hf_index_value values[] = { { "host", "a.example" }, { "owner", "ada" } };
- *     hf_index_put(index, values, 2, &error);         the time left out: now
+ *     hf_index_put(index, values, 2, &error);         the time defaults to now
  *     hf_index_compile(index, NULL, NULL, &error);
  *     if (hf_index_get(index, "a.example", &record, &error) == HF_OK)
  *         puts(hf_index_record_value(record, "owner", NULL));
  *     hf_index_record_free(record);
  *     hf_index_close(index);
  *
- * WHAT IT PROMISES. A record whose put was OK is durable, and every reader sees it from then on. Of
- * each key the record with the latest time counts, of equal times the one with the greater bytes:
- * no order of arrival and no clock of a machine changes that, and to put a record twice is to put
- * it once. Reading and putting never wait for a compile; compiling makes reading cheap. What cannot
- * be read is set aside with the reason, never dropped; a shard that is damaged stops itself alone.
+ * WHAT AN INDEX GUARANTEES. A record is durable once its put has returned HF_OK, and every reader
+ * sees it from then on. For each key, the record with the latest time counts; if the times are
+ * equal, the record that is greater in byte order. The order of arrival and the clocks of the
+ * machines do not matter, and putting a record twice has the same effect as putting it once. Reads
+ * and puts never wait for a compile; compiling only makes reads cheaper. An entry that cannot be
+ * read is set aside with the reason, never dropped. A damaged shard does not affect the others.
  *
- * RECORDS are fields, in the order of the index. As bytes they have 0x1F between two fields; ESC,
- * 0x1C to 0x1F, LF and NUL within a value are written as ESC and the byte 0x40 above. Values are
- * UTF-8; a record has at most 1 MiB, a key at most 1024 bytes. Times are RFC 3339 with a zone, or
- * seconds, milli-, micro- or nanoseconds since 1970, told apart by their size.
+ * RECORDS are lists of fields, in the order that the index defines. In byte form, fields are
+ * separated by 0x1F. ESC, 0x1C to 0x1F, LF and NUL within a value are escaped as ESC followed by
+ * the byte plus 0x40. Values are UTF-8. A record is at most 1 MiB long, and a key at most 1024
+ * bytes. Times are RFC 3339 with a time zone, or seconds, milliseconds, microseconds or nanoseconds
+ * since 1970, distinguished by their magnitude.
  *
- * THREADS. A struct hf_index may be used by any number of threads at once; a cursor and a record by
- * one at a time. Both live on when their index is closed, and must be freed. */
+ * THREADS. Any number of threads may use a struct hf_index concurrently, but only one thread at a
+ * time may use a cursor or a record. Cursors and records stay valid after their index is closed,
+ * and must be freed. */
 #ifndef HOLDFAST_INDEX_H
 #define HOLDFAST_INDEX_H
 
@@ -48,20 +51,21 @@ struct hf_index_record;
 
 struct hf_index_options {
     size_t struct_size;
-    const char *const *fields; /* the names of its fields, in order: a-z A-Z 0-9 . _ - */
+    const char *const *fields; /* the names of the fields, in order: a-z A-Z 0-9 . _ - */
     size_t field_count;
-    const char *key;  /* the field by which records are found */
-    const char *time; /* the field that says when */
-    unsigned
-        digits; /* 1 to 4: it is cut into 16, 256, 4096 or 65536 shards, which never changes;
-                         0: as in the index that is there, or 2 */
-    bool no_foreign; /* take no entries that other programs write into the store by themselves;
-                         false: as in the index that is there, or take them */
+    const char *key;  /* the field that holds the record's key */
+    const char *time; /* the field that holds the record's timestamp */
+    /* 1 to 4: the index has 16, 256, 4096 or 65536 shards. This never changes. 0: as in the
+     * existing index, or 2 for a new one. */
+    unsigned digits;
+    /* Accept no entries that other programs write directly into the store; false: as in the
+     * existing index; a new index accepts them. */
+    bool no_foreign;
 };
 #define HF_INDEX_OPTIONS \
     HF_VALUE_(hf_index_options, sizeof(struct hf_index_options), NULL, 0, NULL, NULL, 0, false)
 
-/* What came of hf_index_create; the name in lower case is what --json says. */
+/* The result of hf_index_create. Each row: constant, name. */
 #define HF_INDEX_MADE_TABLE(ROW) \
     ROW(CREATED, "created")      \
     ROW(EXTENDED, "extended")    \
@@ -71,82 +75,88 @@ enum hf_index_made { HF_INDEX_MADE_TABLE(HF_INDEX_MADE_ENUM_) HF_INDEX_MADE_COUN
 #undef HF_INDEX_MADE_ENUM_
 HF_API const char *hf_index_made_name(enum hf_index_made made);
 
-/* Creates an index and opens it. One that is there with the same fields is left as it is; with more
- * fields behind those it has, it is extended: older records have them empty. Fields are never taken
- * away, moved or renamed. `ret_made` may be NULL.
- *   OK        it is there as described
- *   INVALID   the names make no index, or the one that is there differs: the reason says in what
- *   CONFLICT  somebody else changes it just now, again and again
- *   UNSURE    no answer: call again, which does no harm
- *   others    the store's */
+/* Creates an index and opens it. An existing index with the same fields is left as it is. If you
+ * add fields after those of the existing index, it is extended; the new fields are empty in older
+ * records. Fields are never removed, moved or renamed. `ret_made` may be NULL.
+ *
+ * Returns HF_OK if the index exists as described. Returns HF_INVALID if the fields are not valid,
+ * or if the existing index differs; the error says how. Returns HF_CONFLICT if other clients keep
+ * changing the index. Returns HF_UNSURE if the store did not reply; calling again does no harm.
+ * Other statuses come from the store. */
 HF_API enum hf_status hf_index_create(struct hf_client *client, const char *name,
                                       const struct hf_index_options *options,
                                       enum hf_index_made *ret_made, struct hf_index **ret_index,
                                       struct hf_error *error);
 
-/* NOT_FOUND: there is none of this name. INVALID: it cannot be a name. CORRUPT, UNSUPPORTED: what
- * describes it is damaged, or of a later version. */
+/* Opens an index. Returns HF_NOT_FOUND if there is no index with this name, and HF_INVALID if the
+ * name is not valid. Returns HF_CORRUPT if the description of the index is damaged, and
+ * HF_UNSUPPORTED if a later version wrote it. */
 HF_API enum hf_status hf_index_open(struct hf_client *client, const char *name,
                                     struct hf_index **ret_index, struct hf_error *error);
 
-/* NULL is fine. */
+/* Closes an index. Does nothing if `index` is NULL. */
 HF_API void hf_index_close(struct hf_index *index);
 
-/* The names of the indexes of a store, in order. `each` returns false to stop, which is OK. */
+/* Lists the names of the indexes in a store, in order. Return false from `each` to stop. */
 HF_API enum hf_status hf_index_list(struct hf_client *client,
                                     bool (*each)(void *argument, const char *name),
                                     void *argument, struct hf_error *error);
 
-/* An index as this handle knows it: others may have added fields since, which is noticed when a
- * record or a shard has them. Local. */
+/* Describes an index as this handle knows it. Other clients may have added fields since; the handle
+ * notices this when it reads a record or a shard that has them. Local. */
 struct hf_index_info {
     size_t struct_size;
     size_t field_count;
-    size_t key, time; /* which fields they are, counted from 0 */
+    size_t key, time; /* field numbers, from 0 */
     size_t version;   /* rises by one whenever fields are added */
     unsigned digits;
-    size_t shards; /* that there can be */
-    bool foreign;  /* it takes entries of other programs */
+    size_t shards; /* the number of possible shards */
+    bool foreign;  /* accepts entries from other programs */
 };
 #define HF_INDEX_INFO \
     HF_VALUE_(hf_index_info, sizeof(struct hf_index_info), 0, 0, 0, 0, 0, 0, false)
 HF_API enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_info *info,
                                         struct hf_error *error);
 
-/* The name of a field; NULL: there are not that many. It lives as long as the handle. Local. */
+/* Returns the name of a field, or NULL if the index has fewer fields. The name is valid as long as
+ * the handle. Local. */
 HF_API const char *hf_index_field_name(struct hf_index *index, size_t field);
 
-/* INVALID, with the names that there are and the one that was probably meant. Local. */
+/* Returns the number of a field. Returns HF_INVALID if there is no such field; the error lists the
+ * fields and suggests the closest one. Local. */
 HF_API enum hf_status hf_index_find_field(struct hf_index *index, const char *name,
                                           size_t *ret_field, struct hf_error *error);
 
-/* ---- Putting ------------------------------------------------------------------------- */
+/* ---- Writing ------------------------------------------------------------------------- */
 
-/* A value of a field. One with a NUL byte in it can be put as a record only. */
+/* A value of a field. A value that contains a NUL byte can be put only as part of a record in byte
+ * form. */
 struct hf_index_value {
     const char *field;
     const char *value;
 };
 
-/* The values of one record, in any order; fields that are left out are empty, and the time is now:
- * the wall clock of this machine, in microseconds. */
+/* The values of one record, in any order. Omitted fields are empty. An omitted time is the current
+ * time: the wall clock of this machine, in microseconds. */
 struct hf_index_row {
     const struct hf_index_value *values;
     size_t count;
 };
 
-/* A record as bytes, without anything behind its last field. */
+/* A record in byte form, with nothing after its last field. */
 struct hf_index_bytes {
     const void *data;
     size_t size;
 };
 
-/* Put one record, many, or many as bytes; each becomes an entry of the inbox.
- *   OK        all are there, and durable: every reader sees them from now on
- *   INVALID   none was put: *ret_bad, which may be NULL, is the first that is no record, or has a
- *             field that the index has not, or one twice
- *   UNSURE    some may be there or not, and may still arrive; to put them again does no harm
- *   others    the store's; of many, those before may be there */
+/* Puts one record, several records, or several records in byte form. Each record becomes an entry
+ * in the inbox.
+ *
+ * Returns HF_OK if all records are durable; every reader sees them from now on. Returns HF_INVALID,
+ * and puts nothing, if a row is not a record, names an unknown field, or names a field twice.
+ * *ret_bad, which may be NULL, is the number of the first such row. Returns HF_UNSURE if some
+ * records may be stored, or may still arrive; putting them again does no harm. Other statuses come
+ * from the store; if there are several records, the first ones may have been stored. */
 HF_API enum hf_status hf_index_put(struct hf_index *index, const struct hf_index_value *values,
                                    size_t count, struct hf_error *error);
 HF_API enum hf_status hf_index_put_many(struct hf_index *index, const struct hf_index_row *rows,
@@ -157,9 +167,10 @@ HF_API enum hf_status hf_index_put_records(struct hf_index *index,
 
 /* ---- Files of records ---------------------------------------------------------------- */
 
-/* Each row: name, how the names of such files end. csv and tsv have a header that names the fields,
- * in any order, and quotes as in RFC 4180; ndjson has an object per line with fields by name; usv
- * has records as bytes, each followed by LF (0x1E, or both, when they are read). */
+/* File formats. Each row: constant, name, file suffixes. csv and tsv start with a header that
+ * names the fields in any order, and quote as in RFC 4180. ndjson has one JSON object per line,
+ * with fields by name. usv has records in byte form, each followed by LF; when read, 0x1E or both
+ * are accepted as well. */
 #define HF_INDEX_FORMAT_TABLE(ROW) \
     ROW(USV, "usv", ".usv")        \
     ROW(CSV, "csv", ".csv")        \
@@ -169,24 +180,25 @@ HF_API enum hf_status hf_index_put_records(struct hf_index *index,
 enum hf_index_format { HF_INDEX_FORMAT_TABLE(HF_INDEX_FORMAT_ENUM_) HF_INDEX_FORMAT_COUNT };
 #undef HF_INDEX_FORMAT_ENUM_
 
-/* "ndjson"; "" for a number that is no format. */
+/* Returns the name of a format, such as "ndjson". */
 HF_API const char *hf_index_format_name(enum hf_index_format format);
 
-/* The format that the end of a file's name tells, as in "domains.csv"; false when it tells none. */
+/* Determines the format from the suffix of a file name, as in "domains.csv". Returns false if the
+ * suffix is unknown. */
 HF_API bool hf_index_format_of_path(const char *path, enum hf_index_format *ret_format);
 
 struct hf_index_load_report {
     size_t struct_size;
-    uint64_t records;  /* that are there and durable ... */
-    uint64_t straight; /* ... of which so many went straight into shards, ... */
-    uint64_t held;     /* ... and by the inbox: since somebody else compiles their shard, ... */
-    uint64_t few;      /* ... since it got fewer than 8 at once, ... */
-    uint64_t damaged;  /* ... or since it cannot be written */
-    uint64_t shards;   /* that were written straight */
-    uint64_t refused;  /* rows that are no records: left out */
-    uint64_t up_to_line; /* all rows up to this line are done, or were refused */
+    uint64_t records;    /* durable records, in shards and in the inbox */
+    uint64_t straight;   /* of these, written directly into shards */
+    uint64_t held;       /* put into the inbox: another client is compiling the shard */
+    uint64_t few;        /* put into the inbox: fewer than 8 at a time for the shard */
+    uint64_t damaged;    /* put into the inbox: the shard cannot be written */
+    uint64_t shards;     /* shards written directly */
+    uint64_t refused;    /* rows that are not records, skipped */
+    uint64_t up_to_line; /* all rows up to this line are stored or were refused */
     uint64_t bytes_read;
-    bool complete; /* the file was read to its end, and all its records are there */
+    bool complete; /* the whole file was read, and all its records are stored */
 };
 #define HF_INDEX_LOAD_REPORT                                                                  \
     HF_VALUE_(hf_index_load_report, sizeof(struct hf_index_load_report), 0, 0, 0, 0, 0, 0, 0, \
@@ -194,12 +206,15 @@ struct hf_index_load_report {
 
 struct hf_index_load_options {
     size_t struct_size;
-    bool straight;   /* into shards, under their locks, instead of the inbox: for large loads */
-    int64_t wait_ms; /* for a shard that somebody compiles; then its records go by the inbox */
+    /* Write large loads directly into shards, under their locks, instead of the inbox. */
+    bool straight;
+    /* How long to wait for a shard that another client is compiling. After that, its records go
+     * into the inbox. */
+    int64_t wait_ms;
 
-    /* Each may be NULL. `progress` is called between requests, and when a signal has interrupted a
-     * read: false ends it, CANCELLED. `refused` is told of each row that is no record, with the
-     * line on which it begins; `trouble` of each shard that is damaged. */
+    /* Each is optional. `progress` is called between requests, and when a signal interrupts a read;
+     * return false to stop with HF_CANCELLED. `refused` is called for each row that is not a
+     * record, with the number of its first line. `trouble` is called for each damaged shard. */
     bool (*progress)(void *argument, const struct hf_index_load_report *so_far);
     void (*refused)(void *argument, uint64_t line, const struct hf_error *why);
     void (*trouble)(void *argument, const struct hf_error *why);
@@ -209,14 +224,15 @@ struct hf_index_load_options {
     HF_VALUE_(hf_index_load_options, sizeof(struct hf_index_load_options), false, 60000, NULL, \
               NULL, NULL, NULL)
 
-/* Puts all rows of a file, which is read from where it stands to its end, in bounded memory; it may
- * be a pipe, whose rows are put as they come. `options` and `report` may be NULL; the report is
- * written whatever the status is. Rows that were put stay, and to put them again does no harm.
- *   OK         all are there
- *   INVALID    rows were refused, and all others put; or the header is wrong, and nothing was
- *   CORRUPT, UNSUPPORTED  all are there, some in the inbox of shards that are damaged
- *   CANCELLED  by `progress`
- *   others     the store's or the file's: all up to report->up_to_line is there */
+/* Puts all rows of a file, from its current offset to its end, in bounded memory. The file may be a
+ * pipe, whose rows are put as they arrive. `options` and `report` may be NULL; the report is set
+ * whatever the status. Rows that were put stay, and putting them again does no harm.
+ *
+ * Returns HF_OK if all rows are stored. Returns HF_INVALID if rows were refused and all others are
+ * stored, or if the header is wrong and nothing is stored. Returns HF_CORRUPT or HF_UNSUPPORTED if
+ * all rows are stored, but some are in the inbox of damaged shards. Returns HF_CANCELLED if
+ * `progress` stopped the load. Other statuses come from the store or the file; all rows up to
+ * report->up_to_line have then been processed. */
 HF_API enum hf_status hf_index_load(struct hf_index *index, int fd, enum hf_index_format format,
                                     const struct hf_index_load_options *options,
                                     struct hf_index_load_report *report,
@@ -224,54 +240,59 @@ HF_API enum hf_status hf_index_load(struct hf_index *index, int fd, enum hf_inde
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* The record of a key: NOT_FOUND when there is none. To be freed. */
+/* Reads the record of a key. Free it with hf_index_record_free. Returns HF_NOT_FOUND if the key has
+ * no record. */
 HF_API enum hf_status hf_index_get(struct hf_index *index, const char *key,
                                    struct hf_index_record **ret_record, struct hf_error *error);
 HF_API void hf_index_record_free(struct hf_index_record *record);
 
-/* The value of a field: text that ends with NUL and may hold others, so `ret_size` (may be NULL)
- * tells its size. "" when the record leaves it out; NULL when there is no such field, or no memory.
- * It lives as long as the record. */
+/* Returns the value of a field. The value ends with NUL and may contain other NUL bytes;
+ * `ret_size`, which may be NULL, receives its size. Returns "" if the record omits the field, and
+ * NULL if there is no such field or memory ran out. The value is valid as long as the record. */
 HF_API const char *hf_index_record_value(struct hf_index_record *record, const char *field,
                                          size_t *ret_size);
 
-/* The record as it is written in a file of this format, with the end of its line; `first`: it is
- * the first of the file. It lives until the next call of this function with this record. NULL
- * without memory. */
+/* Returns the record as one line of a file in this format, including the end of the line. Set
+ * `first` for the first record of a file. The text is valid until the next call of this function
+ * with the same record. Returns NULL if memory ran out. */
 HF_API const char *hf_index_record_text(struct hf_index_record *record,
                                         enum hf_index_format format, bool first,
                                         size_t *ret_size);
 
-/* What a file of this format begins with: the names of the fields for csv and tsv, else nothing.
- * Local. To be given back by hf_free. */
+/* Returns the start of a file in this format: for csv and tsv the names of the fields, otherwise an
+ * empty text. Free it with hf_free. Local. */
 HF_API enum hf_status hf_index_header(struct hf_index *index, enum hf_index_format format,
                                       char **ret_text, struct hf_error *error);
 
-/* Of one field, as text and byte by byte. */
+/* A condition on one field. Values are compared as bytes. */
 struct hf_index_condition {
     const char *field;
     const char *value;
-    bool differs; /* it must not be that one */
+    bool differs; /* the value must differ */
 };
 
 struct hf_index_progress {
+    size_t struct_size;
     uint64_t shards_read, shards_total;
-    uint64_t records;    /* that met the query */
-    uint64_t pending;    /* entries of the inbox that were looked at */
-    uint64_t unreadable; /* entries that a compiler will set aside: they are left out */
+    uint64_t records;    /* that match the query */
+    uint64_t pending;    /* entries in the inbox that were examined */
+    uint64_t unreadable; /* unreadable entries, skipped; a compile will set them aside */
 };
+#define HF_INDEX_PROGRESS \
+    HF_VALUE_(hf_index_progress, sizeof(struct hf_index_progress), 0, 0, 0, 0, 0)
 
-/* What is wanted: all conditions must be met. */
+/* A query. A record matches if all conditions hold. */
 struct hf_index_query {
     size_t struct_size;
     const char *prefix; /* of the key; NULL: any */
-    const char *since;  /* of this time or later; NULL: any */
+    const char *since;  /* the earliest time; NULL: any */
     const struct hf_index_condition *where;
     size_t where_count; /* at most HF_INDEX_WHERE_MAX */
-    const char *shard;  /* only this one, as in "a3"; NULL: all */
+    const char *shard;  /* only this shard, such as "a3"; NULL: all */
 
-    /* Each may be NULL. `progress` is called between two shards: false ends it, CANCELLED.
-     * `trouble` is told of each shard that cannot be read (count and export only). */
+    /* Each is optional. `progress` is called between two shards; return false to stop with
+     * HF_CANCELLED. `trouble` is called for each shard that cannot be read, by count and export
+     * only. */
     bool (*progress)(void *argument, const struct hf_index_progress *so_far);
     void (*trouble)(void *argument, const struct hf_error *why);
     void *argument;
@@ -281,40 +302,43 @@ struct hf_index_query {
     HF_VALUE_(hf_index_query, sizeof(struct hf_index_query), NULL, NULL, NULL, 0, NULL, NULL, \
               NULL, NULL)
 
-/* A cursor over the records that are wanted, shard by shard, within a shard in the order of their
- * keys; each key once. Of each shard only what can be wanted is read, and memory is bounded.
- * `query` may be NULL: all. What it points to is copied. INVALID: an unknown field, or a time or a
- * shard that is none. */
+/* Opens a cursor over the records that match a query, shard by shard, sorted by key within a shard,
+ * each key once. The cursor reads only the parts of a shard that can match, in bounded memory.
+ * `query` may be NULL, which matches all records. The query is copied. Returns HF_INVALID for an
+ * unknown field, or an invalid time or shard. */
 HF_API enum hf_status hf_index_cursor_open(struct hf_index *index,
                                            const struct hf_index_query *query,
                                            struct hf_index_cursor **ret_cursor,
                                            struct hf_error *error);
 
-/* The next record, which lives until the next call with this cursor and must not be freed.
- *   OK         *ret_record is it
- *   NOT_FOUND  there are no more
- *   CANCELLED  by `progress`: there will be no more
- *   others     a shard could not be read, or not to its end: call again to go on with the next. A
- *              store that fails at three shards in a row is asked no more: then NOT_FOUND */
+/* Returns the next record. It is valid until the next call with this cursor; do not free it.
+ *
+ * Returns HF_NOT_FOUND after the last record. Returns HF_CANCELLED if `progress` stopped the
+ * cursor; no more records follow. Any other status means that a shard could not be read completely:
+ * call again to continue with the next shard. After three failures of the store in a row the cursor
+ * gives up, and the next call returns HF_NOT_FOUND. */
 HF_API enum hf_status hf_index_cursor_next(struct hf_index_cursor *cursor,
                                            struct hf_index_record **ret_record,
                                            struct hf_error *error);
 
-/* How far it has come. Local; all zero for NULL. */
-HF_API struct hf_index_progress hf_index_cursor_progress(struct hf_index_cursor *cursor);
+/* Reports the progress of a cursor. Local. */
+HF_API enum hf_status hf_index_cursor_progress(struct hf_index_cursor *cursor,
+                                               struct hf_index_progress *progress,
+                                               struct hf_error *error);
 
-/* NULL is fine. */
+/* Closes a cursor. Does nothing if `cursor` is NULL. */
 HF_API void hf_index_cursor_close(struct hf_index_cursor *cursor);
 
-/* How many keys are wanted: exact. `query` may be NULL; then of shards without entries in the inbox
- * only the first line is read. Shards that cannot be read are passed over and told to `trouble`;
- * the status is that of the first of them. CANCELLED by `progress`. */
+/* Returns the exact number of keys that match a query. `query` may be NULL; the call then reads
+ * only the first line of shards without entries in the inbox. Shards that cannot be read are
+ * skipped and reported to `trouble`, and the call returns the status of the first one. Returns
+ * HF_CANCELLED if `progress` stopped the count. */
 HF_API enum hf_status hf_index_count(struct hf_index *index, const struct hf_index_query *query,
                                      uint64_t *ret_count, struct hf_error *error);
 
-/* Writes all records that are wanted to a file, which hf_index_load reads back to the same records.
- * `query` and `progress` may be NULL; the latter is set whatever the status is. As hf_index_count;
- * a failed write ends it with the status of the file. */
+/* Writes all records that match a query to a file. hf_index_load reads the file back to the same
+ * records. `query` and `progress` may be NULL; `progress` is set whatever the status. If a write to
+ * the file fails, the call ends with the status of that write. Otherwise like hf_index_count. */
 HF_API enum hf_status hf_index_export(struct hf_index *index,
                                       const struct hf_index_query *query, int fd,
                                       enum hf_index_format format,
@@ -323,59 +347,61 @@ HF_API enum hf_status hf_index_export(struct hf_index *index,
 
 /* ---- Compiling ----------------------------------------------------------------------- */
 
-/* How a shard came out of a compile. Each row: name, word, sentence. */
-#define HF_INDEX_END_TABLE(ROW)                                           \
-    ROW(DONE, "done", "all its entries are folded, or set aside")         \
-    ROW(NOTHING, "nothing", "it had no entries, or they are gone by now") \
-    ROW(HELD, "held", "somebody else compiles it")                        \
-    ROW(LOST, "lost", "somebody else wrote it, or our lease was over")    \
-    ROW(FAILED, "failed", "it could not be compiled: the error says why") \
-    ROW(STOPPED, "stopped", "it was told to stop")
+/* The result of compiling a shard. Each row: constant, name, description. */
+#define HF_INDEX_END_TABLE(ROW)                                             \
+    ROW(DONE, "done", "all its entries were folded or set aside")           \
+    ROW(NOTHING, "nothing", "it had no entries, or they have been deleted") \
+    ROW(HELD, "held", "another client is compiling it")                     \
+    ROW(LOST, "lost", "another client wrote it, or the lease was over")     \
+    ROW(FAILED, "failed", "it could not be compiled; the error says why")   \
+    ROW(STOPPED, "stopped", "the caller stopped it")
 #define HF_INDEX_END_ENUM_(name, word, text) HF_INDEX_END_##name,
 enum hf_index_end { HF_INDEX_END_TABLE(HF_INDEX_END_ENUM_) HF_INDEX_END_COUNT };
 #undef HF_INDEX_END_ENUM_
 HF_API const char *hf_index_end_name(enum hf_index_end end);
 
-/* What was done, to one shard or to all. */
+/* The work done, on one shard or on all. */
 struct hf_index_folded {
-    uint64_t entries;       /* read */
-    uint64_t records_new;   /* keys that the shard had not */
-    uint64_t records_later; /* that took the place of an older one */
-    uint64_t superseded;    /* not later than what was there */
-    uint64_t aside;         /* set aside, since they cannot be read */
-    uint64_t deleted;       /* entries that were cleared away, ... */
-    uint64_t marked; /* ... that became empty markers, since others own their names, ... */
-    uint64_t newer;  /* ... that their owners have written again: left, ... */
-    uint64_t left;   /* ... that could not be cleared yet */
+    uint64_t entries;       /* entries read */
+    uint64_t records_new;   /* keys new to the shard */
+    uint64_t records_later; /* records that replaced an older one */
+    uint64_t superseded;    /* records not later than the existing one */
+    uint64_t aside;         /* unreadable entries, set aside */
+    uint64_t deleted;       /* entries deleted */
+    uint64_t marked;        /* entries emptied, because other programs own their names */
+    uint64_t newer;         /* entries kept, because their owners have written them again */
+    uint64_t left;          /* entries that could not be deleted yet */
 };
 
 struct hf_index_shard {
-    const char *shard; /* "a3" */
+    size_t struct_size;
+    const char *shard; /* such as "a3" */
     enum hf_index_end end;
-    const struct hf_error
-        *why; /* of held, lost and failed; of done the first trouble on the way;
-                                   status OK: none */
+    /* The reason for held, lost and failed. For done, the first problem that occurred; its status
+     * is HF_OK if there was none. */
+    const struct hf_error *why;
     uint64_t token;
     struct hf_index_folded folded;
-    uint64_t writes; /* of the shard, by this compile; and then it has: */
-    uint64_t records, bytes;
-    const char *first_aside; /* why the first of them was set aside; "": none was */
+    uint64_t writes;         /* writes of the shard by this compile */
+    uint64_t records, bytes; /* of the shard after these writes */
+    /* Why the first entry was set aside; "" if there was no such entry. */
+    const char *first_aside;
 };
 
 struct hf_index_compile_options {
     size_t struct_size;
-    bool watch;        /* go on until stopped; else every shard that has entries, once */
-    const char *shard; /* only this one; NULL: all */
-    int64_t ttl_ms;    /* of the lock of a shard, which is renewed: 1 s to 5 minutes */
-    int64_t wait_ms; /* without `watch`: go on so long with shards that others hold, who may be
-                          dead; a little longer than the ttl, to be sure */
-    int64_t
-        poll_ms; /* with `watch`: look this often when there is nothing to do; 0: by the kind
-                          of store */
+    bool watch;        /* run until stopped; otherwise compile each shard with entries once */
+    const char *shard; /* only this shard; NULL: all */
+    int64_t ttl_ms;    /* of the shard locks, which are renewed: 1 s to 5 minutes */
+    /* Without `watch`: how long to retry shards that other clients hold, because these clients may
+     * be dead. Use a little more than the ttl. */
+    int64_t wait_ms;
+    /* With `watch`: how often to check for work; 0: depends on the kind of store. */
+    int64_t poll_ms;
 
-    /* Each may be NULL. `go_on` is asked before each step, and every 50 ms while waiting: false
-     * stops it. `shard_done` is told of each shard, `trouble` when a store cannot be used just now:
-     * a watcher goes on. */
+    /* Each is optional. `go_on` is called before each step, and every 50 ms while waiting; return
+     * false to stop. `shard_done` is called for each shard. `trouble` is called if the store cannot
+     * be used at the moment; with `watch`, the compile continues. */
     bool (*go_on)(void *argument);
     void (*shard_done)(void *argument, const struct hf_index_shard *shard);
     void (*trouble)(void *argument, const struct hf_error *why);
@@ -394,14 +420,15 @@ struct hf_index_compile_report {
     HF_VALUE_(hf_index_compile_report, sizeof(struct hf_index_compile_report), 0, 0, 0, 0, \
               { 0, 0, 0, 0, 0, 0, 0, 0, 0 })
 
-/* Folds the inbox into shards. Any number of workers may, on any machine, at any time: each takes a
- * shard that nobody else has. `options` and `report` may be NULL; the report is written whatever
- * the status is.
- *   OK         all shards that had entries were done, or others hold them still after wait_ms: the
- *              report tells; or a watcher was stopped
- *   CANCELLED  stopped before all were done (not of a watcher)
- *   HELD       somebody else compiles the one shard that was asked for
- *   others     the first reason for which a shard failed */
+/* Compiles the inbox into shards. Any number of workers may compile, on any machine, at any time:
+ * each takes a shard that no other worker holds. `options` and `report` may be NULL; the report is
+ * set whatever the status.
+ *
+ * Returns HF_OK if every shard with entries was compiled, or if other clients still held shards
+ * after wait_ms (see the report). With `watch`, also returns HF_OK when stopped. Without `watch`,
+ * returns HF_CANCELLED if stopped before all shards were done. Returns HF_HELD if `shard` names a
+ * shard that another client is compiling. Any other status is that of the first shard that
+ * failed. */
 HF_API enum hf_status hf_index_compile(struct hf_index *index,
                                        const struct hf_index_compile_options *options,
                                        struct hf_index_compile_report *report,
@@ -409,23 +436,23 @@ HF_API enum hf_status hf_index_compile(struct hf_index *index,
 
 /* ---- Status -------------------------------------------------------------------------- */
 
-/* How an index is. Times are in milliseconds since 1970. */
+/* The status of an index. Times are in milliseconds since 1970. */
 struct hf_index_stats {
     size_t struct_size;
-    uint64_t entries;         /* that wait in the inbox, ... */
-    uint64_t entries_foreign; /* ... of other programs, ... */
+    uint64_t entries;         /* waiting in the inbox */
+    uint64_t entries_foreign; /* those from other programs */
     uint64_t entry_bytes;
-    uint64_t markers; /* empty objects where entries of others were */
-    uint64_t strays;  /* in the inbox, and no entries */
+    uint64_t markers; /* empty objects in place of entries from other programs */
+    uint64_t strays;  /* objects in the inbox that are not entries */
     uint64_t shards_waiting;
-    int64_t
-        oldest_ms; /* when the oldest entry was written, by the store's clock; -1: unknown */
+    /* When the oldest entry was written, by the store's clock; -1: unknown. */
+    int64_t oldest_ms;
     uint64_t shards;
     uint64_t shard_bytes, shard_bytes_max;
-    char largest[8]; /* the shard of that size; "": none */
-    int64_t records; /* in shards, as they were counted last; -1: nobody has yet */
+    char largest[8]; /* the largest shard; "" if there is no shard */
+    int64_t records; /* in shards, by the last count; -1: never counted */
     int64_t records_at_ms;
-    uint64_t holder_count; /* shards that somebody compiles */
+    uint64_t holder_count; /* shards being compiled */
     uint64_t locks_unreadable;
     uint64_t aside; /* entries that were set aside */
 };
@@ -433,21 +460,23 @@ struct hf_index_stats {
     HF_VALUE_(hf_index_stats, sizeof(struct hf_index_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
               { 0 }, 0, 0, 0, 0, 0)
 
-/* Who compiles a shard. */
+/* A client that is compiling a shard. */
 struct hf_index_holder {
+    size_t struct_size;
     const char *shard;
     const char *holder;
     uint64_t token;
-    bool over;                      /* its time is provably over: whoever comes takes it */
-    int64_t created_ms, expires_ms; /* for display */
+    bool over;                      /* the lease is proven over: any client may take over */
+    int64_t created_ms, expires_ms; /* for display only */
 };
 
 struct hf_index_status_options {
     size_t struct_size;
 
-    /* Each may be NULL. `progress` is told how many entries were counted: false ends it,
-     * CANCELLED. `holder` is told of each of the first 256, `aside` of each of the first 8 entries
-     * that were set aside, and why; false: no more of them. */
+    /* Each is optional. `progress` is called with the number of entries counted so far; return
+     * false to stop with HF_CANCELLED. `holder` is called for each of the first 256 holders.
+     * `aside` is called for each of the first 8 entries that were set aside, with the reason.
+     * Return false from either to end that list. */
     bool (*progress)(void *argument, uint64_t entries);
     bool (*holder)(void *argument, const struct hf_index_holder *holder);
     bool (*aside)(void *argument, const char *entry, const char *why);
@@ -457,7 +486,8 @@ struct hf_index_status_options {
     HF_VALUE_(hf_index_status_options, sizeof(struct hf_index_status_options), NULL, NULL, \
               NULL, NULL)
 
-/* Looks only. `options` may be NULL. The status is the store's. */
+/* Reports the status of an index. Changes nothing. `options` may be NULL. The status comes from the
+ * store. */
 HF_API enum hf_status hf_index_status(struct hf_index *index,
                                       const struct hf_index_status_options *options,
                                       struct hf_index_stats *ret_stats, struct hf_error *error);

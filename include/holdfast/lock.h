@@ -1,10 +1,10 @@
-/* lock.h: locks as leases: acquired, renewed in the background, released, passed on as text. What a
- * lease promises, and what it does not, is in holdfast.h.
+/* lock.h: locks as leases: acquire, renew, release, pass on as text. The guarantees of a lease are
+ * documented in holdfast.h.
  *
  *     struct hf_lock *lock;
  *     if (hf_lock_new(client, "deploy", NULL, &lock, &error) == HF_OK &&
  *         hf_lock_acquire(lock, 60000, &error) == HF_OK) {
- *         ... the work, with hf_lock_check(lock, &error) before each step that matters ...
+ *         ... do the work; call hf_lock_check(lock, &error) before each critical step ...
  *         hf_lock_release(lock, &error);
  *     }
  *     hf_lock_free(lock); */
@@ -19,48 +19,51 @@ extern "C" {
 
 /* ---- Locks --------------------------------------------------------------------------- */
 
-/* A handle to one lock, held or not. Holding is counted by handle: who acquires again what the
- * handle holds has it at once and must release it as often. So threads that are to exclude each
- * other need a handle each. */
+/* A handle to one lock, held or not. Acquisitions are counted per handle: acquiring a lock that the
+ * handle already holds succeeds immediately, and the handle must be released as many times as it
+ * was acquired. Threads that must exclude one another therefore need a handle each. */
 struct hf_lock;
 
 enum hf_mode {
-    HF_EXCLUSIVE, /* alone */
-    HF_SHARED,    /* with others that are shared */
-    HF_SLOTS,     /* up to `slots` at a time */
+    HF_EXCLUSIVE, /* one holder */
+    HF_SHARED,    /* any number of shared holders */
+    HF_SLOTS,     /* up to `slots` holders */
 };
 
-/* What the keeper has to tell about a lock that is held. */
+/* Events of a held lock, reported by the keeper. */
 enum hf_lock_event {
-    HF_LOCK_DANGER, /* renewing fails; the work should come to an end */
-    HF_LOCK_SAFE,   /* renewed after all */
-    HF_LOCK_GONE,   /* no longer ours; nobody else can have it yet unless it was broken */
+    HF_LOCK_DANGER, /* renewal is failing: finish the work */
+    HF_LOCK_SAFE,   /* renewed after HF_LOCK_DANGER */
+    /* The lease has ended. No other client can have been granted the lock yet, unless the lease was
+     * broken. */
+    HF_LOCK_GONE,
 };
 
-/* Every ttl is within these; a client may allow less (ttl_max_ms). */
+/* The limits of every ttl. A client may set a lower maximum (ttl_max_ms). */
 #define HF_TTL_MS_MIN 100
 #define HF_TTL_MS_MAX 86400000
 
-/* For `once_slack_ms`: no slack at all. */
+/* For `once_slack_ms`: no slack. */
 #define HF_NO_SLACK (-1)
 
 struct hf_lock_options {
     size_t struct_size;
     int64_t ttl_ms;
     enum hf_mode mode;
-    uint32_t slots;        /* of HF_SLOTS: how many may hold at once; all must say the same */
-    bool no_renewal;       /* leave renewing to the caller (hf_lock_renew) */
-    int64_t poll_ms;       /* while waiting look this often; 0: by the kind of store */
-    int64_t once_per_ms;   /* ALREADY if it was done within this time; 0: never mind */
-    int64_t once_slack_ms; /* so much earlier will do; 0: a tenth of once_per_ms */
-    /* Of a lock of chunks: an object that the holder is going to write, and compaction settles
-     * what becomes of it; NULL: none. INVALID for other locks. */
+    /* HF_SLOTS: the number of holders; must be the same for all clients. */
+    uint32_t slots;
+    bool no_renewal;       /* do not renew in the background; call hf_lock_renew */
+    int64_t poll_ms;       /* how often a waiter polls; 0: depends on the kind of store */
+    int64_t once_per_ms;   /* HF_ALREADY if it was done within this period; 0: no period */
+    int64_t once_slack_ms; /* shortens the period; 0: a tenth of once_per_ms */
+    /* For a lock on chunks: the object that the holder will write, or NULL. Compaction decides
+     * whether that object is kept. HF_INVALID for other locks. */
     const char *output;
-    uint32_t level;   /* of that output */
-    const char *note; /* JSON to stand beside the lease, or NULL */
+    uint32_t level;   /* of the output */
+    const char *note; /* JSON stored with the lease, or NULL */
 
-    /* May be NULL. Called from a thread of the client, without any lock of the library held;
-     * must not block, and may call what is marked "local" below, nothing else. */
+    /* Optional. Called from a client thread that holds none of the library's internal locks. The
+     * callback must not block, and may call only functions marked "Local" below. */
     void (*notify)(void *argument, struct hf_lock *lock, enum hf_lock_event event);
     void *notify_argument;
 };
@@ -69,110 +72,126 @@ struct hf_lock_options {
     HF_VALUE_(hf_lock_options, sizeof(struct hf_lock_options), 30000, HF_EXCLUSIVE, 0, false, \
               0, 0, 0, NULL, 0, NULL, NULL, NULL)
 
-/* ONCE A PERIOD. A lock that is acquired with once_per_ms is granted only if nobody who held
- * the same scopes called hf_lock_complete within that time, counted from when *they* were
- * granted the lock, less the slack: so a job that starts every hour with once_per_ms of an hour
- * runs every hour, however long it takes and however its start wavers. Time is that of the
- * store's clock; on a local store that of this boot of the machine, and across boots the
- * calendar.
+/* ONCE PER PERIOD. A lock with once_per_ms is granted only if the work was not completed within
+ * that period, less the slack. A holder of the same scopes completes the work by calling
+ * hf_lock_complete. The period is counted from that holder's grant. An hourly job with a
+ * once_per_ms of one hour therefore runs every hour, even if it takes long or its start time
+ * varies. Time is measured by the store's clock. A local store uses the boot-time clock, and the
+ * wall clock across reboots.
  *
- * Who completes it is remembered for the once_per_ms with which it was acquired, so all should
- * name the same. A table remembers up to 512 completions; where it cannot promise to remember
- * one more, acquire says UNSUPPORTED and nothing is granted. A name has a table of its own and
- * always can; paths, trees and ranges share one. A completion without a period is remembered as
- * long as there is room, and counts from its end. A table that was damaged, or brought back
- * from a backup, has forgotten what it had been told since. */
+ * A completion is remembered for the once_per_ms of the lock that was completed, so all clients
+ * should use the same value. A table remembers up to 512 completions. If it cannot guarantee that
+ * it will remember one more, acquiring the lock returns HF_UNSUPPORTED. A name has a table of its
+ * own and always has room; paths, trees and ranges share one table. A completion without a period
+ * is remembered while there is room, and is counted from the end of the work. A table that was
+ * damaged, or restored from a backup, may have lost completions. */
 
-/* A handle for a scope. Local: asks nothing of the store. `options` may be NULL. */
+/* Creates a handle for a scope. `options` may be NULL. Local. */
 HF_API enum hf_status hf_lock_new(struct hf_client *client, const char *scope,
                                   const struct hf_lock_options *options,
                                   struct hf_lock **ret_lock, struct hf_error *error);
 
-/* The same for many scopes, held all or none: chunks and pins, ranges of one inode, or paths. */
+/* Creates a handle for several scopes, which are acquired all or none. The scopes must be chunks
+ * and pins, ranges of one inode, or paths. Local. */
 HF_API enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *scopes,
                                        size_t count, const struct hf_lock_options *options,
                                        struct hf_lock **ret_lock, struct hf_error *error);
 
-/* Gives back what is still held, in the background. NULL is fine. */
+/* Frees a handle. A lease that it still holds is released in the background. Does nothing if `lock`
+ * is NULL. */
 HF_API void hf_lock_free(struct hf_lock *lock);
 
-/* Frees the handle and leaves a lease that it holds as it stands, for whoever has its text
- * (hf_lock_text): from now on nobody renews it but they. If this handle acquired it, with a ttl of
- * 5 minutes or more, it is noted first where a sweep will find it: one request, of 5 seconds at
- * most. NULL is fine. */
+/* Frees a handle but leaves its lease in place for a process that has the lease's text
+ * (hf_lock_text). From now on, only that process renews the lease. If this handle acquired the
+ * lease with a ttl of 5 minutes or more, the lease is first recorded for the sweeper, which takes
+ * one request and at most 5 seconds. Does nothing if `lock` is NULL. */
 HF_API void hf_lock_detach(struct hf_lock *lock);
 
 #define HF_WAIT_FOREVER INT64_MAX
 
-/* Acquires, waiting in line for up to wait_ms; 0: only if it is free at once. Then a lease that
- * can be ended only by watching it (of a machine that was booted anew since, on a local store)
- * is never taken over by clients that do not live as long as its ttl: let them wait.
- *   OK       held
- *   HELD     wait_ms was 0, and it is not free (hf_lock_blocked tells which scopes)
- *   TIMEOUT  waited in vain, and left the line
- *   ALREADY  once_per_ms: it was done
- *   UNSUPPORTED  once_per_ms: it could not be remembered for so long
- *   UNSURE   no answer; it is being given back
- *   LOST     granted, but too late to be of use; given back
- *   CANCELLED  hf_lock_cancel was called meanwhile, or the client was closed
- *   EXPIRED, LOST  of a handle that holds a lease that is over: release it first
- *   INVALID, MISMATCH  the table allows no such ttl, or others use another number of slots
- *   UNAVAILABLE, DENIED, CORRUPT  the store's; TIMEOUT of a store that does not answer, too
- * It may return up to a few seconds after wait_ms while the store does not answer; with a
- * wait_ms of 0 after ten. */
+/* Acquires the lock, waiting in the queue for up to wait_ms. If wait_ms is 0, acquires it only if
+ * it is free now.
+ *
+ * Returns HF_OK if the lock is held. Returns HF_HELD if wait_ms is 0 and the lock is not free;
+ * hf_lock_blocked reports which scopes conflict. Returns HF_TIMEOUT if the wait ended without a
+ * grant and the handle has left the queue, or if the store does not reply. Returns HF_CANCELLED if
+ * hf_lock_cancel or hf_lock_interrupt was called, or the client was closed.
+ *
+ * Returns HF_UNSURE if the store did not reply; the lock is then released in the background.
+ * Returns HF_LOST if the lock was granted too late to be useful; the lock has been released.
+ * Returns HF_EXPIRED or HF_LOST if the handle still has a lease that is over: release it first.
+ *
+ * Returns HF_ALREADY if the work was done within once_per_ms, and HF_UNSUPPORTED if the table
+ * cannot remember a completion for that long. Returns HF_INVALID if the table does not allow this
+ * ttl, and HF_MISMATCH if other clients use a different number of slots. HF_UNAVAILABLE, HF_DENIED
+ * and HF_CORRUPT come from the store.
+ *
+ * If the store does not reply, the call may return a few seconds after wait_ms, or after ten
+ * seconds if wait_ms is 0.
+ *
+ * Some leases can be proven over only by watching them. On a local store, these are the leases from
+ * before a reboot. A client that runs for less than the ttl and uses a wait_ms of 0 never takes
+ * over such a lease. Let the client wait instead. */
 HF_API enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms,
                                       struct hf_error *error);
 
-/* The same in steps, for those who cannot block. `begin` asks once: OK, or HELD, then we wait
- * in line; `poll` looks, at most as often as poll_ms allows, and takes its turn when it comes:
- * OK or HELD; `cancel` leaves the line. After any other status we are not in line. Who is in
- * line and does not poll for max(2 s, 3 poll_ms) when its turn comes is dropped. */
+/* Acquires the lock without blocking, in steps. hf_lock_begin makes one attempt: it returns HF_OK,
+ * or HF_HELD and joins the queue. hf_lock_poll reads the table, at most once per poll_ms, and
+ * acquires the lock when the handle's turn comes. It returns HF_OK if the handle holds the lock,
+ * HF_HELD if it is still waiting, and HF_NOT_FOUND if it was not in the queue. After any other
+ * status, the handle is not in the queue. hf_lock_cancel removes it from the queue. A waiter is
+ * dropped if it does not poll within max(2 s, 3 poll_ms) when its turn comes. */
 HF_API enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error);
 
-/* Ends a wait of this handle from another thread: the call that waits says CANCELLED, a little
- * later. Unlike hf_lock_cancel it does not wait for that call to return, and does nothing when none
- * waits yet. Local. NULL is fine. */
+/* Interrupts a call that is waiting on this handle in another thread. The waiting call returns
+ * HF_CANCELLED shortly after. Unlike hf_lock_cancel, this function does not wait for that call to
+ * return, and has no effect if no call is waiting yet. Does nothing if `lock` is NULL. Local. */
 HF_API void hf_lock_interrupt(struct hf_lock *lock);
 
-/* Why a call of this handle that waits has no answer from the store: OK when nothing is amiss, else
- * the status and the reason of the last try. Local. */
+/* Reports why a call that is waiting on this handle has had no reply from the store. Returns HF_OK
+ * if there is no problem; otherwise returns the status and reason of the last attempt. Local. */
 HF_API enum hf_status hf_lock_trouble(struct hf_lock *lock, struct hf_error *error);
 
-/* After HELD: whether the scope of this index was in the way of being granted. Local; who holds it
- * is told by hf_lock_blocker (observe.h). */
+/* After HF_HELD: returns true if the scope with this index conflicted. hf_lock_blocker (observe.h)
+ * reports the holder. Local. */
 HF_API bool hf_lock_blocked(struct hf_lock *lock, size_t index);
 
-/* Whether it is held at this moment: OK, EXPIRED (its time is over), LOST (somebody ended it),
- * or NOT_FOUND (it was never acquired, or was released). Local, and cheap: ask often. */
+/* Checks whether the lock is held now. Returns HF_OK if it is, HF_EXPIRED if the lease has expired,
+ * HF_LOST if another client ended it, and HF_NOT_FOUND if the lock was never acquired or was
+ * released. Local and cheap: call it often. */
 HF_API enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error);
 
-/* For how long it is certainly ours if nothing is renewed; 0 when it is not. Local. */
+/* Returns how long the lease is certain to stay valid without a renewal, or 0 if it is not held.
+ * Local. */
 HF_API int64_t hf_lock_remaining_ms(struct hf_lock *lock);
 
-/* The token of the last grant; 0 when there was none. Local. */
+/* Returns the token of the last grant, or 0 if there was no grant. Local. */
 HF_API uint64_t hf_lock_token(struct hf_lock *lock);
 
-/* The ttl: that of the lease while there is one, else the one that will be asked for. Local. */
+/* Returns the ttl of the lease, or the ttl that will be requested if there is no lease. Local. */
 HF_API int64_t hf_lock_ttl_ms(struct hf_lock *lock);
 
-/* Its scope of this index in full ("named:deploy"); those of an adopted lease are those of the
- * lease. NOT_FOUND when it has no more. Local. */
+/* Returns the scope with this index in full ("named:deploy"). An adopted lock has the scopes of its
+ * lease. Returns HF_NOT_FOUND if the index is past the last scope. Local. */
 #define HF_SCOPE_TEXT_MAX 1088
 HF_API enum hf_status hf_lock_scope(struct hf_lock *lock, size_t index,
                                     char text[HF_SCOPE_TEXT_MAX], struct hf_error *error);
 
-/* Renews now. */
+/* Renews the lease now. */
 HF_API enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error);
 
-/* Ends it. A handle that was acquired more than once is released as often; then NOT_FOUND.
- *   OK      nobody else had it before
- *   LOST    it had ended by itself or was broken: the work may have overlapped with somebody
- *           else's
- *   UNSURE  no answer; not held any more, and given back in the background
- * `note` is JSON or NULL. `complete` is remembered for the once_per_ms of its lock, `fail` is kept
- * for people to look at. */
+/* Releases the lock. A handle that was acquired several times must be released as many times; after
+ * that, releasing it returns HF_NOT_FOUND.
+ *
+ * Returns HF_OK if no other client was granted the lock before the release. Returns HF_LOST if the
+ * lease had expired or was broken: the work may have overlapped with another holder's. Returns
+ * HF_UNSURE if the store did not reply; this handle no longer holds the lock, which is released in
+ * the background.
+ *
+ * hf_lock_complete records the work as done, for the once_per_ms of the lock. hf_lock_fail records
+ * it as failed, for display only. `note` is JSON or NULL. */
 HF_API enum hf_status hf_lock_release(struct hf_lock *lock, struct hf_error *error);
 HF_API enum hf_status hf_lock_complete(struct hf_lock *lock, const char *note,
                                        struct hf_error *error);
@@ -181,46 +200,48 @@ HF_API enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note,
 
 /* ---- Leases as text ------------------------------------------------------------------ */
 
-/* A held lease as one word, to be passed to another process: token, id and table. It is a name
- * and not a secret: whoever can write the store can read it there and could do what its holder
- * does, and to others it is of no use. All the same pass it by environment or pipe, not as an
- * argument that every user of the machine sees. */
+/* Writes a held lease as one word that can be passed to another process. The word contains the
+ * token, the id and the table. It identifies the lease and is not a secret: every client that can
+ * write to the store can also read the lease there and act as its holder. To others, the word is
+ * useless. Still, pass it in an environment variable or through a pipe, because every user of the
+ * machine can see the arguments of a program. */
 #define HF_LEASE_TEXT_MAX 1536
 HF_API enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
                                    struct hf_error *error);
 
 #define HF_NAME_MAX 128
 
-/* What a lease as text says. */
+/* The parts of a lease's text. */
 struct hf_lease_name {
     size_t struct_size;
     uint64_t token;
-    char ns[HF_NAME_MAX + 1];  /* the namespace of a client that can adopt it */
-    char key[HF_NAME_MAX + 1]; /* of a lock with a name: that name; else empty */
-    char table[1025];          /* the object that it stands in */
+    char ns[HF_NAME_MAX + 1];  /* the namespace; only its clients can adopt the lease */
+    char key[HF_NAME_MAX + 1]; /* the name of a named lock; otherwise empty */
+    char table[1025];          /* the object that contains the lease */
 };
 #define HF_LEASE_NAME \
     HF_VALUE_(hf_lease_name, sizeof(struct hf_lease_name), 0, { 0 }, { 0 }, { 0 })
 
-/* Takes such a text apart; asks nothing of anybody. INVALID: it is not the text of a lease. */
+/* Parses the text of a lease. Returns HF_INVALID if it is not the text of a lease. Local. */
 HF_API enum hf_status hf_lease_parse(const char *text, struct hf_lease_name *name,
                                      struct hf_error *error);
 
-/* A handle that holds the lease of that text, renewed by us: LOST when it is over. It can be
- * renewed, ended and used for fenced objects, and not acquired again; hf_lock_detach leaves it
- * to whoever gave it. options->ttl_ms and what else says what to ask for are not used. */
+/* Creates a handle that holds the lease with this text, and renews it. Returns HF_LOST if the lease
+ * is over. The handle can renew and release the lease and write fenced objects, but cannot acquire
+ * it again. hf_lock_detach returns the lease to the process that passed it on. Options that
+ * describe a request, such as ttl_ms, are ignored. */
 HF_API enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
                                     const struct hf_lock_options *options,
                                     struct hf_lock **ret_lock, struct hf_error *error);
 
-/* Takes a lease away from its holder, who may not notice until its next renewal: only its token
- * protects what it still writes. `by` and `reason` are kept in the table. LOST when that lease
- * is over already; a later one of the same lock is never hit. */
+/* Ends the lease of another holder. The holder might not notice until its next renewal; until then,
+ * only its fencing token can stop its writes. `by` and `reason` are recorded in the table. Returns
+ * HF_LOST if the lease is already over. A later lease of the same lock is never affected. */
 HF_API enum hf_status hf_break(struct hf_client *client, const char *text, const char *by,
                                const char *reason, struct hf_error *error);
 
-/* Which of these objects nobody has leased for merging: sets ret_free[i]. One look, and nothing
- * more than a hint; hf_lock_acquire decides. */
+/* Reports which of these objects are not leased for merging, in ret_free[i]. Reads the leases once.
+ * The result is only a hint; only hf_lock_acquire is authoritative. */
 HF_API enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *keys,
                                          size_t count, bool *ret_free, struct hf_error *error);
 

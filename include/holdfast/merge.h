@@ -1,6 +1,6 @@
-/* merge.h: many files of records into one. A merge reads its inputs in bounded memory and writes
- * one output, which appears under its name only when it is whole and on disk. It needs no store
- * and no client.
+/* merge.h: merging files of records into one. A merge reads its inputs in bounded memory and writes
+ * one output. The output appears under its name only when it is complete and on disk. A merge needs
+ * no store and no client.
  *
  *     const char *inputs[] = { "mon.csv", "tue.csv" };
  *     struct hf_merge_options options = HF_MERGE_OPTIONS;
@@ -9,21 +9,22 @@
  *     options.time = "updated";
  *     hf_merge(inputs, 2, "now.csv", &options, NULL, &error);
  *
- * ORDER. With a key or a time, all records come out in the order of that field; records that are
- * equal in it keep the order of their file, and between files the smaller record goes first. With
- * both, only the record with the latest time of each key is kept; of two with the same time, the
- * one with the greater bytes. Keys are compared as bytes, without the quotes of CSV and the escapes
- * of JSON. Records are written as they stood, each ended by LF. The same inputs in any order give
- * the same output. An input that is not in order is noticed and sorted.
+ * ORDER. With a key or a time, records are sorted by that field. Records that are equal in it keep
+ * the order of their file; between files, the smaller record comes first. With both, only the
+ * record with the latest time of each key is kept; if two have the same time, the one that is
+ * greater in byte order. Keys are compared as bytes, without CSV quotes and JSON escapes. Records
+ * are written unchanged, each followed by LF. The order of the inputs does not affect the output.
+ * An input that is not sorted is detected and sorted.
  *
- * REJECTS. A record that cannot be read goes to the reject file, byte for byte, one per line, and
- * rows_in = rows_out + rows_superseded + rows_rejected. More rejects than rejects_max fail the
- * merge: the reject file stays, the output does not. A time without a zone is not rejected but
- * fails the merge at once, unless the options name the zone.
+ * REJECTS. A record that cannot be read is copied byte for byte to the reject file, one per line.
+ * In the report, rows_in = rows_out + rows_superseded + rows_rejected. If more than rejects_max
+ * records are rejected, the merge fails: the reject file is kept, the output is not. A time without
+ * a time zone is not rejected. It makes the merge fail immediately, unless the options name a time
+ * zone.
  *
- * FAILURE. Unless a merge is OK there is no new file under any name, except the reject file of a
- * merge that rejected too much. (When the output's folder could not be synced, the output may have
- * its name, and a power loss may still take it back.) */
+ * FAILURE. Unless a merge returns HF_OK, it leaves no new file under any name, except the reject
+ * file of a merge with too many rejects. (If the folder of the output could not be synced, the
+ * output may already have its name, and may still disappear in a power loss.) */
 #ifndef HOLDFAST_MERGE_H
 #define HOLDFAST_MERGE_H
 
@@ -35,35 +36,35 @@ extern "C" {
 
 /* ---- Formats ------------------------------------------------------------------------- */
 
-/* Each row: name, the name as text, sentence. */
-#define HF_MERGE_FORMAT_TABLE(ROW)                                                    \
-    ROW(USV, "usv", "fields separated by the byte 0x1F, records ended by LF or 0x1E") \
-    ROW(CSV, "csv", "RFC 4180; all inputs have the same header")                      \
-    ROW(TSV, "tsv", "the same, separated by tabs")                                    \
-    ROW(NDJSON, "ndjson", "a JSON object on each line")                               \
-    ROW(CONCAT, "concat", "no records: the bytes of the inputs, decompressed")        \
-    ROW(EXEC, "exec", "no records: a command merges")
+/* File formats. Each row: constant, name, description. */
+#define HF_MERGE_FORMAT_TABLE(ROW)                                                \
+    ROW(USV, "usv", "fields separated by 0x1F, records terminated by LF or 0x1E") \
+    ROW(CSV, "csv", "RFC 4180; all inputs have the same header")                  \
+    ROW(TSV, "tsv", "like csv, separated by tabs")                                \
+    ROW(NDJSON, "ndjson", "one JSON object per line")                             \
+    ROW(CONCAT, "concat", "no records: the bytes of the inputs, decompressed")    \
+    ROW(EXEC, "exec", "no records: a command merges the inputs")
 
 #define HF_MERGE_FORMAT_ENUM_(name, word, text) HF_MERGE_##name,
 enum hf_merge_format { HF_MERGE_FORMAT_TABLE(HF_MERGE_FORMAT_ENUM_) HF_MERGE_FORMAT_COUNT };
 #undef HF_MERGE_FORMAT_ENUM_
 
-/* How an output is compressed. Inputs tell it by their first bytes. */
-#define HF_MERGE_CODING_TABLE(ROW)                                             \
-    ROW(AUTO, "auto", "as the output's name ends: .gz, .zst; otherwise plain") \
-    ROW(PLAIN, "none", "not compressed")                                       \
-    ROW(GZIP, "gzip", "by gzip")                                               \
-    ROW(ZSTD, "zstd", "by zstd")
+/* Compression of the output. The compression of an input is detected from its first bytes. */
+#define HF_MERGE_CODING_TABLE(ROW)                                              \
+    ROW(AUTO, "auto", "by the suffix of the output: .gz, .zst; otherwise none") \
+    ROW(PLAIN, "none", "not compressed")                                        \
+    ROW(GZIP, "gzip", "compressed with gzip")                                   \
+    ROW(ZSTD, "zstd", "compressed with zstd")
 
 #define HF_MERGE_CODING_ENUM_(name, word, text) HF_MERGE_##name,
 enum hf_merge_coding { HF_MERGE_CODING_TABLE(HF_MERGE_CODING_ENUM_) HF_MERGE_CODING_COUNT };
 #undef HF_MERGE_CODING_ENUM_
 
-/* "usv", "gzip": the words of the tables; "" for a number that is not in them. */
+/* Returns the name of a format or compression, such as "usv" or "gzip". */
 HF_API const char *hf_merge_format_name(enum hf_merge_format format);
 HF_API const char *hf_merge_coding_name(enum hf_merge_coding coding);
 
-/* The same backwards. INVALID: there is no such format, or no such compression. */
+/* Converts a name to its format or compression. Returns HF_INVALID if the name is unknown. */
 HF_API enum hf_status hf_merge_format_parse(const char *text, enum hf_merge_format *ret_format,
                                             struct hf_error *error);
 HF_API enum hf_status hf_merge_coding_parse(const char *text, enum hf_merge_coding *ret_coding,
@@ -71,19 +72,19 @@ HF_API enum hf_status hf_merge_coding_parse(const char *text, enum hf_merge_codi
 
 /* ---- Options ------------------------------------------------------------------------- */
 
-/* How far a merge is. Bytes are those of the input files; an input that must be sorted is read
- * twice, which raises the total. Of a command nothing is known but that it still runs: zeros. */
+/* The progress of a merge, in bytes of the input files. An input that must be sorted is read twice,
+ * which raises the total. While a command runs, both numbers are 0. */
 struct hf_merge_progress {
     size_t struct_size;
     uint64_t bytes_done;
     uint64_t bytes_total;
 };
 
-/* Files that are written under a name that is not theirs yet. */
+/* Files that are written under a temporary name. */
 enum hf_merge_part {
     HF_MERGE_PART_OUTPUT,
     HF_MERGE_PART_REJECTS,
-    HF_MERGE_PART_FOLDER, /* in which a command writes the output */
+    HF_MERGE_PART_FOLDER, /* the folder in which a command writes the output */
 };
 
 #define HF_MERGE_REJECTS_ANY ((uint64_t)INT64_MAX)
@@ -95,34 +96,41 @@ enum hf_merge_part {
 struct hf_merge_options {
     size_t struct_size;
     enum hf_merge_format format;
-    const char *key; /* a field: its number from 1, or its name in a header or JSON object */
-    const char
-        *time; /* the same; RFC 3339, or s, ms, us or ns since 1970, told by their size */
-    const char *zone; /* of times that name none: "UTC", or an offset such as "+02:00" */
-    bool headless;    /* csv, tsv: the first record is data */
-    enum hf_merge_coding coding; /* of the output; not of what a command writes */
-    uint64_t memory_bytes;     /* at most so much is held at once; 0: 64 MiB; 8 MiB at least */
-    uint64_t record_bytes_max; /* a longer record is rejected; 0: 16 MiB, or a quarter of
-                                    memory_bytes where that is less */
-    uint64_t rejects_max;      /* more fail the merge; HF_MERGE_REJECTS_ANY: none does */
-    unsigned threads;          /* 0: one per processor, up to 4 */
-    const char *reject_path;   /* NULL: the output's name with ".rejects" behind it */
-    const char
-        *scratch_folder;      /* for sorting, and for an output that is a descriptor; NULL: the
-                                    output's folder, or $TMPDIR or /tmp where it has none */
-    const char *command;      /* exec: words separated by blanks, quoted as in a shell, but no
-                                    shell runs. {inputs} stands for all inputs, {output} for the
-                                    file to be written. Exit status 0: merged */
-    int64_t command_limit_ms; /* then it is killed, with its process group; 0: an hour */
-    uint64_t command_memory_max; /* limits of each of its processes, as of setrlimit; 0: ours */
+    /* A field: its number from 1, or its name in a header or JSON object. */
+    const char *key;
+    /* A field, given in the same way. Times are RFC 3339, or s, ms, us or ns since 1970,
+     * distinguished by their magnitude. */
+    const char *time;
+    /* For times without a time zone: "UTC", or an offset such as "+02:00". */
+    const char *zone;
+    bool headless;               /* csv, tsv: the first record is data */
+    enum hf_merge_coding coding; /* of the output; does not apply to commands */
+    uint64_t memory_bytes;       /* the most memory to use; 0: 64 MiB; at least 8 MiB */
+    /* Longer records are rejected; 0: 16 MiB, or a quarter of memory_bytes if that is less. */
+    uint64_t record_bytes_max;
+    /* The merge fails if more records are rejected; HF_MERGE_REJECTS_ANY: no limit. */
+    uint64_t rejects_max;
+    unsigned threads;        /* 0: one per processor, up to 4 */
+    const char *reject_path; /* NULL: the name of the output plus ".rejects" */
+    /* For sorting, and for an output given as a descriptor (default: the folder of the output, or
+     * $TMPDIR or /tmp if it has no folder). */
+    const char *scratch_folder;
+    /* HF_MERGE_EXEC: the command, as words separated by blanks, quoted as in a shell. It is not run
+     * by a shell. {inputs} stands for all inputs, {output} for the file to be written. Exit status
+     * 0 means success. */
+    const char *command;
+    /* After this time the process group is killed; 0: an hour. */
+    int64_t command_limit_ms;
+    /* Limits for each process of the command, as for setrlimit; 0: the limits of this process. */
+    uint64_t command_memory_max;
     uint64_t command_file_max;
     int64_t command_cpu_ms;
 
-    /* Called by the thread that merges, about once a megabyte of input, and while a command runs a
-     * few times per second. False ends the merge: CANCELLED. May be NULL. */
+    /* Optional. Called by the merging thread about once per megabyte of input, and a few times per
+     * second while a command runs. Return false to stop the merge with HF_CANCELLED. */
     bool (*progress)(void *argument, const struct hf_merge_progress *progress);
-    /* Told of each file while it has a temporary name (NULL: no more), so that a program that ends
-     * by force can remove it. May be NULL. */
+    /* Optional. Called with the path of each file when it gets a temporary name, and with NULL when
+     * it no longer has one. A program that is being terminated can use it to remove the file. */
     void (*unfinished)(void *argument, enum hf_merge_part part, const char *path);
     void *argument; /* of both */
 };
@@ -133,19 +141,19 @@ struct hf_merge_options {
 
 #define HF_MERGE_REASONS_MAX 4
 
-/* What came of it. */
+/* The result of a merge. */
 struct hf_merge_report {
     size_t struct_size;
-    bool rows_counted; /* false for concat and exec, which know no rows */
-    bool rejects_kept; /* it failed for rejects, and the reject file has its name */
-    bool zone_missing; /* it failed for a time without a zone */
+    bool rows_counted; /* false for concat and exec, which do not count rows */
+    bool rejects_kept; /* failed with too many rejects; the reject file was kept */
+    bool zone_missing; /* failed because a time had no time zone */
     uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
-    uint64_t bytes_in;        /* of the input files, as they lie on disk */
-    uint64_t bytes_out;       /* of the output, likewise */
-    uint64_t bytes_spilled;   /* written to scratch files on the way */
-    uint64_t inputs_unsorted; /* that had to be sorted first */
+    uint64_t bytes_in;        /* of the input files on disk */
+    uint64_t bytes_out;       /* of the output on disk */
+    uint64_t bytes_spilled;   /* written to scratch files */
+    uint64_t inputs_unsorted; /* inputs that had to be sorted first */
     int64_t took_ms;
-    uint64_t reason_count; /* the first few rejected rows, in words: */
+    uint64_t reason_count; /* number of `reasons`: why the first few rows were rejected */
     char reasons[HF_MERGE_REASONS_MAX][HF_WHY_MAX];
 };
 #define HF_MERGE_REPORT                                                                      \
@@ -154,34 +162,39 @@ struct hf_merge_report {
 
 /* ---- Merging ------------------------------------------------------------------------- */
 
-/* Merges 1 to 100,000 files into `output`, which it replaces if it is there. `options` and `report`
- * may be NULL; the report is set whatever the status is, as far as the merge got.
- *   OK           merged, whole and on disk
- *   INVALID      options out of range, an input that is no file, headers that differ, a key that no
- *                header has, more rejects than allowed, a time without a zone
- *   NOT_FOUND, DENIED  an input that is not there, or that may not be read
- *   CORRUPT      compressed data that is damaged or ends early
- *   UNAVAILABLE  no space, no memory, an I/O error, an input that changed; a command that failed
- *   UNSUPPORTED  compressed with a window that the memory setting has no room for
- *   TIMEOUT      a command that ran too long
- *   CANCELLED    progress said so */
+/* Merges 1 to 100,000 files into `output`, which is replaced if it exists. `options` and `report`
+ * may be NULL; the report is set whatever the status, as far as the merge got.
+ *
+ * Returns HF_OK if the output is complete and on disk. Returns HF_INVALID if an option is out of
+ * range, an input is not a file, headers differ, no header has the key, too many records were
+ * rejected, or a time has no time zone. Returns HF_NOT_FOUND if an input does not exist, and
+ * HF_DENIED if it may not be read. Returns HF_CORRUPT if compressed data is damaged or truncated.
+ * Returns HF_UNSUPPORTED if an input was compressed with a window that does not fit into the memory
+ * setting. Returns HF_UNAVAILABLE if there is not enough space or memory, an I/O error occurred, an
+ * input changed during the merge, or a command failed. Returns HF_TIMEOUT if a command ran too
+ * long, and HF_CANCELLED if `progress` stopped the merge. */
 HF_API enum hf_status hf_merge(const char *const *inputs, size_t input_count,
                                const char *output, const struct hf_merge_options *options,
                                struct hf_merge_report *report, struct hf_error *error);
 
-/* A file by its path, or, where that is NULL, by a descriptor, which stays the caller's. */
+/* A file, given by its path or, if `path` is NULL, by a descriptor. The caller keeps the
+ * descriptor. */
 struct hf_merge_file {
     const char *path;
     int fd;
 };
 
-/* The same with descriptors. One that is an input must be of a regular file and open for reading;
- * it is read from its start, whatever its offset, which does not move, and errors call it
- * /proc/self/fd/<number>. One that is the output may be of anything that can be written to, a pipe
- * too: the merge ends in a scratch file, and then its bytes are written at the descriptor's offset
- * and are not synced. So nothing is written to it unless the merge itself is OK; when that write
- * fails (UNAVAILABLE, or CANCELLED where the reader of a pipe is gone), a part may have been.
- * Rejects of such a merge need a reject_path: INVALID where rejects_max is above 0 without one. */
+/* Merges files given by path or descriptor. Otherwise like hf_merge.
+ *
+ * An input descriptor must be a regular file that is open for reading. It is read from its start,
+ * and its offset does not change. Errors name it /proc/self/fd/<number>.
+ *
+ * An output descriptor may be anything that can be written, such as a pipe. The merge first writes
+ * a scratch file. Then the bytes of that file are written at the offset of the descriptor, and are
+ * not synced. Nothing is written to the descriptor unless the merge itself succeeds. If writing to
+ * the descriptor fails, a part may have been written: the call returns HF_UNAVAILABLE, or
+ * HF_CANCELLED if the reader of a pipe has closed it. The rejects of such a merge need a
+ * reject_path: the call returns HF_INVALID if rejects_max is above 0 and reject_path is NULL. */
 HF_API enum hf_status hf_merge_files(const struct hf_merge_file *inputs, size_t input_count,
                                      const struct hf_merge_file *output,
                                      const struct hf_merge_options *options,

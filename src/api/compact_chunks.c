@@ -1,28 +1,20 @@
-/* compact_chunks.c: the chunks of a partition, one by one: listed, quarantined, brought back,
- * pinned. */
+/* compact_chunks.c: lists the chunks of a partition, quarantines and restores single chunks, and
+ * pins chunks for a reader. */
 #include "api/compact_inside.h"
-#include "compact/pin.h"
+#include "compact/care/pin.h"
 
 #include <stdio.h>
 
-const char *hf_chunk_state_name(enum hf_chunk_state state)
-{
-#define STATE_NAME(name, word, text) [HF_CHUNK_##name] = word,
-    static const char *const names[] = { HF_CHUNK_STATE_TABLE(STATE_NAME) };
-#undef STATE_NAME
-    return (unsigned)state < HF_CHUNK_STATE_COUNT ? names[state] : "";
-}
-
 /* ---- Listing ------------------------------------------------------------------------- */
 
-bool chunk_info_copy(struct arena *arena, const struct slot *slot, enum hf_chunk_state state,
-                     const struct chunk *chunk, struct view into,
+bool chunk_info_copy(struct arena *arena, const struct catalog_ref *ref,
+                     enum hf_chunk_state state, const struct chunk *chunk, struct view into,
                      struct hf_chunk_info *ret_info)
 {
     *ret_info = (struct hf_chunk_info){
         .struct_size = sizeof *ret_info,
         .key = text_in(arena, chunk->key),
-        .partition = slot->partition, /* which lives as long as the shelf */
+        .partition = ref->partition, /* lives as long as the catalog tree */
         .state = state,
         .level = chunk->level,
         .size = chunk->size,
@@ -50,59 +42,57 @@ struct listing {
     size_t count;
 };
 
-static bool list_chunk(struct listing *listing, const struct slot *slot,
+static bool list_chunk(struct listing *listing, const struct catalog_ref *ref,
                        enum hf_chunk_state state, const struct chunk *chunk, struct view into)
 {
     if (listing->which == HF_CHUNKS_QUARANTINED && chunk->quarantine.size == 0)
         return true;
-    return chunk_info_copy(&listing->arena, slot, state, chunk, into,
+    return chunk_info_copy(&listing->arena, ref, state, chunk, into,
                            &listing->infos[listing->count++]);
 }
 
-static bool list_dead(struct listing *listing, const struct slot *slot,
+static bool list_dead(struct listing *listing, const struct catalog_ref *ref,
                       const struct catalog *catalog)
 {
-    bool good = true;
     for (size_t i = 0; i < catalog->grave_count; i++)
-        for (size_t j = 0; j < catalog->graves[i].count && good; j++)
-            good = list_chunk(listing, slot, HF_CHUNK_TOMBSTONE, &catalog->graves[i].chunks[j],
-                              catalog->graves[i].into);
+        for (size_t j = 0; j < catalog->graves[i].count; j++)
+            if (!list_chunk(listing, ref, HF_CHUNK_TOMBSTONE, &catalog->graves[i].chunks[j],
+                            catalog->graves[i].into))
+                return false;
     for (size_t i = 0; i < catalog->removal_count; i++) {
         const struct removal *removal = &catalog->removals[i];
         bool retired = removal->how == DELETING_RETIRED;
-        for (size_t j = 0; j < removal->count && good; j++) {
+        for (size_t j = 0; j < removal->count; j++) {
             const struct chunk name = { .key = removal->keys[j] };
-            good = list_chunk(listing, slot, retired ? HF_CHUNK_RETIRED : HF_CHUNK_CONDEMNED,
-                              &name, VIEW(""));
+            if (!list_chunk(listing, ref, retired ? HF_CHUNK_RETIRED : HF_CHUNK_CONDEMNED,
+                            &name, VIEW("")))
+                return false;
         }
     }
-    return good;
+    return true;
 }
 
-static enum hf_status look_at_chunks(void *argument, struct slot *slot,
-                                     const struct catalog *catalog,
-                                     const struct evidence *evidence)
+static enum hf_status copy_chunks(void *argument, struct catalog_ref *ref,
+                                  const struct catalog *catalog)
 {
     struct listing *listing = argument;
     bool all = listing->which == HF_CHUNKS_ALL;
     size_t most = catalog->live_count + (all ? catalog->dead_count : 0);
-    (void)evidence;
     arena_release(&listing->arena);
     listing->arena = ARENA_INIT;
     listing->count = 0;
     listing->infos = arena_take(&listing->arena, (most + 1) * sizeof *listing->infos);
-    bool good = listing->infos != NULL;
-    for (size_t i = 0; i < catalog->live_count && good; i++)
-        good = list_chunk(listing, slot, HF_CHUNK_LIVE, &catalog->live[i], VIEW(""));
-    if (good && all)
-        good = list_dead(listing, slot, catalog);
-    return good ? HF_OK : HF_UNAVAILABLE;
+    if (!listing->infos)
+        return HF_UNAVAILABLE;
+    for (size_t i = 0; i < catalog->live_count; i++)
+        if (!list_chunk(listing, ref, HF_CHUNK_LIVE, &catalog->live[i], VIEW("")))
+            return HF_UNAVAILABLE;
+    return !all || list_dead(listing, ref, catalog) ? HF_OK : HF_UNAVAILABLE;
 }
 
-static bool tell_chunks(void *argument, struct slot *slot)
+static bool report_chunks(void *argument)
 {
     struct listing *listing = argument;
-    (void)slot;
     for (size_t i = 0; i < listing->count; i++)
         if (!listing->each(listing->argument, &listing->infos[i]))
             return false;
@@ -117,7 +107,9 @@ enum hf_status hf_compact_chunks(struct hf_compact *compact, enum hf_chunks whic
     struct listing listing = {
         .which = which, .each = each, .argument = argument, .arena = ARENA_INIT
     };
-    struct compact_walk walk = { look_at_chunks, tell_chunks, &listing };
+    struct compact_walk walk = { .look = copy_chunks,
+                                 .told = report_chunks,
+                                 .argument = &listing };
     struct hf_error why;
     if (ERROR_IF_NULL(error, compact) != HF_OK)
         return HF_INVALID;
@@ -135,55 +127,54 @@ struct search {
     struct view key;
     enum chunk_state wanted;
     enum chunk_state found;
-    char partition[PARTITION_BYTES_MAX + 1]; /* of the catalog that has it like that */
+    char partition[PARTITION_BYTES_MAX + 1]; /* the catalog that has it in this state */
 };
 
-/* A name stands in the catalog of its home; what a split moved is found in a child. */
-static enum hf_status look_for_chunk(void *argument, struct slot *slot,
-                                     const struct catalog *catalog,
-                                     const struct evidence *evidence)
+/* A chunk is in the catalog of its home. If a split moved it, it is in a child. */
+static enum hf_status match_chunk(void *argument, struct catalog_ref *ref,
+                                  const struct catalog *catalog)
 {
     struct search *search = argument;
-    (void)evidence;
     enum chunk_state state = catalog_state(catalog, search->key);
     if (state == CHUNK_UNKNOWN || state == CHUNK_MOVED || search->found == search->wanted)
         return HF_OK;
     search->found = state;
-    memcpy(search->partition, slot->partition, sizeof search->partition);
+    memcpy(search->partition, ref->partition, sizeof search->partition);
     return HF_OK;
 }
 
-static enum hf_status find_chunk(struct hf_compact *compact, struct view key,
-                                 enum chunk_state wanted, struct slot **ret_slot,
-                                 struct hf_error *error)
+static enum hf_status find_catalog_of_chunk(struct hf_compact *compact, struct view key,
+                                            enum chunk_state wanted,
+                                            struct catalog_ref **ret_ref,
+                                            struct hf_error *error)
 {
     struct search search = { .key = key, .wanted = wanted, .found = CHUNK_UNKNOWN };
-    struct compact_walk walk = { look_for_chunk, NULL, &search };
+    struct compact_walk walk = { .look = match_chunk, .argument = &search };
     enum hf_status status = compact_walk(compact, &walk, error);
     if (search.found == wanted)
-        return shelf_slot(compact->shelf, view_of(search.partition), ret_slot, error);
+        return catalog_tree_ref(compact->tree, view_of(search.partition), ret_ref, error);
     if (status != HF_OK)
         return status;
     if (search.found == CHUNK_UNKNOWN)
-        return error_set(error, HF_NOT_FOUND, "no catalog of the partition has it");
+        return error_set(error, HF_NOT_FOUND, "no catalog of the partition contains it");
     return error_set(error, HF_NOT_FOUND, "it is %s, not %s", chunk_state_name(search.found),
                      chunk_state_name(wanted));
 }
 
-/* One operation on one chunk of this state. */
+/* Applies one operation to one chunk, which must be in the given state. */
 static enum hf_status apply_to_chunk(struct hf_compact *compact, const char *key,
                                      enum chunk_state wanted, struct catalog_op *op,
                                      struct hf_error *error)
 {
-    struct slot *slot;
+    struct catalog_ref *ref;
     struct hf_error why;
     struct view name = view_of(key);
     client_active(compact->client);
-    enum hf_status status = find_chunk(compact, name, wanted, &slot, &why);
+    enum hf_status status = find_catalog_of_chunk(compact, name, wanted, &ref, &why);
     if (status == HF_OK) {
         op->keys = &name;
         op->key_count = 1;
-        status = slot_apply(slot, op, /* deadline */ (struct mono_time){ 0 });
+        status = catalog_ref_apply(ref, op, /* deadline */ (struct mono_time){ 0 });
         why = op->error;
     }
     return error_tell(error, status, &why);
@@ -231,6 +222,6 @@ enum hf_status hf_compact_pin(struct hf_compact *compact, const char *const *key
         error_if_null_among(error, "keys", keys, count) != HF_OK)
         return HF_INVALID;
     client_active(compact->client);
-    enum hf_status status = pin_take(compact->shelf, keys, count, ttl_ms, ret_lock, &why);
+    enum hf_status status = pin_take(compact->tree, keys, count, ttl_ms, ret_lock, &why);
     return error_tell(error, status, &why);
 }

@@ -1,49 +1,51 @@
-/* compact_ingest.c: files, and objects that stand in the bucket, become chunks. */
+/* compact_ingest.c: turns files, and objects in the bucket, into chunks. A key is reported only for
+ * chunks that are in the catalog. */
 #include "api/compact_inside.h"
-#include "compact/ingest.h"
+#include "compact/work/ingest.h"
 
 #include <stdlib.h>
 
 struct ingesting {
     struct hf_compact *compact;
     struct hf_compact_ingest_options options;
+    bool objects; /* of the bucket; else files */
     struct ingest_file *files;
     size_t count;
     struct hf_compact_ingest_report report;
 };
 
-static bool ask_progress(void *argument, size_t files_done, uint64_t bytes_done)
+static bool report_ingest_progress(void *argument, size_t files_done, uint64_t bytes_done)
 {
     const struct hf_compact_ingest_options *options = &((struct ingesting *)argument)->options;
     return options->progress(options->argument, files_done, bytes_done);
 }
 
-static enum hf_status options_of(struct ingesting *ingesting,
-                                 struct ingest_options *ret_options, struct hf_error *error)
+static enum hf_status convert_ingest_options(struct ingesting *ingesting,
+                                             struct ingest_options *ret_options,
+                                             struct hf_error *error)
 {
     const struct hf_compact_ingest_options *given = &ingesting->options;
     struct hf_client *client = ingesting->compact->client;
-    struct env *env = client->env;
+    struct env *env = client_env(client);
     if (given->wait_ms < 0 || given->patience_ms < 0)
         return error_set(error, HF_INVALID, "%s must not be negative",
                          given->wait_ms < 0 ? "wait_ms" : "patience_ms");
     if (given->id && given->id[0] == '\0')
         return error_set(error, HF_INVALID, "an id must not be empty");
-    int64_t wait_ms = given->wait_ms < INT64_MAX / 2000 ? given->wait_ms : INT64_MAX / 2000;
     *ret_options = (struct ingest_options){
-        .writer = view_first(view_of(given->writer ? given->writer : client->holder),
+        .writer = view_first(view_of(given->writer ? given->writer : client_holder(client)),
                              given->writer ? SIZE_MAX : WRITER_BYTES_MAX),
         .id = view_of(given->id ? given->id : ""),
-        .until = mono_add(env_now(env), SPAN_MS(wait_ms)),
-        .patience = SPAN_MS(given->patience_ms),
-        .go_on = given->progress ? ask_progress : NULL,
+        .until = mono_add(env_now(env), span_of_ms(given->wait_ms)),
+        .patience = span_of_ms(given->patience_ms),
+        .go_on = given->progress ? report_ingest_progress : NULL,
         .argument = ingesting,
     };
     return HF_OK;
 }
 
-/* A key is told of what is in the catalog only. */
-static void tell_sources(struct ingesting *ingesting)
+/* Reports a key only for a source that is in the catalog. */
+static void report_sources(struct ingesting *ingesting)
 {
     const struct hf_compact_ingest_options *options = &ingesting->options;
     struct hf_compact_ingest_report *report = &ingesting->report;
@@ -72,48 +74,43 @@ static void tell_sources(struct ingesting *ingesting)
     }
 }
 
-static enum hf_status ingest_all(struct ingesting *ingesting, bool objects,
-                                 struct hf_error *error)
+static enum hf_status ingest_all(struct ingesting *ingesting, struct hf_error *error)
 {
     struct hf_compact *compact = ingesting->compact;
     struct ingest_options options;
-    enum hf_status status = options_of(ingesting, &options, error);
+    enum hf_status status = convert_ingest_options(ingesting, &options, error);
     if (status != HF_OK)
         return status;
     for (size_t i = 0; i < ingesting->count; i++)
-        error_set(&ingesting->files[i].error, HF_CANCELLED, "not looked at any more");
-    status = objects ? ingest_objects(compact->shelf, ingesting->files, ingesting->count,
-                                      compact->scratch, &options, error)
-                     : ingest_files(compact->shelf, ingesting->files, ingesting->count,
-                                    &options, error);
-    tell_sources(ingesting);
+        error_set(&ingesting->files[i].error, HF_CANCELLED, "not processed");
+    status =
+        ingesting->objects
+            ? ingest_objects(compact->tree, ingesting->files, ingesting->count,
+                             compact->scratch, &options, error)
+            : ingest_files(compact->tree, ingesting->files, ingesting->count, &options, error);
+    report_sources(ingesting);
     return status;
 }
 
-static enum hf_status ingest(struct hf_compact *compact, const char *const *names, size_t count,
-                             bool objects, const struct hf_compact_ingest_options *options,
-                             struct hf_compact_ingest_report *report, struct hf_error *error)
+static enum hf_status ingest_names(struct ingesting *ingesting, const char *const *names,
+                                   const struct hf_compact_ingest_options *options,
+                                   struct hf_compact_ingest_report *report,
+                                   struct hf_error *error)
 {
-    struct ingesting ingesting = { .compact = compact,
-                                   .options = HF_COMPACT_INGEST_OPTIONS,
-                                   .count = count,
-                                   .report = HF_COMPACT_INGEST_REPORT };
     struct hf_error why;
-    enum hf_status status =
-        read_caller_options("HF_COMPACT_INGEST_OPTIONS", options, &ingesting.options,
-                            sizeof ingesting.options, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_COMPACT_INGEST_REPORT", report, error);
-    if (status != HF_OK)
-        return status;
-    ingesting.files = calloc(count + 1, sizeof *ingesting.files);
-    if (!ingesting.files)
+    ingesting->options = HF_COMPACT_INGEST_OPTIONS;
+    ingesting->report = HF_COMPACT_INGEST_REPORT;
+    if (READ_OPTIONS(HF_COMPACT_INGEST_OPTIONS, options, &ingesting->options, &why) != HF_OK ||
+        CHECK_REPORT(HF_COMPACT_INGEST_REPORT, report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    ingesting->files = calloc(ingesting->count + 1, sizeof *ingesting->files);
+    if (!ingesting->files)
         return error_no_memory(error);
-    for (size_t i = 0; i < count; i++)
-        ingesting.files[i].path = names[i];
-    status = ingest_all(&ingesting, objects, &why);
-    write_caller_report(report, &ingesting.report, sizeof ingesting.report);
-    free(ingesting.files);
+    for (size_t i = 0; i < ingesting->count; i++)
+        ingesting->files[i].path = names[i];
+    enum hf_status status = ingest_all(ingesting, &why);
+    write_caller_report(report, &ingesting->report, sizeof ingesting->report);
+    free(ingesting->files);
     return error_tell(error, status, &why);
 }
 
@@ -125,7 +122,8 @@ enum hf_status hf_compact_ingest(struct hf_compact *compact, const char *const *
     if (ERROR_IF_NULL(error, compact, paths) != HF_OK ||
         error_if_null_among(error, "paths", paths, count) != HF_OK)
         return HF_INVALID;
-    return ingest(compact, paths, count, /* objects */ false, options, report, error);
+    struct ingesting ingesting = { .compact = compact, .count = count };
+    return ingest_names(&ingesting, paths, options, report, error);
 }
 
 enum hf_status hf_compact_ingest_objects(struct hf_compact *compact, const char *const *keys,
@@ -137,5 +135,6 @@ enum hf_status hf_compact_ingest_objects(struct hf_compact *compact, const char 
     if (ERROR_IF_NULL(error, compact, keys) != HF_OK ||
         error_if_null_among(error, "keys", keys, count) != HF_OK)
         return HF_INVALID;
-    return ingest(compact, keys, count, /* objects */ true, options, report, error);
+    struct ingesting ingesting = { .compact = compact, .count = count, .objects = true };
+    return ingest_names(&ingesting, keys, options, report, error);
 }

@@ -1,54 +1,58 @@
-/* compact_inside.h: what the files of holdfast/compact.h share. For src/api/compact*.c only. */
+/* compact_inside.h: declarations that src/api/compact*.c share. */
 #ifndef API_COMPACT_INSIDE_H
 #define API_COMPACT_INSIDE_H
 
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/options.h"
-#include "compact/allow_exec.h"
-#include "compact/shelf.h"
+#include "compact/catalog/catalog_tree.h"
+#include "compact/work/allow_exec.h"
+
+#include <stdatomic.h>
 
 struct hf_compact {
+    atomic_size_t users; /* the caller until it closes, workers and readers */
     struct hf_client *client;
-    struct shelf *shelf;
-    struct allow_exec allowed; /* commands of the bucket that may run here */
+    struct catalog_tree *tree;
+    struct allow_exec allowed; /* commands that may run here */
     const char *scratch;
     void (*trouble)(void *argument, const struct hf_compact_trouble *trouble);
     void *argument;
-    struct arena arena;     /* of the texts of the options */
-    struct env_mutex mutex; /* guards what follows */
-    struct map texts;       /* of settings that were shown: each once, for as long as we live */
+    struct arena arena;     /* for texts of the options */
+    struct env_mutex mutex; /* guards the members below */
+    struct map texts;       /* strings of reported settings, one copy each */
     struct arena kept;
 };
 
-/* What a walk over the catalogs finds, in steps: `look` copies what is needed while the catalog is
- * there, `told` uses it afterwards, when no lock of ours is held. A catalog that cannot be read is
- * told to the caller, the rest goes on, and the walk ends with that status. False of `told` ends
- * the walk: OK. */
+/* Adds a user: a worker or a reader may outlive the caller's handle. */
+struct hf_compact *compact_keep(struct hf_compact *compact);
+
+/* A walk over the catalogs. `look` copies what is needed while it has the catalog; `told` uses the
+ * copy afterwards, when we hold no lock. A catalog that cannot be read is reported to the caller;
+ * the walk continues, and ends with that status. If `told` returns false, the walk ends with OK. */
 struct compact_walk {
-    enum hf_status (*look)(void *argument, struct slot *slot, const struct catalog *catalog,
-                           const struct evidence *evidence);
-    bool (*told)(void *argument, struct slot *slot); /* may be NULL */
+    enum hf_status (*look)(void *argument, struct catalog_ref *ref,
+                           const struct catalog *catalog);
+    bool (*told)(void *argument); /* may be NULL */
     void *argument;
+    bool quiet; /* do not report problems, only return their status */
 };
 enum hf_status compact_walk(struct hf_compact *compact, const struct compact_walk *walk,
                             struct hf_error *error);
 
-/* Tells the caller what stands in the way of a part. */
+/* Reports to the caller why a part cannot be read. */
 void compact_tell_trouble(struct hf_compact *compact, const char *part,
                           const struct hf_error *why);
 
-/* A text of the arena, "" for an empty one; NULL without memory. */
+/* Copies a string into the arena; "" for an empty one. NULL if memory runs out. */
 const char *text_in(struct arena *arena, struct view text);
 
-/* The same of a chunk, and of the name of a catalog that is all there is. False without memory. */
-bool chunk_info_copy(struct arena *arena, const struct slot *slot, enum hf_chunk_state state,
-                     const struct chunk *chunk, struct view into,
+/* Copies a chunk, and the name of its catalog, into the arena. False if memory runs out. */
+bool chunk_info_copy(struct arena *arena, const struct catalog_ref *ref,
+                     enum hf_chunk_state state, const struct chunk *chunk, struct view into,
                      struct hf_chunk_info *ret_info);
 
-/* ---- Leased chunks ------------------------------------------------------------------- */
-
-/* The catalogs of the partition by name, those too that cannot be read. */
+/* The names of all catalogs of the partition, including those that cannot be read. */
 struct catalog_list {
     struct arena arena;
     struct view *names;
@@ -58,14 +62,18 @@ enum hf_status catalog_list_read(struct hf_compact *compact, struct catalog_list
                                  struct hf_error *error);
 void catalog_list_release(struct catalog_list *names);
 
-/* Chunks that somebody merges at present. */
+/* Chunks that are being merged now. */
 struct chunk_leases {
     struct arena arena;
     struct map keys;
-    struct map barred;      /* partitions whose tables grant nothing, or cannot be read */
-    struct view home;       /* that is looked at */
+    struct map barred;      /* partitions whose tables grant nothing, or are damaged */
+    struct view home;       /* the one being read */
     struct hf_error damage; /* the first table that cannot be read */
-    bool failed;            /* out of memory */
+    /* Called with each table; may be NULL. */
+    void (*also)(void *argument, const struct lease_table *table,
+                 const struct evidence *evidence);
+    void *argument;
+    bool failed; /* out of memory */
 };
 #define CHUNK_LEASES_INIT                                         \
     (struct chunk_leases)                                         \
@@ -73,17 +81,15 @@ struct chunk_leases {
         .arena = ARENA_INIT, .keys = MAP_INIT, .barred = MAP_INIT \
     }
 
-/* A table that cannot be read is told to the caller, and the rest goes on: `damage` says so. */
-enum hf_status chunk_leases_read(struct hf_compact *compact, const struct catalog_list *names,
-                                 struct chunk_leases *ret_leased, struct hf_error *error);
+/* Reads the table of each catalog once. A table that cannot be read is reported to the caller and
+ * set in `damage`; the other tables are still read. */
+enum hf_status chunk_leases_read(struct hf_compact *compact, struct chunk_leases *leased,
+                                 struct hf_error *error);
 void chunk_leases_release(struct chunk_leases *leased);
 bool chunk_leases_have(void *leased, struct view key);
 
-/* ---- Settings ------------------------------------------------------------------------ */
-
-/* Views of the caller's texts. INVALID: a number that is in no table. */
-enum hf_status settings_from_caller(const struct hf_compact_settings *given,
-                                    struct compact_settings *ret_settings,
-                                    struct hf_error *error);
+/* Whether the command of the settings, if any, may run here; if not, `why` has the reason. */
+bool command_may_run(const struct hf_compact *compact, const struct compact_settings *settings,
+                     struct hf_error *why);
 
 #endif

@@ -1,7 +1,7 @@
-/* compact_plan.c: what a pass would do now, and what it would cost. */
+/* compact_plan.c: computes what a pass would do now and what it would cost. It changes nothing. */
 #include "api/compact_inside.h"
-#include "compact/plan.h"
-#include "compact/worker.h"
+#include "compact/plan/plan.h"
+#include "compact/work/worker.h"
 #include "lock/chunks.h"
 
 #include <stdio.h>
@@ -12,13 +12,13 @@ struct planning {
     bool force;
     bool (*each)(void *argument, const struct hf_compact_group *group);
     void *argument;
-    struct arena arena; /* of the groups of one catalog */
+    struct arena arena; /* for the groups of one catalog */
     struct hf_compact_group *groups;
     size_t count;
     struct hf_compact_plan_report report;
 };
 
-static bool copy_group(struct planning *planning, const struct slot *slot,
+static bool copy_group(struct planning *planning, const struct catalog_ref *ref,
                        const struct plan_group *group)
 {
     const char **sources = arena_take(&planning->arena, (group->count + 1) * sizeof *sources);
@@ -29,7 +29,7 @@ static bool copy_group(struct planning *planning, const struct slot *slot,
             return false;
     planning->groups[planning->count++] =
         (struct hf_compact_group){ .struct_size = sizeof(struct hf_compact_group),
-                                   .partition = slot->partition,
+                                   .partition = ref->partition,
                                    .level = group->level,
                                    .forced = group->forced,
                                    .bytes = group->bytes,
@@ -39,7 +39,7 @@ static bool copy_group(struct planning *planning, const struct slot *slot,
     return true;
 }
 
-static bool copy_plan(struct planning *planning, const struct slot *slot,
+static bool copy_plan(struct planning *planning, const struct catalog_ref *ref,
                       const struct plan *plan)
 {
     struct hf_compact_plan_report *report = &planning->report;
@@ -52,48 +52,38 @@ static bool copy_plan(struct planning *planning, const struct slot *slot,
     report->quarantined += plan->quarantined;
     if (plan->paused && !report->why[0])
         snprintf(report->why, sizeof report->why, "%s", plan->paused);
-    bool good = planning->groups != NULL;
-    for (size_t i = 0; i < plan->count && good; i++)
-        good = copy_group(planning, slot, &plan->groups[i]);
-    return good;
+    if (!planning->groups)
+        return false;
+    for (size_t i = 0; i < plan->count; i++)
+        if (!copy_group(planning, ref, &plan->groups[i]))
+            return false;
+    return true;
 }
 
-/* A command that may not run here keeps nobody else from it. */
-static void look_at_command(struct planning *planning, const struct compact_settings *settings)
-{
-    struct hf_compact_plan_report *report = &planning->report;
-    const char *program;
-    struct hf_error why;
-    if (settings->command.size > 0 && !report->why[0] &&
-        allow_exec_find(&planning->compact->allowed, settings->command, &program, &why) !=
-            HF_OK)
-        snprintf(report->why, sizeof report->why, "%s", why.why);
-}
-
-static enum hf_status look_at_plan(void *argument, struct slot *slot,
-                                   const struct catalog *catalog,
-                                   const struct evidence *evidence)
+static enum hf_status add_catalog_plan(void *argument, struct catalog_ref *ref,
+                                       const struct catalog *catalog)
 {
     struct planning *planning = argument;
     struct plan_options options = { .is_leased = chunk_leases_have,
                                     .argument = &planning->leases,
                                     .force = planning->force };
+    struct hf_compact_plan_report *report = &planning->report;
     struct plan plan;
-    struct hf_error ignored; /* there was no memory */
-    (void)evidence;
-    look_at_command(planning, &catalog->settings);
+    struct hf_error why, ignored; /* ignored: only memory can run out */
+    /* A command that may not run here is only noted: another machine may be allowed to run it. */
+    if (!report->why[0] && !command_may_run(planning->compact, &catalog->settings, &why))
+        snprintf(report->why, sizeof report->why, "%s", why.why);
     if (plan_make(catalog, &options, &plan, &ignored) != HF_OK)
         return HF_UNAVAILABLE;
-    bool good = copy_plan(planning, slot, &plan);
+    bool good = copy_plan(planning, ref, &plan);
     plan_release(&plan);
     return good ? HF_OK : HF_UNAVAILABLE;
 }
 
-static bool tell_groups(void *argument, struct slot *slot)
+static bool report_groups(void *argument)
 {
     struct planning *planning = argument;
     struct hf_compact_plan_report *report = &planning->report;
-    (void)slot;
     for (size_t i = 0; i < planning->count; i++) {
         const struct hf_compact_group *group = &planning->groups[i];
         report->groups++;
@@ -106,25 +96,24 @@ static bool tell_groups(void *argument, struct slot *slot)
     return true;
 }
 
-/* What is leased is looked up before the catalogs are shown: meanwhile nothing may be asked. */
-static enum hf_status plan_all(struct planning *planning, struct hf_error *error)
+/* Reads the leases before it shows the catalogs: no request may be made while one is being
+ * shown. */
+static enum hf_status plan_partition(struct planning *planning, struct hf_error *error)
 {
     struct hf_compact *compact = planning->compact;
     struct hf_compact_plan_report *report = &planning->report;
-    struct compact_walk walk = { look_at_plan, tell_groups, planning };
-    struct catalog_list names;
+    struct compact_walk walk = { .look = add_catalog_plan,
+                                 .told = report_groups,
+                                 .argument = planning };
     char why[HF_WHY_MAX] = "";
-    enum hf_status status = shelf_is_paused(compact->shelf, &report->paused, why, error);
+    enum hf_status status = catalog_tree_is_paused(compact->tree, &report->paused, why, error);
     if (status != HF_OK)
         return status;
     if (report->paused) {
         snprintf(report->why, sizeof report->why, "%s", why[0] ? why : "nobody said why");
         return HF_OK;
     }
-    status = catalog_list_read(compact, &names, error);
-    if (status == HF_OK)
-        status = chunk_leases_read(compact, &names, &planning->leases, error);
-    catalog_list_release(&names);
+    status = chunk_leases_read(compact, &planning->leases, error);
     if (status != HF_OK)
         return status;
     report->barred = planning->leases.barred.count > 0;
@@ -138,11 +127,16 @@ static enum hf_status plan_all(struct planning *planning, struct hf_error *error
     return status;
 }
 
-static enum hf_status plan(struct planning *planning, struct hf_compact_plan_report *report,
-                           struct hf_error *error)
+static enum hf_status make_report(struct planning *planning,
+                                  struct hf_compact_plan_report *report, struct hf_error *error)
 {
     struct hf_error why;
-    enum hf_status status = plan_all(planning, &why);
+    if (CHECK_REPORT(HF_COMPACT_PLAN_REPORT, report, error) != HF_OK)
+        return HF_INVALID;
+    planning->leases = CHUNK_LEASES_INIT;
+    planning->arena = ARENA_INIT;
+    planning->report = HF_COMPACT_PLAN_REPORT;
+    enum hf_status status = plan_partition(planning, &why);
     planning->report.requests =
         worker_requests(planning->report.groups, planning->report.chunks);
     write_caller_report(report, &planning->report, sizeof planning->report);
@@ -151,39 +145,28 @@ static enum hf_status plan(struct planning *planning, struct hf_compact_plan_rep
     return error_tell(error, status, &why);
 }
 
-static struct planning planning_of(struct hf_compact *compact)
-{
-    return (struct planning){ .compact = compact,
-                              .leases = CHUNK_LEASES_INIT,
-                              .arena = ARENA_INIT,
-                              .report = HF_COMPACT_PLAN_REPORT };
-}
-
 enum hf_status hf_compact_plan(struct hf_compact *compact, bool force,
                                bool (*each)(void *argument,
                                             const struct hf_compact_group *group),
                                void *argument, struct hf_compact_plan_report *report,
                                struct hf_error *error)
 {
-    if (ERROR_IF_NULL(error, compact) != HF_OK ||
-        check_caller_report("HF_COMPACT_PLAN_REPORT", report, error) != HF_OK)
+    struct planning planning = {
+        .compact = compact, .force = force, .each = each, .argument = argument
+    };
+    if (ERROR_IF_NULL(error, compact) != HF_OK)
         return HF_INVALID;
-    struct planning planning = planning_of(compact);
-    planning.force = force;
-    planning.each = each;
-    planning.argument = argument;
-    return plan(&planning, report, error);
+    return make_report(&planning, report, error);
 }
 
 enum hf_status hf_compact_should_start(struct hf_compact *compact, bool *ret_start,
                                        struct hf_compact_plan_report *report,
                                        struct hf_error *error)
 {
-    if (ERROR_IF_NULL(error, compact, ret_start) != HF_OK ||
-        check_caller_report("HF_COMPACT_PLAN_REPORT", report, error) != HF_OK)
+    struct planning planning = { .compact = compact };
+    if (ERROR_IF_NULL(error, compact, ret_start) != HF_OK)
         return HF_INVALID;
-    struct planning planning = planning_of(compact);
-    enum hf_status status = plan(&planning, report, error);
+    enum hf_status status = make_report(&planning, report, error);
     if (status == HF_OK)
         *ret_start = planning.report.groups > 0;
     return status;

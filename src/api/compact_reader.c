@@ -1,13 +1,14 @@
-/* compact_reader.c: what was data at one moment, pinned until it is read. */
+/* compact_reader.c: a reader of the chunks that a partition had at one point in time. It pins them,
+ * so no chunk is deleted before it has been read. */
 #include "api/compact_inside.h"
-#include "compact/pin.h"
+#include "compact/care/pin.h"
 
 #include <stdlib.h>
 
 #define TTL_USUAL_MS INT64_C(60000)
 
-/* A chunk may be deleted between the look and the pin, where the grace is short: then all is looked
- * at anew. */
+/* Where the grace is short, a chunk may be deleted between reading the catalog and pinning the
+ * chunk. The reader then starts again with the new catalog. */
 #define OPEN_TRIES 8
 
 struct hf_compact_reader {
@@ -23,13 +24,11 @@ struct hf_compact_reader {
 
 /* ---- The snapshot -------------------------------------------------------------------- */
 
-static enum hf_status look_at_live(void *argument, struct slot *slot,
-                                   const struct catalog *catalog,
-                                   const struct evidence *evidence)
+static enum hf_status copy_live_chunks(void *argument, struct catalog_ref *ref,
+                                       const struct catalog *catalog)
 {
     struct hf_compact_reader *reader = argument;
     size_t wanted = reader->count + catalog->live_count;
-    (void)evidence;
     if (wanted > reader->room) {
         size_t room = wanted > 2 * reader->room ? wanted : 2 * reader->room;
         struct hf_chunk_info *chunks = realloc(reader->chunks, room * sizeof *chunks);
@@ -39,7 +38,7 @@ static enum hf_status look_at_live(void *argument, struct slot *slot,
         reader->room = room;
     }
     for (size_t i = 0; i < catalog->live_count; i++)
-        if (!chunk_info_copy(&reader->arena, slot, HF_CHUNK_LIVE, &catalog->live[i], VIEW(""),
+        if (!chunk_info_copy(&reader->arena, ref, HF_CHUNK_LIVE, &catalog->live[i], VIEW(""),
                              &reader->chunks[reader->count++]))
             return HF_UNAVAILABLE;
     return HF_OK;
@@ -47,7 +46,7 @@ static enum hf_status look_at_live(void *argument, struct slot *slot,
 
 /* ---- Pins ---------------------------------------------------------------------------- */
 
-/* Chunks of one home come behind one another, in the order in which they are to be told. */
+/* Chunks are grouped by home, and keep the order in which they are reported. */
 struct home_index {
     struct view home;
     size_t index;
@@ -62,7 +61,7 @@ static int compare_homes(const void *a, const void *b)
     return one->index < other->index ? -1 : one->index > other->index;
 }
 
-/* Pins as many as one lease may have, of one home. */
+/* Pins chunks of one home, as many as one lease may have. */
 static enum hf_status pin_some(struct hf_compact_reader *reader,
                                const struct home_index *indexes, size_t count, int64_t ttl_ms,
                                size_t *ret_pinned, struct hf_error *error)
@@ -74,7 +73,7 @@ static enum hf_status pin_some(struct hf_compact_reader *reader,
         keys[pinned] = reader->chunks[indexes[pinned].index].key;
         pinned++;
     }
-    enum hf_status status = pin_take(reader->compact->shelf, keys, pinned, ttl_ms,
+    enum hf_status status = pin_take(reader->compact->tree, keys, pinned, ttl_ms,
                                      &reader->pins[reader->pin_count], error);
     if (status == HF_OK) {
         reader->pin_count++;
@@ -97,15 +96,18 @@ static enum hf_status pin_all(struct hf_compact_reader *reader, int64_t ttl_ms,
     for (size_t i = 0; i < count; i++)
         indexes[i] = (struct home_index){ layout_home(view_of(reader->chunks[i].key)), i };
     qsort(indexes, count, sizeof *indexes, compare_homes);
-    for (size_t done = 0, pinned = 0; done < count && status == HF_OK; done += pinned)
+    size_t done = 0, pinned = 0;
+    while (done < count && status == HF_OK) {
         status = pin_some(reader, &indexes[done], count - done, ttl_ms, &pinned, error);
+        done += pinned;
+    }
     free(indexes);
     return status;
 }
 
-static void let_go(struct hf_compact_reader *reader)
+static void release_snapshot(struct hf_compact_reader *reader)
 {
-    struct hf_error ignored; /* what is not given back ends by itself */
+    struct hf_error ignored; /* a pin that is not released expires */
     for (size_t i = 0; i < reader->pin_count; i++) {
         hf_lock_release(reader->pins[i], &ignored);
         hf_lock_free(reader->pins[i]);
@@ -119,10 +121,10 @@ static void let_go(struct hf_compact_reader *reader)
     reader->count = reader->room = reader->pin_count = 0;
 }
 
-static enum hf_status look_and_pin(struct hf_compact_reader *reader, int64_t ttl_ms,
-                                   struct hf_error *error)
+static enum hf_status take_snapshot(struct hf_compact_reader *reader, int64_t ttl_ms,
+                                    struct hf_error *error)
 {
-    struct compact_walk walk = { look_at_live, NULL, reader };
+    struct compact_walk walk = { .look = copy_live_chunks, .argument = reader };
     for (int i = 0;; i++) {
         enum hf_status status = compact_walk(reader->compact, &walk, error);
         if (status != HF_OK)
@@ -134,7 +136,7 @@ static enum hf_status look_and_pin(struct hf_compact_reader *reader, int64_t ttl
             return error_set(error, HF_UNAVAILABLE,
                              "chunks are deleted faster than they can be pinned: make the "
                              "grace longer");
-        let_go(reader);
+        release_snapshot(reader);
     }
 }
 
@@ -149,20 +151,18 @@ enum hf_status hf_compact_reader_open(struct hf_compact *compact,
     struct hf_error why;
     if (ret_reader)
         *ret_reader = NULL;
-    if (ERROR_IF_NULL(error, compact, ret_reader) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_COMPACT_READER_OPTIONS", options, &used, sizeof used, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, compact, ret_reader) != HF_OK ||
+        READ_OPTIONS(HF_COMPACT_READER_OPTIONS, options, &used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     struct hf_compact_reader *reader = calloc(1, sizeof *reader);
     if (!reader)
         return error_no_memory(error);
-    reader->compact = compact;
+    reader->compact = compact_keep(compact);
     reader->arena = ARENA_INIT;
-    env_mutex_init(compact->client->env, &reader->mutex);
+    env_mutex_init(client_env(compact->client), &reader->mutex);
     client_active(compact->client);
-    status = look_and_pin(reader, used.ttl_ms ? used.ttl_ms : TTL_USUAL_MS, &why);
+    enum hf_status status =
+        take_snapshot(reader, used.ttl_ms ? used.ttl_ms : TTL_USUAL_MS, &why);
     if (status == HF_OK)
         *ret_reader = reader;
     else
@@ -174,8 +174,9 @@ void hf_compact_reader_close(struct hf_compact_reader *reader)
 {
     if (!reader)
         return;
-    let_go(reader);
+    release_snapshot(reader);
     env_mutex_release(&reader->mutex);
+    hf_compact_close(reader->compact);
     free(reader);
 }
 
@@ -183,7 +184,7 @@ enum hf_status hf_compact_reader_next(struct hf_compact_reader *reader,
                                       struct hf_chunk_info *ret_chunk, struct hf_error *error)
 {
     if (ERROR_IF_NULL(error, reader, ret_chunk) != HF_OK ||
-        check_caller_report("HF_CHUNK_INFO", ret_chunk, error) != HF_OK)
+        CHECK_REPORT(HF_CHUNK_INFO, ret_chunk, error) != HF_OK)
         return HF_INVALID;
     env_mutex_lock(&reader->mutex);
     size_t at = reader->next;
@@ -224,25 +225,19 @@ enum hf_status hf_compact_reader_check(struct hf_compact_reader *reader, struct 
 
 /* ---- Bytes --------------------------------------------------------------------------- */
 
-static const struct hf_chunk_info *find_chunk(const struct hf_compact_reader *reader,
-                                              struct view key)
-{
-    for (size_t i = 0; i < reader->count; i++)
-        if (view_equal(view_of(reader->chunks[i].key), key))
-            return &reader->chunks[i];
-    return NULL;
-}
-
 enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, const char *key,
                                        int fd, struct hf_error *error)
 {
     struct hf_error why;
     if (ERROR_IF_NULL(error, reader, key) != HF_OK)
         return HF_INVALID;
-    const struct hf_chunk_info *chunk = find_chunk(reader, view_of(key));
-    if (!chunk)
+    size_t i = 0;
+    while (i < reader->count && strcmp(reader->chunks[i].key, key) != 0)
+        i++;
+    if (i == reader->count)
         return error_set(error, HF_NOT_FOUND, "the reader has no such chunk");
+    const struct hf_chunk_info *chunk = &reader->chunks[i];
     enum hf_status status =
-        pin_read(reader->compact->shelf, view_of(key), chunk->size, chunk->crc32c, fd, &why);
+        pin_read(reader->compact->tree, view_of(key), chunk->size, chunk->crc32c, fd, &why);
     return error_tell(error, status, &why);
 }

@@ -1,9 +1,9 @@
-/* compact_status.c: how a partition is, gathered from its catalogs, lease tables, records of
- * merges, and the roster of its workers. */
+/* compact_status.c: the status of a partition, from its catalogs, lease tables, records of
+ * merges, and the roster of its workers. A damaged part does not hide the others. */
 #include "api/compact_inside.h"
 #include "base/parse.h"
-#include "compact/jobs.h"
-#include "compact/plan.h"
+#include "compact/plan/plan.h"
+#include "compact/work/jobs.h"
 #include "elect/roster.h"
 #include "lock/chunks.h"
 
@@ -12,19 +12,24 @@
 
 static_assert(HF_COMPACT_LEVELS_MAX == CASCADE_LEVELS_MAX, "each level has its sum");
 
-/* Of workers that were not told another. */
+/* A worker's default heartbeat interval. */
 #define BEAT_USUAL SPAN_S(10)
+
+/* A running merge, to be reported when its table is no longer in use. */
+struct noted_job {
+    struct hf_compact_job_info info;
+    struct noted_job *next;
+};
 
 struct overview {
     struct hf_compact *compact;
     struct hf_compact_status_options options;
     struct hf_compact_status status;
     struct chunk_leases leases;
-    struct arena arena; /* of what is to be told */
-    struct hf_compact_job_info *jobs;
-    size_t job_count, job_room;
-    struct hf_compact_catalog catalog; /* that is being looked at */
-    bool tells_catalogs;               /* until it was told to stop */
+    struct arena arena; /* for the report */
+    struct noted_job *first_job, *last_job;
+    struct hf_compact_catalog catalog; /* the one being read */
+    bool tells_catalogs;               /* until the caller stops it */
     bool no_memory;
 };
 
@@ -63,7 +68,7 @@ static bool count_due(struct overview *view, const struct catalog *catalog)
 {
     struct plan plan;
     struct plan_options options = { .is_leased = chunk_leases_have, .argument = &view->leases };
-    struct hf_error ignored; /* there was no memory */
+    struct hf_error ignored; /* only memory can run out */
     if (plan_make(catalog, &options, &plan, &ignored) != HF_OK)
         return false;
     view->status.due_groups += plan.count;
@@ -72,34 +77,24 @@ static bool count_due(struct overview *view, const struct catalog *catalog)
     return true;
 }
 
-static void look_at_command(struct overview *view, const struct compact_settings *settings)
-{
-    const char *program;
-    struct hf_error why;
-    if (settings->command.size == 0 || view->status.exec_denied ||
-        allow_exec_find(&view->compact->allowed, settings->command, &program, &why) !=
-            HF_DENIED)
-        return;
-    view->status.exec_denied = true;
-    snprintf(view->status.exec_why, sizeof view->status.exec_why, "%s", why.why);
-}
-
-static enum hf_status look_at_catalog(void *argument, struct slot *slot,
-                                      const struct catalog *catalog,
-                                      const struct evidence *evidence)
+static enum hf_status count_catalog(void *argument, struct catalog_ref *ref,
+                                    const struct catalog *catalog)
 {
     struct overview *view = argument;
     struct hf_compact_status *status = &view->status;
     uint64_t pressure = catalog_pressure(catalog);
-    (void)evidence;
+    struct hf_error why;
     if (status->catalogs++ == 0)
         status->backlog_max = catalog->settings.backlog_max;
-    look_at_command(view, &catalog->settings);
+    if (!status->exec_denied && !command_may_run(view->compact, &catalog->settings, &why)) {
+        status->exec_denied = true;
+        snprintf(status->exec_why, sizeof status->exec_why, "%s", why.why);
+    }
     count_live(status, catalog);
     count_dead(status, catalog);
     status->pressure = pressure > status->pressure ? pressure : status->pressure;
     view->catalog = (struct hf_compact_catalog){ .struct_size = sizeof view->catalog,
-                                                 .partition = slot->partition,
+                                                 .partition = ref->partition,
                                                  .depth = catalog->depth,
                                                  .chunks = catalog->live_count,
                                                  .live_bytes = catalog->live_bytes,
@@ -112,60 +107,47 @@ static enum hf_status look_at_catalog(void *argument, struct slot *slot,
     return count_due(view, catalog) ? HF_OK : HF_UNAVAILABLE;
 }
 
-/* All are counted, told or not. */
-static bool tell_catalog(void *argument, struct slot *slot)
+/* Counts every catalog, even after the caller has stopped the reports. */
+static bool report_catalog(void *argument)
 {
     struct overview *view = argument;
-    (void)slot;
     if (view->tells_catalogs)
         view->tells_catalogs =
             view->options.each_catalog(view->options.argument, &view->catalog);
     return true;
 }
 
-/* ---- Merges under way ---------------------------------------------------------------- */
-
-static bool make_room(struct overview *view)
-{
-    if (view->job_count < view->job_room)
-        return true;
-    size_t room = view->job_room ? 2 * view->job_room : 16;
-    struct hf_compact_job_info *jobs = arena_take(&view->arena, room * sizeof *jobs);
-    if (!jobs)
-        return false;
-    if (view->job_count)
-        memcpy(jobs, view->jobs, view->job_count * sizeof *jobs);
-    view->jobs = jobs;
-    view->job_room = room;
-    return true;
-}
+/* ---- Running merges ------------------------------------------------------------------ */
 
 static void note_job(struct overview *view, const struct lease_table *table,
                      const struct lease *lease, const struct evidence *evidence)
 {
     view->status.under_way++;
-    if (!make_room(view)) {
+    struct noted_job *job = arena_take(&view->arena, sizeof *job);
+    if (!job) {
         view->no_memory = true;
         return;
     }
-    struct hf_compact_job_info *job = &view->jobs[view->job_count++];
-    *job = (struct hf_compact_job_info){
-        .struct_size = sizeof *job,
+    job->next = NULL;
+    job->info = (struct hf_compact_job_info){
+        .struct_size = sizeof job->info,
         .holder = text_in(&view->arena, lease->holder),
         .state = hf_lease_state_name(lease_shown_state(&table->settings, lease, evidence)),
-        .level = (unsigned)lease->level,
-        .chunks = lease->scope_count,
+        .level = (unsigned)lease->wish.level,
+        .chunks = lease->wish.scope_count,
         .output = text_in(&view->arena, lease->output),
         .token = lease->token,
         .renewals = lease->renewals,
         .held_ms = lease_held(lease, evidence).us / 1000,
         .expires_in_ms = lease_left(lease, evidence).us / 1000,
     };
-    view->no_memory |= !job->holder || !job->output;
+    view->no_memory |= !job->info.holder || !job->info.output;
+    *(view->last_job ? &view->last_job->next : &view->first_job) = job;
+    view->last_job = job;
 }
 
-/* "blocked: the table was damaged and replaced at 14:03 UTC; free again in 59s": nothing is granted
- * until this one is over, and nobody holds it. */
+/* "blocked: the table was damaged and replaced at 14:03 UTC; free again in 59s". Until this
+ * lease is over nothing is granted. It has no holder. */
 static void note_barrier(struct overview *view, const struct lease_table *table,
                          const struct lease *lease, const struct evidence *evidence)
 {
@@ -174,7 +156,7 @@ static void note_barrier(struct overview *view, const struct lease_table *table,
     struct mono_time end = lease_provable_at(&table->settings, lease, evidence, &proof);
     struct span left = mono_since(end, evidence->now);
     int64_t unit = left.us >= 1000000 ? 1000000 : 1000;
-    bool replaced = view_equal(lease->holder, VIEW(TABLE_REPLACED));
+    bool replaced = view_equal(lease->holder, VIEW(HF_TABLE_REPLACED));
     struct view by =
         replaced ? VIEW("the table was damaged and replaced") : view_first(lease->holder, 60);
     struct view minute =
@@ -185,14 +167,14 @@ static void note_barrier(struct overview *view, const struct lease_table *table,
              left.us > 0 ? "in " : "now", left.us > 0 ? span : "");
 }
 
-static void look_at_leases(void *argument, const struct lease_table *table,
-                           const struct evidence *evidence)
+static void count_leases(void *argument, const struct lease_table *table,
+                         const struct evidence *evidence)
 {
     struct overview *view = argument;
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
         bool over = chunks_lease_over(table, lease, evidence);
-        bool pin = lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_PIN;
+        bool pin = lease->wish.scope_count > 0 && lease->wish.scopes[0].kind == SCOPE_PIN;
         if (!over && pin)
             view->status.pins++;
         else if (!over && lease_is_barrier(lease))
@@ -204,27 +186,19 @@ static void look_at_leases(void *argument, const struct lease_table *table,
     }
 }
 
-/* A table that cannot be read hides who is at work, and nothing else. */
-static enum hf_status look_at_tables(struct overview *view, struct hf_error *error)
+/* A table that cannot be read hides only the merges of its catalog. */
+static enum hf_status read_tables(struct overview *view, struct hf_error *error)
 {
-    struct hf_compact *compact = view->compact;
-    struct catalog_list names;
-    enum hf_status status = catalog_list_read(compact, &names, error);
-    if (status == HF_OK)
-        status = chunk_leases_read(compact, &names, &view->leases, error);
-    for (size_t i = 0; i < names.count && status == HF_OK; i++) {
-        status = chunks_look(compact->client, names.names[i], look_at_leases, view, error);
-        if (status == HF_CORRUPT) /* that was told */
-            status = error_clear(error);
-    }
-    catalog_list_release(&names);
+    view->leases.also = count_leases;
+    view->leases.argument = view;
+    enum hf_status status = chunk_leases_read(view->compact, &view->leases, error);
     view->status.barred = view->leases.barred.count > 0;
     view->status.damaged = view->leases.damage.status != HF_OK;
     if (status == HF_OK && view->no_memory)
         status = error_no_memory(error);
-    for (size_t i = 0; i < view->job_count && status == HF_OK && view->options.each_job; i++)
-        if (!view->options.each_job(view->options.argument, &view->jobs[i]))
-            break;
+    const struct noted_job *job = view->options.each_job ? view->first_job : NULL;
+    while (status == HF_OK && job && view->options.each_job(view->options.argument, &job->info))
+        job = job->next;
     return status;
 }
 
@@ -232,20 +206,20 @@ static enum hf_status look_at_tables(struct overview *view, struct hf_error *err
 
 static void count_record(struct hf_compact_status *status, const struct job_record *record)
 {
-    if (view_equal(record->end, view_of(job_end_name(JOB_COMMITTED)))) {
+    if (view_equal(record->end, view_of(hf_compact_end_name(HF_COMPACT_END_COMMITTED)))) {
         status->committed++;
         status->committed_bytes += record->bytes_in;
         status->committed_ms += record->took_ms;
-    } else if (view_equal(record->end, view_of(job_end_name(JOB_FAILED)))) {
+    } else if (view_equal(record->end, view_of(hf_compact_end_name(HF_COMPACT_END_FAILED)))) {
         status->failed++;
         snprintf(status->last_failure, sizeof status->last_failure, "%.*s",
                  VIEW_ARGS(view_first(record->why, sizeof status->last_failure - 1)));
-    } else if (view_equal(record->end, view_of(job_end_name(JOB_LOST)))) {
+    } else if (view_equal(record->end, view_of(hf_compact_end_name(HF_COMPACT_END_LOST)))) {
         status->lost++;
     }
 }
 
-static bool tell_record(struct overview *view, const struct job_record *record)
+static bool report_job_record(struct overview *view, const struct job_record *record)
 {
     struct hf_compact_record told = {
         .struct_size = sizeof told,
@@ -272,32 +246,32 @@ static bool tell_record(struct overview *view, const struct job_record *record)
     return view->options.each_record(view->options.argument, &told);
 }
 
-static enum hf_status look_at_records(struct overview *view, struct hf_error *error)
+static enum hf_status report_records(struct overview *view, struct hf_error *error)
 {
     struct job_record *records = NULL;
     size_t count = 0;
     bool telling = view->options.each_record != NULL;
     enum hf_status status =
-        jobs_read(view->compact->shelf, &view->arena, &records, &count, error);
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        jobs_read(view->compact->tree, &view->arena, &records, &count, error);
+    for (size_t i = 0; i < count; i++) {
         count_record(&view->status, &records[i]);
-        telling = telling && tell_record(view, &records[i]);
+        telling = telling && report_job_record(view, &records[i]);
     }
     return status == HF_OK && view->no_memory ? error_no_memory(error) : status;
 }
 
 /* ---- Members ------------------------------------------------------------------------- */
 
-static enum hf_status look_at_members(struct overview *view, struct hf_error *error)
+static enum hf_status report_members(struct overview *view, struct hf_error *error)
 {
-    struct member *members = NULL;
-    size_t count = 0;
+    struct member_list list = { NULL, 0 };
     char group[ROSTER_GROUP_MAX + 1];
     bool telling = view->options.each_member != NULL;
-    snprintf(group, sizeof group, "compact-%s", view->compact->shelf->partition);
-    enum hf_status status = roster_members(view->compact->client->store, view_of(group),
-                                           BEAT_USUAL, &view->arena, &members, &count, error);
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
+    snprintf(group, sizeof group, "compact-%s", view->compact->tree->partition);
+    enum hf_status status = roster_members(client_store(view->compact->client), view_of(group),
+                                           BEAT_USUAL, &view->arena, &list, error);
+    const struct member *members = list.members;
+    for (size_t i = 0; i < list.count; i++) {
         if (!members[i].present)
             continue;
         struct hf_compact_member told = { .struct_size = sizeof told,
@@ -313,18 +287,20 @@ static enum hf_status look_at_members(struct overview *view, struct hf_error *er
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
-/* The catalogs come last: one that cannot be read leaves the rest worth telling. */
-static enum hf_status gather(struct overview *view, struct hf_error *error)
+/* The catalogs come last: if one cannot be read, the rest has already been reported. */
+static enum hf_status read_status(struct overview *view, struct hf_error *error)
 {
-    struct compact_walk walk = { look_at_catalog, tell_catalog, view };
-    enum hf_status status = shelf_is_paused(view->compact->shelf, &view->status.paused,
-                                            view->status.paused_why, error);
+    struct compact_walk walk = { .look = count_catalog,
+                                 .told = report_catalog,
+                                 .argument = view };
+    enum hf_status status = catalog_tree_is_paused(view->compact->tree, &view->status.paused,
+                                                   view->status.paused_why, error);
     if (status == HF_OK)
-        status = look_at_tables(view, error);
+        status = read_tables(view, error);
     if (status == HF_OK)
-        status = look_at_records(view, error);
+        status = report_records(view, error);
     if (status == HF_OK)
-        status = look_at_members(view, error);
+        status = report_members(view, error);
     if (status == HF_OK)
         status = compact_walk(view->compact, &walk, error);
     if (status == HF_OK && view->status.damaged) {
@@ -345,16 +321,12 @@ enum hf_status hf_compact_get_status(struct hf_compact *compact,
                              .leases = CHUNK_LEASES_INIT,
                              .arena = ARENA_INIT };
     struct hf_error why;
-    if (ERROR_IF_NULL(error, compact, ret_status) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status = read_caller_options("HF_COMPACT_STATUS_OPTIONS", options,
-                                                &view.options, sizeof view.options, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_COMPACT_STATUS", ret_status, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, compact, ret_status) != HF_OK ||
+        READ_OPTIONS(HF_COMPACT_STATUS_OPTIONS, options, &view.options, &why) != HF_OK ||
+        CHECK_REPORT(HF_COMPACT_STATUS, ret_status, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     view.tells_catalogs = view.options.each_catalog != NULL;
-    status = gather(&view, &why);
+    enum hf_status status = read_status(&view, &why);
     if (view.status.catalogs > 0)
         write_caller_report(ret_status, &view.status, sizeof view.status);
     chunk_leases_release(&view.leases);

@@ -1,5 +1,5 @@
-/* elect.c: the calls of holdfast/elect.h: ranks, turns and cascades, which ask nobody, and members
- * of a group. */
+/* elect.c: the calls of holdfast/elect.h: ranks, turns and cascades, which need no request, and
+ * the members of a group. */
 #include "base/options.h"
 #include "elect/cascade.h"
 #include "elect/ladder.h"
@@ -8,20 +8,17 @@
 
 #include <stdlib.h>
 
-static_assert(HF_CASCADE_LEVELS == CASCADE_LEVELS_MAX, "the public struct is the internal one");
-static_assert(HF_CASCADE_BASE == CASCADE_BASE, "and so is its base");
-
 /* ---- Ranks --------------------------------------------------------------------------- */
 
-/* A piece of work as the ladder wants it, and members as views. */
+/* A piece of work in the form that the ladder takes, and its members as views. */
 struct ranking {
     struct arena arena;
     struct work work;
     struct view *members;
 };
 
-static enum hf_status take_parts(struct ranking *ranking, const struct hf_elect_work *given,
-                                 struct hf_error *error)
+static enum hf_status convert_parts(struct ranking *ranking, const struct hf_elect_work *given,
+                                    struct hf_error *error)
 {
     const size_t count = given->part_count;
     if (count > HF_ELECT_PARTS_MAX)
@@ -44,8 +41,8 @@ static enum hf_status take_parts(struct ranking *ranking, const struct hf_elect_
     return work_sort(writers, count, error);
 }
 
-static enum hf_status take_members(struct ranking *ranking, const char *const *members,
-                                   size_t count, struct hf_error *error)
+static enum hf_status convert_members(struct ranking *ranking, const char *const *members,
+                                      size_t count, struct hf_error *error)
 {
     enum hf_status status = error_if_null_among(error, "members", members, count);
     if (status != HF_OK)
@@ -58,19 +55,18 @@ static enum hf_status take_members(struct ranking *ranking, const char *const *m
     return HF_OK;
 }
 
-/* To be released after a failure, too. */
+/* Call ranking_release even after a failure. */
 static enum hf_status ranking_init(struct ranking *ranking, const struct hf_elect_work *given,
                                    struct hf_error *error)
 {
     struct hf_elect_work work = HF_ELECT_WORK;
     *ranking = (struct ranking){ .arena = ARENA_INIT };
-    enum hf_status status =
-        read_caller_options("HF_ELECT_WORK", given, &work, sizeof work, error);
-    return status == HF_OK ? take_parts(ranking, &work, error) : status;
+    enum hf_status status = READ_OPTIONS(HF_ELECT_WORK, given, &work, error);
+    return status == HF_OK ? convert_parts(ranking, &work, error) : status;
 }
 
-static void tell_rank(const struct ranking *ranking, const struct view *members, size_t count,
-                      struct view own, size_t *ret_rank, uint64_t *ret_score)
+static void compute_rank(const struct ranking *ranking, const struct view *members,
+                         size_t count, struct view own, size_t *ret_rank, uint64_t *ret_score)
 {
     *ret_rank = ladder_rank(members, count, own, &ranking->work);
     if (ret_score)
@@ -87,25 +83,11 @@ enum hf_status hf_elect_rank(const struct hf_elect_work *work, const char *const
         return HF_INVALID;
     enum hf_status status = ranking_init(&ranking, work, error);
     if (status == HF_OK)
-        status = take_members(&ranking, members, count, error);
+        status = convert_members(&ranking, members, count, error);
     if (status == HF_OK)
-        tell_rank(&ranking, ranking.members, count, view_of(own), ret_rank, ret_score);
+        compute_rank(&ranking, ranking.members, count, view_of(own), ret_rank, ret_score);
     arena_release(&ranking.arena);
     return status == HF_OK ? error_clear(error) : status;
-}
-
-static enum hf_status tell_order(struct ranking *ranking, size_t count,
-                                 struct hf_elect_place *ret_places, struct hf_error *error)
-{
-    size_t *order = arena_take(&ranking->arena, (count + 1) * sizeof *order);
-    if (!order)
-        return error_no_memory(error);
-    ladder_order(ranking->members, count, &ranking->work, order);
-    for (size_t i = 0; i < count; i++)
-        ret_places[i] =
-            (struct hf_elect_place){ order[i],
-                                     ladder_score(ranking->members[order[i]], &ranking->work) };
-    return error_clear(error);
 }
 
 enum hf_status hf_elect_order(const struct hf_elect_work *work, const char *const *members,
@@ -117,50 +99,45 @@ enum hf_status hf_elect_order(const struct hf_elect_work *work, const char *cons
         return HF_INVALID;
     enum hf_status status = ranking_init(&ranking, work, error);
     if (status == HF_OK)
-        status = take_members(&ranking, members, count, error);
-    if (status == HF_OK)
-        status = tell_order(&ranking, count, ret_places, error);
+        status = convert_members(&ranking, members, count, error);
+    size_t *order =
+        status == HF_OK ? arena_take(&ranking.arena, (count + 1) * sizeof *order) : NULL;
+    if (order) {
+        ladder_order(ranking.members, count, &ranking.work, order);
+        for (size_t i = 0; i < count; i++)
+            ret_places[i] =
+                (struct hf_elect_place){ order[i], ladder_score(ranking.members[order[i]],
+                                                                &ranking.work) };
+        error_clear(error);
+    } else if (status == HF_OK) {
+        status = error_no_memory(error);
+    }
     arena_release(&ranking.arena);
     return status;
 }
 
-static struct span span_of_ms(int64_t ms)
+static struct span span_or_none(int64_t ms)
 {
-    if (ms <= 0)
-        return SPAN_US(0);
-    return SPAN_US(ms < MOMENT_FAR / 1000 ? ms * 1000 : MOMENT_FAR);
+    return span_of_ms(ms > 0 ? ms : 0);
 }
 
-/* Rounded up: who starts a moment early was not told so. */
+/* Rounded up, so no member starts early. */
 int64_t hf_elect_starts_in_ms(size_t rank, int64_t step_ms, int64_t due_for_ms)
 {
-    return (ladder_left(rank, span_of_ms(step_ms), span_of_ms(due_for_ms)).us + 999) / 1000;
+    return (ladder_left(rank, span_or_none(step_ms), span_or_none(due_for_ms)).us + 999) / 1000;
 }
 
 /* ---- Cascades ------------------------------------------------------------------------ */
 
-static struct cascade cascade_of(const struct hf_cascade *given)
-{
-    struct cascade cascade;
-    memcpy(cascade.counts, given->counts, sizeof cascade.counts);
-    return cascade;
-}
-
 unsigned hf_cascade_target(const struct hf_cascade *cascade, uint64_t base)
 {
-    if (!cascade)
-        return 0;
-    struct cascade counts = cascade_of(cascade);
-    return cascade_target(&counts, base > 0 ? base : CASCADE_BASE);
+    return cascade ? cascade_target(cascade, base > 0 ? base : CASCADE_BASE) : 0;
 }
 
 void hf_cascade_added(struct hf_cascade *cascade, uint64_t count)
 {
-    if (!cascade)
-        return;
-    struct cascade counts = cascade_of(cascade);
-    cascade_added(&counts, count);
-    memcpy(cascade->counts, counts.counts, sizeof counts.counts);
+    if (cascade)
+        cascade_added(cascade, count);
 }
 
 enum hf_status hf_cascade_completed(struct hf_cascade *cascade, unsigned level,
@@ -169,11 +146,9 @@ enum hf_status hf_cascade_completed(struct hf_cascade *cascade, unsigned level,
     if (ERROR_IF_NULL(error, cascade) != HF_OK)
         return HF_INVALID;
     if (level < 1 || level >= CASCADE_LEVELS_MAX)
-        return error_set(error, HF_INVALID, "level is from 1 to %d, not %u",
+        return error_set(error, HF_INVALID, "level must be from 1 to %d, not %u",
                          CASCADE_LEVELS_MAX - 1, level);
-    struct cascade counts = cascade_of(cascade);
-    cascade_completed(&counts, level);
-    memcpy(cascade->counts, counts.counts, sizeof counts.counts);
+    cascade_completed(cascade, level);
     return error_clear(error);
 }
 
@@ -184,11 +159,10 @@ struct hf_elect_member {
     struct membership membership;
 };
 
+/* The roster refuses a negative heartbeat interval. */
 static struct span beat_of(int64_t beat_ms)
 {
-    if (beat_ms < 0)
-        return SPAN_US(beat_ms); /* which the roster refuses */
-    return span_of_ms(beat_ms > 0 ? beat_ms : HF_ELECT_BEAT_MS);
+    return span_of_ms(beat_ms != 0 ? beat_ms : HF_ELECT_BEAT_MS);
 }
 
 enum hf_status hf_elect_join(struct hf_client *client, const char *group,
@@ -199,22 +173,20 @@ enum hf_status hf_elect_join(struct hf_client *client, const char *group,
     struct hf_error why;
     if (ret_member)
         *ret_member = NULL;
-    if (ERROR_IF_NULL(error, client, group, ret_member) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_ELECT_OPTIONS", options, &used, sizeof used, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, client, group, ret_member) != HF_OK ||
+        READ_OPTIONS(HF_ELECT_OPTIONS, options, &used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     if (used.name && used.name[0] == '\0')
         return error_set(error, HF_INVALID, "a member's name must not be empty");
     struct hf_elect_member *member = calloc(1, sizeof *member);
     if (!member)
         return error_no_memory(error);
     member->client = client;
-    status = membership_join(&member->membership, client->store, view_of(group),
-                             view_of(used.name ? used.name : ""),
-                             view_of(used.label ? used.label : client->holder),
-                             beat_of(used.beat_ms), used.by_hand, &why);
+    struct roster_options join = { view_of(group), view_of(used.name ? used.name : ""),
+                                   view_of(used.label ? used.label : client_holder(client)),
+                                   beat_of(used.beat_ms) };
+    enum hf_status status =
+        membership_join(&member->membership, client_store(client), &join, used.by_hand, &why);
     if (status == HF_OK) {
         client_keep(client);
         *ret_member = member;
@@ -266,7 +238,7 @@ enum hf_status hf_elect_changes(struct hf_elect_member *member,
         return HF_INVALID;
     enum hf_status status =
         membership_changes(&member->membership, &arena, &changes, &count, &why);
-    for (size_t i = 0; status == HF_OK && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (!each(argument, changes[i].name.data, changes[i].present))
             break;
     arena_release(&arena);
@@ -286,8 +258,8 @@ enum hf_status hf_elect_rank_own(struct hf_elect_member *member,
     if (status == HF_OK)
         status = membership_present(&member->membership, &present, &why);
     if (status == HF_OK) {
-        tell_rank(&ranking, present.names, present.count, view_of(hf_elect_name(member)),
-                  ret_rank, ret_score);
+        compute_rank(&ranking, present.names, present.count, view_of(hf_elect_name(member)),
+                     ret_rank, ret_score);
         name_list_release(&present);
     }
     arena_release(&ranking.arena);
@@ -299,18 +271,19 @@ enum hf_status hf_elect_members(struct hf_client *client, const char *group, int
                                 void *argument, struct hf_error *error)
 {
     struct arena arena = ARENA_INIT;
-    struct member *members = NULL;
-    size_t count = 0;
+    struct member_list list = { NULL, 0 };
     struct hf_error why;
     if (ERROR_IF_NULL(error, client, group) != HF_OK ||
         error_if_none(error, "each", each) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = roster_members(client->store, view_of(group), beat_of(beat_ms),
-                                           &arena, &members, &count, &why);
-    for (size_t i = 0; status == HF_OK && i < count; i++) {
-        const struct hf_elect_info info = { .name = members[i].fingerprint.data,
-                                            .present = members[i].present,
-                                            .beaten_ms = members[i].modified.us / 1000 };
+    enum hf_status status = roster_members(client_store(client), view_of(group),
+                                           beat_of(beat_ms), &arena, &list, &why);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct member *member = &list.members[i];
+        const struct hf_elect_info info = { .struct_size = sizeof info,
+                                            .name = member->fingerprint.data,
+                                            .present = member->present,
+                                            .beaten_ms = member->modified.us / 1000 };
         if (!each(argument, &info))
             break;
     }

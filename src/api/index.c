@@ -1,4 +1,5 @@
-/* index.c: the calls of holdfast/index.h that create, open, describe and put. */
+/* index.c: the calls of holdfast/index.h that create, open, describe and put. A batch is
+ * checked as a whole before its first record is put. */
 #include "api/index_inside.h"
 
 #include "base/check.h"
@@ -39,11 +40,11 @@ enum hf_status hf_index_open(struct hf_client *client, const char *name,
     if (!handle)
         return error_no_memory(error);
     enum hf_status status =
-        index_open(client->store, client, view_of(name), &handle->latest, &why);
+        index_open(client_store(client), client, view_of(name), &handle->latest, &why);
     if (status == HF_OK) {
         handle->client = client;
         client_keep(client);
-        env_mutex_init(client->env, &handle->mutex);
+        env_mutex_init(client_env(client), &handle->mutex);
         *ret_index = handle;
     } else {
         free(handle);
@@ -63,14 +64,6 @@ void hf_index_close(struct hf_index *index)
 
 /* ---- Creating ------------------------------------------------------------------------ */
 
-const char *hf_index_made_name(enum hf_index_made made)
-{
-#define ROW_(name, word) [HF_INDEX_##name] = (word),
-    static const char *const words[] = { HF_INDEX_MADE_TABLE(ROW_) };
-#undef ROW_
-    return (unsigned)made < HF_INDEX_MADE_COUNT ? words[made] : "";
-}
-
 static enum hf_status schema_of(const struct hf_index_options *options,
                                 struct schema *ret_schema, struct hf_error *error)
 {
@@ -80,18 +73,20 @@ static enum hf_status schema_of(const struct hf_index_options *options,
     for (size_t i = 0; i < options->field_count; i++)
         fields[i] = view_of(options->fields[i]);
     if (options->digits > INDEX_DIGITS_MAX)
-        return error_set(error, HF_INVALID, "digits is 1 to %d, not %u", INDEX_DIGITS_MAX,
-                         options->digits);
-    return schema_new(fields, options->field_count, view_of(options->key),
-                      view_of(options->time),
-                      options->digits > 0 ? options->digits : DIGITS_USUAL,
-                      !options->no_foreign, ret_schema, error);
+        return error_set(error, HF_INVALID, "digits must be from 1 to %d, not %u",
+                         INDEX_DIGITS_MAX, options->digits);
+    return schema_new(&(struct schema_spec){ fields, options->field_count,
+                                             view_of(options->key), view_of(options->time),
+                                             options->digits > 0 ? options->digits
+                                                                 : DIGITS_USUAL,
+                                             !options->no_foreign },
+                      ret_schema, error);
 }
 
-/* What was left out is as in the index that is there, if there is one. */
-static enum hf_status fill_in(struct store *store, struct view name,
-                              const struct hf_index_options *options, struct schema *schema,
-                              struct hf_error *error)
+/* Options that the caller did not set are taken from the existing index, if there is one. */
+static enum hf_status inherit_options(struct store *store, struct view name,
+                                      const struct hf_index_options *options,
+                                      struct schema *schema, struct hf_error *error)
 {
     struct index *index;
     enum hf_status status = index_open(store, /* client */ NULL, name, &index, error);
@@ -107,16 +102,16 @@ static enum hf_status fill_in(struct store *store, struct view name,
     return HF_OK;
 }
 
-static enum hf_status create(struct store *store, struct view name,
-                             const struct hf_index_options *options, enum index_made *ret_made,
-                             struct hf_error *error)
+static enum hf_status create_index(struct store *store, struct view name,
+                                   const struct hf_index_options *options,
+                                   enum index_made *ret_made, struct hf_error *error)
 {
     struct schema *schema = malloc(sizeof *schema);
     if (!schema)
         return error_no_memory(error);
     enum hf_status status = schema_of(options, schema, error);
     if (status == HF_OK)
-        status = fill_in(store, name, options, schema, error);
+        status = inherit_options(store, name, options, schema, error);
     if (status == HF_OK)
         status = index_create(store, name, schema, ret_made, error);
     free(schema);
@@ -136,18 +131,16 @@ enum hf_status hf_index_create(struct hf_client *client, const char *name,
     struct hf_error why;
     if (ret_index)
         *ret_index = NULL;
-    if (ERROR_IF_NULL(error, client, name, options, ret_index) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_INDEX_OPTIONS", options, &used, sizeof used, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, client, name, options, ret_index) != HF_OK ||
+        READ_OPTIONS(HF_INDEX_OPTIONS, options, &used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     const char *const *fields = used.fields;
     const char *key = used.key, *time = used.time;
     if (ERROR_IF_NULL(error, fields, key, time) != HF_OK ||
         error_if_null_among(error, "fields", fields, used.field_count) != HF_OK)
         return HF_INVALID;
-    status = create(client->store, view_of(name), &used, &made, &why);
+    enum hf_status status =
+        create_index(client_store(client), view_of(name), &used, &made, &why);
     if (status != HF_OK)
         return error_tell(error, status, &why);
     status = hf_index_open(client, name, ret_index, error);
@@ -156,7 +149,7 @@ enum hf_status hf_index_create(struct hf_client *client, const char *name,
     return status;
 }
 
-/* ---- What it is ---------------------------------------------------------------------- */
+/* ---- Description --------------------------------------------------------------------- */
 
 enum hf_status hf_index_list(struct hf_client *client,
                              bool (*each)(void *argument, const char *name), void *argument,
@@ -164,22 +157,21 @@ enum hf_status hf_index_list(struct hf_client *client,
 {
     struct pages pages = { .list = { .prefix = VIEW(LAYOUT_INDEX_FOLDER),
                                      .delimiter = VIEW("/") } };
+    const struct list_entry *entry;
     char name[INDEX_NAME_MAX + 1];
     struct hf_error why;
     bool more = true;
     if (ERROR_IF_NULL(error, client) != HF_OK || error_if_none(error, "each", each) != HF_OK)
         return HF_INVALID;
-    while (more && pages_next(&pages, client->store))
-        for (size_t i = 0; more && i < pages.list.count; i++) {
-            struct view rest =
-                view_from(pages.list.entries[i].key, strlen(LAYOUT_INDEX_FOLDER));
-            struct view found = view_cut(&rest, '/');
-            if (!pages.list.entries[i].is_prefix || !layout_index_valid(found))
-                continue;
-            memcpy(name, found.data, found.size);
-            name[found.size] = '\0';
-            more = each(argument, name);
-        }
+    while (more && (entry = pages_next_entry(&pages, client_store(client)))) {
+        struct view rest = view_from(entry->key, strlen(LAYOUT_INDEX_FOLDER));
+        struct view found = view_cut(&rest, '/');
+        if (!entry->is_prefix || !layout_index_valid(found))
+            continue;
+        memcpy(name, found.data, found.size);
+        name[found.size] = '\0';
+        more = each(argument, name);
+    }
     return error_tell(error, pages_end(&pages, HF_OK, &why), &why);
 }
 
@@ -187,7 +179,7 @@ enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_info *i
                                  struct hf_error *error)
 {
     if (ERROR_IF_NULL(error, index, info) != HF_OK ||
-        check_caller_report("HF_INDEX_INFO", info, error) != HF_OK)
+        CHECK_REPORT(HF_INDEX_INFO, info, error) != HF_OK)
         return HF_INVALID;
     env_mutex_lock(&index->mutex);
     const struct schema *schema = &index->latest->schema;
@@ -204,7 +196,7 @@ enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_info *i
     return error_clear(error);
 }
 
-/* Names stay where they are: fields are only added behind them. */
+/* Names stay valid: fields are only added after them. */
 const char *hf_index_field_name(struct hf_index *index, size_t field)
 {
     if (!index)
@@ -228,8 +220,8 @@ enum hf_status hf_index_find_field(struct hf_index *index, const char *name, siz
     return error_tell(error, status, &why);
 }
 
-/* Like shard_number, but digits may be in upper case, too. */
-static bool read_shard(struct view text, unsigned digits, size_t *ret_number)
+/* Like shard_number, but also accepts upper-case digits. */
+static bool parse_shard(struct view text, unsigned digits, size_t *ret_number)
 {
     char small[INDEX_DIGITS_MAX];
     if (text.size > sizeof small)
@@ -249,7 +241,7 @@ enum hf_status index_shard_of(const struct index *index, const char *text,
     *ret_shard = (struct shard_id){ "" };
     if (!text)
         return HF_OK;
-    if (!read_shard(view_of(text), digits, &number))
+    if (!parse_shard(view_of(text), digits, &number))
         return error_set(error, HF_INVALID,
                          "shard takes %u hexadecimal digit%s, as in '%s', not '%.40s'", digits,
                          digits == 1 ? "" : "s", shard_of_number(0, digits).text, text);
@@ -259,29 +251,30 @@ enum hf_status index_shard_of(const struct index *index, const char *text,
 
 /* ---- Putting ------------------------------------------------------------------------- */
 
-/* Puts any number, each of which was judged before. */
-static enum hf_status put_all(struct index *index, const struct view *records, size_t count,
-                              size_t *ret_bad, struct hf_error *error)
+/* Puts any number of records, all of which have been checked. */
+static enum hf_status put_batches(struct index *index, const struct view *records, size_t count,
+                                  size_t *ret_bad, struct hf_error *error)
 {
-    enum hf_status status = HF_OK;
-    for (size_t done = 0; done < count && status == HF_OK; done += BATCH_MAX) {
+    for (size_t done = 0; done < count; done += BATCH_MAX) {
         size_t bad = 0, now = count - done < BATCH_MAX ? count - done : BATCH_MAX;
-        status = index_put(index, records + done, now, &bad, error);
+        enum hf_status status = index_put(index, records + done, now, &bad, error);
         if (status == HF_INVALID)
             *ret_bad = done + bad;
-        if (status != HF_OK && status != HF_INVALID && done > 0)
-            error_prefix(error, "%zu of %zu records are there; then", done, count);
+        else if (status != HF_OK && done > 0)
+            error_prefix(error, "%zu of %zu records were put, then", done, count);
+        if (status != HF_OK)
+            return status;
     }
-    return status;
+    return HF_OK;
 }
 
-/* What index_put judges for itself within one batch must be known of all before the first. */
-static enum hf_status judge_all(struct index *index, const struct view *records, size_t count,
-                                size_t *ret_bad, struct hf_error *error)
+/* index_put checks one batch. All records must be checked before the first batch is put. */
+static enum hf_status check_records(struct index *index, const struct view *records,
+                                    size_t count, size_t *ret_bad, struct hf_error *error)
 {
     struct buffer space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
     enum hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct record record;
         bool too_many = false;
         status = record_read(&index->schema, records[i], &space, &record, &too_many, error);
@@ -292,22 +285,15 @@ static enum hf_status judge_all(struct index *index, const struct view *records,
         }
         if (status == HF_INVALID)
             *ret_bad = i;
+        if (status != HF_OK)
+            break;
     }
     buffer_release(&space);
     return status;
 }
 
-static enum hf_status put_views(struct index *index, const struct view *records, size_t count,
-                                size_t *ret_bad, struct hf_error *error)
-{
-    enum hf_status status = HF_OK;
-    if (count > BATCH_MAX)
-        status = judge_all(index, records, count, ret_bad, error);
-    return status == HF_OK ? put_all(index, records, count, ret_bad, error) : status;
-}
-
-static enum hf_status take_values(const struct index *index, const struct hf_index_row *row,
-                                  struct view *values, struct hf_error *error)
+static enum hf_status read_row_values(const struct index *index, const struct hf_index_row *row,
+                                      struct view *values, struct hf_error *error)
 {
     if (row->count > 0 && !row->values)
         return error_set(error, HF_INVALID, "values must not be NULL");
@@ -328,9 +314,10 @@ static enum hf_status take_values(const struct index *index, const struct hf_ind
     return HF_OK;
 }
 
-/* A field that is not known here may be one that others have added since. */
-static enum hf_status take_values_anew(struct index *index, const struct hf_index_row *row,
-                                       struct view *values, struct hf_error *error)
+/* A field that is unknown here may have been added by somebody else since, so the schema is
+ * read again. */
+static enum hf_status refresh_and_read_row(struct index *index, const struct hf_index_row *row,
+                                           struct view *values, struct hf_error *error)
 {
     struct hf_error why = *error;
     size_t fields = index->schema.field_count;
@@ -339,19 +326,19 @@ static enum hf_status take_values_anew(struct index *index, const struct hf_inde
         return why.status;
     }
     memset(values, 0, INDEX_FIELDS_MAX * sizeof *values);
-    return take_values(index, row, values, error);
+    return read_row_values(index, row, values, error);
 }
 
-/* Makes the bytes of one record. */
-static enum hf_status record_of_row(struct index *index, const struct hf_index_row *row,
-                                    struct arena *arena, struct view *ret_record,
-                                    struct hf_error *error)
+/* Builds the bytes of one record. */
+static enum hf_status encode_row(struct index *index, const struct hf_index_row *row,
+                                 struct arena *arena, struct view *ret_record,
+                                 struct hf_error *error)
 {
     struct view values[INDEX_FIELDS_MAX] = { 0 };
     struct buffer bytes = BUFFER_INIT(2 * INDEX_RECORD_BYTES_MAX);
-    enum hf_status status = take_values(index, row, values, error);
+    enum hf_status status = read_row_values(index, row, values, error);
     if (status == HF_INVALID)
-        status = take_values_anew(index, row, values, error);
+        status = refresh_and_read_row(index, row, values, error);
     if (status != HF_OK)
         return status;
     if (!index_write_record(index, values, &bytes))
@@ -367,43 +354,61 @@ static enum hf_status record_of_row(struct index *index, const struct hf_index_r
     return status;
 }
 
-static enum hf_status put_rows(struct index *index, const struct hf_index_row *rows,
-                               size_t count, size_t *ret_bad, struct hf_error *error)
+/* Builds records from rows, or, if `rows` is NULL, takes them as bytes, and puts them all. */
+static enum hf_status put_converted(struct index *index, const struct hf_index_row *rows,
+                                    const struct hf_index_bytes *bytes, size_t count,
+                                    size_t *ret_bad, struct hf_error *error)
 {
     struct arena arena = ARENA_INIT;
     struct view *records = calloc(count, sizeof *records);
     enum hf_status status = records ? HF_OK : error_no_memory(error);
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
-        status = record_of_row(index, &rows[i], &arena, &records[i], error);
+    for (size_t i = 0; i < count; i++) {
+        if (status != HF_OK)
+            break;
+        if (rows)
+            status = encode_row(index, &rows[i], &arena, &records[i], error);
+        else if (!bytes[i].data && bytes[i].size > 0)
+            status = error_set(error, HF_INVALID, "records[%zu].data must not be NULL", i);
+        else
+            records[i] = (struct view){ bytes[i].data ? bytes[i].data : "", bytes[i].size };
         if (status == HF_INVALID)
             *ret_bad = i;
     }
+    if (status == HF_OK && count > BATCH_MAX)
+        status = check_records(index, records, count, ret_bad, error);
     if (status == HF_OK)
-        status = put_views(index, records, count, ret_bad, error);
+        status = put_batches(index, records, count, ret_bad, error);
     free(records);
     arena_release(&arena);
     return status;
 }
 
-enum hf_status hf_index_put_many(struct hf_index *index, const struct hf_index_row *rows,
-                                 size_t count, size_t *ret_bad, struct hf_error *error)
+static enum hf_status put_rows_or_bytes(struct hf_index *index, const struct hf_index_row *rows,
+                                        const struct hf_index_bytes *bytes, size_t count,
+                                        size_t *ret_bad, struct hf_error *error)
 {
     struct index *own = NULL;
     struct hf_error why;
     size_t bad = 0;
-    if (ERROR_IF_NULL(error, index) != HF_OK ||
-        (count > 0 && ERROR_IF_NULL(error, rows) != HF_OK))
-        return HF_INVALID;
     if (count == 0)
         return error_clear(error);
     enum hf_status status = index_borrow(index, &own, &why);
     if (status == HF_OK) {
-        status = put_rows(own, rows, count, &bad, &why);
+        status = put_converted(own, rows, bytes, count, &bad, &why);
         index_give_back(index, own);
     }
     if (status == HF_INVALID && ret_bad)
         *ret_bad = bad;
     return error_tell(error, status, &why);
+}
+
+enum hf_status hf_index_put_many(struct hf_index *index, const struct hf_index_row *rows,
+                                 size_t count, size_t *ret_bad, struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, index) != HF_OK ||
+        (count > 0 && ERROR_IF_NULL(error, rows) != HF_OK))
+        return HF_INVALID;
+    return put_rows_or_bytes(index, rows, /* bytes */ NULL, count, ret_bad, error);
 }
 
 enum hf_status hf_index_put(struct hf_index *index, const struct hf_index_value *values,
@@ -412,45 +417,15 @@ enum hf_status hf_index_put(struct hf_index *index, const struct hf_index_value 
     if (ERROR_IF_NULL(error, index, values) != HF_OK)
         return HF_INVALID;
     const struct hf_index_row row = { values, count };
-    return hf_index_put_many(index, &row, 1, /* bad */ NULL, error);
-}
-
-static enum hf_status put_bytes(struct index *index, const struct hf_index_bytes *records,
-                                size_t count, size_t *ret_bad, struct hf_error *error)
-{
-    struct view *views = calloc(count, sizeof *views);
-    enum hf_status status = views ? HF_OK : error_no_memory(error);
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
-        if (!records[i].data && records[i].size > 0) {
-            *ret_bad = i;
-            status = error_set(error, HF_INVALID, "records[%zu].data must not be NULL", i);
-        }
-        views[i] = (struct view){ records[i].data ? records[i].data : "", records[i].size };
-    }
-    if (status == HF_OK)
-        status = put_views(index, views, count, ret_bad, error);
-    free(views);
-    return status;
+    return put_rows_or_bytes(index, &row, /* bytes */ NULL, 1, /* bad */ NULL, error);
 }
 
 enum hf_status hf_index_put_records(struct hf_index *index,
                                     const struct hf_index_bytes *records, size_t count,
                                     size_t *ret_bad, struct hf_error *error)
 {
-    struct index *own = NULL;
-    struct hf_error why;
-    size_t bad = 0;
     if (ERROR_IF_NULL(error, index) != HF_OK ||
         (count > 0 && ERROR_IF_NULL(error, records) != HF_OK))
         return HF_INVALID;
-    if (count == 0)
-        return error_clear(error);
-    enum hf_status status = index_borrow(index, &own, &why);
-    if (status == HF_OK) {
-        status = put_bytes(own, records, count, &bad, &why);
-        index_give_back(index, own);
-    }
-    if (status == HF_INVALID && ret_bad)
-        *ret_bad = bad;
-    return error_tell(error, status, &why);
+    return put_rows_or_bytes(index, /* rows */ NULL, records, count, ret_bad, error);
 }

@@ -1,4 +1,4 @@
-/* index_inside.h: what the files of the calls of holdfast/index.h share. */
+/* index_inside.h: declarations that the files of holdfast/index.h share. */
 #ifndef API_INDEX_INSIDE_H
 #define API_INDEX_INSIDE_H
 
@@ -6,22 +6,25 @@
 #include "index/index.h"
 #include "index/read.h"
 
-/* Calls of any thread work on copies, so that none waits for another: an index as src/index has it
- * is for one task at a time. */
+/* An index of src/index may be used by one task at a time. Each call works on a copy, so
+ * threads do not wait for each other. */
 struct hf_index {
     struct hf_client *client;
     struct env_mutex mutex; /* guards `latest` */
     struct index *latest;
 };
 
-/* The index for one call, until index_give_back. UNAVAILABLE without memory. */
+/* Borrows the index for one call, until index_give_back. UNAVAILABLE if memory runs out. */
 enum hf_status index_borrow(struct hf_index *handle, struct index **ret_index,
                             struct hf_error *error);
 void index_give_back(struct hf_index *handle, struct index *index);
 
-/* The shard of this text, whose digits may be in upper case; text NULL: none. INVALID: it is no
- * shard of the index. */
+/* The shard with this name, whose digits may be in upper case; text NULL: no shard. INVALID if
+ * the index has no such shard. */
 enum hf_status index_shard_of(const struct index *index, const char *text,
                               struct shard_id *ret_shard, struct hf_error *error);
+
+/* INVALID if there is no such format. */
+enum hf_status index_check_format(enum hf_index_format format, struct hf_error *error);
 
 #endif

@@ -9,14 +9,14 @@
 /* ---- Records ------------------------------------------------------------------------- */
 
 struct hf_index_record {
-    struct schema schema; /* as it was when the record, or its cursor, was asked for */
+    struct schema schema; /* as of the request for the record or its cursor */
     struct buffer bytes;
-    struct buffer values; /* of all fields, each followed by NUL; made when one is asked for */
+    struct buffer values; /* all fields, each with a NUL; built on first use */
     struct {
         size_t at, size;
-    } places[INDEX_FIELDS_MAX];
+    } parts[INDEX_FIELDS_MAX];
     bool decoded;
-    struct buffer space, text; /* of hf_index_record_text */
+    struct buffer space, text; /* for hf_index_record_text */
 };
 
 static struct hf_index_record *record_new(const struct schema *schema)
@@ -43,22 +43,23 @@ void hf_index_record_free(struct hf_index_record *record)
     free(record);
 }
 
-/* The escapes of a record that was read are right, so only memory can be missing. */
-static bool decode(struct hf_index_record *record)
+/* The escapes of a record that was read are valid, so this fails only if memory runs out. */
+static bool decode_values(struct hf_index_record *record)
 {
     struct view rest = buffer_view(&record->bytes);
-    bool more = true, good = true;
+    bool more = true;
     buffer_clear(&record->values);
-    for (size_t i = 0; i < record->schema.field_count && good; i++) {
+    for (size_t i = 0; i < record->schema.field_count; i++) {
         size_t at = record->values.size;
-        if (more)
-            good = field_read(&record->values, field_cut(&rest, &more));
-        record->places[i].at = at;
-        record->places[i].size = record->values.size - at;
-        good = good && buffer_append_byte(&record->values, '\0');
+        if (more && !field_read(&record->values, field_cut(&rest, &more)))
+            return false;
+        record->parts[i].at = at;
+        record->parts[i].size = record->values.size - at;
+        if (!buffer_append_byte(&record->values, '\0'))
+            return false;
     }
-    record->decoded = good;
-    return good;
+    record->decoded = true;
+    return true;
 }
 
 const char *hf_index_record_value(struct hf_index_record *record, const char *field,
@@ -67,11 +68,11 @@ const char *hf_index_record_value(struct hf_index_record *record, const char *fi
     if (!record || !field)
         return NULL;
     size_t number = schema_find(&record->schema, view_of(field));
-    if (number == record->schema.field_count || (!record->decoded && !decode(record)))
+    if (number == record->schema.field_count || (!record->decoded && !decode_values(record)))
         return NULL;
     if (ret_size)
-        *ret_size = record->places[number].size;
-    return record->values.data + record->places[number].at;
+        *ret_size = record->parts[number].size;
+    return record->values.data + record->parts[number].at;
 }
 
 const char *hf_index_record_text(struct hf_index_record *record, enum hf_index_format format,
@@ -87,18 +88,19 @@ const char *hf_index_record_text(struct hf_index_record *record, enum hf_index_f
     return record->text.data;
 }
 
-static enum hf_status check_format(enum hf_index_format format, struct hf_error *error)
+enum hf_status index_check_format(enum hf_index_format format, struct hf_error *error)
 {
     if ((unsigned)format < HF_INDEX_FORMAT_COUNT)
         return HF_OK;
-    return error_set(error, HF_INVALID, "%d is no format", (int)format);
+    return error_set(error, HF_INVALID, "unknown format %d", (int)format);
 }
 
 enum hf_status hf_index_header(struct hf_index *index, enum hf_index_format format,
                                char **ret_text, struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(INDEX_FIELDS_MAX * (INDEX_FIELD_BYTES + 2));
-    if (ERROR_IF_NULL(error, index, ret_text) != HF_OK || check_format(format, error) != HF_OK)
+    if (ERROR_IF_NULL(error, index, ret_text) != HF_OK ||
+        index_check_format(format, error) != HF_OK)
         return HF_INVALID;
     env_mutex_lock(&index->mutex);
     bool good = text_of_header(&index->latest->schema, format, &text);
@@ -132,7 +134,7 @@ enum hf_status hf_index_get(struct hf_index *index, const char *key,
     status =
         record ? index_get(own, view_of(key), &record->bytes, &why) : error_no_memory(&why);
     if (status == HF_OK) {
-        record->schema = own->schema; /* it may have become a later one on the way */
+        record->schema = own->schema; /* the read may have loaded a later schema */
         *ret_record = record;
     } else {
         hf_index_record_free(record);
@@ -143,7 +145,7 @@ enum hf_status hf_index_get(struct hf_index *index, const char *key,
 
 /* ---- Queries ------------------------------------------------------------------------- */
 
-/* A query as src/index has it, with copies of what it points to, and what to call. */
+/* A query in the form of src/index, with copies of what it points to, and the callbacks. */
 struct query {
     struct hf_index_query given;
     struct arena arena;
@@ -151,17 +153,17 @@ struct query {
     struct index_query query;
 };
 
-static enum hf_status copy_text(struct arena *arena, const char *text, struct view *ret_view,
-                                struct hf_error *error)
+static enum hf_status copy_query_text(struct arena *arena, const char *text,
+                                      struct view *ret_view, struct hf_error *error)
 {
     *ret_view = arena_copy(arena, view_of(text ? text : ""));
     return ret_view->data ? HF_OK : error_no_memory(error);
 }
 
-static enum hf_status take_condition(struct query *query, const struct schema *schema,
-                                     const struct hf_index_condition *given,
-                                     struct condition_on_field *ret_condition,
-                                     struct hf_error *error)
+static enum hf_status convert_condition(struct query *query, const struct schema *schema,
+                                        const struct hf_index_condition *given,
+                                        struct condition_on_field *ret_condition,
+                                        struct hf_error *error)
 {
     if (!given->field || !given->value)
         return error_set(error, HF_INVALID, "where: its %s must not be NULL",
@@ -173,27 +175,30 @@ static enum hf_status take_condition(struct query *query, const struct schema *s
         error_prefix(error, "where");
         return status;
     }
-    return copy_text(&query->arena, given->value, &ret_condition->value, error);
+    return copy_query_text(&query->arena, given->value, &ret_condition->value, error);
 }
 
-static enum hf_status take_where(struct query *query, const struct schema *schema,
-                                 struct hf_error *error)
+static enum hf_status convert_where(struct query *query, const struct schema *schema,
+                                    struct hf_error *error)
 {
     const struct hf_index_query *given = &query->given;
-    enum hf_status status = HF_OK;
     if (given->where_count > HF_INDEX_WHERE_MAX)
         return error_set(error, HF_INVALID, "where has at most %d conditions",
                          HF_INDEX_WHERE_MAX);
     if (given->where_count > 0 && !given->where)
         return error_set(error, HF_INVALID, "where must not be NULL");
-    for (size_t i = 0; i < given->where_count && status == HF_OK; i++)
-        status = take_condition(query, schema, &given->where[i], &query->where[i], error);
+    for (size_t i = 0; i < given->where_count; i++) {
+        enum hf_status status =
+            convert_condition(query, schema, &given->where[i], &query->where[i], error);
+        if (status != HF_OK)
+            return status;
+    }
     query->query.where = query->where;
     query->query.where_count = given->where_count;
-    return status;
+    return HF_OK;
 }
 
-static enum hf_status take_since(struct query *query, struct hf_error *error)
+static enum hf_status convert_since(struct query *query, struct hf_error *error)
 {
     const char *since = query->given.since;
     query->query.since_given = since != NULL;
@@ -205,61 +210,39 @@ static enum hf_status take_since(struct query *query, struct hf_error *error)
                      VIEW_ARGS(view_first(view_of(since), 60)));
 }
 
-/* To be released by query_release, after a failure too. */
+/* Release the arena even after a failure. */
 static enum hf_status query_init(struct query *query, const struct index *index,
                                  const struct hf_index_query *given, struct hf_error *error)
 {
     struct hf_index_query used = HF_INDEX_QUERY;
     *query = (struct query){ .arena = ARENA_INIT };
-    enum hf_status status =
-        read_caller_options("HF_INDEX_QUERY", given, &used, sizeof used, error);
+    enum hf_status status = READ_OPTIONS(HF_INDEX_QUERY, given, &used, error);
     if (status != HF_OK)
         return status;
     query->given = used;
-    status = copy_text(&query->arena, used.prefix, &query->query.prefix, error);
+    status = copy_query_text(&query->arena, used.prefix, &query->query.prefix, error);
     if (status == HF_OK)
-        status = take_since(query, error);
+        status = convert_since(query, error);
     if (status == HF_OK)
         status = index_shard_of(index, used.shard, &query->query.shard, error);
-    return status == HF_OK ? take_where(query, &index->schema, error) : status;
+    return status == HF_OK ? convert_where(query, &index->schema, error) : status;
 }
 
-static void query_release(struct query *query)
+static struct index_visitor query_visitor(const struct hf_index_query *query)
 {
-    arena_release(&query->arena);
-}
-
-static struct hf_index_progress progress_of(const struct walk_totals *totals)
-{
-    return (struct hf_index_progress){ .shards_read = totals->shards_read,
-                                       .shards_total = totals->shards_total,
-                                       .records = totals->records,
-                                       .pending = totals->pending,
-                                       .unreadable = totals->unreadable };
-}
-
-static bool tell_progress(void *argument, const struct walk_totals *totals)
-{
-    const struct query *query = argument;
-    const struct hf_index_progress progress = progress_of(totals);
-    return !query->given.progress || query->given.progress(query->given.argument, &progress);
-}
-
-static void tell_trouble(void *argument, const struct hf_error *error)
-{
-    const struct query *query = argument;
-    if (query->given.trouble)
-        query->given.trouble(query->given.argument, error);
+    return (struct index_visitor){ .progress = query->progress,
+                                   .trouble = query->trouble,
+                                   .argument = query->argument };
 }
 
 /* ---- Cursors ------------------------------------------------------------------------- */
 
 struct hf_index_cursor {
     struct hf_client *client;
-    struct index *index; /* its own */
+    struct index *index; /* a copy of its own */
     struct query query;
     struct walk *walk;
-    struct hf_index_record *record; /* the one that was given last */
+    struct hf_index_record *record; /* the last one returned */
 };
 
 void hf_index_cursor_close(struct hf_index_cursor *cursor)
@@ -268,7 +251,7 @@ void hf_index_cursor_close(struct hf_index_cursor *cursor)
         return;
     walk_close(cursor->walk);
     hf_index_record_free(cursor->record);
-    query_release(&cursor->query);
+    arena_release(&cursor->query.arena);
     index_close(cursor->index);
     client_drop(cursor->client);
     free(cursor);
@@ -277,8 +260,6 @@ void hf_index_cursor_close(struct hf_index_cursor *cursor)
 static enum hf_status cursor_start(struct hf_index_cursor *cursor, struct hf_index *index,
                                    const struct hf_index_query *query, struct hf_error *error)
 {
-    const struct index_visitor visitor = { .progress = tell_progress,
-                                           .argument = &cursor->query };
     enum hf_status status = index_borrow(index, &cursor->index, error);
     if (status == HF_OK)
         status = query_init(&cursor->query, cursor->index, query, error);
@@ -286,9 +267,10 @@ static enum hf_status cursor_start(struct hf_index_cursor *cursor, struct hf_ind
         cursor->record = record_new(&cursor->index->schema);
         status = cursor->record ? HF_OK : error_no_memory(error);
     }
-    if (status == HF_OK)
-        status = walk_open(cursor->index, &cursor->query.query, &visitor, &cursor->walk, error);
-    return status;
+    if (status != HF_OK)
+        return status;
+    const struct index_visitor visitor = query_visitor(&cursor->query.given);
+    return walk_open(cursor->index, &cursor->query.query, &visitor, &cursor->walk, error);
 }
 
 enum hf_status hf_index_cursor_open(struct hf_index *index, const struct hf_index_query *query,
@@ -312,7 +294,7 @@ enum hf_status hf_index_cursor_open(struct hf_index *index, const struct hf_inde
     return error_tell(error, status, &why);
 }
 
-/* All records of a cursor have the fields that the index had when it was opened. */
+/* All records of a cursor have the fields that the index had when the cursor was opened. */
 enum hf_status hf_index_cursor_next(struct hf_index_cursor *cursor,
                                     struct hf_index_record **ret_record, struct hf_error *error)
 {
@@ -336,64 +318,69 @@ enum hf_status hf_index_cursor_next(struct hf_index_cursor *cursor,
     return error_tell(error, status, &why);
 }
 
-struct hf_index_progress hf_index_cursor_progress(struct hf_index_cursor *cursor)
+enum hf_status hf_index_cursor_progress(struct hf_index_cursor *cursor,
+                                        struct hf_index_progress *progress,
+                                        struct hf_error *error)
 {
-    struct walk_totals totals = { 0 };
-    if (cursor)
-        totals = walk_totals(cursor->walk);
-    return progress_of(&totals);
+    if (ERROR_IF_NULL(error, cursor, progress) != HF_OK ||
+        CHECK_REPORT(HF_INDEX_PROGRESS, progress, error) != HF_OK)
+        return HF_INVALID;
+    const struct hf_index_progress filled = walk_totals(cursor->walk);
+    write_caller_report(progress, &filled, sizeof filled);
+    return error_clear(error);
 }
 
-/* ---- Counting ------------------------------------------------------------------------ */
+/* ---- Whole index --------------------------------------------------------------------- */
+
+/* One walk over all matching records. */
+struct whole_walk {
+    uint64_t *ret_count; /* counts them; NULL: writes them to `fd` */
+    int fd;
+    enum hf_index_format format;
+    struct hf_index_progress totals;
+};
+
+static enum hf_status walk_whole(struct hf_index *handle, const struct hf_index_query *given,
+                                 struct whole_walk *walk, struct hf_error *error)
+{
+    struct index *index = NULL;
+    struct query query;
+    struct hf_error why;
+    enum hf_status status = index_borrow(handle, &index, &why);
+    if (status != HF_OK)
+        return error_tell(error, status, &why);
+    status = query_init(&query, index, given, &why);
+    const struct index_visitor visitor = query_visitor(&query.given);
+    if (status == HF_OK && walk->ret_count)
+        status = index_count(index, &query.query, &visitor, walk->ret_count, &why);
+    else if (status == HF_OK)
+        status =
+            index_export(index, &query.query, &(struct export_file){ walk->fd, walk->format },
+                         &visitor, &walk->totals, &why);
+    arena_release(&query.arena);
+    index_give_back(handle, index);
+    return error_tell(error, status, &why);
+}
 
 enum hf_status hf_index_count(struct hf_index *index, const struct hf_index_query *query,
                               uint64_t *ret_count, struct hf_error *error)
 {
-    struct index *own = NULL;
-    struct query inside;
-    struct hf_error why;
+    struct whole_walk walk = { .ret_count = ret_count };
     if (ERROR_IF_NULL(error, index, ret_count) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = index_borrow(index, &own, &why);
-    if (status != HF_OK)
-        return error_tell(error, status, &why);
-    status = query_init(&inside, own, query, &why);
-    if (status == HF_OK) {
-        const struct index_visitor visitor = { .progress = tell_progress,
-                                               .trouble = tell_trouble,
-                                               .argument = &inside };
-        status = index_count(own, &inside.query, &visitor, ret_count, &why);
-    }
-    query_release(&inside);
-    index_give_back(index, own);
-    return error_tell(error, status, &why);
+    return walk_whole(index, query, &walk, error);
 }
-
-/* ---- Export -------------------------------------------------------------------------- */
 
 enum hf_status hf_index_export(struct hf_index *index, const struct hf_index_query *query,
                                int fd, enum hf_index_format format,
                                struct hf_index_progress *progress, struct hf_error *error)
 {
-    struct index *own = NULL;
-    struct query inside;
-    struct walk_totals totals = { 0 };
-    struct hf_error why;
-    if (ERROR_IF_NULL(error, index) != HF_OK || check_format(format, error) != HF_OK)
+    struct whole_walk walk = { .fd = fd, .format = format, .totals = HF_INDEX_PROGRESS };
+    if (ERROR_IF_NULL(error, index) != HF_OK ||
+        CHECK_REPORT(HF_INDEX_PROGRESS, progress, error) != HF_OK ||
+        index_check_format(format, error) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = index_borrow(index, &own, &why);
-    if (status != HF_OK)
-        return error_tell(error, status, &why);
-    status = query_init(&inside, own, query, &why);
-    if (status == HF_OK) {
-        const struct index_visitor visitor = { .progress = tell_progress,
-                                               .trouble = tell_trouble,
-                                               .argument = &inside };
-        status = index_export(own, &inside.query, fd, format, &visitor, &totals, &why);
-    }
-    if (progress)
-        *progress = progress_of(&totals);
-    query_release(&inside);
-    index_give_back(index, own);
-    return error_tell(error, status, &why);
+    enum hf_status status = walk_whole(index, query, &walk, error);
+    write_caller_report(progress, &walk.totals, sizeof walk.totals);
+    return status;
 }

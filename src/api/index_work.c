@@ -1,125 +1,54 @@
-/* index_work.c: the calls of holdfast/index.h that work on all of an index: loading, compiling, and
- * how it is. */
+/* index_work.c: the calls of holdfast/index.h that work on a whole index: loading, compiling
+ * and status. */
 #include "api/index_inside.h"
 
 #include "base/parse.h"
-#include "index/census.h"
 #include "index/compile.h"
 #include "index/load.h"
+#include "index/stats.h"
 
 #include <stdio.h>
 
-/* One that does not fit is longer than anybody waits, and out of range where there is one. */
-static struct span span_of_ms(int64_t ms)
-{
-    const int64_t most = MOMENT_FAR / 4;
-    return SPAN_US(ms < most / 1000 ? ms * 1000 : most);
-}
-
 /* ---- Loading ------------------------------------------------------------------------- */
-
-static struct hf_index_load_report public_load(const struct load_report *report)
-{
-    return (struct hf_index_load_report){
-        .struct_size = sizeof(struct hf_index_load_report),
-        .records = report->taken,
-        .straight = report->by_way[WAY_STRAIGHT],
-        .held = report->by_way[WAY_HELD],
-        .few = report->by_way[WAY_FEW],
-        .damaged = report->by_way[WAY_DAMAGED],
-        .shards = report->shards,
-        .refused = report->refused,
-        .up_to_line = report->lines_taken,
-        .bytes_read = report->bytes_read,
-        .complete = report->complete,
-    };
-}
-
-static bool tell_loaded(void *argument, const struct load_report *report)
-{
-    const struct hf_index_load_options *options = argument;
-    const struct hf_index_load_report so_far = public_load(report);
-    return !options->progress || options->progress(options->argument, &so_far);
-}
-
-static void tell_refused(void *argument, uint64_t line, const struct hf_error *why)
-{
-    const struct hf_index_load_options *options = argument;
-    if (options->refused)
-        options->refused(options->argument, line, why);
-}
-
-static void tell_damage(void *argument, const struct hf_error *why)
-{
-    const struct hf_index_load_options *options = argument;
-    if (options->trouble)
-        options->trouble(options->argument, why);
-}
-
-static enum hf_status check_load(const struct hf_index_load_options *given,
-                                 struct hf_index_load_options *ret_options,
-                                 enum hf_index_format format,
-                                 const struct hf_index_load_report *report,
-                                 struct hf_error *error)
-{
-    enum hf_status status = read_caller_options("HF_INDEX_LOAD_OPTIONS", given, ret_options,
-                                                sizeof *ret_options, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_INDEX_LOAD_REPORT", report, error);
-    if (status == HF_OK && ret_options->wait_ms < 0)
-        status = error_set(error, HF_INVALID, "wait_ms must not be negative");
-    if (status == HF_OK && (unsigned)format >= HF_INDEX_FORMAT_COUNT)
-        status = error_set(error, HF_INVALID, "%d is no format", (int)format);
-    return status;
-}
 
 enum hf_status hf_index_load(struct hf_index *index, int fd, enum hf_index_format format,
                              const struct hf_index_load_options *options,
                              struct hf_index_load_report *report, struct hf_error *error)
 {
     struct hf_index_load_options used = HF_INDEX_LOAD_OPTIONS;
-    struct load_report done = { 0 };
+    struct hf_index_load_report done = HF_INDEX_LOAD_REPORT;
     struct index *own = NULL;
     struct hf_error why;
-    if (ERROR_IF_NULL(error, index) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status = check_load(options, &used, format, report, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, index) != HF_OK ||
+        READ_OPTIONS(HF_INDEX_LOAD_OPTIONS, options, &used, &why) != HF_OK ||
+        CHECK_REPORT(HF_INDEX_LOAD_REPORT, report, &why) != HF_OK ||
+        index_check_format(format, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    if (used.wait_ms < 0)
+        return error_set(error, HF_INVALID, "wait_ms must not be negative");
     const struct load_options inside = { .straight = used.straight,
                                          .wait = span_of_ms(used.wait_ms),
-                                         .progress = tell_loaded,
-                                         .refused = tell_refused,
-                                         .trouble = tell_damage,
-                                         .argument = &used };
-    status = index_borrow(index, &own, &why);
+                                         .progress = used.progress,
+                                         .refused = used.refused,
+                                         .trouble = used.trouble,
+                                         .argument = used.argument };
+    enum hf_status status = index_borrow(index, &own, &why);
     if (status == HF_OK) {
         status = index_load(own, fd, format, &inside, &done, &why);
         index_give_back(index, own);
     }
-    const struct hf_index_load_report filled = public_load(&done);
-    write_caller_report(report, &filled, sizeof filled);
+    write_caller_report(report, &done, sizeof done);
     return error_tell(error, status, &why);
 }
 
 /* ---- Compiling ----------------------------------------------------------------------- */
-
-#define END_ROW_(name, word, text) \
-    static_assert((int)HF_INDEX_END_##name == (int)COMPILE_##name, word);
-HF_INDEX_END_TABLE(END_ROW_)
-#undef END_ROW_
-
-const char *hf_index_end_name(enum hf_index_end end)
-{
-    return (unsigned)end < HF_INDEX_END_COUNT ? compile_end_name((enum compile_end)end) : "";
-}
 
 struct compiling {
     struct hf_index_compile_options options;
     bool stopped;
 };
 
-static bool is_stopped(void *argument)
+static bool compile_is_stopped(void *argument)
 {
     struct compiling *compiling = argument;
     const struct hf_index_compile_options *options = &compiling->options;
@@ -128,12 +57,13 @@ static bool is_stopped(void *argument)
     return compiling->stopped;
 }
 
-static void tell_shard(void *argument, const struct compile_report *report)
+static void report_shard(void *argument, const struct compile_report *report)
 {
     const struct compiling *compiling = argument;
     const struct hf_index_shard shard = {
+        .struct_size = sizeof shard,
         .shard = report->shard.text,
-        .end = (enum hf_index_end)report->end,
+        .end = report->end,
         .why = &report->why,
         .token = report->token,
         .folded = { .entries = report->entries,
@@ -154,36 +84,17 @@ static void tell_shard(void *argument, const struct compile_report *report)
         compiling->options.shard_done(compiling->options.argument, &shard);
 }
 
-static void tell_store_trouble(void *argument, const struct hf_error *error)
+static void report_compile_trouble(void *argument, const struct hf_error *error)
 {
     const struct compiling *compiling = argument;
     if (compiling->options.trouble)
         compiling->options.trouble(compiling->options.argument, error);
 }
 
-static struct hf_index_compile_report public_totals(const struct compile_totals *totals)
-{
-    return (struct hf_index_compile_report){
-        .struct_size = sizeof(struct hf_index_compile_report),
-        .shards_done = totals->shards_done,
-        .shards_held = totals->shards_held,
-        .shards_lost = totals->shards_lost,
-        .shards_failed = totals->shards_failed,
-        .folded = { .entries = totals->entries,
-                    .records_new = totals->records_new,
-                    .records_later = totals->records_later,
-                    .superseded = totals->superseded,
-                    .aside = totals->aside,
-                    .deleted = totals->clear.deleted,
-                    .marked = totals->clear.marked,
-                    .newer = totals->clear.newer,
-                    .left = totals->clear.left },
-    };
-}
-
-static enum hf_status compile_options_of(struct compiling *compiling, const struct index *index,
-                                         struct compile_options *ret_options,
-                                         struct hf_error *error)
+static enum hf_status convert_compile_options(struct compiling *compiling,
+                                              const struct index *index,
+                                              struct compile_options *ret_options,
+                                              struct hf_error *error)
 {
     const struct hf_index_compile_options *given = &compiling->options;
     struct compile_options options = COMPILE_OPTIONS;
@@ -191,9 +102,9 @@ static enum hf_status compile_options_of(struct compiling *compiling, const stru
     options.once = !given->watch;
     options.wait = span_of_ms(given->wait_ms);
     options.poll = span_of_ms(given->poll_ms);
-    options.stop = is_stopped;
-    options.tell = tell_shard;
-    options.trouble = tell_store_trouble;
+    options.stop = compile_is_stopped;
+    options.tell = report_shard;
+    options.trouble = report_compile_trouble;
     options.argument = compiling;
     enum hf_status status = ttl_check(options.ttl, SPAN_S(1), COMPILE_TTL_MAX, NULL, error);
     if (status == HF_OK && (given->wait_ms < 0 || given->poll_ms < 0))
@@ -211,27 +122,21 @@ enum hf_status hf_index_compile(struct hf_index *index,
 {
     struct compiling compiling = { .options = HF_INDEX_COMPILE_OPTIONS };
     struct compile_options inside;
-    struct compile_totals totals = { 0 };
+    struct hf_index_compile_report totals = HF_INDEX_COMPILE_REPORT;
     struct index *own = NULL;
     struct hf_error why;
-    if (ERROR_IF_NULL(error, index) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_INDEX_COMPILE_OPTIONS", options, &compiling.options,
-                            sizeof compiling.options, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_INDEX_COMPILE_REPORT", report, error);
-    if (status != HF_OK)
-        return status;
-    status = index_borrow(index, &own, &why);
+    if (ERROR_IF_NULL(&why, index) != HF_OK ||
+        READ_OPTIONS(HF_INDEX_COMPILE_OPTIONS, options, &compiling.options, &why) != HF_OK ||
+        CHECK_REPORT(HF_INDEX_COMPILE_REPORT, report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status = index_borrow(index, &own, &why);
     if (status == HF_OK) {
-        status = compile_options_of(&compiling, own, &inside, &why);
+        status = convert_compile_options(&compiling, own, &inside, &why);
         if (status == HF_OK)
             status = index_compile(own, &inside, &totals, &why);
         index_give_back(index, own);
     }
-    const struct hf_index_compile_report filled = public_totals(&totals);
-    write_caller_report(report, &filled, sizeof filled);
+    write_caller_report(report, &totals, sizeof totals);
     if (status == HF_OK && compiling.stopped && !compiling.options.watch)
         status = error_set(&why, HF_CANCELLED, "stopped by the caller");
     return error_tell(error, status, &why);
@@ -239,59 +144,66 @@ enum hf_status hf_index_compile(struct hf_index *index,
 
 /* ---- Status -------------------------------------------------------------------------- */
 
-static bool tell_counted(void *argument, uint64_t entries)
+static bool report_counted(void *argument, uint64_t entries)
 {
     const struct hf_index_status_options *options = argument;
     return !options->progress || options->progress(options->argument, entries);
 }
 
-static void tell_holders(const struct hf_index_status_options *options,
-                         const struct census *census)
+static void report_holders(const struct hf_index_status_options *options,
+                           const struct index_stats *index_stats)
 {
-    bool more = options->holder != NULL;
-    for (size_t i = 0; more && i < census->holder_count && i < CENSUS_HOLDERS_MAX; i++) {
-        const struct census_holder *from = &census->holders[i];
-        const struct hf_index_holder holder = { .shard = from->shard.text,
+    size_t known = index_stats->holder_count < STATS_HOLDERS_MAX ? index_stats->holder_count
+                                                                 : STATS_HOLDERS_MAX;
+    if (!options->holder)
+        return;
+    for (size_t i = 0; i < known; i++) {
+        const struct stats_holder *from = &index_stats->holders[i];
+        const struct hf_index_holder holder = { .struct_size = sizeof holder,
+                                                .shard = from->shard.text,
                                                 .holder = from->worker,
                                                 .token = from->token,
                                                 .over = from->over,
                                                 .created_ms = from->created_at.us / 1000,
                                                 .expires_ms = from->expires_at.us / 1000 };
-        more = options->holder(options->argument, &holder);
+        if (!options->holder(options->argument, &holder))
+            return;
     }
 }
 
-static void tell_aside(const struct hf_index_status_options *options,
-                       const struct census *census)
+static void report_aside(const struct hf_index_status_options *options,
+                         const struct index_stats *index_stats)
 {
-    bool more = options->aside != NULL;
-    for (size_t i = 0; more && i < census->reason_count; i++)
-        more =
-            options->aside(options->argument, census->reasons[i].entry, census->reasons[i].why);
+    if (!options->aside)
+        return;
+    for (size_t i = 0; i < index_stats->reason_count; i++)
+        if (!options->aside(options->argument, index_stats->reasons[i].entry,
+                            index_stats->reasons[i].why))
+            return;
 }
 
-static struct hf_index_stats public_stats(const struct census *census)
+static struct hf_index_stats public_stats(const struct index_stats *index_stats)
 {
     struct hf_index_stats stats = {
         .struct_size = sizeof stats,
-        .entries = census->entries,
-        .entries_foreign = census->entries_foreign,
-        .entry_bytes = census->entry_bytes,
-        .markers = census->markers,
-        .strays = census->strays,
-        .shards_waiting = census->shards_waiting,
-        .oldest_ms = census->oldest_known ? census->oldest.us / 1000 : -1,
-        .shards = census->shards,
-        .shard_bytes = census->shard_bytes,
-        .shard_bytes_max = census->shard_bytes_max,
-        .records = census->records_known ? (int64_t)census->records : -1,
-        .records_at_ms = census->records_known ? census->records_at.us / 1000 : 0,
-        .holder_count = census->holder_count,
-        .locks_unreadable = census->locks_unreadable,
-        .aside = census->aside,
+        .entries = index_stats->entries,
+        .entries_foreign = index_stats->entries_foreign,
+        .entry_bytes = index_stats->entry_bytes,
+        .markers = index_stats->markers,
+        .strays = index_stats->strays,
+        .shards_waiting = index_stats->shards_waiting,
+        .oldest_ms = index_stats->oldest_known ? index_stats->oldest.us / 1000 : -1,
+        .shards = index_stats->shards,
+        .shard_bytes = index_stats->shard_bytes,
+        .shard_bytes_max = index_stats->shard_bytes_max,
+        .records = index_stats->records_known ? (int64_t)index_stats->records : -1,
+        .records_at_ms = index_stats->records_known ? index_stats->records_at.us / 1000 : 0,
+        .holder_count = index_stats->holder_count,
+        .locks_unreadable = index_stats->locks_unreadable,
+        .aside = index_stats->aside,
     };
     static_assert(sizeof stats.largest > INDEX_DIGITS_MAX, "it takes the name of a shard");
-    snprintf(stats.largest, sizeof stats.largest, "%s", census->largest.text);
+    snprintf(stats.largest, sizeof stats.largest, "%s", index_stats->largest.text);
     return stats;
 }
 
@@ -300,27 +212,23 @@ enum hf_status hf_index_status(struct hf_index *index,
                                struct hf_index_stats *ret_stats, struct hf_error *error)
 {
     struct hf_index_status_options used = HF_INDEX_STATUS_OPTIONS;
-    struct census census;
+    struct index_stats index_stats;
     struct index *own = NULL;
     struct hf_error why;
-    if (ERROR_IF_NULL(error, index, ret_stats) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_INDEX_STATUS_OPTIONS", options, &used, sizeof used, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_INDEX_STATS", ret_stats, error);
-    if (status != HF_OK)
-        return status;
-    status = index_borrow(index, &own, &why);
+    if (ERROR_IF_NULL(&why, index, ret_stats) != HF_OK ||
+        READ_OPTIONS(HF_INDEX_STATUS_OPTIONS, options, &used, &why) != HF_OK ||
+        CHECK_REPORT(HF_INDEX_STATS, ret_stats, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status = index_borrow(index, &own, &why);
     if (status != HF_OK)
         return error_tell(error, status, &why);
-    status = census_take(own, tell_counted, &used, &census, &why);
+    status = index_stats_take(own, report_counted, &used, &index_stats, &why);
     if (status == HF_OK) {
-        const struct hf_index_stats filled = public_stats(&census);
+        const struct hf_index_stats filled = public_stats(&index_stats);
         write_caller_report(ret_stats, &filled, sizeof filled);
-        tell_holders(&used, &census);
-        tell_aside(&used, &census);
-        census_release(&census);
+        report_holders(&used, &index_stats);
+        report_aside(&used, &index_stats);
+        index_stats_release(&index_stats);
     }
     index_give_back(index, own);
     return error_tell(error, status, &why);

@@ -1,41 +1,46 @@
+/* lease_info.c: turns a lease of a table into the public struct, and applies the options that all
+ * lists share. */
 #include "api/lease_info.h"
 
 #include "lock/lease_name.h"
+
+#include <stdio.h>
 
 int64_t shown_ms(struct span span)
 {
     return span.us > 0 && span.us < 1000 ? 1 : span.us / 1000;
 }
 
-static bool add_text(struct arena *arena, struct view text, const char **ret_text)
+static bool add_info_text(struct arena *arena, struct view text, const char **ret_text)
 {
     struct view copy = arena_copy(arena, text);
     *ret_text = copy.data;
     return copy.data != NULL;
 }
 
-static bool add_scopes(struct arena *arena, const struct lease *lease,
-                       struct hf_lease_info *info)
+static bool add_info_scopes(struct arena *arena, const struct lease *lease,
+                            struct hf_lease_info *info)
 {
     char text[SCOPE_TEXT_MAX + 1];
-    const char **scopes = arena_take(arena, (lease->scope_count + 1) * sizeof *scopes);
+    const char **scopes = arena_take(arena, (lease->wish.scope_count + 1) * sizeof *scopes);
     if (!scopes)
         return false;
-    for (size_t i = 0; i < lease->scope_count; i++)
-        if (!add_text(arena, view_of(scope_text(&lease->scopes[i], text)), &scopes[i]))
+    for (size_t i = 0; i < lease->wish.scope_count; i++)
+        if (!add_info_text(arena, view_of(scope_text(&lease->wish.scopes[i], text)),
+                           &scopes[i]))
             return false;
     info->scopes = scopes;
-    info->scope_count = lease->scope_count;
+    info->scope_count = lease->wish.scope_count;
     return true;
 }
 
-static bool add_lease_text(struct arena *arena, const struct sight *sight,
+static bool add_lease_text(struct arena *arena, const struct table_snapshot *sight,
                            const struct lease *lease, struct hf_lease_info *info)
 {
     struct buffer text = BUFFER_INIT(HF_LEASE_TEXT_MAX);
     if (lease->status == LEASE_ACTIVE)
         lease_name_append(&text, &(struct lease_name){ lease->token, lease->id, sight->key });
-    bool done = !text.failed && add_text(arena, buffer_view(&text), &info->lease);
+    bool done = !text.failed && add_info_text(arena, buffer_view(&text), &info->lease);
     buffer_release(&text);
     return done;
 }
@@ -44,12 +49,12 @@ static size_t count_waiters(const struct lease_table *table, const struct lease 
 {
     size_t count = 0;
     for (size_t i = 0; i < table->waiter_count; i++)
-        count += leases_conflict(table->waiters[i].wanted, lease);
+        count += wishes_conflict(&table->waiters[i].wanted->asked.wish, &lease->wish);
     return count;
 }
 
-/* What only a lease has. */
-static void fill_grant(const struct sight *sight, const struct lease *lease,
+/* Fills in the members that only a granted lease has. */
+static void fill_grant(const struct table_snapshot *sight, const struct lease *lease,
                        struct hf_lease_info *info)
 {
     static const enum hf_proof proofs[] = { [PROOF_NONE] = HF_PROOF_NONE,
@@ -74,31 +79,71 @@ static void fill_grant(const struct sight *sight, const struct lease *lease,
     info->waiters = count_waiters(sight->table, lease);
 }
 
-bool lease_info_fill(struct arena *arena, const struct sight *sight, const struct lease *lease,
-                     size_t place, struct hf_lease_info *ret_info)
+bool lease_info_fill(struct arena *arena, const struct table_snapshot *sight,
+                     const struct lease *lease, size_t place, struct hf_lease_info *ret_info)
 {
     static const enum hf_mode modes[] = {
         [LEASE_EXCLUSIVE] = HF_EXCLUSIVE, [LEASE_SHARED] = HF_SHARED, [LEASE_SLOTS] = HF_SLOTS
     };
     struct hf_lease_info info = { .struct_size = sizeof info,
                                   .state = HF_LEASE_WAITING,
-                                  .mode = modes[lease->mode],
-                                  .slots = lease->slots,
-                                  .ttl_ms = shown_ms(lease->ttl),
+                                  .mode = modes[lease->wish.mode],
+                                  .slots = lease->wish.slots,
+                                  .ttl_ms = shown_ms(lease->wish.ttl),
                                   .place = place,
                                   .lease = "" };
-    bool done = add_text(arena, sight->key, &info.table) &&
-                add_text(arena, lease->id, &info.id) &&
-                add_text(arena, lease->holder, &info.holder) &&
-                add_text(arena, lease->output, &info.output) &&
-                add_text(arena, lease->note, &info.note) && add_scopes(arena, lease, &info);
+    bool done = add_info_text(arena, sight->key, &info.table) &&
+                add_info_text(arena, lease->id, &info.id) &&
+                add_info_text(arena, lease->holder, &info.holder) &&
+                add_info_text(arena, lease->output, &info.output) &&
+                add_info_text(arena, lease->note, &info.note) &&
+                add_info_scopes(arena, lease, &info);
     if (done && place == 0) {
         fill_grant(sight, lease, &info);
         done = add_lease_text(arena, sight, lease, &info);
     } else if (done) {
         info.turn = sight->table->waiters[place - 1].reserved;
-        info.poll_ms = shown_ms(lease->poll);
+        info.poll_ms = shown_ms(lease->wish.poll);
     }
     *ret_info = info;
     return done;
+}
+
+enum hf_status visit_leases(const struct table_snapshot *sight, lease_visit_fn *visit,
+                            void *argument, struct hf_error *error)
+{
+    const struct lease_table *table = sight->table;
+    for (size_t i = 0; i < table->lease_count + table->waiter_count; i++) {
+        size_t place = i < table->lease_count ? 0 : i - table->lease_count + 1;
+        struct lease waiter;
+        if (place > 0)
+            waiter = lease_asked(&table->waiters[place - 1].wanted->asked);
+        enum hf_status status =
+            visit(argument, sight, place > 0 ? &waiter : table->leases[i], place, error);
+        if (status != HF_OK)
+            return status;
+    }
+    return HF_OK;
+}
+
+enum hf_status list_proceeds(const struct hf_list_options *options, void *argument,
+                             struct hf_error *error)
+{
+    if (!options->proceed || options->proceed(argument))
+        return HF_OK;
+    return error_set(error, HF_CANCELLED, "stopped by the caller");
+}
+
+enum hf_status list_damaged(const struct hf_list_options *options, void *argument,
+                            struct view key, const struct hf_error *why, struct hf_error *error)
+{
+    char text[KEY_BYTES_MAX + 1];
+    snprintf(text, sizeof text, "%.*s", VIEW_ARGS(key));
+    if (options->damaged) {
+        options->damaged(argument, text, why);
+        return HF_OK;
+    }
+    *error = *why;
+    error_prefix(error, "%.100s", text);
+    return error->status;
 }

@@ -1,16 +1,32 @@
-/* lease_info.h: a lease as it stands in a table, as a caller sees it. */
+/* lease_info.h: a lease of a table as the public struct, and the common parts of all lists. */
 #ifndef API_LEASE_INFO_H
 #define API_LEASE_INFO_H
 
 #include "base/arena.h"
-#include "lock/look.h"
+#include "lock/table_reader.h"
 
-/* Its texts are of the arena. `place` is that of one who waits, from 1; 0: it is a lease. False
- * without memory. */
-bool lease_info_fill(struct arena *arena, const struct sight *sight, const struct lease *lease,
-                     size_t place, struct hf_lease_info *ret_info);
+/* Strings are copied into the arena. `place` is a waiter's place in the queue, from 1; 0: a lease.
+ * False if memory runs out. */
+bool lease_info_fill(struct arena *arena, const struct table_snapshot *sight,
+                     const struct lease *lease, size_t place, struct hf_lease_info *ret_info);
 
-/* Milliseconds, of which a little is not nothing. */
+/* Calls `visit` for the leases of a table, with place 0, and then for its waiters, until it
+ * fails. */
+typedef enum hf_status lease_visit_fn(void *argument, const struct table_snapshot *sight,
+                                      const struct lease *lease, size_t place,
+                                      struct hf_error *error);
+enum hf_status visit_leases(const struct table_snapshot *sight, lease_visit_fn *visit,
+                            void *argument, struct hf_error *error);
+
+/* Milliseconds; a positive span below 1 ms counts as 1. */
 int64_t shown_ms(struct span span);
+
+/* The list options, for each object of a list. list_proceeds: CANCELLED if the caller stops the
+ * list. list_damaged: a damaged object is reported and the list continues, or it ends the list. */
+enum hf_status list_proceeds(const struct hf_list_options *options, void *argument,
+                             struct hf_error *error);
+enum hf_status list_damaged(const struct hf_list_options *options, void *argument,
+                            struct view key, const struct hf_error *why,
+                            struct hf_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* merge.c: the calls of holdfast/merge.h. In the real world only: a merge has no client whose world
- * it could take. */
+/* merge.c: the calls of holdfast/merge.h. They always use the real env, because a merge has no
+ * client that could provide another. */
 #include "merge/merge.h"
 
 #include "base/instant.h"
@@ -7,99 +7,55 @@
 #include "env/env.h"
 #include "merge/files.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /* ---- Names --------------------------------------------------------------------------- */
 
-#define SAME_FORMAT(name, word, text) \
-    static_assert((int)HF_MERGE_##name == (int)MERGE_##name, "the tables are in one order");
-HF_MERGE_FORMAT_TABLE(SAME_FORMAT)
-static_assert((int)HF_MERGE_FORMAT_COUNT == (int)MERGE_FORMAT_COUNT, "and equally long");
-
-static_assert(HF_MERGE_PLAIN == 1 + (int)MERGE_PLAIN && HF_MERGE_GZIP == 1 + (int)MERGE_GZIP &&
-                  HF_MERGE_ZSTD == 1 + (int)MERGE_ZSTD,
-              "a coding is one more than ours");
-static_assert(HF_MERGE_REASONS_MAX == MERGE_REASONS_MAX, "reasons are copied as they are");
-static_assert(HF_MERGE_REJECTS_ANY == MERGE_REJECTS_ANY, "a number is passed on as it is");
-static_assert(HF_MERGE_MEMORY_MIN == MERGE_MEMORY_MIN &&
-                  HF_MERGE_MEMORY_MAX == MERGE_MEMORY_MAX &&
-                  HF_MERGE_RECORD_MAX == MERGE_RECORD_MAX &&
-                  HF_MERGE_THREADS_MAX == MERGE_THREADS_MAX,
-              "the bounds are those of a merge");
-
-#define NAME_ROW(name, word, text) [HF_MERGE_##name] = word,
-
-const char *hf_merge_format_name(enum hf_merge_format format)
-{
-    static const char *const names[] = { HF_MERGE_FORMAT_TABLE(NAME_ROW) };
-    return (unsigned)format < HF_MERGE_FORMAT_COUNT ? names[format] : "";
-}
-
-const char *hf_merge_coding_name(enum hf_merge_coding coding)
-{
-    static const char *const names[] = { HF_MERGE_CODING_TABLE(NAME_ROW) };
-    return (unsigned)coding < HF_MERGE_CODING_COUNT ? names[coding] : "";
-}
-
 enum hf_status hf_merge_format_parse(const char *text, enum hf_merge_format *ret_format,
                                      struct hf_error *error)
 {
-    enum merge_format format;
     if (ERROR_IF_NULL(error, text, ret_format) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = merge_format_parse(view_of(text), &format, error);
-    if (status != HF_OK)
-        return status;
-    *ret_format = (enum hf_merge_format)format;
-    return error_clear(error);
+    enum hf_status status = merge_format_parse(view_of(text), ret_format, error);
+    return status == HF_OK ? error_clear(error) : status;
 }
 
 enum hf_status hf_merge_coding_parse(const char *text, enum hf_merge_coding *ret_coding,
                                      struct hf_error *error)
 {
-    enum merge_coding coding;
     if (ERROR_IF_NULL(error, text, ret_coding) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = merge_coding_parse(view_of(text), &coding, error);
-    if (status != HF_OK)
-        return status;
-    *ret_coding = (enum hf_merge_coding)(coding + 1);
-    return error_clear(error);
+    enum hf_status status = merge_coding_parse(view_of(text), ret_coding, error);
+    return status == HF_OK ? error_clear(error) : status;
 }
 
 /* ---- Options ------------------------------------------------------------------------- */
 
-/* The caller's callbacks behind ours. */
-struct caller {
-    const struct hf_merge_options *options;
-};
-
-static bool tell_progress(void *context, uint64_t done, uint64_t total)
+static bool report_merge_progress(void *context, uint64_t done, uint64_t total)
 {
-    const struct hf_merge_options *options = ((struct caller *)context)->options;
+    const struct hf_merge_options *options = context;
     struct hf_merge_progress progress = { .struct_size = sizeof progress,
                                           .bytes_done = done,
                                           .bytes_total = total };
     return options->progress(options->argument, &progress);
 }
 
-static void tell_unfinished(void *context, int which, const char *path)
+static void report_unfinished(void *context, int which, const char *path)
 {
-    const struct hf_merge_options *options = ((struct caller *)context)->options;
+    const struct hf_merge_options *options = context;
     options->unfinished(options->argument, (enum hf_merge_part)which, path);
 }
 
 static enum hf_status check_enums(const struct hf_merge_options *given, struct hf_error *error)
 {
     if ((unsigned)given->format >= HF_MERGE_FORMAT_COUNT)
-        return error_set(error, HF_INVALID, "there is no format %d", (int)given->format);
+        return error_set(error, HF_INVALID, "unknown format %d", (int)given->format);
     if ((unsigned)given->coding >= HF_MERGE_CODING_COUNT)
-        return error_set(error, HF_INVALID, "there is no compression %d", (int)given->coding);
+        return error_set(error, HF_INVALID, "unknown compression %d", (int)given->coding);
     if (given->command_limit_ms < 0 || given->command_cpu_ms < 0)
         return error_set(error, HF_INVALID, "a limit must not be negative");
     if (given->rejects_max > HF_MERGE_REJECTS_ANY)
-        return error_set(error, HF_INVALID, "rejects_max is at most HF_MERGE_REJECTS_ANY");
+        return error_set(error, HF_INVALID, "rejects_max must be at most HF_MERGE_REJECTS_ANY");
     if (given->format == HF_MERGE_EXEC && !given->command)
         return error_set(error, HF_INVALID, "the format exec needs a command");
     return HF_OK;
@@ -110,50 +66,40 @@ static struct view text_or_none(const char *text)
     return text ? view_of(text) : (struct view){ NULL, 0 };
 }
 
-static enum merge_coding choose_coding(const struct hf_merge_options *given, const char *output)
+static enum hf_merge_coding choose_coding(const struct hf_merge_options *given,
+                                          const char *output)
 {
     if (given->coding != HF_MERGE_AUTO)
-        return (enum merge_coding)(given->coding - 1);
+        return given->coding;
     if (!output || given->format == HF_MERGE_EXEC)
-        return MERGE_PLAIN;
+        return HF_MERGE_PLAIN;
     return merge_coding_of_name(view_of(output));
 }
 
-static enum hf_status take_zone(const struct hf_merge_options *given,
-                                struct merge_options *options, struct hf_error *error)
+static enum hf_status convert_zone(const struct hf_merge_options *given,
+                                   struct merge_options *options, struct hf_error *error)
 {
     if (!given->zone)
         return HF_OK;
     options->has_zone = true;
     if (!given->time)
-        return error_set(error, HF_INVALID, "a zone is of no use without a time");
+        return error_set(error, HF_INVALID, "zone needs a time field");
     if (zone_parse(view_of(given->zone), &options->zone_east_s))
         return HF_OK;
     return error_set(error, HF_INVALID,
-                     "a zone is UTC or an offset such as +02:00, not '%.40s'", given->zone);
+                     "zone must be UTC or an offset such as +02:00, not '%.40s'", given->zone);
 }
 
-static void take_command(const struct hf_merge_options *given, struct merge_command *command)
+static enum hf_status convert_options(struct hf_merge_options *given, const char *output,
+                                      struct merge_options *ret_options, struct hf_error *error)
 {
-    command->line = text_or_none(given->command);
-    if (given->command_limit_ms > 0)
-        command->time_limit = SPAN_MS(given->command_limit_ms);
-    command->memory_bytes_max = given->command_memory_max;
-    command->file_bytes_max = given->command_file_max;
-    command->cpu_limit = SPAN_MS(given->command_cpu_ms);
-}
-
-static enum hf_status take_options(struct caller *caller, const char *output,
-                                   struct merge_options *ret_options, struct hf_error *error)
-{
-    const struct hf_merge_options *given = caller->options;
     struct merge_options options = MERGE_OPTIONS;
     enum hf_status status = check_enums(given, error);
     if (status == HF_OK)
-        status = take_zone(given, &options, error);
+        status = convert_zone(given, &options, error);
     if (status != HF_OK)
         return status;
-    options.format = (enum merge_format)given->format;
+    options.format = given->format;
     options.key = text_or_none(given->key);
     options.time = text_or_none(given->time);
     options.headless = given->headless;
@@ -165,10 +111,15 @@ static enum hf_status take_options(struct caller *caller, const char *output,
     options.threads = given->threads ? given->threads : merge_threads_usual();
     options.reject_path = given->reject_path;
     options.scratch_folder = given->scratch_folder;
-    take_command(given, &options.command);
+    options.command.line = text_or_none(given->command);
+    if (given->command_limit_ms > 0)
+        options.command.time_limit = span_of_ms(given->command_limit_ms);
+    options.command.memory_bytes_max = given->command_memory_max;
+    options.command.file_bytes_max = given->command_file_max;
+    options.command.cpu_limit = span_of_ms(given->command_cpu_ms);
     options.progress =
-        (struct merge_progress){ given->progress ? tell_progress : NULL,
-                                 given->unfinished ? tell_unfinished : NULL, caller };
+        (struct merge_progress){ given->progress ? report_merge_progress : NULL,
+                                 given->unfinished ? report_unfinished : NULL, given };
     *ret_options = options;
     return HF_OK;
 }
@@ -195,48 +146,28 @@ static struct hf_merge_report report_of(const struct merge_result *result, struc
     return report;
 }
 
-/* Of files that were named in our own words. */
-static enum hf_status merge_named(const struct merge_file *inputs, size_t input_count,
-                                  const struct merge_file *output,
-                                  const struct hf_merge_options *options,
-                                  struct hf_merge_report *report, struct hf_error *error)
-{
-    struct hf_merge_options given = HF_MERGE_OPTIONS;
-    struct caller caller = { &given };
-    struct merge_options used;
-    struct merge_result result = { 0 };
-    struct hf_error why;
-    enum hf_status status =
-        read_caller_options("HF_MERGE_OPTIONS", options, &given, sizeof given, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_MERGE_REPORT", report, error);
-    if (status != HF_OK)
-        return status;
-    struct mono_time begun = env_now(env_real());
-    status = take_options(&caller, output->path, &used, &why);
-    if (status == HF_OK)
-        status = merge_any_files(env_real(), &used, inputs, input_count, output, &result, &why);
-    struct hf_merge_report filled = report_of(&result, mono_since(env_now(env_real()), begun));
-    write_caller_report(report, &filled, sizeof filled);
-    return error_tell(error, status, &why);
-}
-
 enum hf_status hf_merge_files(const struct hf_merge_file *inputs, size_t input_count,
                               const struct hf_merge_file *output,
                               const struct hf_merge_options *options,
                               struct hf_merge_report *report, struct hf_error *error)
 {
-    if (ERROR_IF_NULL(error, inputs, output) != HF_OK)
-        return HF_INVALID;
-    struct merge_file *files = calloc(input_count + 1, sizeof *files);
-    if (!files)
-        return error_no_memory(error);
-    for (size_t i = 0; i < input_count; i++)
-        files[i] = (struct merge_file){ inputs[i].path, inputs[i].fd };
-    const struct merge_file to = { output->path, output->fd };
-    enum hf_status status = merge_named(files, input_count, &to, options, report, error);
-    free(files);
-    return status;
+    struct hf_merge_options given = HF_MERGE_OPTIONS;
+    struct merge_options used;
+    struct merge_result result = { 0 };
+    struct hf_error why;
+    if (ERROR_IF_NULL(&why, inputs, output) != HF_OK ||
+        READ_OPTIONS(HF_MERGE_OPTIONS, options, &given, &why) != HF_OK ||
+        CHECK_REPORT(HF_MERGE_REPORT, report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    struct mono_time begun = env_now(env_real());
+    enum hf_status status = convert_options(&given, output->path, &used, &why);
+    if (status == HF_OK)
+        status = merge_any_files(env_real(), &used,
+                                 &(struct merge_handles){ inputs, input_count, output },
+                                 &result, &why);
+    struct hf_merge_report filled = report_of(&result, mono_since(env_now(env_real()), begun));
+    write_caller_report(report, &filled, sizeof filled);
+    return error_tell(error, status, &why);
 }
 
 enum hf_status hf_merge(const char *const *inputs, size_t input_count, const char *output,
@@ -246,13 +177,13 @@ enum hf_status hf_merge(const char *const *inputs, size_t input_count, const cha
     if (ERROR_IF_NULL(error, inputs, output) != HF_OK ||
         error_if_null_among(error, "inputs", inputs, input_count) != HF_OK)
         return HF_INVALID;
-    struct merge_file *files = calloc(input_count + 1, sizeof *files);
+    struct hf_merge_file *files = calloc(input_count + 1, sizeof *files);
     if (!files)
         return error_no_memory(error);
     for (size_t i = 0; i < input_count; i++)
-        files[i] = (struct merge_file){ inputs[i], -1 };
-    const struct merge_file to = { output, -1 };
-    enum hf_status status = merge_named(files, input_count, &to, options, report, error);
+        files[i] = (struct hf_merge_file){ inputs[i], -1 };
+    const struct hf_merge_file to = { output, -1 };
+    enum hf_status status = hf_merge_files(files, input_count, &to, options, report, error);
     free(files);
     return status;
 }

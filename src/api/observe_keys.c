@@ -1,7 +1,8 @@
-/* observe_keys.c: keys and transactions, as they stand in the store. */
+/* observe_keys.c: shows and lists the keys and transactions of a store. */
+#include "api/lease_info.h"
 #include "base/layout.h"
 #include "key/key.h"
-#include "lock/look.h"
+#include "lock/table_reader.h"
 #include "store/pages.h"
 
 #include <stdio.h>
@@ -14,35 +15,13 @@ static_assert((int)HF_TXN_ABSENT == (int)TXN_ABSENT &&
 
 static_assert(HF_HOLDER_MAX == HOLDER_BYTES_MAX, "every holder fits");
 
-/* What both lists have in common. */
+/* Shared by both lists. */
 struct listing {
     struct hf_client *client;
     struct hf_list_options options;
     void *argument;
-    bool enough; /* the caller wants no more */
+    bool stopped; /* the caller stopped the list */
 };
-
-static enum hf_status may_proceed(const struct listing *listing, struct hf_error *error)
-{
-    if (!listing->options.proceed || listing->options.proceed(listing->argument))
-        return HF_OK;
-    return error_set(error, HF_CANCELLED, "stopped by the caller");
-}
-
-/* It is told, and the list goes on; or it ends the list. */
-static enum hf_status give_damaged(const struct listing *listing, struct view about,
-                                   const struct hf_error *why, struct hf_error *error)
-{
-    char key[KEY_BYTES_MAX + 1];
-    snprintf(key, sizeof key, "%.*s", VIEW_ARGS(about));
-    if (listing->options.damaged) {
-        listing->options.damaged(listing->argument, key, why);
-        return HF_OK;
-    }
-    *error = *why;
-    error_prefix(error, "%.100s", key);
-    return error->status;
-}
 
 static bool is_damage(enum hf_status status)
 {
@@ -51,7 +30,7 @@ static bool is_damage(enum hf_status status)
 
 /* ---- One key ------------------------------------------------------------------------- */
 
-static struct hf_key_status status_of(const struct key_description *description)
+static struct hf_key_status described_status(const struct key_description *description)
 {
     struct hf_key_status status = { .struct_size = sizeof status,
                                     .damaged = description->lost,
@@ -71,19 +50,19 @@ enum hf_status hf_key_describe(struct hf_client *client, const char *name,
 {
     struct key_description description;
     if (key_info_begin(info, error) != HF_OK ||
-        check_caller_report("HF_KEY_STATUS", status, error) != HF_OK ||
+        CHECK_REPORT(HF_KEY_STATUS, status, error) != HF_OK ||
         ERROR_IF_NULL(error, client, name) != HF_OK)
         return HF_INVALID;
     enum hf_status found = key_describe(client, name, &description, error);
     if (found != HF_OK)
         return found;
-    struct hf_key_status filled = status_of(&description);
+    struct hf_key_status filled = described_status(&description);
     write_caller_report(info, &description.info, sizeof description.info);
     write_caller_report(status, &filled, sizeof filled);
     return HF_OK;
 }
 
-static enum hf_status find_txn(void *argument, const struct sight *sight,
+static enum hf_status find_txn(void *argument, const struct table_snapshot *sight,
                                struct hf_error *error)
 {
     char *txn = argument;
@@ -105,16 +84,16 @@ enum hf_status hf_key_txn(struct hf_client *client, const char *name,
 {
     char key[KEY_BYTES_MAX + 1], txn[HF_TXN_ID_SIZE + 1] = "";
     struct hf_error why;
-    struct look look;
+    struct table_reader look;
     if (ERROR_IF_NULL(error, client, name, ret_txn) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = key_document(view_of(client->space.ns), view_of(name), key, &why);
+    enum hf_status status = key_document(view_of(client_ns(client)), view_of(name), key, &why);
     if (status != HF_OK)
         return error_tell(error, status, &why);
-    look_init(&look, client);
+    table_reader_init(&look, client);
     look.briefly = true;
-    status = look_at(&look, view_of(key), find_txn, txn, &why);
-    look_release(&look);
+    status = table_reader_read(&look, view_of(key), find_txn, txn, &why);
+    table_reader_release(&look);
     if (status == HF_NOT_FOUND)
         status = HF_OK;
     if (status == HF_OK)
@@ -129,9 +108,10 @@ struct key_listing {
     hf_each_key *each;
 };
 
-/* What the record says of the transaction that a key is taken for; PENDING for none. */
-static enum hf_status ask_record(struct hf_client *client, const struct key_state *state,
-                                 enum txn_state *ret_state, struct hf_error *error)
+/* The state of the transaction that has staged this key, from its record: PENDING if no
+ * transaction has, ABSENT if there is no record. */
+static enum hf_status read_stage_state(struct hf_client *client, const struct key_state *state,
+                                       enum txn_state *ret_state, struct hf_error *error)
 {
     struct txn_record record;
     *ret_state = TXN_PENDING;
@@ -148,15 +128,15 @@ static enum hf_status ask_record(struct hf_client *client, const struct key_stat
     return status;
 }
 
-/* The version that anybody would read. What is committed may have been staged after we looked, or
- * be settled by now: that takes a closer look. */
-static enum hf_status shown_info(struct hf_client *client, const char *name,
-                                 const struct key_state *state, struct hf_key_info *ret_info,
-                                 struct hf_error *error)
+/* The version that any reader would see. A committed stage may be newer than our read, or may
+ * have been applied by now, so the key is read again in that case. */
+static enum hf_status read_shown_info(struct hf_client *client, const char *name,
+                                      const struct key_state *state,
+                                      struct hf_key_info *ret_info, struct hf_error *error)
 {
     struct key_description description;
     enum txn_state decided;
-    enum hf_status status = ask_record(client, state, &decided, error);
+    enum hf_status status = read_stage_state(client, state, &decided, error);
     if (status != HF_OK)
         return status;
     if (decided != TXN_COMMIT && decided != TXN_ABSENT) {
@@ -169,7 +149,7 @@ static enum hf_status shown_info(struct hf_client *client, const char *name,
     return status;
 }
 
-static struct hf_key_status listed_status(const struct sight *sight,
+static struct hf_key_status listed_status(const struct table_snapshot *sight,
                                           const struct key_state *state)
 {
     const struct lease_table *table = sight->table;
@@ -177,7 +157,7 @@ static struct hf_key_status listed_status(const struct sight *sight,
                                     .damaged = state->lost,
                                     .staged = state->staged,
                                     .waiters = table->waiter_count };
-    for (size_t i = 0; i < table->lease_count && !status.held; i++) {
+    for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
         if (lease->status != LEASE_ACTIVE)
             continue;
@@ -186,20 +166,22 @@ static struct hf_key_status listed_status(const struct sight *sight,
         status.token = lease->token;
         status.remaining_ms = left.us > 0 ? left.us / 1000 : 0;
         snprintf(status.holder, sizeof status.holder, "%.*s", VIEW_ARGS(lease->holder));
+        break;
     }
     return status;
 }
 
-static enum hf_status list_key(struct key_listing *listing, const char *name,
-                               const struct sight *sight, const struct key_state *state,
-                               struct hf_error *error)
+static enum hf_status report_key(struct key_listing *listing, const char *name,
+                                 const struct table_snapshot *sight,
+                                 const struct key_state *state, struct hf_error *error)
 {
     struct hf_key_info info = HF_KEY_INFO;
     struct hf_key_status shown = listed_status(sight, state);
     struct hf_error why;
-    enum hf_status status = shown_info(listing->list.client, name, state, &info, &why);
+    enum hf_status status = read_shown_info(listing->list.client, name, state, &info, &why);
     if (is_damage(status))
-        return give_damaged(&listing->list, sight->key, &why, error);
+        return list_damaged(&listing->list.options, listing->list.argument, sight->key, &why,
+                            error);
     if (status == HF_NOT_FOUND)
         return HF_OK;
     if (status != HF_OK) {
@@ -207,28 +189,31 @@ static enum hf_status list_key(struct key_listing *listing, const char *name,
         return status;
     }
     if (info.version == 0 && !shown.held && !shown.staged && !shown.damaged)
-        return HF_OK; /* a lock, or what is left of one */
-    listing->list.enough = !listing->each(listing->list.argument, name, &info, &shown);
-    return listing->list.enough ? HF_CANCELLED : HF_OK;
+        return HF_OK; /* a lock without a key, or its remains */
+    listing->list.stopped = !listing->each(listing->list.argument, name, &info, &shown);
+    return listing->list.stopped ? HF_CANCELLED : HF_OK;
 }
 
-static enum hf_status list_document(void *argument, const struct sight *sight,
-                                    struct hf_error *error)
+static enum hf_status list_key_table(void *argument, const struct table_snapshot *sight,
+                                     struct hf_error *error)
 {
     struct key_listing *listing = argument;
     struct key_state state;
     char name[NAME_BYTES_MAX + 1];
     struct hf_error why;
-    enum hf_status status = may_proceed(&listing->list, error);
+    enum hf_status status =
+        list_proceeds(&listing->list.options, listing->list.argument, error);
     if (status != HF_OK ||
-        !name_of_table(view_of(listing->list.client->space.ns), sight->key, name))
+        !name_of_table(view_of(client_ns(listing->list.client)), sight->key, name))
         return status;
     if (!sight->table)
-        return give_damaged(&listing->list, sight->key, &sight->error, error);
+        return list_damaged(&listing->list.options, listing->list.argument, sight->key,
+                            &sight->error, error);
     state_init(&state);
     status = state_read(buffer_view(&sight->table->state), &state, &why);
-    status = status == HF_OK ? list_key(listing, name, sight, &state, error)
-                             : give_damaged(&listing->list, sight->key, &why, error);
+    status = status == HF_OK ? report_key(listing, name, sight, &state, error)
+                             : list_damaged(&listing->list.options, listing->list.argument,
+                                            sight->key, &why, error);
     state_release(&state);
     return status;
 }
@@ -243,30 +228,26 @@ enum hf_status hf_keys_list(struct hf_client *client, const char *prefix,
     };
     struct buffer start = BUFFER_INIT(2 * KEY_BYTES_MAX);
     struct hf_error why;
-    struct look look;
-    if (ERROR_IF_NULL(error, client, prefix) != HF_OK)
-        return HF_INVALID;
-    if (!each)
-        return error_set(error, HF_INVALID, "each must not be NULL");
-    enum hf_status status =
-        read_caller_options("HF_LIST_OPTIONS", options, &listing.list.options,
-                            sizeof listing.list.options, error);
-    if (status != HF_OK)
-        return status;
+    struct table_reader look;
+    if (ERROR_IF_NULL(&why, client, prefix) != HF_OK ||
+        error_if_none(&why, "each", each) != HF_OK ||
+        READ_OPTIONS(HF_LIST_OPTIONS, options, &listing.list.options, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     buffer_print(&start, "named:%s", prefix);
-    look_init(&look, client);
-    status = start.failed
-                 ? error_set(&why, HF_INVALID, "no key starts like that")
-                 : look_around(&look, buffer_view(&start), list_document, &listing, &why);
-    look_release(&look);
+    table_reader_init(&look, client);
+    enum hf_status status =
+        start.failed
+            ? error_set(&why, HF_INVALID, "no key can start with this prefix")
+            : table_reader_list(&look, buffer_view(&start), list_key_table, &listing, &why);
+    table_reader_release(&look);
     buffer_release(&start);
-    return error_tell(error, listing.list.enough ? HF_OK : status, &why);
+    return error_tell(error, listing.list.stopped ? HF_OK : status, &why);
 }
 
 /* ---- Transactions -------------------------------------------------------------------- */
 
-/* False: the caller wants no more. */
-static bool give_record(const struct txn_record *record, hf_each_txn *each, void *argument)
+/* False: the caller stops the list. */
+static bool report_txn(const struct txn_record *record, hf_each_txn *each, void *argument)
 {
     const char *keys[TXN_KEYS_MAX];
     size_t count = record->key_count < TXN_KEYS_MAX ? record->key_count : TXN_KEYS_MAX;
@@ -296,30 +277,31 @@ enum hf_status hf_txn_show(struct hf_client *client, const char *id, hf_each_txn
     if (status != HF_OK)
         return status;
     if (each)
-        give_record(&record, each, argument);
+        report_txn(&record, each, argument);
     record_release(&record);
     return error_clear(error);
 }
 
 struct txn_listing {
     struct listing list;
-    enum hf_txn_state only; /* ABSENT: all */
+    enum hf_txn_state only; /* ABSENT: all states */
     hf_each_txn *each;
 };
 
-/* A record that is gone by now is left out. */
-static enum hf_status list_record(struct txn_listing *listing, struct view key,
-                                  struct hf_error *error)
+/* Skips a record that is gone by now. */
+static enum hf_status list_txn_record(struct txn_listing *listing, struct view key,
+                                      struct hf_error *error)
 {
     struct txn_record record;
     struct hf_error why;
     struct view id = view_from(key, strlen(LAYOUT_TXN_FOLDER));
-    enum hf_status status = may_proceed(&listing->list, error);
+    enum hf_status status =
+        list_proceeds(&listing->list.options, listing->list.argument, error);
     if (status != HF_OK || !txn_id_valid(id))
         return status;
     status = txn_look(listing->list.client, id, &record, &why);
     if (is_damage(status))
-        return give_damaged(&listing->list, key, &why, error);
+        return list_damaged(&listing->list.options, listing->list.argument, key, &why, error);
     if (status == HF_NOT_FOUND)
         return HF_OK;
     if (status != HF_OK) {
@@ -327,10 +309,10 @@ static enum hf_status list_record(struct txn_listing *listing, struct view key,
         return status;
     }
     bool shown = listing->only == HF_TXN_ABSENT || (int)record.state == (int)listing->only;
-    listing->list.enough =
-        shown && !give_record(&record, listing->each, listing->list.argument);
+    listing->list.stopped =
+        shown && !report_txn(&record, listing->each, listing->list.argument);
     record_release(&record);
-    return listing->list.enough ? HF_CANCELLED : HF_OK;
+    return listing->list.stopped ? HF_CANCELLED : HF_OK;
 }
 
 enum hf_status hf_txns_list(struct hf_client *client, enum hf_txn_state state,
@@ -344,20 +326,15 @@ enum hf_status hf_txns_list(struct hf_client *client, enum hf_txn_state state,
     };
     struct pages pages = { .list = { .prefix = VIEW(LAYOUT_TXN_FOLDER) } };
     struct hf_error why;
-    if (ERROR_IF_NULL(error, client) != HF_OK)
-        return HF_INVALID;
-    if (!each)
-        return error_set(error, HF_INVALID, "each must not be NULL");
+    if (ERROR_IF_NULL(&why, client) != HF_OK || error_if_none(&why, "each", each) != HF_OK ||
+        READ_OPTIONS(HF_LIST_OPTIONS, options, &listing.list.options, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     if ((unsigned)state >= HF_TXN_STATE_COUNT)
-        return error_set(error, HF_INVALID, "that is no state of a transaction");
-    enum hf_status status =
-        read_caller_options("HF_LIST_OPTIONS", options, &listing.list.options,
-                            sizeof listing.list.options, error);
-    if (status != HF_OK)
-        return status;
-    while (status == HF_OK && pages_next(&pages, client->store))
-        for (size_t i = 0; i < pages.list.count && status == HF_OK; i++)
-            status = list_record(&listing, pages.list.entries[i].key, &why);
+        return error_set(error, HF_INVALID, "unknown state of a transaction");
+    enum hf_status status = HF_OK;
+    const struct list_entry *entry;
+    while (status == HF_OK && (entry = pages_next_entry(&pages, client_store(client))))
+        status = list_txn_record(&listing, entry->key, &why);
     status = pages_end(&pages, status, &why);
-    return error_tell(error, listing.list.enough ? HF_OK : status, &why);
+    return error_tell(error, listing.list.stopped ? HF_OK : status, &why);
 }

@@ -1,5 +1,5 @@
-/* observe_locks.c: leases as they stand in the store: listed, shown for one scope, and who of them
- * is in the way of a lock. */
+/* observe_locks.c: lists leases, shows those of one scope, and finds the lease that blocks a
+ * lock. */
 #include "api/lease_info.h"
 #include "base/options.h"
 #include "lock/handle.h"
@@ -8,18 +8,24 @@
 
 /* ---- Lists --------------------------------------------------------------------------- */
 
+/* The caller, who gets one lease after the other. */
+struct lease_reader {
+    hf_each_lease *each;
+    void *argument;
+    bool stopped; /* the caller stopped the list */
+};
+
 struct listing {
     struct view start;
     struct hf_list_options options;
-    hf_each_lease *each;
-    void *argument;
-    bool enough; /* `each` wants no more */
+    struct lease_reader reader;
 };
 
-/* Gives one to the caller. CANCELLED: it has enough. */
-static enum hf_status give_lease(const struct sight *sight, const struct lease *lease,
-                                 size_t place, enum hf_relation relation, hf_each_lease *each,
-                                 void *argument, struct hf_error *error)
+/* Passes one lease to the caller. CANCELLED: the caller stops. */
+static enum hf_status report_lease(struct lease_reader *reader,
+                                   const struct table_snapshot *sight,
+                                   const struct lease *lease, size_t place,
+                                   enum hf_relation relation, struct hf_error *error)
 {
     struct arena arena = ARENA_INIT;
     struct hf_lease_info info;
@@ -27,76 +33,56 @@ static enum hf_status give_lease(const struct sight *sight, const struct lease *
     if (!lease_info_fill(&arena, sight, lease, place, &info))
         status = error_no_memory(error);
     info.relation = relation;
-    if (status == HF_OK && !each(argument, &info))
+    if (status == HF_OK && !reader->each(reader->argument, &info)) {
+        reader->stopped = true;
         status = HF_CANCELLED;
+    }
     arena_release(&arena);
     return status;
 }
 
-static enum hf_status list_one(struct listing *listing, const struct sight *sight,
-                               const struct lease *lease, size_t place, struct hf_error *error)
-{
-    if (!look_matches(lease, listing->start))
-        return HF_OK;
-    enum hf_status status = give_lease(sight, lease, place, HF_RELATION_NONE, listing->each,
-                                       listing->argument, error);
-    listing->enough = status == HF_CANCELLED;
-    return status;
-}
-
-static enum hf_status list_damaged(struct listing *listing, const struct sight *sight,
-                                   struct hf_error *error)
-{
-    char key[KEY_BYTES_MAX + 1];
-    snprintf(key, sizeof key, "%.*s", VIEW_ARGS(sight->key));
-    if (listing->options.damaged) {
-        listing->options.damaged(listing->argument, key, &sight->error);
-        return HF_OK;
-    }
-    *error = sight->error;
-    error_prefix(error, "%.100s", key);
-    return error->status;
-}
-
-static enum hf_status list_table(void *argument, const struct sight *sight,
+static enum hf_status list_lease(void *argument, const struct table_snapshot *sight,
+                                 const struct lease *lease, size_t place,
                                  struct hf_error *error)
 {
     struct listing *listing = argument;
-    const struct lease_table *table = sight->table;
-    enum hf_status status = HF_OK;
-    if (listing->options.proceed && !listing->options.proceed(listing->argument))
-        return error_set(error, HF_CANCELLED, "stopped by the caller");
-    if (!table)
-        return list_damaged(listing, sight, error);
-    for (size_t i = 0; i < table->lease_count && status == HF_OK; i++)
-        if (listing->options.ended || table->leases[i]->status == LEASE_ACTIVE)
-            status = list_one(listing, sight, table->leases[i], /* place */ 0, error);
-    for (size_t i = 0; listing->options.waiting && i < table->waiter_count && status == HF_OK;
-         i++)
-        status = list_one(listing, sight, table->waiters[i].wanted, i + 1, error);
-    return status;
+    bool listed = place > 0 ? listing->options.waiting
+                            : listing->options.ended || lease->status == LEASE_ACTIVE;
+    if (!listed || !lease_starts_with(lease, listing->start))
+        return HF_OK;
+    return report_lease(&listing->reader, sight, lease, place, HF_RELATION_NONE, error);
+}
+
+static enum hf_status list_table(void *argument, const struct table_snapshot *sight,
+                                 struct hf_error *error)
+{
+    struct listing *listing = argument;
+    void *caller = listing->reader.argument;
+    enum hf_status status = list_proceeds(&listing->options, caller, error);
+    if (status != HF_OK)
+        return status;
+    if (!sight->table)
+        return list_damaged(&listing->options, caller, sight->key, &sight->error, error);
+    return visit_leases(sight, list_lease, listing, error);
 }
 
 enum hf_status hf_locks_list(struct hf_client *client, const char *start,
                              const struct hf_list_options *options, hf_each_lease *each,
                              void *argument, struct hf_error *error)
 {
-    struct listing listing = { .options = HF_LIST_OPTIONS, .each = each, .argument = argument };
+    struct listing listing = { .options = HF_LIST_OPTIONS,
+                               .reader = { each, argument, false } };
     struct hf_error why;
-    struct look look;
-    if (ERROR_IF_NULL(error, client, start) != HF_OK)
-        return HF_INVALID;
-    if (!each)
-        return error_set(error, HF_INVALID, "each must not be NULL");
-    enum hf_status status = read_caller_options("HF_LIST_OPTIONS", options, &listing.options,
-                                                sizeof listing.options, error);
-    if (status != HF_OK)
-        return status;
+    struct table_reader look;
+    if (ERROR_IF_NULL(&why, client, start) != HF_OK ||
+        error_if_none(&why, "each", each) != HF_OK ||
+        READ_OPTIONS(HF_LIST_OPTIONS, options, &listing.options, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     listing.start = view_of(start);
-    look_init(&look, client);
-    status = look_around(&look, listing.start, list_table, &listing, &why);
-    look_release(&look);
-    return error_tell(error, listing.enough ? HF_OK : status, &why);
+    table_reader_init(&look, client);
+    enum hf_status status = table_reader_list(&look, listing.start, list_table, &listing, &why);
+    table_reader_release(&look);
+    return error_tell(error, listing.reader.stopped ? HF_OK : status, &why);
 }
 
 /* ---- One scope ----------------------------------------------------------------------- */
@@ -104,30 +90,28 @@ enum hf_status hf_locks_list(struct hf_client *client, const char *start,
 struct showing {
     struct scope scope;
     struct hf_table_info info;
-    struct hf_table_info *table; /* the caller's, or NULL */
-    hf_each_lease *each;
+    struct hf_table_info *table; /* of the caller, or NULL */
+    struct lease_reader reader;  /* `each` may be NULL */
     hf_each_audit *audit;
-    void *argument;
-    bool enough;
 };
 
 static enum hf_relation relation_of(const struct scope *scope, const struct lease *lease)
 {
     struct scope copy = *scope;
-    struct lease alone = { .scopes = &copy, .scope_count = 1 };
-    for (size_t i = 0; i < lease->scope_count; i++)
-        if (scope_equal(&lease->scopes[i], scope))
+    struct lease_wish alone = { .scopes = &copy, .scope_count = 1 };
+    for (size_t i = 0; i < lease->wish.scope_count; i++)
+        if (scope_equal(&lease->wish.scopes[i], scope))
             return HF_RELATION_OF_SCOPE;
-    return leases_conflict(lease, &alone) ? HF_RELATION_IN_WAY : HF_RELATION_NONE;
+    return wishes_conflict(&lease->wish, &alone) ? HF_RELATION_IN_WAY : HF_RELATION_NONE;
 }
 
-static enum hf_status show_one(struct showing *showing, const struct sight *sight,
-                               const struct lease *lease, size_t place, struct hf_error *error)
+static enum hf_status show_lease(void *argument, const struct table_snapshot *sight,
+                                 const struct lease *lease, size_t place,
+                                 struct hf_error *error)
 {
-    enum hf_status status = give_lease(sight, lease, place, relation_of(&showing->scope, lease),
-                                       showing->each, showing->argument, error);
-    showing->enough = status == HF_CANCELLED;
-    return status;
+    struct showing *showing = argument;
+    return report_lease(&showing->reader, sight, lease, place,
+                        relation_of(&showing->scope, lease), error);
 }
 
 static enum hf_status show_audit(struct showing *showing, struct view json,
@@ -137,15 +121,15 @@ static enum hf_status show_audit(struct showing *showing, struct view json,
     buffer_append(&text, json);
     const char *whole = buffer_text(&text);
     enum hf_status status = whole ? HF_OK : error_no_memory(error);
-    if (whole && !showing->audit(showing->argument, whole)) {
-        showing->enough = true;
+    if (whole && !showing->audit(showing->reader.argument, whole)) {
+        showing->reader.stopped = true;
         status = HF_CANCELLED;
     }
     buffer_release(&text);
     return status;
 }
 
-static void fill_table(const struct sight *sight, struct hf_table_info *info)
+static void fill_table(const struct table_snapshot *sight, struct hf_table_info *info)
 {
     const struct lease_settings *settings = &sight->settings;
     info->absent = false;
@@ -159,7 +143,7 @@ static void fill_table(const struct sight *sight, struct hf_table_info *info)
     info->takeover_observed = settings->watch_only;
 }
 
-static enum hf_status show_table(void *argument, const struct sight *sight,
+static enum hf_status show_table(void *argument, const struct table_snapshot *sight,
                                  struct hf_error *error)
 {
     struct showing *showing = argument;
@@ -171,12 +155,14 @@ static enum hf_status show_table(void *argument, const struct sight *sight,
     }
     fill_table(sight, &showing->info);
     write_caller_report(showing->table, &showing->info, sizeof showing->info);
-    for (size_t i = 0; showing->each && i < table->lease_count && status == HF_OK; i++)
-        status = show_one(showing, sight, table->leases[i], /* place */ 0, error);
-    for (size_t i = 0; showing->each && i < table->waiter_count && status == HF_OK; i++)
-        status = show_one(showing, sight, table->waiters[i].wanted, i + 1, error);
-    for (size_t i = 0; showing->audit && i < table->audit_count && status == HF_OK; i++)
+    if (showing->reader.each)
+        status = visit_leases(sight, show_lease, showing, error);
+    size_t audit_count = showing->audit ? table->audit_count : 0;
+    for (size_t i = 0; i < audit_count; i++) {
+        if (status != HF_OK)
+            break;
         status = show_audit(showing, table->audit[i], error);
+    }
     return status;
 }
 
@@ -186,57 +172,57 @@ enum hf_status hf_locks_show(struct hf_client *client, const char *scope,
 {
     struct showing showing = { .info = HF_TABLE_INFO,
                                .table = table,
-                               .each = each,
-                               .audit = audit,
-                               .argument = argument };
+                               .reader = { each, argument, false },
+                               .audit = audit };
     struct hf_error why;
-    struct look look;
-    if (check_caller_report("HF_TABLE_INFO", table, error) != HF_OK ||
+    struct table_reader look;
+    if (CHECK_REPORT(HF_TABLE_INFO, table, error) != HF_OK ||
         ERROR_IF_NULL(error, client, scope) != HF_OK)
         return HF_INVALID;
     enum hf_status status = scope_parse(view_of(scope), &showing.scope, &why);
     if (status == HF_OK)
-        status = table_key(&client->space, &showing.scope, showing.info.table, &why);
+        status = table_key(client_space(client), &showing.scope, showing.info.table, &why);
     if (status != HF_OK)
         return error_tell(error, status, &why);
     scope_text(&showing.scope, showing.info.scope);
-    look_init(&look, client);
-    status = look_at(&look, view_of(showing.info.table), show_table, &showing, &why);
-    look_release(&look);
+    table_reader_init(&look, client);
+    status = table_reader_read(&look, view_of(showing.info.table), show_table, &showing, &why);
+    table_reader_release(&look);
     if (status == HF_NOT_FOUND) {
         showing.info.absent = true;
         write_caller_report(table, &showing.info, sizeof showing.info);
     }
-    bool good = showing.enough || status == HF_NOT_FOUND;
+    bool good = showing.reader.stopped || status == HF_NOT_FOUND;
     return error_tell(error, good ? HF_OK : status, &why);
 }
 
-/* ---- Who is in the way --------------------------------------------------------------- */
+/* ---- Blockers ------------------------------------------------------------------------ */
 
 struct blocking {
     struct hf_lock *lock;
     hf_each_blocker *each;
     void *argument;
-    size_t blocked; /* of the scopes that are wanted */
-    bool enough;
-    const struct hf_blocker *done; /* after ALREADY; else NULL */
-    struct hf_blocker space;       /* of that */
+    size_t blocked; /* how many wanted scopes are blocked */
+    bool stopped;
+    const struct hf_blocker *done; /* set after ALREADY, else NULL */
+    struct hf_blocker space;       /* memory for it */
 };
 
-/* The first active lease that is in the way of one scope; NULL: none is. */
+/* The first active lease that blocks one scope, or NULL. */
 static const struct lease *find_holder(const struct lease_table *table,
-                                       const struct lease *wanted)
+                                       const struct lease_wish *wanted)
 {
     for (size_t i = 0; i < table->lease_count; i++)
         if (table->leases[i]->status == LEASE_ACTIVE &&
-            leases_conflict(table->leases[i], wanted))
+            wishes_conflict(&table->leases[i]->wish, wanted))
             return table->leases[i];
     return NULL;
 }
 
-static enum hf_status give_blocker(struct blocking *blocking, const struct sight *sight,
-                                   const struct scope *wanted, const struct lease *lease,
-                                   struct hf_error *error)
+static enum hf_status report_blocker(struct blocking *blocking,
+                                     const struct table_snapshot *sight,
+                                     const struct scope *wanted, const struct lease *lease,
+                                     struct hf_error *error)
 {
     char text[SCOPE_TEXT_MAX + 1];
     struct arena arena = ARENA_INIT;
@@ -245,45 +231,52 @@ static enum hf_status give_blocker(struct blocking *blocking, const struct sight
     if (!lease_info_fill(&arena, sight, lease, /* place */ 0, &info))
         status = error_no_memory(error);
     else
-        blocking->enough = !blocking->each(blocking->argument, scope_text(wanted, text), &info);
+        blocking->stopped =
+            !blocking->each(blocking->argument, scope_text(wanted, text), &info);
     arena_release(&arena);
     return status;
 }
 
-static enum hf_status find_blockers(void *argument, const struct sight *sight,
-                                    struct hf_error *error)
+static enum hf_status report_blockers(void *argument, const struct table_snapshot *sight,
+                                      struct hf_error *error)
 {
     struct blocking *blocking = argument;
     struct hf_lock *lock = blocking->lock;
     enum hf_status status = HF_OK;
-    for (size_t i = 0; sight->table && i < lock->scope_count && status == HF_OK; i++) {
-        struct lease wanted = { .scopes = &lock->scopes[i],
-                                .scope_count = 1,
-                                .mode = lock->options.mode == HF_SHARED ? LEASE_SHARED
-                                                                        : LEASE_EXCLUSIVE };
+    if (!sight->table)
+        return HF_OK;
+    for (size_t i = 0; i < lock->scope_count; i++) {
+        struct lease_wish wanted = { .scopes = &lock->scopes[i],
+                                     .scope_count = 1,
+                                     .mode = lock->options.mode == HF_SHARED
+                                                 ? LEASE_SHARED
+                                                 : LEASE_EXCLUSIVE };
         const struct lease *lease = find_holder(sight->table, &wanted);
         if (!lease)
             continue;
         blocking->blocked++;
-        if (!blocking->enough)
-            status = give_blocker(blocking, sight, &lock->scopes[i], lease, error);
+        if (!blocking->stopped)
+            status = report_blocker(blocking, sight, &lock->scopes[i], lease, error);
+        if (status != HF_OK)
+            break;
     }
     return status;
 }
 
-static enum hf_status look_for(struct blocking *blocking, look_fn *find, struct hf_error *error)
+static enum hf_status find_in_table(struct blocking *blocking, table_snapshot_fn *find,
+                                    struct hf_error *error)
 {
     struct hf_error why;
-    struct look look;
-    look_init(&look, blocking->lock->client);
+    struct table_reader look;
+    table_reader_init(&look, blocking->lock->client);
     look.briefly = true;
     enum hf_status status =
-        look_at(&look, doc_key(blocking->lock->place->doc), find, blocking, &why);
-    look_release(&look);
+        table_reader_read(&look, doc_key(blocking->lock->ref->doc), find, blocking, &why);
+    table_reader_release(&look);
     if (status == HF_OK && blocking->blocked == 0 && !blocking->done)
         status = HF_NOT_FOUND;
     if (status == HF_NOT_FOUND)
-        error_set(&why, status, "nobody is in the way any more");
+        error_set(&why, status, "no lease blocks the lock any more");
     return error_tell(error, status, &why);
 }
 
@@ -291,15 +284,14 @@ enum hf_status hf_lock_blockers(struct hf_lock *lock, hf_each_blocker *each, voi
                                 struct hf_error *error)
 {
     struct blocking blocking = { .lock = lock, .each = each, .argument = argument };
-    if (ERROR_IF_NULL(error, lock) != HF_OK)
+    if (ERROR_IF_NULL(error, lock) != HF_OK || error_if_none(error, "each", each) != HF_OK)
         return HF_INVALID;
-    if (!each)
-        return error_set(error, HF_INVALID, "each must not be NULL");
-    return look_for(&blocking, find_blockers, error);
+    return find_in_table(&blocking, report_blockers, error);
 }
 
-/* Notes the first, and when all of them are over. */
-static bool note_blocker(void *argument, const char *scope, const struct hf_lease_info *lease)
+/* Records the first blocker, and when all of them will be over. */
+static bool summarize_blocker(void *argument, const char *scope,
+                              const struct hf_lease_info *lease)
 {
     struct hf_blocker *blocker = argument;
     if (blocker->scopes_blocked++ == 0) {
@@ -316,27 +308,20 @@ static bool note_blocker(void *argument, const char *scope, const struct hf_leas
     return true;
 }
 
-static struct span once_period(const struct hf_lock_options *options)
-{
-    int64_t slack_ms = options->once_slack_ms;
-    if (slack_ms == 0)
-        slack_ms = options->once_per_ms / 10;
-    return SPAN_MS(options->once_per_ms - (slack_ms > 0 ? slack_ms : 0));
-}
-
-/* Who did it last, and when it may be done again. */
-static void find_done(struct blocking *blocking, const struct sight *sight)
+/* Finds the last completion, and when the work may be done again. */
+static void find_completion(struct blocking *blocking, const struct table_snapshot *sight)
 {
     const struct hf_lock *lock = blocking->lock;
     const struct lease_table *table = sight->table;
-    struct lease wanted = { .scopes = lock->scopes, .scope_count = lock->scope_count };
+    struct lease_wish wanted = { .scopes = lock->scopes, .scope_count = lock->scope_count };
     struct hf_blocker *done = &blocking->space;
-    for (size_t i = table->lease_count; i-- > 0 && !blocking->done;) {
+    for (size_t i = table->lease_count; i-- > 0;) {
         const struct lease *lease = table->leases[i];
-        if (lease->status != LEASE_COMPLETED || !leases_same_scopes(lease, &wanted))
+        if (lease->status != LEASE_COMPLETED || !wishes_same_scopes(&lease->wish, &wanted))
             continue;
-        struct span ago = once_per_age(lease, &sight->evidence);
-        struct span left = SPAN_US(once_period(&lock->options).us - ago.us);
+        struct span left =
+            SPAN_US(SPAN_MS(lock->options.once_per_ms).us - once_slack(&lock->options).us -
+                    once_per_age(lease, &sight->evidence).us);
         *done = (struct hf_blocker){ .struct_size = sizeof *done,
                                      .state = HF_LEASE_COMPLETED,
                                      .token = lease->token,
@@ -345,19 +330,20 @@ static void find_done(struct blocking *blocking, const struct sight *sight)
         scope_text(&lock->scopes[0], done->scope);
         snprintf(done->holder, sizeof done->holder, "%.*s", VIEW_ARGS(lease->holder));
         blocking->done = done;
+        return;
     }
 }
 
-/* What was done within the period comes first: then nobody would be granted it. */
-static enum hf_status find_first(void *argument, const struct sight *sight,
-                                 struct hf_error *error)
+/* A completion within the period comes first: while it counts, nobody is granted the lock. */
+static enum hf_status find_reason(void *argument, const struct table_snapshot *sight,
+                                  struct hf_error *error)
 {
     struct blocking *blocking = argument;
     if (sight->table && blocking->lock->options.once_per_ms > 0)
-        find_done(blocking, sight);
+        find_completion(blocking, sight);
     if (blocking->done && blocking->done->retry_ms > 0)
         return HF_OK;
-    enum hf_status status = find_blockers(argument, sight, error);
+    enum hf_status status = report_blockers(argument, sight, error);
     if (blocking->blocked > 0)
         blocking->done = NULL;
     return status;
@@ -367,11 +353,11 @@ enum hf_status hf_lock_blocker(struct hf_lock *lock, struct hf_blocker *blocker,
                                struct hf_error *error)
 {
     struct hf_blocker found = HF_BLOCKER;
-    struct blocking blocking = { .lock = lock, .each = note_blocker, .argument = &found };
-    if (check_caller_report("HF_BLOCKER", blocker, error) != HF_OK ||
+    struct blocking blocking = { .lock = lock, .each = summarize_blocker, .argument = &found };
+    if (CHECK_REPORT(HF_BLOCKER, blocker, error) != HF_OK ||
         ERROR_IF_NULL(error, lock, blocker) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = look_for(&blocking, find_first, error);
+    enum hf_status status = find_in_table(&blocking, find_reason, error);
     if (status == HF_OK)
         write_caller_report(blocker, blocking.done ? blocking.done : &found, sizeof found);
     return status;

@@ -1,33 +1,33 @@
-/* observe_watch.c: what changes between two looks at the leases. */
+/* observe_watch.c: reports how the leases changed between two reads of the store. */
 #include "api/lease_info.h"
 #include "base/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What was known of a lease or a waiter at the last look. */
+/* The last known state of a lease or a waiter. */
 struct known {
     uint64_t round;
-    struct hf_lease_info info; /* as it was when it last changed */
-    struct arena arena;        /* of its texts */
+    struct hf_lease_info info; /* as of its last change */
+    struct arena arena;        /* for its strings */
     size_t id_size;
-    char id[]; /* the key of its table, and its own */
+    char id[]; /* the key of its table, then its id */
 };
 
 struct hf_watch {
     struct hf_list_options options;
-    struct look look;
+    struct table_reader look;
     struct map known; /* of struct known */
     uint64_t round;
     char *start;
 };
 
-/* One look. */
+/* One read. */
 struct watching {
     struct hf_watch *watch;
     hf_each_change *each;
     void *argument;
-    bool enough;
+    bool stopped;
 };
 
 static struct view id_of(const struct known *known)
@@ -35,7 +35,7 @@ static struct view id_of(const struct known *known)
     return (struct view){ known->id, known->id_size };
 }
 
-/* An entry for something that was not there before; NULL without memory. */
+/* A new entry; NULL if memory runs out. */
 static struct known *known_new(struct hf_watch *watch, struct view id)
 {
     void *old;
@@ -51,18 +51,18 @@ static struct known *known_new(struct hf_watch *watch, struct view id)
     return NULL;
 }
 
-static void forget(struct hf_watch *watch, struct known *known)
+static void known_free(struct hf_watch *watch, struct known *known)
 {
     map_take(&watch->known, id_of(known));
     arena_release(&known->arena);
     free(known);
 }
 
-/* ---- What changed -------------------------------------------------------------------- */
+/* ---- Changes ------------------------------------------------------------------------- */
 
-/* A waiter that turned into a lease is granted; one whose time is past is overdue, then over, or
- * renewed after all. Other renewals and places in line are no change. `before` is NULL for what is
- * new. */
+/* A waiter that became a lease is granted. A lease past its end is overdue; then it is over, or
+ * was renewed after all. Other renewals, and moves in the queue, are not changes. `before` is
+ * NULL for a new entry. */
 static enum hf_change change_of(const struct hf_lease_info *before,
                                 const struct hf_lease_info *now)
 {
@@ -78,17 +78,17 @@ static enum hf_change change_of(const struct hf_lease_info *before,
     return same_kind ? HF_CHANGE_RENEWED : HF_CHANGE_GRANTED;
 }
 
-static enum hf_status give_change(struct watching *watching, enum hf_change change,
-                                  const struct hf_lease_info *info)
+static enum hf_status report_change(struct watching *watching, enum hf_change change,
+                                    const struct hf_lease_info *info)
 {
-    watching->enough = !watching->each(watching->argument, change, info);
-    return watching->enough ? HF_CANCELLED : HF_OK;
+    watching->stopped = !watching->each(watching->argument, change, info);
+    return watching->stopped ? HF_CANCELLED : HF_OK;
 }
 
-/* Takes over the arena of what is new, or frees it. */
-static enum hf_status note(struct watching *watching, struct view id,
-                           const struct hf_lease_info *info, struct arena *arena,
-                           struct hf_error *error)
+/* Takes ownership of the arena of a new entry, or frees it. */
+static enum hf_status note_change(struct watching *watching, struct view id,
+                                  const struct hf_lease_info *info, struct arena *arena,
+                                  struct hf_error *error)
 {
     struct hf_watch *watch = watching->watch;
     struct known *known = map_get(&watch->known, id);
@@ -100,7 +100,7 @@ static enum hf_status note(struct watching *watching, struct view id,
         return error_no_memory(error);
     }
     known->round = watch->round;
-    enum hf_status status = give_change(watching, change, info);
+    enum hf_status status = report_change(watching, change, info);
     if (change == HF_CHANGE_NONE) {
         arena_release(arena);
     } else {
@@ -111,13 +111,16 @@ static enum hf_status note(struct watching *watching, struct view id,
     return status;
 }
 
-static enum hf_status take_one(struct watching *watching, const struct sight *sight,
-                               const struct lease *lease, size_t place, struct hf_error *error)
+static enum hf_status watch_lease(void *argument, const struct table_snapshot *sight,
+                                  const struct lease *lease, size_t place,
+                                  struct hf_error *error)
 {
+    struct watching *watching = argument;
     char space[KEY_BYTES_MAX + HOLDER_BYTES_MAX + 2];
     struct arena arena = ARENA_INIT;
     struct hf_lease_info info;
-    if (!look_matches(lease, view_of(watching->watch->start)))
+    if ((place == 0 && lease->status != LEASE_ACTIVE) ||
+        !lease_starts_with(lease, view_of(watching->watch->start)))
         return HF_OK;
     int size =
         snprintf(space, sizeof space, "%.*s %.*s", VIEW_ARGS(sight->key), VIEW_ARGS(lease->id));
@@ -126,42 +129,33 @@ static enum hf_status take_one(struct watching *watching, const struct sight *si
         arena_release(&arena);
         return error_no_memory(error);
     }
-    return note(watching, id, &info, &arena, error);
+    return note_change(watching, id, &info, &arena, error);
 }
 
-static enum hf_status take_table(void *argument, const struct sight *sight,
-                                 struct hf_error *error)
+static enum hf_status watch_table(void *argument, const struct table_snapshot *sight,
+                                  struct hf_error *error)
 {
     struct watching *watching = argument;
     const struct hf_list_options *options = &watching->watch->options;
-    const struct lease_table *table = sight->table;
-    enum hf_status status = HF_OK;
-    if (options->proceed && !options->proceed(watching->argument))
-        return error_set(error, HF_CANCELLED, "stopped by the caller");
-    if (!table && options->damaged) {
-        char key[KEY_BYTES_MAX + 1];
-        snprintf(key, sizeof key, "%.*s", VIEW_ARGS(sight->key));
-        options->damaged(watching->argument, key, &sight->error);
-    }
-    for (size_t i = 0; table && i < table->lease_count && status == HF_OK; i++)
-        if (table->leases[i]->status == LEASE_ACTIVE)
-            status = take_one(watching, sight, table->leases[i], /* place */ 0, error);
-    for (size_t i = 0; table && i < table->waiter_count && status == HF_OK; i++)
-        status = take_one(watching, sight, table->waiters[i].wanted, i + 1, error);
-    return status;
+    enum hf_status status = list_proceeds(options, watching->argument, error);
+    if (status == HF_OK && !sight->table && options->damaged)
+        return list_damaged(options, watching->argument, sight->key, &sight->error, error);
+    if (status != HF_OK || !sight->table)
+        return status;
+    return visit_leases(sight, watch_lease, watching, error);
 }
 
-/* Those that this look did not find. */
-static void give_gone(struct watching *watching)
+/* Reports the entries that this read did not find. */
+static void report_gone(struct watching *watching)
 {
     struct hf_watch *watch = watching->watch;
     struct known *known = map_seek(&watch->known, VIEW(""), /* beyond */ false);
-    while (known && !watching->enough) {
+    while (known && !watching->stopped) {
         struct known *next = map_seek(&watch->known, id_of(known), /* beyond */ true);
         if (known->round != watch->round) {
-            give_change(watching, known->info.place > 0 ? HF_CHANGE_LEFT : HF_CHANGE_ENDED,
-                        &known->info);
-            forget(watch, known);
+            report_change(watching, known->info.place > 0 ? HF_CHANGE_LEFT : HF_CHANGE_ENDED,
+                          &known->info);
+            known_free(watch, known);
         }
         known = next;
     }
@@ -174,14 +168,12 @@ enum hf_status hf_watch_new(struct hf_client *client, const char *start,
                             struct hf_error *error)
 {
     struct hf_list_options used = HF_LIST_OPTIONS;
+    struct hf_error why;
     if (ret_watch)
         *ret_watch = NULL;
-    if (ERROR_IF_NULL(error, client, start, ret_watch) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_LIST_OPTIONS", options, &used, sizeof used, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, client, start, ret_watch) != HF_OK ||
+        READ_OPTIONS(HF_LIST_OPTIONS, options, &used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     struct hf_watch *watch = calloc(1, sizeof *watch);
     char *copy = strdup(start);
     if (!watch || !copy) {
@@ -189,10 +181,11 @@ enum hf_status hf_watch_new(struct hf_client *client, const char *start,
         free(copy);
         return error_no_memory(error);
     }
+    client_keep(client);
     watch->options = used;
     watch->start = copy;
     watch->known = MAP_INIT;
-    look_init(&watch->look, client);
+    table_reader_init(&watch->look, client);
     watch->look.remembers = true;
     *ret_watch = watch;
     return error_clear(error);
@@ -204,9 +197,10 @@ void hf_watch_free(struct hf_watch *watch)
     if (!watch)
         return;
     while ((known = map_seek(&watch->known, VIEW(""), /* beyond */ false)) != NULL)
-        forget(watch, known);
+        known_free(watch, known);
     map_release(&watch->known);
-    look_release(&watch->look);
+    table_reader_release(&watch->look);
+    client_drop(watch->look.client);
     free(watch->start);
     free(watch);
 }
@@ -216,14 +210,12 @@ enum hf_status hf_watch_look(struct hf_watch *watch, hf_each_change *each, void 
 {
     struct watching watching = { .watch = watch, .each = each, .argument = argument };
     struct hf_error why;
-    if (ERROR_IF_NULL(error, watch) != HF_OK)
+    if (ERROR_IF_NULL(error, watch) != HF_OK || error_if_none(error, "each", each) != HF_OK)
         return HF_INVALID;
-    if (!each)
-        return error_set(error, HF_INVALID, "each must not be NULL");
     watch->round++;
     enum hf_status status =
-        look_around(&watch->look, view_of(watch->start), take_table, &watching, &why);
+        table_reader_list(&watch->look, view_of(watch->start), watch_table, &watching, &why);
     if (status == HF_OK)
-        give_gone(&watching);
-    return error_tell(error, watching.enough ? HF_OK : status, &why);
+        report_gone(&watching);
+    return error_tell(error, watching.stopped ? HF_OK : status, &why);
 }

@@ -1,5 +1,5 @@
-/* open.c: the door to the real world, where stores are opened by URL. The simulator does without
- * this file and makes its clients by client_new. */
+/* open.c: opens stores by URL, and clients on them, in the real env. The simulator does not
+ * link this file and creates its clients with client_new. */
 #include "base/options.h"
 #include "lock/client.h"
 #include "store/handle.h"
@@ -26,8 +26,8 @@ static void warn_if_exposed(const struct hf_store_options *options, const struct
     buffer_release(&text);
 }
 
-static enum hf_status open_handle(struct view url, const struct hf_store_options *options,
-                                  struct hf_store **ret_handle, struct hf_error *error)
+static enum hf_status open_store_handle(struct view url, const struct hf_store_options *options,
+                                        struct hf_store **ret_handle, struct hf_error *error)
 {
     struct store *store;
     enum hf_status status = options->must_exist ? store_check_present(url, error) : HF_OK;
@@ -58,13 +58,10 @@ enum hf_status hf_store_open(const char *url, const struct hf_store_options *opt
     struct hf_error why;
     if (ret_store)
         *ret_store = NULL;
-    if (ERROR_IF_NULL(error, url, ret_store) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_STORE_OPTIONS", options, &used, sizeof used, error);
-    if (status != HF_OK)
-        return status;
-    status = open_handle(view_of(url), &used, ret_store, &why);
+    if (ERROR_IF_NULL(&why, url, ret_store) != HF_OK ||
+        READ_OPTIONS(HF_STORE_OPTIONS, options, &used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status = open_store_handle(view_of(url), &used, ret_store, &why);
     return error_tell(error, status, &why);
 }
 
@@ -75,28 +72,20 @@ void hf_store_close(struct hf_store *store)
 
 /* ---- Clients ------------------------------------------------------------------------- */
 
-/* A label that tells people whom to look for. */
-static void holder_name(char *name, size_t size)
-{
-    char host[128] = "";
-    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
-        snprintf(host, sizeof host, "unknown");
-    snprintf(name, size, "%s-%ld", host, (long)getpid());
-}
-
-/* Keeps the handle. */
+/* The client becomes a user of the handle. */
 static enum hf_status open_client(struct hf_store *handle, struct hf_client_options options,
                                   struct hf_client **ret_client, struct hf_error *error)
 {
-    char holder[HOLDER_BYTES_MAX + 1];
-    holder_name(holder, sizeof holder);
-    if (!options.holder)
+    char host[128] = "", holder[HOLDER_BYTES_MAX + 1];
+    if (!options.holder) { /* a label that tells users where to look for the holder */
+        if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
+            snprintf(host, sizeof host, "unknown");
+        snprintf(holder, sizeof holder, "%s-%ld", host, (long)getpid());
         options.holder = holder;
+    }
     enum hf_status status = store_handle_check_locks(handle, error);
     if (status == HF_OK)
-        status = client_new_counted(handle->store, &options, ret_client, error);
-    if (status == HF_OK)
-        (*ret_client)->handle = store_handle_keep(handle);
+        status = client_new_on(handle, &options, ret_client, error);
     return status;
 }
 
@@ -108,13 +97,10 @@ enum hf_status hf_client_open_on(struct hf_store *store,
     struct hf_error why;
     if (ret_client)
         *ret_client = NULL;
-    if (ERROR_IF_NULL(error, store, ret_client) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_CLIENT_OPTIONS", options, &used, sizeof used, error);
-    if (status != HF_OK)
-        return status;
-    status = open_client(store, used, ret_client, &why);
+    if (ERROR_IF_NULL(&why, store, ret_client) != HF_OK ||
+        READ_OPTIONS(HF_CLIENT_OPTIONS, options, &used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status = open_client(store, used, ret_client, &why);
     return error_tell(error, status, &why);
 }
 
@@ -127,23 +113,15 @@ enum hf_status hf_client_open(const char *url, const struct hf_client_options *o
     struct hf_error why;
     if (ret_client)
         *ret_client = NULL;
-    if (ERROR_IF_NULL(error, url, ret_client) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_CLIENT_OPTIONS", options, &used, sizeof used, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, url, ret_client) != HF_OK ||
+        READ_OPTIONS(HF_CLIENT_OPTIONS, options, &used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     store_options.coordinates = true;
-    status = open_handle(view_of(url), &store_options, &handle, &why);
+    enum hf_status status = open_store_handle(view_of(url), &store_options, &handle, &why);
     if (status == HF_OK)
         status = open_client(handle, used, ret_client, &why);
     store_handle_drop(handle);
     return error_tell(error, status, &why);
-}
-
-struct hf_store *hf_client_store(struct hf_client *client)
-{
-    return client ? client->handle : NULL;
 }
 
 /* ---- Memory -------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
-/* store.c: the public calls on the objects of a store: URLs, one object, many deletes, listings. */
+/* store.c: the public calls on objects of a store: URLs, single objects, batch deletes, listings.
+ * It refuses to overwrite Holdfast's own objects unless the caller sets force. */
 #include "api/store.h"
 
 #include "base/layout.h"
@@ -27,8 +28,7 @@ enum hf_status hf_store_url_absolute(const char *url, char ret_url[HF_STORE_URL_
     if (ERROR_IF_NULL(error, url, ret_url) != HF_OK)
         return HF_INVALID;
     enum hf_status status = HF_OK;
-    if (!buffer_reserve(&text,
-                        URL_BYTES_MAX)) /* so that only a URL that is too long fails it */
+    if (!buffer_reserve(&text, URL_BYTES_MAX)) /* room for any valid URL */
         status = error_no_memory(&why);
     if (status == HF_OK)
         status = store_url_absolute(view_of(url), &text, &why);
@@ -49,10 +49,11 @@ enum hf_status hf_store_check_present(const char *url, struct hf_error *error)
     return error_tell(error, status, &why);
 }
 
-/* ---- What calls are made of ---------------------------------------------------------- */
+/* ---- Parts of a call ----------------------------------------------------------------- */
 
-enum hf_status deadline_after(struct hf_store *store, int64_t timeout_ms,
-                              struct mono_time *ret_deadline, struct hf_error *error)
+/* The deadline for a timeout. 0 gives zero: the store's own timeout. */
+static enum hf_status timeout_deadline(struct hf_store *store, int64_t timeout_ms,
+                                       struct mono_time *ret_deadline, struct hf_error *error)
 {
     *ret_deadline = (struct mono_time){ 0 };
     if (timeout_ms < 0 || timeout_ms > INT64_C(366) * 24 * 3600 * 1000)
@@ -62,16 +63,19 @@ enum hf_status deadline_after(struct hf_store *store, int64_t timeout_ms,
     return HF_OK;
 }
 
-static bool tell_progress(void *argument, uint64_t done, uint64_t total)
+/* The caller's progress function, for the layers below. */
+struct caller_progress {
+    hf_progress_fn *step; /* or NULL */
+    void *argument;
+};
+
+static bool report_transfer(void *argument, uint64_t done, uint64_t total)
 {
     const struct caller_progress *caller = argument;
-    const struct hf_progress progress = { .done_bytes = done, .total_bytes = total };
+    const struct hf_progress progress = { .struct_size = sizeof progress,
+                                          .done_bytes = done,
+                                          .total_bytes = total };
     return !caller->step || caller->step(caller->argument, &progress);
-}
-
-struct progress progress_for(struct caller_progress *caller)
-{
-    return (struct progress){ tell_progress, caller };
 }
 
 bool key_is_own(struct view key)
@@ -85,14 +89,14 @@ enum hf_status check_not_own(struct view key, bool force, struct hf_error *error
         return HF_OK;
     return error_set(error, HF_INVALID,
                      "'%.*s' is an internal object of Holdfast; changing it by hand can break "
-                     "locks and lose data; use --force to do it anyway",
+                     "locks and lose data; set force to do it anyway",
                      VIEW_ARGS(view_first(key, 60)));
 }
 
 enum hf_status check_written_key(struct view key, bool force, struct hf_error *error)
 {
     if (key.size < 1 || key.size > KEY_BYTES_MAX)
-        return error_set(error, HF_INVALID, "a key has 1 to %d bytes, this one %zu",
+        return error_set(error, HF_INVALID, "a key has 1 to %d bytes, this one has %zu",
                          KEY_BYTES_MAX, key.size);
     return check_not_own(key, force, error);
 }
@@ -106,13 +110,7 @@ enum hf_status hf_store_check_key(const char *key, size_t key_size, bool force,
     return status == HF_OK ? error_clear(error) : status;
 }
 
-void etag_to_text(const struct etag *etag, char text[HF_ETAG_MAX])
-{
-    memcpy(text, etag->data, etag->size);
-    text[etag->size] = '\0';
-}
-
-/* The ETag of an option, which may be NULL: none. */
+/* Reads an ETag option, which may be NULL. */
 static enum hf_status read_etag(const char *text, struct etag *etag, struct hf_error *error)
 {
     if (text && !etag_set(etag, view_of(text)))
@@ -137,27 +135,24 @@ static int64_t wall_ms(struct wall_time time)
 
 /* ---- get ----------------------------------------------------------------------------- */
 
-/* Fills the call, and has the caller's options and report checked. */
+/* Fills in the call, and checks the caller's options and report. */
 static enum hf_status prepare_get(struct hf_store *store, const char *key,
                                   const struct hf_store_get_options *given,
                                   struct hf_store_get_options *used, struct get_call *get,
-                                  const struct hf_object_info *report, struct hf_error *error)
+                                  const struct hf_object_info *report)
 {
+    struct hf_error *error = &get->error;
     *used = HF_STORE_GET_OPTIONS;
-    enum hf_status status =
-        read_caller_options("HF_STORE_GET_OPTIONS", given, used, sizeof *used, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_OBJECT_INFO", report, error);
-    if (status == HF_OK)
-        status = read_etag(used->if_match, &get->match, error);
-    if (status == HF_OK)
-        status = read_etag(used->if_none_match, &get->none_match, error);
-    if (status == HF_OK)
-        status = deadline_after(store, used->timeout_ms, &get->deadline, error);
+    if (READ_OPTIONS(HF_STORE_GET_OPTIONS, given, used, error) != HF_OK ||
+        CHECK_REPORT(HF_OBJECT_INFO, report, error) != HF_OK ||
+        read_etag(used->if_match, &get->match, error) != HF_OK ||
+        read_etag(used->if_none_match, &get->none_match, error) != HF_OK ||
+        timeout_deadline(store, used->timeout_ms, &get->deadline, error) != HF_OK)
+        return error->status;
     get->key = caller_view(key, used->key_size);
     get->offset = used->offset;
     get->length = used->length;
-    return status;
+    return HF_OK;
 }
 
 static void write_got(struct hf_object_info *report, const struct get_call *get)
@@ -175,11 +170,11 @@ enum hf_status hf_store_get(struct hf_store *store, const char *key, size_t size
     struct hf_store_get_options used;
     if (ERROR_IF_NULL(error, store, key, ret_data, ret_size) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = prepare_get(store, key, options, &used, &get, ret_info, error);
+    enum hf_status status = prepare_get(store, key, options, &used, &get, ret_info);
     if (status != HF_OK)
-        return status;
+        return error_tell(error, status, &get.error);
     status = store_get(store->store, &get);
-    if (status == HF_OK && !buffer_reserve(&body, 0)) /* also nothing is somewhere */
+    if (status == HF_OK && !buffer_reserve(&body, 0)) /* an empty body also needs memory */
         status = error_no_memory(&get.error);
     if (status == HF_OK) {
         *ret_data = body.data;
@@ -199,11 +194,11 @@ enum hf_status hf_store_get_file(struct hf_store *store, const char *key, int fd
     struct hf_store_get_options used;
     if (ERROR_IF_NULL(error, store, key) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = prepare_get(store, key, options, &used, &get, ret_info, error);
+    enum hf_status status = prepare_get(store, key, options, &used, &get, ret_info);
     if (status != HF_OK)
-        return status;
+        return error_tell(error, status, &get.error);
     struct caller_progress caller = { used.progress, used.progress_argument };
-    struct progress progress = progress_for(&caller);
+    const struct progress progress = { report_transfer, &caller };
     status = store_get_file(store->store, &get, fd, &progress);
     if (status == HF_OK)
         write_got(ret_info, &get);
@@ -215,26 +210,24 @@ enum hf_status hf_store_get_file(struct hf_store *store, const char *key, int fd
 static enum hf_status prepare_put(struct hf_store *store, const char *key,
                                   const struct hf_store_put_options *given,
                                   struct hf_store_put_options *used, struct put_call *put,
-                                  const struct hf_object_info *report, struct hf_error *error)
+                                  const struct hf_object_info *report)
 {
+    struct hf_error *error = &put->error;
     *used = HF_STORE_PUT_OPTIONS;
-    enum hf_status status =
-        read_caller_options("HF_STORE_PUT_OPTIONS", given, used, sizeof *used, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_OBJECT_INFO", report, error);
-    if (status == HF_OK && used->if_absent && used->if_match)
-        status = error_set(error, HF_INVALID, "if_absent and if_match exclude each other");
+    if (READ_OPTIONS(HF_STORE_PUT_OPTIONS, given, used, error) != HF_OK ||
+        CHECK_REPORT(HF_OBJECT_INFO, report, error) != HF_OK)
+        return error->status;
+    if (used->if_absent && used->if_match)
+        return error_set(error, HF_INVALID, "if_absent and if_match exclude each other");
     put->key = caller_view(key, used->key_size);
-    if (status == HF_OK)
-        status = check_written_key(put->key, used->force, error);
-    if (status == HF_OK)
-        status = read_etag(used->if_match, &put->condition.etag, error);
-    if (status == HF_OK)
-        status = deadline_after(store, used->timeout_ms, &put->deadline, error);
     put->condition.kind = used->if_absent  ? CONDITION_ABSENT
                           : used->if_match ? CONDITION_MATCH
                                            : CONDITION_ALWAYS;
-    return status;
+    if (check_written_key(put->key, used->force, error) != HF_OK ||
+        read_etag(used->if_match, &put->condition.etag, error) != HF_OK ||
+        timeout_deadline(store, used->timeout_ms, &put->deadline, error) != HF_OK)
+        return error->status;
+    return HF_OK;
 }
 
 enum hf_status hf_store_put(struct hf_store *store, const char *key, const void *data,
@@ -246,9 +239,9 @@ enum hf_status hf_store_put(struct hf_store *store, const char *key, const void 
     if (ERROR_IF_NULL(error, store, key) != HF_OK ||
         (size > 0 && ERROR_IF_NULL(error, data) != HF_OK))
         return HF_INVALID;
-    enum hf_status status = prepare_put(store, key, options, &used, &put, ret_info, error);
+    enum hf_status status = prepare_put(store, key, options, &used, &put, ret_info);
     if (status != HF_OK)
-        return status;
+        return error_tell(error, status, &put.error);
     status = store_put(store->store, &put);
     if (status == HF_OK)
         write_info(ret_info, &put.etag, size, /* modified_ms */ 0);
@@ -264,11 +257,11 @@ enum hf_status hf_store_put_file(struct hf_store *store, const char *key, int fd
     uint64_t size = 0;
     if (ERROR_IF_NULL(error, store, key) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = prepare_put(store, key, options, &used, &put, ret_info, error);
+    enum hf_status status = prepare_put(store, key, options, &used, &put, ret_info);
     if (status != HF_OK)
-        return status;
+        return error_tell(error, status, &put.error);
     struct caller_progress caller = { used.progress, used.progress_argument };
-    struct progress progress = progress_for(&caller);
+    const struct progress progress = { report_transfer, &caller };
     status = file_size(fd, &size, &put.error);
     if (status == HF_OK)
         status = store_put_file(store->store, &put, fd, &progress);
@@ -279,24 +272,18 @@ enum hf_status hf_store_put_file(struct hf_store *store, const char *key, int fd
 
 /* ---- delete -------------------------------------------------------------------------- */
 
-/* Fills the calls; refuses all when one of them makes no sense. */
-static enum hf_status prepare_deletes(struct hf_store *store, const char *const *keys,
-                                      const size_t *sizes, size_t count,
-                                      const struct hf_store_delete_options *used,
-                                      struct delete_call *calls, struct hf_error *error)
+/* Fills in a call except for its key. */
+static enum hf_status prepare_delete(struct hf_store *store,
+                                     const struct hf_store_delete_options *used,
+                                     struct delete_call *ret_call, struct hf_error *error)
 {
-    struct delete_call common = { .condition = { .kind = CONDITION_ALWAYS } };
-    if (used->if_match)
-        common.condition.kind = CONDITION_MATCH;
-    enum hf_status status = read_etag(used->if_match, &common.condition.etag, error);
-    if (status == HF_OK)
-        status = deadline_after(store, used->timeout_ms, &common.deadline, error);
-    for (size_t i = 0; status == HF_OK && i < count; i++) {
-        calls[i] = common;
-        calls[i].key = caller_view(keys[i], sizes ? sizes[i] : 0);
-        status = check_written_key(calls[i].key, used->force, error);
-    }
-    return status;
+    *ret_call = (struct delete_call){
+        .condition = { .kind = used->if_match ? CONDITION_MATCH : CONDITION_ALWAYS }
+    };
+    enum hf_status status = read_etag(used->if_match, &ret_call->condition.etag, error);
+    return status == HF_OK
+               ? timeout_deadline(store, used->timeout_ms, &ret_call->deadline, error)
+               : status;
 }
 
 enum hf_status hf_store_delete(struct hf_store *store, const char *key,
@@ -305,26 +292,27 @@ enum hf_status hf_store_delete(struct hf_store *store, const char *key,
 {
     struct hf_store_delete_options used = HF_STORE_DELETE_OPTIONS;
     struct delete_call call;
-    if (ERROR_IF_NULL(error, store, key) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_STORE_DELETE_OPTIONS", options, &used, sizeof used, error);
-    if (status == HF_OK)
-        status = prepare_deletes(store, &key, &used.key_size, 1, &used, &call, error);
-    if (status != HF_OK)
-        return status;
-    status = store_delete(store->store, &call);
+    struct hf_error why;
+    if (ERROR_IF_NULL(&why, store, key) != HF_OK ||
+        READ_OPTIONS(HF_STORE_DELETE_OPTIONS, options, &used, &why) != HF_OK ||
+        prepare_delete(store, &used, &call, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    call.key = caller_view(key, used.key_size);
+    if (check_written_key(call.key, used.force, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status = store_delete(store->store, &call);
     return error_tell(error, status, &call.error);
 }
 
-/* Deletes them a batch at a time, and tells what came of each; the first failure counts. */
+/* Deletes in batches and reports the result of each. Returns the first failure. */
 static enum hf_status delete_batches(struct hf_store *store, struct delete_call *calls,
                                      size_t count, hf_store_deleted_fn *each, void *argument,
                                      struct hf_error *error)
 {
     bool go_on = true;
+    size_t done = 0;
     error_clear(error);
-    for (size_t done = 0; go_on && done < count;) {
+    while (go_on && done < count) {
         size_t batch = count - done < BATCH_MAX ? count - done : BATCH_MAX;
         store_delete_many(store->store, calls + done, batch);
         for (size_t i = done; i < done + batch; i++) {
@@ -346,20 +334,25 @@ enum hf_status hf_store_delete_many(struct hf_store *store, const char *const *k
 {
     struct hf_store_delete_options used = HF_STORE_DELETE_OPTIONS;
     struct hf_error why;
-    if (ERROR_IF_NULL(error, store, keys) != HF_OK ||
-        error_if_null_among(error, "keys", keys, count) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_STORE_DELETE_OPTIONS", options, &used, sizeof used, error);
-    if (status == HF_OK && used.key_size > 0)
-        status =
-            error_set(error, HF_INVALID, "key_size is of one key; of many they are in sizes");
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, store, keys) != HF_OK ||
+        error_if_null_among(&why, "keys", keys, count) != HF_OK ||
+        READ_OPTIONS(HF_STORE_DELETE_OPTIONS, options, &used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    if (used.key_size > 0)
+        return error_set(error, HF_INVALID,
+                         "key_size is for a single key; for many keys, set sizes");
     struct delete_call *calls = calloc(count ? count : 1, sizeof *calls);
     if (!calls)
         return error_no_memory(error);
-    status = prepare_deletes(store, keys, sizes, count, &used, calls, &why);
+    struct delete_call common;
+    enum hf_status status = prepare_delete(store, &used, &common, &why);
+    for (size_t i = 0; i < count; i++) { /* if one of the calls is invalid, none is sent */
+        if (status != HF_OK)
+            break;
+        calls[i] = common;
+        calls[i].key = caller_view(keys[i], sizes ? sizes[i] : 0);
+        status = check_written_key(calls[i].key, used.force, &why);
+    }
     if (status == HF_OK)
         status = delete_batches(store, calls, count, each, argument, &why);
     free(calls);
@@ -368,14 +361,15 @@ enum hf_status hf_store_delete_many(struct hf_store *store, const char *const *k
 
 /* ---- list ---------------------------------------------------------------------------- */
 
-/* Shows one entry, with texts that end with NUL. False: stop. */
-static bool show_entry(const struct list_entry *entry, bool last_of_page,
-                       hf_store_each_fn *each, void *argument)
+/* Passes one entry to the caller, with NUL-terminated strings. False: stop. */
+static bool report_entry(const struct list_entry *entry, bool last_of_page,
+                         hf_store_each_fn *each, void *argument)
 {
     char key[KEY_BYTES_MAX + 1], etag[HF_ETAG_MAX] = "";
     memcpy(key, entry->key.data, entry->key.size);
     key[entry->key.size] = '\0';
     struct hf_store_entry shown = {
+        .struct_size = sizeof shown,
         .key = key,
         .key_size = entry->key.size,
         .is_prefix = entry->is_prefix,
@@ -390,19 +384,19 @@ static bool show_entry(const struct list_entry *entry, bool last_of_page,
     return each(argument, &shown);
 }
 
-/* Shows a page, or `left` of its entries. False: it was the last. */
-static bool show_page(const struct list_call *page, uint64_t *left, hf_store_each_fn *each,
-                      void *argument)
+/* Passes a page, or its first `left` entries, to the caller. False: this was the last page. */
+static bool report_page(const struct list_call *page, uint64_t *left, hf_store_each_fn *each,
+                        void *argument)
 {
     size_t count = *left < page->count ? (size_t)*left : page->count;
     for (size_t i = 0; i < count; i++)
-        if (!show_entry(&page->entries[i], i + 1 == count, each, argument))
+        if (!report_entry(&page->entries[i], i + 1 == count, each, argument))
             return false;
     *left -= count;
     return *left > 0;
 }
 
-/* No page asks for more than is left to be shown. */
+/* A page never requests more entries than are left to show. */
 static size_t page_size(uint64_t left)
 {
     return left < LIST_PAGE_MAX ? (size_t)left : LIST_PAGE_MAX;
@@ -415,16 +409,12 @@ enum hf_status hf_store_list(struct hf_store *store, const char *prefix,
     struct hf_store_list_options used = HF_STORE_LIST_OPTIONS;
     struct hf_error why;
     struct pages pages = { .list = { .after = VIEW("") } };
-    if (ERROR_IF_NULL(error, store, prefix) != HF_OK)
-        return HF_INVALID;
-    if (!each)
-        return error_set(error, HF_INVALID, "each must not be NULL");
-    enum hf_status status =
-        read_caller_options("HF_STORE_LIST_OPTIONS", options, &used, sizeof used, error);
-    if (status == HF_OK)
-        status = deadline_after(store, used.timeout_ms, &pages.list.deadline, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, store, prefix) != HF_OK ||
+        error_if_none(&why, "each", each) != HF_OK ||
+        READ_OPTIONS(HF_STORE_LIST_OPTIONS, options, &used, &why) != HF_OK ||
+        timeout_deadline(store, used.timeout_ms, &pages.list.deadline, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status = HF_OK;
     uint64_t left = used.max > 0 ? used.max : UINT64_MAX;
     bool more = true;
     pages.list.prefix = caller_view(prefix, used.prefix_size);
@@ -434,9 +424,9 @@ enum hf_status hf_store_list(struct hf_store *store, const char *prefix,
         pages.list.delimiter = (struct view){ &used.delimiter, 1 };
     pages.list.max = page_size(left);
     while (more && pages_next(&pages, store->store)) {
-        more = show_page(&pages.list, &left, each, argument);
+        more = report_page(&pages.list, &left, each, argument);
         pages.list.max = page_size(left);
-        status = deadline_after(store, used.timeout_ms, &pages.list.deadline, error);
+        status = timeout_deadline(store, used.timeout_ms, &pages.list.deadline, &why);
     }
     status = pages_end(&pages, status, &why);
     return error_tell(error, status, &why);

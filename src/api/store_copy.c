@@ -1,14 +1,14 @@
-/* store_copy.c: objects from one store to another, or within one.
+/* store_copy.c: copies objects from one store to another, or within one.
  *
- * An object goes through a file without a name: read from the source, checksummed, put, read
- * back from the target by the ETag of that put, and checksummed again. A copy that is there
- * already with equal bytes is left alone, which is what makes a copy restartable: there is no
- * state besides the two stores. */
+ * Each object passes through an unnamed temporary file. It is read from the source,
+ * checksummed, put, read back from the target by the ETag of that put, and checksummed again. A
+ * copy that exists already with equal bytes is left alone. That makes a copy restartable: its
+ * only state is the two stores. */
 #include "api/store.h"
 
 #include "base/hash.h"
 #include "base/layout.h"
-#include "merge/new_file.h"
+#include "file/new_file.h"
 #include "store/pages.h"
 #include "store/stream.h"
 
@@ -25,30 +25,32 @@ struct checksum {
 
 struct copying {
     struct store *from;
-    struct store *to; /* may be the same as `from` */
+    struct store *to; /* may equal `from` */
     struct view source;
     struct view target;
-    bool many; /* all objects that start with `source` */
+    bool many; /* all objects whose keys start with `source` */
     struct hf_store_copy_options options;
     struct progress progress;
-    int spool;       /* what was read from the source */
-    int back_spool;  /* what was read from the target */
-    uint64_t total;  /* bytes of all objects; 0: not known */
-    uint64_t before; /* bytes of the objects before the present one */
-    uint64_t size;   /* bytes of the present object ... */
-    unsigned pass;   /* ... which is moved PASSES times, now for this one */
-    bool stopped;    /* the caller has seen enough */
+    int spool;       /* bytes read from the source */
+    int back_spool;  /* bytes read from the target */
+    uint64_t total;  /* bytes of all objects; 0: unknown */
+    uint64_t before; /* bytes of the objects before this one */
+    uint64_t size;   /* bytes of this object ... */
+    unsigned pass;   /* ... which is moved PASSES times; this is the current pass */
+    bool stopped;    /* the caller stopped the copy */
     struct hf_store_copy_report report;
     struct hf_error *error;
 };
 
 /* ---- One object ---------------------------------------------------------------------- */
 
-/* One pass of an object as a share of the whole, where that is known. */
-static bool copy_step(void *argument, uint64_t done, uint64_t total)
+/* Reports the progress of one pass as a share of the whole, if the total is known. */
+static bool report_copy_progress(void *argument, uint64_t done, uint64_t total)
 {
     struct copying *copying = argument;
-    struct hf_progress progress = { .done_bytes = done, .total_bytes = total };
+    struct hf_progress progress = { .struct_size = sizeof progress,
+                                    .done_bytes = done,
+                                    .total_bytes = total };
     if (!copying->options.progress)
         return true;
     if (copying->total > 0) {
@@ -77,7 +79,7 @@ static enum hf_status checksum_file(int fd, struct checksum *ret_sum, struct hf_
     return status;
 }
 
-/* Streams an object into a spool. `etag` may be NULL; else only that version will do. */
+/* Streams an object into a spool file. With an ETag, only that version is accepted. */
 static enum hf_status spool_object(struct copying *copying, struct store *store,
                                    struct view key, const struct etag *etag, int spool,
                                    struct checksum *ret_sum)
@@ -126,9 +128,9 @@ static enum hf_status write_and_verify(struct copying *copying, struct view key,
     return status;
 }
 
-/* Counts the object and shows it to the caller. */
-static void tell_copied(struct copying *copying, struct view from, struct view to,
-                        struct checksum sum, bool written)
+/* Counts the object and reports it to the caller. */
+static void report_copied(struct copying *copying, struct view from, struct view to,
+                          struct checksum sum, bool written)
 {
     char source[KEY_BYTES_MAX + 1], target[KEY_BYTES_MAX + 1];
     copying->report.equal += !written;
@@ -141,6 +143,7 @@ static void tell_copied(struct copying *copying, struct view from, struct view t
     memcpy(target, to.data, to.size);
     target[to.size] = '\0';
     const struct hf_store_copied copied = {
+        .struct_size = sizeof copied,
         .source = source,
         .source_size = from.size,
         .target = target,
@@ -152,8 +155,8 @@ static void tell_copied(struct copying *copying, struct view from, struct view t
     copying->stopped = !copying->options.each(copying->options.each_argument, &copied);
 }
 
-/* `there` is what the target has under that key, or NULL. Only what the source no longer has
- * counts as vanished; NOT_FOUND from the target is a failure. */
+/* `there` is the object that the target has under that key, or NULL. Only an object that is
+ * missing in the source counts as vanished; NOT_FOUND from the target is a failure. */
 static enum hf_status copy_object(struct copying *copying, struct view from, struct view to,
                                   const struct object_info *there)
 {
@@ -172,27 +175,28 @@ static enum hf_status copy_object(struct copying *copying, struct view from, str
             spool_object(copying, copying->to, to, &there->etag, copying->back_spool, &old);
         equal = status == HF_OK && sums_equal(sum, old);
         if (status == HF_NOT_FOUND || status == HF_CONFLICT)
-            status = HF_OK; /* it changed since it was seen: write it */
+            status = HF_OK; /* it changed since it was listed: write it */
     }
     if (status == HF_OK && !equal && there)
         status = check_not_own(to, copying->options.force, copying->error);
     if (status == HF_OK && !equal)
         status = write_and_verify(copying, to, sum);
     if (status == HF_OK)
-        tell_copied(copying, from, to, sum, !equal);
+        report_copied(copying, from, to, sum, !equal);
     return status;
 }
 
-/* ---- What is there already ----------------------------------------------------------- */
+/* ---- Existing copies ----------------------------------------------------------------- */
 
-static void name_key(struct copying *copying, struct view key)
+static void prefix_key(struct copying *copying, struct view key)
 {
     error_prefix(copying->error, "%.*s", VIEW_ARGS(view_first(key, 100)));
 }
 
-/* Reads one byte of each key: the cheapest call that tells size and ETag, and many go together.
- * Each calls[i] is answered; a missing object is no failure. */
-static enum hf_status look_up(struct copying *copying, struct get_call *calls, size_t count)
+/* Reads one byte of each key. This is the cheapest call that returns size and ETag, and many
+ * run together. Sets the result of each calls[i]; a missing object is not a failure. */
+static enum hf_status read_targets(struct copying *copying, struct get_call *calls,
+                                   size_t count)
 {
     store_get_many(copying->to, calls, count);
     for (size_t i = 0; i < count; i++) {
@@ -200,7 +204,7 @@ static enum hf_status look_up(struct copying *copying, struct get_call *calls, s
         if (status != HF_OK && status != HF_NOT_FOUND) {
             *copying->error = calls[i].error;
             if (count > 1)
-                name_key(copying, calls[i].key);
+                prefix_key(copying, calls[i].key);
             return status;
         }
     }
@@ -216,7 +220,7 @@ static enum hf_status copy_single(struct copying *copying)
 {
     struct buffer byte = BUFFER_INIT(1);
     struct get_call call = { .key = copying->target, .length = 1, .body = &byte };
-    enum hf_status status = look_up(copying, &call, 1);
+    enum hf_status status = read_targets(copying, &call, 1);
     if (status == HF_OK)
         status = copy_object(copying, copying->source, copying->target, found(&call));
     buffer_release(&byte);
@@ -225,14 +229,15 @@ static enum hf_status copy_single(struct copying *copying)
 
 /* ---- Many objects -------------------------------------------------------------------- */
 
-/* A page of the source, with a call for the copy of each entry. */
+/* A page of the source, with one get call for the copy of each entry. */
 struct copied_page {
     struct list_call *list;
     struct get_call *calls;
     struct buffer *bodies;
 };
 
-/* The new key of each entry: what stood behind the source prefix, behind the target's. */
+/* Computes the new key of each entry: the target prefix, and the rest of the key after the
+ * source prefix. */
 static enum hf_status fill_calls(struct copying *copying, struct copied_page *page)
 {
     for (size_t i = 0; i < page->list->count; i++) {
@@ -241,8 +246,9 @@ static enum hf_status fill_calls(struct copying *copying, struct copied_page *pa
         page->bodies[i] = BUFFER_INIT(1);
         if (size > KEY_BYTES_MAX) {
             error_set(copying->error, HF_INVALID,
-                      "its new key would have %zu bytes; %d are the most", size, KEY_BYTES_MAX);
-            name_key(copying, page->list->entries[i].key);
+                      "its new key would have %zu bytes, more than the limit of %d", size,
+                      KEY_BYTES_MAX);
+            prefix_key(copying, page->list->entries[i].key);
             return HF_INVALID;
         }
         char *key = arena_take(&page->list->arena, size + 1);
@@ -259,7 +265,7 @@ static enum hf_status fill_calls(struct copying *copying, struct copied_page *pa
     return HF_OK;
 }
 
-/* What the probe found out about the source is not true of the target. */
+/* The target must be probed itself, so the source's probe verdict is not copied. */
 static enum hf_status copy_entry(struct copying *copying, const struct list_entry *entry,
                                  const struct get_call *target)
 {
@@ -272,7 +278,7 @@ static enum hf_status copy_entry(struct copying *copying, const struct list_entr
     enum hf_status status = copy_object(copying, entry->key, target->key, found(target));
     copying->before += entry->info.size;
     if (status != HF_OK)
-        name_key(copying, entry->key);
+        prefix_key(copying, entry->key);
     return status;
 }
 
@@ -281,9 +287,12 @@ static enum hf_status copy_page(struct copying *copying, struct copied_page *pag
     memset(page->bodies, 0, LIST_PAGE_MAX * sizeof *page->bodies);
     enum hf_status status = fill_calls(copying, page);
     if (status == HF_OK)
-        status = look_up(copying, page->calls, page->list->count);
-    for (size_t i = 0; status == HF_OK && !copying->stopped && i < page->list->count; i++)
+        status = read_targets(copying, page->calls, page->list->count);
+    for (size_t i = 0; i < page->list->count; i++) {
+        if (status != HF_OK || copying->stopped)
+            break;
         status = copy_entry(copying, &page->list->entries[i], &page->calls[i]);
+    }
     for (size_t i = 0; i < page->list->count; i++)
         buffer_release(&page->bodies[i]);
     return status;
@@ -294,7 +303,7 @@ static enum hf_status count_page(struct copying *copying, struct copied_page *pa
     uint64_t total = copying->total;
     for (size_t i = 0; i < page->list->count; i++)
         total += page->list->entries[i].info.size;
-    copying->total = 0; /* not known before the last page: nothing is done yet */
+    copying->total = 0; /* unknown until the last page has been counted */
     bool go_on = progress_step(&copying->progress, 0, 0, copying->error);
     copying->total = total;
     return go_on ? HF_OK : copying->error->status;
@@ -358,31 +367,37 @@ static enum hf_status check_names(const struct copying *copying, struct hf_error
                          : check_written_key(copying->target, copying->options.force, error);
 }
 
-static enum hf_status copy_as(bool many, struct hf_store *from, const char *source,
-                              struct hf_store *to, const char *target,
-                              const struct hf_store_copy_options *options,
-                              struct hf_store_copy_report *ret_report, struct hf_error *error)
+/* What a call copies, as the caller specified it. */
+struct copy_request {
+    struct hf_store *from;
+    const char *source;
+    struct hf_store *to;
+    const char *target;
+    bool many;
+};
+
+static enum hf_status run_copy_request(const struct copy_request *request,
+                                       const struct hf_store_copy_options *options,
+                                       struct hf_store_copy_report *ret_report,
+                                       struct hf_error *error)
 {
+    struct hf_store *from = request->from, *to = request->to;
+    const char *source = request->source, *target = request->target;
     struct hf_error why;
-    struct copying copying = { .many = many,
+    struct copying copying = { .many = request->many,
                                .options = HF_STORE_COPY_OPTIONS,
                                .report = HF_STORE_COPY_REPORT,
                                .error = &why };
-    if (ERROR_IF_NULL(error, from, source, to, target) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_STORE_COPY_OPTIONS", options, &copying.options,
-                            sizeof copying.options, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_STORE_COPY_REPORT", ret_report, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, from, source, to, target) != HF_OK ||
+        READ_OPTIONS(HF_STORE_COPY_OPTIONS, options, &copying.options, &why) != HF_OK ||
+        CHECK_REPORT(HF_STORE_COPY_REPORT, ret_report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     copying.from = from->store;
     copying.to = to->store;
     copying.source = caller_view(source, copying.options.source_size);
     copying.target = caller_view(target, copying.options.target_size);
-    copying.progress = (struct progress){ copy_step, &copying };
-    status = check_names(&copying, &why);
+    copying.progress = (struct progress){ report_copy_progress, &copying };
+    enum hf_status status = check_names(&copying, &why);
     if (status == HF_OK)
         status = copy_with_spools(&copying);
     if (status == HF_OK)
@@ -394,7 +409,8 @@ enum hf_status hf_store_copy(struct hf_store *from, const char *source, struct h
                              const char *target, const struct hf_store_copy_options *options,
                              struct hf_store_copy_report *ret_report, struct hf_error *error)
 {
-    return copy_as(/* many */ false, from, source, to, target, options, ret_report, error);
+    const struct copy_request request = { from, source, to, target, .many = false };
+    return run_copy_request(&request, options, ret_report, error);
 }
 
 enum hf_status hf_store_copy_all(struct hf_store *from, const char *source, struct hf_store *to,
@@ -403,5 +419,6 @@ enum hf_status hf_store_copy_all(struct hf_store *from, const char *source, stru
                                  struct hf_store_copy_report *ret_report,
                                  struct hf_error *error)
 {
-    return copy_as(/* many */ true, from, source, to, target, options, ret_report, error);
+    const struct copy_request request = { from, source, to, target, .many = true };
+    return run_copy_request(&request, options, ret_report, error);
 }

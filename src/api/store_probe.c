@@ -1,5 +1,4 @@
-/* store_probe.c: what people ask of a store: whether it keeps its promises, and what time it tells.
- */
+/* store_probe.c: reports whether a store keeps its promises, and what its clock says. */
 #include "api/store.h"
 
 #include "doc/clock.h"
@@ -8,18 +7,21 @@
 
 /* ---- The probe ----------------------------------------------------------------------- */
 
-static void show_findings(const struct probe_report *report,
-                          const struct hf_store_probe_options *options)
+static void report_findings(const struct probe_report *report,
+                            const struct hf_store_probe_options *options)
 {
-    bool go_on = options->each != NULL;
-    for (size_t i = 0; go_on && i < report->count; i++) {
+    if (!options->each)
+        return;
+    for (size_t i = 0; i < report->count; i++) {
         const struct probe_finding *finding = &report->findings[i];
         const struct hf_store_finding shown = {
+            .struct_size = sizeof shown,
             .what = finding->what,
-            .finding = (enum hf_finding)finding->verdict,
+            .finding = finding->verdict,
             .detail = finding->detail,
         };
-        go_on = options->each(options->argument, &shown);
+        if (!options->each(options->argument, &shown))
+            return;
     }
 }
 
@@ -31,16 +33,12 @@ enum hf_status hf_store_probe(struct hf_store *store,
     struct hf_store_probe_report filled = HF_STORE_PROBE_REPORT;
     struct probe_report report = { .count = 0 };
     struct hf_error why;
-    if (ERROR_IF_NULL(error, store) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_STORE_PROBE_OPTIONS", options, &used, sizeof used, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_STORE_PROBE_REPORT", ret_report, error);
-    if (status != HF_OK)
-        return status;
-    status = bucket_probe(store->store, !used.no_save, &report, &why);
-    show_findings(&report, &used);
+    if (ERROR_IF_NULL(&why, store) != HF_OK ||
+        READ_OPTIONS(HF_STORE_PROBE_OPTIONS, options, &used, &why) != HF_OK ||
+        CHECK_REPORT(HF_STORE_PROBE_REPORT, ret_report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status = bucket_probe(store->store, !used.no_save, &report, &why);
+    report_findings(&report, &used);
     filled.usable = status == HF_OK;
     filled.findings = (uint32_t)report.count;
     filled.requests = report.requests;
@@ -62,19 +60,11 @@ static_assert(HF_STORE_CLOCK_SAMPLES == CLOCK_SAMPLES &&
                   HF_STORE_CLOCK_ID_MAX == CLOCK_ID_MAX + 1,
               "a report has room for all that is known");
 
-/* Replies that are asked for. */
+/* How many replies to request. */
 #define ASKED 3
 
-const char *hf_store_clock_name(enum hf_store_clock kind)
-{
-#define ROW(name, word, text) [HF_STORE_CLOCK_##name] = word,
-    static const char *const names[HF_STORE_CLOCK_COUNT] = { HF_STORE_CLOCK_TABLE(ROW) };
-#undef ROW
-    return (unsigned)kind < HF_STORE_CLOCK_COUNT ? names[kind] : "unknown";
-}
-
-/* Asks for something that is not there: cheap, and a reply with a date like any other. */
-static enum hf_status ask_for_date(struct store *store, struct doc_clock *clock,
+/* Reads an object that does not exist: a cheap request whose reply has a date. */
+static enum hf_status request_date(struct store *store, struct doc_clock *clock,
                                    struct hf_error *error)
 {
     struct buffer body = BUFFER_INIT(1);
@@ -88,7 +78,8 @@ static enum hf_status ask_for_date(struct store *store, struct doc_clock *clock,
     return status;
 }
 
-/* Offsets are from the calendar of this machine, which people know, and not the boot-time clock. */
+/* Offsets are relative to the wall clock of this machine, which users know, not to the boot-time
+ * clock. */
 static void fill_clock_report(struct doc_clock *clock, struct hf_store_clock_report *report)
 {
     struct clock_sample samples[CLOCK_SAMPLES];
@@ -124,17 +115,20 @@ enum hf_status hf_store_clock(struct hf_store *store, struct hf_store_clock_repo
     struct hf_store_clock_report report = HF_STORE_CLOCK_REPORT;
     struct doc_clock clock;
     struct hf_error why;
-    if (ERROR_IF_NULL(error, store, ret_report) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status = check_caller_report("HF_STORE_CLOCK_REPORT", ret_report, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, store, ret_report) != HF_OK ||
+        CHECK_REPORT(HF_STORE_CLOCK_REPORT, ret_report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status = HF_OK;
     clock_init(&clock, store->store);
-    for (int i = 0; i < ASKED && clock.kind == STORE_CLOCK_DATE && status == HF_OK; i++)
-        status = ask_for_date(store->store, &clock, &why);
+    int asked = clock.kind == STORE_CLOCK_DATE ? ASKED : 0;
+    for (int i = 0; i < asked; i++) {
+        status = request_date(store->store, &clock, &why);
+        if (status != HF_OK)
+            break;
+    }
     fill_clock_report(&clock, &report);
     if (status == HF_OK && clock.kind == STORE_CLOCK_DATE && report.sample_count == 0)
-        status = error_set(&why, HF_UNSUPPORTED, "no reply of the store had a date");
+        status = error_set(&why, HF_UNSUPPORTED, "no reply of the store contained a date");
     clock_release(&clock);
     if (status == HF_OK)
         write_caller_report(ret_report, &report, sizeof report);

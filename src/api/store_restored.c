@@ -1,5 +1,5 @@
-/* store_restored.c: what must be done to a store that came back from a backup, over all of its
- * namespaces and tables; and writing a token epoch anew. The rules are in lock/restore.h. */
+/* store_restored.c: repairs a store that was restored from a backup, over all of its namespaces and
+ * tables, and rewrites a token epoch. The rules are in lock/restore.h. */
 #include "api/store.h"
 
 #include "base/layout.h"
@@ -12,24 +12,24 @@
 struct restoring {
     struct hf_store *store;
     struct hf_store_restored_options options;
-    struct hf_client *client; /* of the namespace that is being done */
-    uint64_t epoch;           /* of that namespace, new */
-    uint64_t epoch_highest;   /* of all */
-    bool common;              /* tables of no namespace are done by themselves, at the end */
+    struct hf_client *client; /* of the current namespace */
+    uint64_t epoch;           /* the new epoch of that namespace */
+    uint64_t epoch_highest;   /* of all namespaces */
+    bool common;              /* tables without a namespace are done last */
     struct hf_store_restored_report report;
 };
 
-static enum hf_status show_restored(struct restoring *restoring,
-                                    const struct hf_store_restored_info *info,
-                                    struct hf_error *error)
+static enum hf_status report_restored(struct restoring *restoring,
+                                      const struct hf_store_restored_info *info,
+                                      struct hf_error *error)
 {
     if (!restoring->options.each || restoring->options.each(restoring->options.argument, info))
         return HF_OK;
-    return error_set(error, HF_CANCELLED, "stopped before all was done: do it again");
+    return error_set(error, HF_CANCELLED, "stopped before all was done: run it again");
 }
 
-static enum hf_status restore_one(void *argument, const struct sight *sight,
-                                  struct hf_error *error)
+static enum hf_status restore_sighted(void *argument, const struct table_snapshot *sight,
+                                      struct hf_error *error)
 {
     struct restoring *restoring = argument;
     char key[KEY_BYTES_MAX + 1];
@@ -53,6 +53,7 @@ static enum hf_status restore_one(void *argument, const struct sight *sight,
     }
     snprintf(key, sizeof key, "%.*s", VIEW_ARGS(sight->key));
     const struct hf_store_restored_info info = {
+        .struct_size = sizeof info,
         .table = key,
         .damaged = sight->table == NULL,
         .barrier_ms = barrier.us / 1000,
@@ -60,18 +61,17 @@ static enum hf_status restore_one(void *argument, const struct sight *sight,
     restoring->report.tables++;
     if (info.barrier_ms > restoring->report.barrier_ms)
         restoring->report.barrier_ms = info.barrier_ms;
-    return show_restored(restoring, &info, error);
+    return report_restored(restoring, &info, error);
 }
 
-/* The new epoch of the namespace, or, when it is only asked what would be done, the one that it
- * would get. */
-static enum hf_status raise_epoch(struct restoring *restoring, const char *ns,
-                                  struct hf_error *error)
+/* The new epoch of the namespace. In a dry run, the epoch that it would get. */
+static enum hf_status raise_namespace_epoch(struct restoring *restoring, const char *ns,
+                                            struct hf_error *error)
 {
-    struct hf_store_restored_info info = { .ns = ns };
-    struct restore_sight sight;
+    struct hf_store_restored_info info = { .struct_size = sizeof info, .ns = ns };
+    struct epoch_findings sight;
     bool dry = restoring->options.dry_run;
-    enum hf_status status = dry ? restore_look(restoring->client, &sight, error)
+    enum hf_status status = dry ? restore_check_epoch(restoring->client, &sight, error)
                                 : restore_epoch(restoring->client, &info.epoch, error);
     if (status != HF_OK)
         return status;
@@ -80,29 +80,29 @@ static enum hf_status raise_epoch(struct restoring *restoring, const char *ns,
     restoring->epoch = info.epoch;
     if (info.epoch > restoring->epoch_highest)
         restoring->epoch_highest = info.epoch;
-    return show_restored(restoring, &info, error);
+    return report_restored(restoring, &info, error);
 }
 
-/* All tables of a namespace, or those that belong to none, with a client of its own. */
+/* Repairs all tables of a namespace, or those without one, with a separate client. */
 static enum hf_status restore_with(struct restoring *restoring, const char *ns,
                                    struct hf_error *error)
 {
     struct hf_client_options options = HF_CLIENT_OPTIONS;
-    struct look look;
+    struct table_reader look;
     options.ns = ns;
     options.holder = restoring->options.by;
     enum hf_status status =
         client_new(restoring->store->store, &options, &restoring->client, error);
     if (status != HF_OK)
         return status;
-    look_init(&look, restoring->client);
+    table_reader_init(&look, restoring->client);
     if (!restoring->common)
-        status = raise_epoch(restoring, ns, error);
+        status = raise_namespace_epoch(restoring, ns, error);
     if (status == HF_OK)
         status = restoring->common
-                     ? look_at_common(&look, restore_one, restoring, error)
-                     : look_around(&look, VIEW(""), restore_one, restoring, error);
-    look_release(&look);
+                     ? table_reader_list_common(&look, restore_sighted, restoring, error)
+                     : table_reader_list(&look, VIEW(""), restore_sighted, restoring, error);
+    table_reader_release(&look);
     hf_client_close(restoring->client);
     restoring->client = NULL;
     return status;
@@ -115,23 +115,6 @@ static enum hf_status restore_namespace(void *argument, const char *ns, struct h
     return restore_with(restoring, ns, error);
 }
 
-static enum hf_status restore_store(struct restoring *restoring, struct hf_error *error)
-{
-    const char *ns = restoring->options.ns;
-    struct view known[2] = { VIEW(LAYOUT_NAMESPACE_DEFAULT), view_of(ns ? ns : "") };
-    enum hf_status status = ns ? name_check(known[1], error) : HF_OK;
-    if (status == HF_OK)
-        status = store_handle_check_locks(restoring->store, error);
-    if (status == HF_OK)
-        status =
-            restore_namespaces(restoring->store->store, known, ns ? 2 : 1,
-                               (struct mono_time){ 0 }, restore_namespace, restoring, error);
-    restoring->common = true;
-    if (status == HF_OK)
-        status = restore_with(restoring, LAYOUT_NAMESPACE_DEFAULT, error);
-    return status;
-}
-
 enum hf_status hf_store_restored(struct hf_store *store,
                                  const struct hf_store_restored_options *options,
                                  struct hf_store_restored_report *ret_report,
@@ -141,18 +124,26 @@ enum hf_status hf_store_restored(struct hf_store *store,
                                    .options = HF_STORE_RESTORED_OPTIONS,
                                    .report = HF_STORE_RESTORED_REPORT };
     struct hf_error why;
-    if (ERROR_IF_NULL(error, store) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_STORE_RESTORED_OPTIONS", options, &restoring.options,
-                            sizeof restoring.options, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_STORE_RESTORED_REPORT", ret_report, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, store) != HF_OK ||
+        READ_OPTIONS(HF_STORE_RESTORED_OPTIONS, options, &restoring.options, &why) != HF_OK ||
+        CHECK_REPORT(HF_STORE_RESTORED_REPORT, ret_report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     if (!restoring.options.by)
         restoring.options.by = "hf_store_restored";
-    status = restore_store(&restoring, &why);
+    const char *ns = restoring.options.ns;
+    struct view known[2] = { VIEW(LAYOUT_NAMESPACE_DEFAULT), view_of(ns ? ns : "") };
+    enum hf_status status = ns ? name_check(known[1], &why) : HF_OK;
+    if (status == HF_OK)
+        status = store_handle_check_locks(store, &why);
+    struct namespace_walk walk = { .known = known,
+                                   .known_count = ns ? 2 : 1,
+                                   .each = restore_namespace,
+                                   .argument = &restoring };
+    if (status == HF_OK)
+        status = restore_namespaces(store->store, &walk, &why);
+    restoring.common = true;
+    if (status == HF_OK)
+        status = restore_with(&restoring, LAYOUT_NAMESPACE_DEFAULT, &why);
     if (status == HF_OK)
         write_caller_report(ret_report, &restoring.report, sizeof restoring.report);
     return error_tell(error, status, &why);
@@ -172,8 +163,8 @@ static enum hf_status repair_namespace(void *argument, const char *ns, struct hf
     struct repairing *repairing = argument;
     struct hf_client_options options = HF_CLIENT_OPTIONS;
     struct hf_client *client;
-    struct restore_sight sight;
-    struct hf_store_epoch_info info = { .ns = ns };
+    struct epoch_findings sight;
+    struct hf_store_epoch_info info = { .struct_size = sizeof info, .ns = ns };
     if (repairing->stopped)
         return HF_OK;
     options.ns = ns;
@@ -201,6 +192,9 @@ enum hf_status hf_store_repair_epoch(struct hf_store *store, const char *ns,
 {
     struct repairing repairing = { .store = store, .each = each, .argument = argument };
     struct view known = VIEW(LAYOUT_NAMESPACE_DEFAULT);
+    struct namespace_walk walk = {
+        .known = &known, .known_count = 1, .each = repair_namespace, .argument = &repairing
+    };
     struct hf_error why;
     if (ERROR_IF_NULL(error, store) != HF_OK)
         return HF_INVALID;
@@ -210,7 +204,6 @@ enum hf_status hf_store_repair_epoch(struct hf_store *store, const char *ns,
     if (status == HF_OK && ns)
         status = repair_namespace(&repairing, ns, &why);
     else if (status == HF_OK)
-        status = restore_namespaces(store->store, &known, 1, (struct mono_time){ 0 },
-                                    repair_namespace, &repairing, &why);
+        status = restore_namespaces(store->store, &walk, &why);
     return error_tell(error, status, &why);
 }

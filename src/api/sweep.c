@@ -1,4 +1,4 @@
-/* sweep.c: the calls of holdfast/sweep.h. */
+/* sweep.c: the calls of holdfast/sweep.h: one run, the background sweeper, and its status. */
 #include "sweep/sweep.h"
 
 #include "base/options.h"
@@ -31,18 +31,10 @@ static struct hf_sweep_report public_report(const struct sweep_report *report)
     };
 }
 
-static void write_report(struct hf_sweep_report *to, const struct sweep_report *report)
+static void write_sweep_report(struct hf_sweep_report *to, const struct sweep_report *report)
 {
     struct hf_sweep_report filled = public_report(report);
     write_caller_report(to, &filled, sizeof filled);
-}
-
-/* One that is too long to be a span in microseconds is out of range all the same. */
-static struct span span_of_ms(int64_t ms)
-{
-    if (ms < 0)
-        return SPAN_US(-1);
-    return SPAN_US(ms < MOMENT_FAR / 1000 ? ms * 1000 : MOMENT_FAR);
 }
 
 /* ---- One run ------------------------------------------------------------------------- */
@@ -53,7 +45,7 @@ struct sweeping {
     bool cancelled;
 };
 
-static bool goes_on(void *argument)
+static bool may_continue(void *argument)
 {
     struct sweeping *sweeping = argument;
     const struct hf_sweep_options *options = sweeping->options;
@@ -69,7 +61,7 @@ static void note_progress(void *argument, const struct sweep_report *report)
     sweeping->so_far = *report;
 }
 
-static void tell_failed(void *argument, struct view about, const struct hf_error *error)
+static void report_failure(void *argument, struct view about, const struct hf_error *error)
 {
     struct sweeping *sweeping = argument;
     char text[KEY_BYTES_MAX + 1];
@@ -82,36 +74,18 @@ static void tell_failed(void *argument, struct view about, const struct hf_error
     sweeping->options->failed(sweeping->options->argument, text, error);
 }
 
-static enum hf_status sweep_and_remember(struct hf_client *client,
-                                         const struct sweep_options *options,
-                                         struct sweep_report *report, struct hf_error *error)
-{
-    const bool all = options->settings.all_namespaces;
-    struct sweep_memory memory;
-    enum hf_status status = sweep_recall(client, all, &memory, error);
-    if (status != HF_OK)
-        return status;
-    status = sweep_run(client, options, &memory.cursor, report, error);
-    if (!options->dry_run && report->runs > 0)
-        sweep_remember_run(client, all, &memory.cursor, report);
-    return status;
-}
-
 enum hf_status hf_sweep(struct hf_client *client, const struct hf_sweep_options *options,
                         struct hf_sweep_report *report, struct hf_error *error)
 {
     struct hf_sweep_options used = HF_SWEEP_OPTIONS;
     struct hf_error why;
-    if (ERROR_IF_NULL(error, client) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_SWEEP_OPTIONS", options, &used, sizeof used, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_SWEEP_REPORT", report, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, client) != HF_OK ||
+        READ_OPTIONS(HF_SWEEP_OPTIONS, options, &used, &why) != HF_OK ||
+        CHECK_REPORT(HF_SWEEP_REPORT, report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     struct sweeping sweeping = { .options = &used };
     struct sweep_report done = { .stop = HF_SWEEP_STOP_FAILED };
+    struct sweep_memory memory;
     const struct sweep_options inside = {
         .settings = { .idle_grace = SWEEP_GRACE_MIN,
                       .op_delay = span_of_ms(used.op_delay_ms),
@@ -121,15 +95,20 @@ enum hf_status hf_sweep(struct hf_client *client, const struct hf_sweep_options 
         .mode = SWEEP_MANUAL,
         .full = used.full,
         .dry_run = used.dry_run,
-        .go_on = goes_on,
+        .go_on = may_continue,
         .progress = note_progress,
-        .failed = tell_failed,
+        .failed = report_failure,
         .argument = &sweeping,
     };
-    status = sweep_settings_check(&inside.settings, &why);
+    enum hf_status status = sweep_settings_check(&inside.settings, &why);
     if (status == HF_OK)
-        status = sweep_and_remember(client, &inside, &done, &why);
-    write_report(report, &done);
+        status = sweep_recall(client, used.all_namespaces, &memory, &why);
+    if (status == HF_OK) {
+        status = sweep_run(client, &inside, &memory.cursor, &done, &why);
+        if (!used.dry_run && done.runs > 0)
+            sweep_remember_run(client, used.all_namespaces, &memory.cursor, &done);
+    }
+    write_sweep_report(report, &done);
     if (status == HF_OK && sweeping.cancelled)
         status = error_set(&why, HF_CANCELLED, "stopped by the caller");
     return error_tell(error, status, &why);
@@ -143,7 +122,7 @@ struct hf_sweeper {
     struct sweeper *sweeper;
 };
 
-static void tell_ran(void *argument, const struct sweep_report *run)
+static void report_run(void *argument, const struct sweep_report *run)
 {
     struct hf_sweeper *sweeper = argument;
     const struct hf_sweep_report report = public_report(run);
@@ -159,12 +138,9 @@ enum hf_status hf_sweeper_start(struct hf_client *client,
     struct hf_error why;
     if (ret_sweeper)
         *ret_sweeper = NULL;
-    if (ERROR_IF_NULL(error, client, ret_sweeper) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status =
-        read_caller_options("HF_SWEEPER_OPTIONS", options, &used, sizeof used, error);
-    if (status != HF_OK)
-        return status;
+    if (ERROR_IF_NULL(&why, client, ret_sweeper) != HF_OK ||
+        READ_OPTIONS(HF_SWEEPER_OPTIONS, options, &used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     const struct sweep_settings settings = { .idle_grace = span_of_ms(used.idle_grace_ms),
                                              .op_delay = span_of_ms(used.op_delay_ms),
                                              .ops_max = used.ops_max,
@@ -174,8 +150,8 @@ enum hf_status hf_sweeper_start(struct hf_client *client,
     if (!sweeper)
         return error_no_memory(error);
     *sweeper = (struct hf_sweeper){ .client = client, .options = used };
-    const struct sweeper_watch watch = { used.remember, tell_ran, sweeper };
-    status = sweeper_start(client, &settings, &watch, &sweeper->sweeper, &why);
+    const struct sweeper_watch watch = { used.remember, report_run, sweeper };
+    enum hf_status status = sweeper_start(client, &settings, &watch, &sweeper->sweeper, &why);
     if (status == HF_OK) {
         client_keep(client);
         *ret_sweeper = sweeper;
@@ -198,69 +174,50 @@ enum hf_status hf_sweeper_report(struct hf_sweeper *sweeper, struct hf_sweep_rep
                                  struct hf_error *error)
 {
     struct sweep_report total;
-    if (ERROR_IF_NULL(error, sweeper, report) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status = check_caller_report("HF_SWEEP_REPORT", report, error);
-    if (status != HF_OK)
-        return status;
+    struct hf_error why;
+    if (ERROR_IF_NULL(&why, sweeper, report) != HF_OK ||
+        CHECK_REPORT(HF_SWEEP_REPORT, report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
     sweeper_report(sweeper->sweeper, &total);
-    write_report(report, &total);
+    write_sweep_report(report, &total);
     return error_clear(error);
 }
 
 bool hf_sweep_sees_others(struct hf_client *client)
 {
     uint64_t ignored;
-    return client && store_peer_changes(client->store, &ignored);
+    return client && store_peer_changes(client_store(client), &ignored);
 }
 
-/* ---- What there is to do, and what was done ------------------------------------------ */
-
-static enum hf_status look_around(struct hf_client *client, bool all, struct sweep_due *ret_due,
-                                  struct sweep_memory *ret_memory, struct hf_error *error)
-{
-    struct sweep_names names;
-    enum hf_status status =
-        sweep_names_find(client, all, (struct mono_time){ 0 }, &names, error);
-    if (status != HF_OK)
-        return status;
-    status = all ? sweep_recall_sum(client, &names, ret_memory, error)
-                 : sweep_recall(client, all, ret_memory, error);
-    if (status == HF_OK)
-        status = sweep_due(client, &names, ret_due, error);
-    sweep_names_release(&names);
-    return status;
-}
+/* ---- Pending work and past runs ------------------------------------------------------ */
 
 enum hf_status hf_sweep_status(struct hf_client *client, bool all_namespaces,
                                struct hf_sweep_due *due, struct hf_sweep_report *last,
                                struct hf_sweep_report *total, struct hf_error *error)
 {
-    struct sweep_due found;
+    struct hf_sweep_due found;
+    struct sweep_names names;
     struct sweep_memory memory;
     struct hf_error why;
-    if (ERROR_IF_NULL(error, client, due) != HF_OK)
-        return HF_INVALID;
-    enum hf_status status = check_caller_report("HF_SWEEP_DUE", due, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_SWEEP_REPORT", last, error);
-    if (status == HF_OK)
-        status = check_caller_report("HF_SWEEP_REPORT", total, error);
+    if (ERROR_IF_NULL(&why, client, due) != HF_OK ||
+        CHECK_REPORT(HF_SWEEP_DUE, due, &why) != HF_OK ||
+        CHECK_REPORT(HF_SWEEP_REPORT, last, &why) != HF_OK ||
+        CHECK_REPORT(HF_SWEEP_REPORT, total, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status =
+        sweep_names_find(client, all_namespaces, (struct mono_time){ 0 }, &names, &why);
     if (status != HF_OK)
-        return status;
-    status = look_around(client, all_namespaces, &found, &memory, &why);
+        return error_tell(error, status, &why);
+    status = all_namespaces ? sweep_recall_sum(client, &names, &memory, &why)
+                            : sweep_recall(client, all_namespaces, &memory, &why);
+    if (status == HF_OK)
+        status = sweep_due(client, &names, &found, &why);
+    sweep_names_release(&names);
     if (status == HF_OK) {
-        const struct hf_sweep_due filled = { .struct_size = sizeof filled,
-                                             .lease_hours = found.lease_hours,
-                                             .lease_entries = found.lease_entries,
-                                             .txn_hours = found.txn_hours,
-                                             .txn_entries = found.txn_entries,
-                                             .later_hours = found.later_hours,
-                                             .more = found.more,
-                                             .last_ms = memory.at.us / 1000 };
-        write_caller_report(due, &filled, sizeof filled);
-        write_report(last, &memory.last);
-        write_report(total, &memory.total);
+        found.last_ms = memory.at.us / 1000;
+        write_caller_report(due, &found, sizeof found);
+        write_sweep_report(last, &memory.last);
+        write_sweep_report(total, &memory.total);
     }
     return error_tell(error, status, &why);
 }
@@ -277,8 +234,9 @@ enum hf_status hf_sweep_namespaces(struct hf_client *client, bool all_namespaces
         sweep_names_find(client, all_namespaces, (struct mono_time){ 0 }, &names, &why);
     if (status != HF_OK)
         return error_tell(error, status, &why);
-    for (size_t i = 0; i < names.count && each(argument, names.names[i]); i++)
-        continue;
+    for (size_t i = 0; i < names.count; i++)
+        if (!each(argument, names.names[i]))
+            break;
     sweep_names_release(&names);
     return error_clear(error);
 }

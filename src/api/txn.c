@@ -1,4 +1,4 @@
-/* txn.c: transactions by their id alone. */
+/* txn.c: opens a transaction, and commits it or rolls it back by its id alone. */
 #include "key/key.h"
 
 enum hf_status hf_txn_open(struct hf_client *client, char ret_id[HF_TXN_ID_SIZE + 1],
@@ -23,7 +23,7 @@ enum hf_status hf_txn_decide(struct hf_client *client, const char *id,
     if (ERROR_IF_NULL(error, client, id) != HF_OK)
         return HF_INVALID;
     if (decision != HF_COMMIT && decision != HF_ROLLBACK)
-        return error_set(error, HF_INVALID, "a decision is to commit or to roll back");
+        return error_set(error, HF_INVALID, "decision must be HF_COMMIT or HF_ROLLBACK");
     enum hf_status status = txn_decide(client, view_of(id), decision, &recorded, &why);
     if (status != HF_OK)
         return error_tell(error, status, &why);

@@ -1,3 +1,4 @@
+/* arena.c: takes memory from blocks that are freed together, at the end of a request or a page. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -22,7 +23,7 @@ void arena_release(struct arena *arena)
     }
 }
 
-static struct arena_block *add_block(struct arena *arena, size_t size)
+static struct arena_block *add_arena_block(struct arena *arena, size_t size)
 {
     size_t space = size > BLOCK_SIZE_MIN ? size : BLOCK_SIZE_MIN;
     struct arena_block *block = malloc(sizeof *block + space);
@@ -40,7 +41,7 @@ void *arena_take(struct arena *arena, size_t size)
     size_t rounded = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
     struct arena_block *block = arena->newest;
     if (!block || rounded > block->size - block->used)
-        block = add_block(arena, rounded);
+        block = add_arena_block(arena, rounded);
     if (!block)
         return NULL;
     void *memory = block->space + block->used;

@@ -1,5 +1,5 @@
-/* arena.h: memory that is freed all at once, for what lives as long as one request or one page.
- * Long-lived state never points into an arena. */
+/* arena.h: memory that is freed all at once, for data that lives as long as one request or one
+ * page. Long-lived state never points into an arena. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
@@ -15,10 +15,10 @@ struct arena {
 
 void arena_release(struct arena *arena);
 
-/* Aligned for any type; NULL without memory. */
+/* Aligned for any type. NULL if memory runs out. */
 void *arena_take(struct arena *arena, size_t size);
 
-/* A copy with a NUL behind it that the size does not count. data is NULL without memory. */
+/* A copy with a terminating NUL that the size does not count. data is NULL if memory runs out. */
 struct view arena_copy(struct arena *arena, struct view bytes);
 
 #endif

@@ -1,3 +1,4 @@
+/* base64.c: Base64 with padding. Decoding accepts only the exact text that encoding writes. */
 #include "base/base64.h"
 
 #include <stdint.h>
@@ -29,7 +30,7 @@ static int letter_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* The 3 bytes of 4 letters, of which the last `padding` are "=". */
+/* The 3 bytes of 4 letters, where the last `padding` letters are "=". */
 static bool decode_four(const char *four, size_t padding, uint32_t *ret_three)
 {
     uint32_t three = 0;

@@ -4,15 +4,14 @@
 
 #include "base/view.h"
 
-/* The text of so many bytes, without its NUL. */
+/* The size of the text for this many bytes, without its NUL. */
 #define BASE64_SIZE(bytes) (((bytes) + 2) / 3 * 4)
 
 /* Writes the text and a NUL. */
 void base64_encode(struct view bytes, char *text);
 
-/* Strict: no other bytes between, and of all texts that could stand for the same bytes only the one
- * that base64_encode writes. `bytes` has room for text.size / 4 * 3; with false it may have been
- * written to. */
+/* Strict: accepts only the exact text that base64_encode writes. `bytes` has room for text.size / 4
+ * * 3, and may have been written to even if the result is false. */
 bool base64_decode(struct view text, char *bytes, size_t *ret_size);
 
 #endif

@@ -1,3 +1,5 @@
+/* buffer.c: bytes that grow up to a bound. A failed append is remembered, so many appends need
+ * only one check. */
 #include "base/buffer.h"
 
 #include "base/check.h"
@@ -24,7 +26,7 @@ bool buffer_reserve(struct buffer *buffer, size_t extra)
     if (buffer->failed || extra > buffer->max - buffer->size ||
         buffer->size + extra >= SIZE_MAX / 4)
         goto fail;
-    /* The NUL of buffer_print and buffer_text has room behind the bound. */
+    /* The NUL of buffer_print and buffer_text is stored after the bound. */
     size_t needed = buffer->size + extra + 1;
     if (needed <= buffer->capacity)
         return true;
@@ -44,7 +46,7 @@ fail:
     return false;
 }
 
-/* Writes digits from the last to the first, up to `end`, and returns where they start. */
+/* Writes digits from the last to the first, ending at `end`, and returns where they start. */
 static char *write_digits(char *end, uint64_t number)
 {
     do

@@ -1,7 +1,7 @@
-/* buffer.h: bytes that we own and that grow up to a bound and no further.
+/* buffer.h: bytes that grow up to a bound.
  *
- * Appending past the bound, or without memory, marks the buffer as failed and changes nothing
- * else; a long run of appends may be checked once at its end. */
+ * Appending past the bound, or when memory runs out, marks the buffer as failed and changes nothing
+ * else. So a long run of appends may be checked once at its end. */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
 
@@ -23,12 +23,12 @@ struct buffer {
 
 void buffer_release(struct buffer *buffer);
 
-/* Empties it, keeps the memory, forgets a failure. */
+/* Empties the buffer, keeps its memory, and clears a failure. */
 void buffer_clear(struct buffer *buffer);
 
 bool buffer_reserve(struct buffer *buffer, size_t extra);
 
-/* Here, because encoders append pieces whose sizes the compiler knows. */
+/* Inline, because encoders append pieces whose sizes the compiler knows. */
 static inline bool buffer_append(struct buffer *buffer, struct view bytes)
 {
     bool fits = !buffer->failed && bytes.size < buffer->capacity - buffer->size &&
@@ -46,7 +46,7 @@ static inline bool buffer_append_byte(struct buffer *buffer, char byte)
     return buffer_append(buffer, (struct view){ &byte, 1 });
 }
 
-/* In digits; many times faster than buffer_print. */
+/* Appends decimal digits; many times faster than buffer_print. */
 bool buffer_append_u64(struct buffer *buffer, uint64_t number);
 bool buffer_append_i64(struct buffer *buffer, int64_t number);
 
@@ -58,7 +58,7 @@ static inline struct view buffer_view(const struct buffer *buffer)
     return (struct view){ buffer->size ? buffer->data : "", buffer->size };
 }
 
-/* The contents as a C string, with a NUL behind them; NULL when that failed. */
+/* The contents as a C string, with a terminating NUL; NULL if memory runs out. */
 const char *buffer_text(struct buffer *buffer);
 
 #endif

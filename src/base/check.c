@@ -1,3 +1,4 @@
+/* check.c: ends the program when an assertion fails, because going on could corrupt data. */
 #include "base/check.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* check.h: assertions that stay on. A state that cannot be aborts; an expected failure is a
- * status, never a check. */
+/* check.h: assertions that stay on in release builds. An impossible state aborts; an expected
+ * failure is a status, never a check. */
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 

@@ -1,3 +1,4 @@
+/* error.c: sets, prefixes and maps errors. A reason that does not fit is truncated. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@ enum hf_status error_set(struct hf_error *error, enum hf_status status, const ch
 {
     if (!error)
         return status;
-    char why[HF_WHY_MAX]; /* the arguments may quote the reason before */
+    char why[HF_WHY_MAX]; /* the arguments may point into error->why */
     va_list args;
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);

@@ -1,31 +1,31 @@
-/* error.h: a status together with the reason, in words, that a person needs to act on it.
+/* error.h: a status together with the reason, in words that a user can act on.
  *
- * It travels with the request; each layer on the way up may put its own name in front, so the
+ * The error is passed up with the result. Each layer may put its own name in front, so the
  * whole reads like "renew jobs/db-1: put: the store answered 412". */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
 #include "holdfast.h"
 
-/* Sets both and returns the status, so that `return error_set(e, HF_DENIED, "...")` reads well.
- * A reason that does not fit is cut. `error` may be NULL where nobody asks. */
+/* Sets both and returns the status, which allows `return error_set(e, HF_DENIED, "...")`. A
+ * reason that does not fit is cut. `error` may be NULL. */
 __attribute__((format(printf, 3, 4))) enum hf_status error_set(struct hf_error *error,
                                                                enum hf_status status,
                                                                const char *format, ...);
 
-/* Status and reason of an errno value: full disks and busy files are UNAVAILABLE, missing
- * permissions and read-only file systems DENIED, and so on. "what" is the failed step as an
- * order, "open the log", which becomes "cannot open the log: No such file or directory". */
+/* Status and reason for an errno value: full disks and busy files are UNAVAILABLE, missing
+ * permissions and read-only file systems DENIED, and so on. `what` is the failed step as a command:
+ * "open the log" becomes "cannot open the log: No such file or directory". */
 enum hf_status error_from_errno(struct hf_error *error, int errno_value, const char *what);
 
-/* The same of a file that was to be opened, by its path. */
+/* The same for a file that could not be opened: "cannot open 'PATH': ...". */
 enum hf_status error_cannot_open(struct hf_error *error, int errno_value, const char *path);
 
 /* Puts "prefix: " in front of the reason. */
 __attribute__((format(printf, 2, 3))) void error_prefix(struct hf_error *error,
                                                         const char *format, ...);
 
-/* Puts the path of a file in front, cut so that room is left for the reason. */
+/* Puts the path of a file in front, cut to leave room for the reason. */
 #define ERROR_PATH_MAX 120
 void error_about(struct hf_error *error, const char *path);
 
@@ -38,7 +38,8 @@ static inline enum hf_status error_clear(struct hf_error *error)
     return HF_OK;
 }
 
-/* Ends a call whose caller may not want the reason: tells it how that came out. */
+/* Ends a public call: copies `why` to the caller's error, which may be NULL, and returns the
+ * status. */
 static inline enum hf_status error_tell(struct hf_error *error, enum hf_status status,
                                         const struct hf_error *why)
 {
@@ -49,19 +50,19 @@ static inline enum hf_status error_tell(struct hf_error *error, enum hf_status s
     return status;
 }
 
-/* INVALID with the name of the first of these pointers that is NULL: what a public call cannot do
- * without, checked before anything is touched. At most ten of them. */
+/* INVALID, with the name of the first of these pointers that is NULL. Public calls check their
+ * required arguments with it before they do anything. At most ten pointers. */
 #define ERROR_IF_NULL(error, ...)                                            \
     error_if_null(error, #__VA_ARGS__, (const void *const[]){ __VA_ARGS__ }, \
                   sizeof((const void *const[]){ __VA_ARGS__ }) / sizeof(void *))
 enum hf_status error_if_null(struct hf_error *error, const char *names,
                              const void *const *pointers, size_t count);
 
-/* The same for the texts of an array. */
+/* The same for an array of strings. */
 enum hf_status error_if_null_among(struct hf_error *error, const char *name,
                                    const char *const *texts, size_t count);
 
-/* The same for a function that the caller must give. */
+/* The same for a callback that the caller must set. */
 static inline enum hf_status error_if_none(struct hf_error *error, const char *name, bool given)
 {
     return given ? HF_OK : error_set(error, HF_INVALID, "%s must not be NULL", name);

@@ -1,13 +1,13 @@
-/* evidence.h: all that a pure transition may know of time. It is read once an attempt, before the
- * transition is applied, and passed down. docs/design.md section 4. */
+/* evidence.h: everything that a pure transition may know about time. It is read once per
+ * attempt, before the transition is applied, and passed down. See docs/design.md section 4. */
 #ifndef BASE_EVIDENCE_H
 #define BASE_EVIDENCE_H
 
 #include "base/moment.h"
 #include "base/view.h"
 
-/* A moment on the clock of the store: of its Date, or of the boot-time clock of the machine that a
- * local store lives on. Moments of two clocks cannot be compared; each clock has an id. */
+/* A time on the store's clock: its Date or, for a local store, the machine's boot-time clock. Times
+ * on two clocks cannot be compared, so each clock has an id. */
 struct store_time {
     int64_t us;
 };
@@ -18,10 +18,10 @@ struct store_time {
 struct evidence {
     struct mono_time now; /* t0 of this attempt, on our own boot-time clock */
     bool time_known;
-    struct store_time earliest, latest; /* what the store's clock can be at `now` */
-    struct view clock;                  /* which clock that is; empty when unknown */
+    struct store_time earliest, latest; /* the range of the store's clock at `now` */
+    struct view clock;                  /* the id of that clock; empty if unknown */
     struct wall_time wall;              /* for display */
-    struct view nonce;                  /* of this attempt, fresh */
+    struct view nonce;                  /* new for each attempt */
 };
 
 #endif

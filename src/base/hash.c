@@ -1,9 +1,11 @@
+/* hash.c: XXH3 from its library, and CRC32C by a machine instruction or by tables, with the same
+ * results on every machine. */
 #include "base/hash.h"
 
 #include "base/check.h"
 
 #include <assert.h>
-#define XXH_STATIC_LINKING_ONLY /* the size of its state, which no call of ours depends on */
+#define XXH_STATIC_LINKING_ONLY /* for the size of its state only */
 #include <xxhash.h>
 
 #if defined(__aarch64__)
@@ -36,8 +38,6 @@ uint64_t hash_stream_xxh3(const struct hash_stream *stream)
 {
     return XXH3_64bits_digest((const XXH3_state_t *)(const void *)stream);
 }
-
-/* ---- CRC32C: the machine's instruction where there is one, else sliced by eight ------ */
 
 #define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41, bits reversed */
 
@@ -88,7 +88,7 @@ static bool have_instruction(void)
     return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 }
 
-static uint32_t add_word(uint32_t crc, uint64_t word)
+static uint32_t crc_of_word(uint32_t crc, uint64_t word)
 {
     __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));
     return crc;
@@ -101,7 +101,7 @@ static bool have_instruction(void)
     return __builtin_cpu_supports("sse4.2");
 }
 
-static uint32_t add_word(uint32_t crc, uint64_t word)
+static uint32_t crc_of_word(uint32_t crc, uint64_t word)
 {
     uint64_t wide = crc;
     __asm__("crc32q %1, %0" : "+r"(wide) : "r"(word));
@@ -119,7 +119,7 @@ uint32_t crc32c(uint32_t crc, struct view bytes)
         in_words = 0;
     crc = ~crc;
     for (size_t at = 0; at < in_words; at += 8)
-        crc = add_word(crc, load_le64((const unsigned char *)bytes.data + at));
+        crc = crc_of_word(crc, load_le64((const unsigned char *)bytes.data + at));
     return crc32c_by_table(~crc, view_from(bytes, in_words));
 }
 

@@ -1,5 +1,5 @@
-/* hash.h: the three hashes: XXH3 to spread and to compare, CRC32C to notice damage, SHA-256
- * where a stranger must not be able to choose the outcome. */
+/* hash.h: the three hashes: XXH3 to distribute and compare, CRC32C to detect damage, SHA-256
+ * where an attacker must not be able to choose the result. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -9,7 +9,7 @@
 
 uint64_t hash_xxh3(struct view bytes);
 
-/* The same of bytes that come in pieces. */
+/* The same for bytes that arrive in pieces. */
 struct hash_stream {
     _Alignas(64) unsigned char state[576];
 };
@@ -17,22 +17,22 @@ void hash_stream_init(struct hash_stream *stream);
 void hash_stream_add(struct hash_stream *stream, struct view bytes);
 uint64_t hash_stream_xxh3(const struct hash_stream *stream);
 
-/* CRC32C (Castagnoli). Start with 0 and pass the last result to go on. */
+/* CRC32C (Castagnoli). Start with 0, and pass the last result to continue. */
 uint32_t crc32c(uint32_t crc, struct view bytes);
 
-/* The same, always by table, whatever the machine has: what the tests hold crc32c against. */
+/* The same, always by table, on every machine: the reference that tests compare crc32c with. */
 uint32_t crc32c_by_table(uint32_t crc, struct view bytes);
 
 /* SHA-256 (FIPS 180-4). */
 #define SHA256_BYTES 32
 void hash_sha256(struct view bytes, unsigned char ret_digest[SHA256_BYTES]);
 
-/* The same of bytes that come in pieces. */
+/* The same for bytes that arrive in pieces. */
 #define SHA256_BLOCK_BYTES 64
 struct hash_sha256_stream {
     uint32_t state[SHA256_BYTES / 4];
     uint64_t size;                           /* of all pieces */
-    unsigned char block[SHA256_BLOCK_BYTES]; /* what does not fill a block yet */
+    unsigned char block[SHA256_BLOCK_BYTES]; /* the start of an incomplete block */
 };
 void hash_sha256_init(struct hash_sha256_stream *stream);
 void hash_sha256_add(struct hash_sha256_stream *stream, struct view bytes);

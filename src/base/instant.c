@@ -1,12 +1,12 @@
-/* Texts are read eight bytes at once: a merge reads the time of every record that it meets. The
- * first byte of a text is the lowest of its word. */
+/* instant.c: parses timestamps eight bytes at a time, because a merge parses one for every record.
+ * The first byte of the text is the lowest of its word. */
 #include "base/instant.h"
 
 #include "base/word.h"
 
 #define ATTO_OF_S UINT64_C(1000000000000000000)
 
-/* The eight bytes from `at` on, with zeros behind the end of the text. */
+/* The eight bytes from `at` on, with zeros after the end of the text. */
 static inline uint64_t load_up_to_word(struct view text, size_t at)
 {
     size_t left = text.size - at;
@@ -22,15 +22,16 @@ static inline uint64_t load_up_to_word(struct view text, size_t at)
     return word;
 }
 
-/* The highest bit of each byte that is not what it may be: `values` has 0 to 9 where the byte of
- * `room` is 0x76, and 0 where it is 0x7f. True up to the first such byte; whether there is one is
- * true of all, since only a byte that has its highest bit set carries into the next. */
+/* Sets the highest bit of each byte that is out of range: `values` may be 0 to 9 where the byte
+ * of `room` is 0x76, and 0 where it is 0x7f. The result is exact up to the first such byte, and
+ * is zero only if there is none, because only a byte with its highest bit set carries into the
+ * next. */
 static inline uint64_t odd_bytes(uint64_t values, uint64_t room)
 {
     return (values | (values + room)) & EACH_BYTE(0x80);
 }
 
-/* The values of the digits at the start of the word, zeros behind them. */
+/* The values of the leading digits of the word, then zeros. */
 static inline uint64_t leading_digits(uint64_t word, size_t *ret_count)
 {
     uint64_t values = word ^ EACH_BYTE('0');
@@ -40,7 +41,7 @@ static inline uint64_t leading_digits(uint64_t word, size_t *ret_count)
     return values & ((first_odd >> 7) - 1);
 }
 
-/* The number that eight values of digits make: pairs, then fours, then all. */
+/* The number that eight digit values form: pairs, then fours, then all. */
 static inline uint64_t number_of_digits(uint64_t values)
 {
     values = (values * 10 + (values >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
@@ -49,8 +50,8 @@ static inline uint64_t number_of_digits(uint64_t values)
 }
 
 struct fraction {
-    uint64_t atto; /* of the first 18 digits */
-    size_t digits; /* all that are there */
+    uint64_t atto; /* from the first 18 digits */
+    size_t digits; /* how many there are */
 };
 
 static inline struct fraction read_fraction(struct view text, size_t at)
@@ -75,7 +76,7 @@ static const uint16_t days_before_month[] = { 0,   31,  59,  90,  120, 151,
                                               181, 212, 243, 273, 304, 334 };
 static const uint8_t days_of_month[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
 
-/* The leap day of the year itself is counted too, and taken back where it is `to_come`. */
+/* Counts the leap day of the year itself too, and subtracts it where it is `to_come`. */
 static inline int64_t count_days(uint32_t century, uint32_t year, uint32_t month, uint32_t day,
                                  bool to_come)
 {
@@ -96,11 +97,11 @@ int64_t days_of_date(struct date date)
                       date.month <= 2 && is_leap(century, year));
 }
 
-/* By counting from 0000-03-01, where leap days come last in their year. */
+/* Counts from 0000-03-01, where a leap day is the last day of its year. */
 struct date date_of_days(int64_t days)
 {
     days += 719468;
-    int64_t era = days / 146097; /* of 400 years, which all have as many days */
+    int64_t era = days / 146097; /* eras of 400 years all have the same length */
     int64_t day_of_era = days - era * 146097;
     int64_t year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
@@ -114,8 +115,8 @@ struct date date_of_days(int64_t days)
                               (uint32_t)(day_of_year - (153 * month_from_march + 2) / 5 + 1) };
 }
 
-/* Reads eight bytes like "26-02-06" or "10:00:00": the numbers are the bytes 0, 3 and 6 of what
- * it returns. */
+/* Parses eight bytes such as "26-02-06" or "10:00:00". The numbers are the bytes 0, 3 and 6 of
+ * the result. */
 static inline uint64_t read_pairs(const char *bytes, char between, uint64_t *odd)
 {
     const uint64_t places = UINT64_C(1) << 16 | UINT64_C(1) << 40;
@@ -125,7 +126,7 @@ static inline uint64_t read_pairs(const char *bytes, char between, uint64_t *odd
     return values * 10 + (values >> 8);
 }
 
-/* Reads the nineteen bytes "2026-02-06T10:00:00" that every time has, as if it were UTC. */
+/* Parses the nineteen bytes "2026-02-06T10:00:00" that every timestamp starts with, as UTC. */
 static inline __attribute__((always_inline)) bool read_date_and_time(const char *bytes,
                                                                      int64_t *ret_s)
 {
@@ -158,7 +159,7 @@ static inline __attribute__((always_inline)) bool read_date_and_time(const char 
     return true;
 }
 
-/* Reads all that is left: "+01:00" or "-08:00", as seconds east of UTC. */
+/* Parses the rest of the text, "+01:00" or "-08:00", as seconds east of UTC. */
 static bool read_offset(struct view text, int64_t *ret_s)
 {
     if (text.size != 6 || (text.data[0] != '+' && text.data[0] != '-') || text.data[3] != ':')
@@ -180,7 +181,7 @@ static inline bool is_utc(char zone)
     return zone == 'Z' || zone == 'z';
 }
 
-/* Reads the fraction behind the nineteen bytes, if there is one; *at moves behind it. */
+/* Parses the fraction after the nineteen bytes, if there is one, and moves *at past it. */
 static bool take_fraction(struct view text, size_t *at, struct fraction *ret_fraction)
 {
     *ret_fraction = (struct fraction){ 0, 0 };
@@ -191,7 +192,7 @@ static bool take_fraction(struct view text, size_t *at, struct fraction *ret_fra
     return ret_fraction->digits > 0;
 }
 
-/* Reads what follows the nineteen bytes: a fraction, a zone. */
+/* Parses the text after the nineteen bytes: a fraction and a zone. */
 static bool read_rest(struct view text, int64_t s, bool any_year, struct instant *ret_instant)
 {
     struct fraction fraction;
@@ -252,7 +253,7 @@ bool zone_parse(struct view text, int64_t *ret_east_s)
 
 /* ---- Numbers ------------------------------------------------------------------------- */
 
-/* Reads the digits from *at on, at least one; *at moves behind them. */
+/* Parses the digits from *at on, at least one, and moves *at past them. */
 static bool take_whole(struct view text, size_t *at, uint64_t *ret_whole)
 {
     static const uint64_t powers[] = { 1,      10,      100,      1000,     10000,
@@ -311,11 +312,11 @@ bool instant_parse_epoch(struct view text, struct instant *ret_instant)
     return true;
 }
 
-/* ---- Both ---------------------------------------------------------------------------- */
+/* ---- Both forms ---------------------------------------------------------------------- */
 
 bool instant_parse(struct view text, struct instant *ret_instant)
 {
-    /* A number has no such dash; a date always has. */
+    /* A date has a dash here; a number never has. */
     if (text.size > 4 && text.data[4] == '-')
         return instant_parse_rfc3339(text, ret_instant);
     return instant_parse_epoch(text, ret_instant);

@@ -1,4 +1,4 @@
-/* instant.h: times as data has them: any zone, any precision, compared exactly. */
+/* instant.h: timestamps in data: any zone, any precision, compared exactly. */
 #ifndef BASE_INSTANT_H
 #define BASE_INSTANT_H
 
@@ -6,34 +6,35 @@
 
 #include <stdint.h>
 
-/* Seconds since 1970 in UTC, rounded down, and what is left of the second in 10^-18 s. */
+/* Seconds since 1970 in UTC, rounded down, and the rest of the second in units of 10^-18 s. */
 struct instant {
     int64_t s;
     uint64_t atto;
 };
 
-/* RFC 3339: "2026-02-06T10:00:00Z", "2026-02-06 11:00:00.25+01:00"; t and z may be small, and a
- * blank may stand for the T. A leap second counts as the second before it. Years 0001 to 9999 in
- * UTC. Fractions past 18 digits are cut. False for anything else. */
+/* RFC 3339: "2026-02-06T10:00:00Z", "2026-02-06 11:00:00.25+01:00". t and z may be lower case,
+ * and a blank may replace the T. A leap second counts as the second before it. Years 0001 to
+ * 9999 in UTC. Fractions beyond 18 digits are cut. False for anything else. */
 bool instant_parse_rfc3339(struct view text, struct instant *ret_instant);
 
 /* The first and the last second of those years. */
 #define INSTANT_S_MIN INT64_C(-62135596800)
 #define INSTANT_S_MAX INT64_C(253402300799)
 
-/* The same, but a zone may carry it beyond those years. */
+/* The same, but the zone may move the time out of those years. */
 bool instant_parse_any_year(struct view text, struct instant *ret_instant);
 
 /* A number since 1970: below 10^11 in seconds, below 10^14 in milliseconds, below 10^17 in
- * microseconds, above in nanoseconds, up to what an int64_t holds; a minus sign in front is fine,
- * and so is a fraction ("1700000000.25"), cut past 18 digits and past 10^-18 s. No exponent, no
- * blanks, no plus. */
+ * microseconds, above that in nanoseconds, up to the range of an int64_t. It may have a minus
+ * sign and a fraction ("1700000000.25"), which is cut beyond 18 digits and beyond 10^-18 s. No
+ * exponent, no blanks, no plus sign. */
 bool instant_parse_epoch(struct view text, struct instant *ret_instant);
 
-/* Either of the two. */
+/* Either of the two forms. */
 bool instant_parse(struct view text, struct instant *ret_instant);
 
-/* RFC 3339 without its zone: "2026-02-06T10:00:00", read as a time so many seconds east of UTC. */
+/* RFC 3339 without a zone: "2026-02-06T10:00:00", as a time in a zone this many seconds east of
+ * UTC. */
 bool instant_parse_local(struct view text, int64_t east_s, struct instant *ret_instant);
 
 /* A zone: "UTC", "Z", or an offset such as "+02:00", as seconds east of UTC. */
@@ -47,7 +48,7 @@ static inline int instant_compare(struct instant a, struct instant b)
     return a.atto < b.atto ? -1 : a.atto > b.atto;
 }
 
-/* Sixteen bytes that are ordered as the instants are. */
+/* Sixteen bytes that sort in the order of the instants. */
 #define INSTANT_BYTES 16
 void instant_bytes(struct instant instant, char bytes[INSTANT_BYTES]);
 

@@ -1,3 +1,5 @@
+/* json.c: a strict JSON reader that returns views of the text, and a writer. Depth and sizes
+ * are bounded, so a damaged or hostile document cannot exhaust the stack. */
 #include "base/json.h"
 
 #include "base/json_string.h"
@@ -29,7 +31,7 @@ static void skip_space(struct json_reader *reader)
         reader->at++;
 }
 
-/* The next byte that is not white space; 0 at the end. */
+/* The next byte that is not whitespace; 0 at the end. */
 static char next_byte(struct json_reader *reader)
 {
     skip_space(reader);
@@ -49,7 +51,7 @@ static bool take_byte_behind_space(struct json_reader *reader, char byte, const 
     return true;
 }
 
-/* What we write has no space between names, colons and commas. */
+/* Fast path: our own documents have no whitespace between names, colons and commas. */
 static inline bool take_byte(struct json_reader *reader, char byte, const char *why)
 {
     if (reader->why || !is_byte_at(reader, byte))
@@ -86,7 +88,8 @@ enum json_kind json_peek(struct json_reader *reader)
 
 /* ---- Objects and arrays -------------------------------------------------------------- */
 
-static bool enter(struct json_reader *reader, char opening, char closing, const char *why)
+static bool enter_container(struct json_reader *reader, char opening, char closing,
+                            const char *why)
 {
     if (!take_byte(reader, opening, why))
         return false;
@@ -100,15 +103,16 @@ static bool enter(struct json_reader *reader, char opening, char closing, const 
 
 bool json_enter_object(struct json_reader *reader)
 {
-    return enter(reader, '{', '}', "expected an object");
+    return enter_container(reader, '{', '}', "expected an object");
 }
 
 bool json_enter_array(struct json_reader *reader)
 {
-    return enter(reader, '[', ']', "expected an array");
+    return enter_container(reader, '[', ']', "expected an array");
 }
 
-/* True when something more stands before the closing byte; false, and outside, behind it. */
+/* True if there is another item before the closing byte. False after the last; the reader then
+ * leaves the level. */
 static bool more_here(struct json_reader *reader)
 {
     if (reader->why || reader->depth == 0)
@@ -142,7 +146,7 @@ bool json_next_element(struct json_reader *reader)
 
 /* ---- Strings ------------------------------------------------------------------------- */
 
-/* Checks one character or escape of a string at reader->at; false when it is a mistake. */
+/* Checks one character or escape of a string at reader->at. False if it is invalid. */
 static bool step_in_string(struct json_reader *reader, bool *ret_escapes)
 {
     struct view rest = view_from(reader->text, reader->at);
@@ -150,21 +154,21 @@ static bool step_in_string(struct json_reader *reader, bool *ret_escapes)
     uint32_t code;
     size_t size = c < 0x20 ? 0 : c == '\\' ? json_escape_size(rest, &code) : utf8_size(rest);
     if (size == 0)
-        return json_fail(reader, "a bad byte or escape in a string");
+        return json_fail(reader, "invalid byte or escape in a string");
     *ret_escapes = *ret_escapes || c == '\\';
     reader->at += size;
     return true;
 }
 
-/* Whether the byte stands for itself in a string: no control character, quote, backslash or part
- * of a longer character. */
-static bool is_plain(char byte)
+/* Whether the byte represents itself in a string: not a control character, quote, backslash or
+ * part of a multi-byte character. */
+static bool is_plain_byte(char byte)
 {
     unsigned char c = (unsigned char)byte;
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
-/* How many of eight bytes are plain before the first that is not. */
+/* How many of eight bytes are plain, before the first that is not. */
 static inline size_t plain_of_eight(const char *eight)
 {
     uint64_t marks = json_not_plain(load_little_endian(eight));
@@ -174,24 +178,26 @@ static inline size_t plain_of_eight(const char *eight)
 /* How many plain bytes the text starts with. */
 static inline size_t plain_size(struct view text)
 {
-    size_t size = 0, plain = 8;
-    for (; plain == 8 && text.size - size >= 8; size += plain)
-        plain = plain_of_eight(text.data + size);
-    if (plain < 8)
-        return size;
-    while (size < text.size && is_plain(text.data[size]))
+    size_t size = 0;
+    while (text.size - size >= 8) {
+        size_t plain = plain_of_eight(text.data + size);
+        size += plain;
+        if (plain < 8)
+            return size;
+    }
+    while (size < text.size && is_plain_byte(text.data[size]))
         size++;
     return size;
 }
 
-/* Goes on to the end of a string that is not plain; reader->at is then at its closing quote. Apart,
- * because most are. */
+/* Finds the end of a string that is not plain; reader->at is then at its closing quote. Not
+ * inlined, because most strings are plain. */
 __attribute__((noinline)) static bool find_end_of_string(struct json_reader *reader,
                                                          bool *ret_escapes)
 {
     while (!is_byte_at(reader, '"')) {
         if (reader->at == reader->text.size)
-            return json_fail(reader, "a string without its end");
+            return json_fail(reader, "unterminated string");
         if (!step_in_string(reader, ret_escapes))
             return false;
         reader->at += plain_size(view_from(reader->text, reader->at));
@@ -199,7 +205,7 @@ __attribute__((noinline)) static bool find_end_of_string(struct json_reader *rea
     return true;
 }
 
-/* A string as it stands between its quotes, checked. */
+/* Takes a checked string as it appears between its quotes. */
 static bool take_raw_string(struct json_reader *reader, struct view *ret_raw, bool *ret_escapes)
 {
     if (!take_byte(reader, '"', "expected a string"))
@@ -221,12 +227,12 @@ bool json_take_plain(struct json_reader *reader, struct view *ret_text)
     if (!take_raw_string(reader, &raw, &escapes))
         return false;
     if (escapes)
-        return json_fail(reader, "an escape where none is needed");
+        return json_fail(reader, "unexpected escape in a string");
     *ret_text = raw;
     return true;
 }
 
-/* Appends a checked string with its escapes undone. */
+/* Appends a checked string with its escapes decoded. */
 static bool append_unescaped(struct json_reader *reader, struct view raw, struct buffer *text)
 {
     while (raw.size > 0) {
@@ -240,7 +246,7 @@ static bool append_unescaped(struct json_reader *reader, struct view raw, struct
             buffer_append(text, (struct view){ bytes, utf8_encode(code, bytes) });
         }
     }
-    return text->failed ? json_fail(reader, "a string that is too long") : true;
+    return text->failed ? json_fail(reader, "a string is too long") : true;
 }
 
 bool json_take_string(struct json_reader *reader, struct buffer *text)
@@ -279,7 +285,7 @@ static size_t skip_digits(struct json_reader *reader)
     return reader->at - start;
 }
 
-/* A number as it stands; *ret_whole when it has neither fraction nor exponent. */
+/* Takes a number as text. *ret_whole: it has neither fraction nor exponent. */
 static bool take_raw_number(struct json_reader *reader, struct view *ret_raw, bool *ret_whole)
 {
     if (json_peek(reader) != JSON_KIND_NUMBER)
@@ -304,7 +310,7 @@ static bool take_raw_number(struct json_reader *reader, struct view *ret_raw, bo
         good = skip_digits(reader) > 0;
     }
     if (!good)
-        return json_fail(reader, "a bad number");
+        return json_fail(reader, "invalid number");
     *ret_raw = (struct view){ reader->text.data + start, reader->at - start };
     return true;
 }
@@ -332,12 +338,21 @@ bool json_take_u64(struct json_reader *reader, uint64_t max, uint64_t *ret_value
     if (!take_raw_number(reader, &raw, &whole))
         return false;
     if (!whole || parse_u64(raw, max, &value, NULL) != HF_OK)
-        return json_fail(reader, "expected a whole number within its bound");
+        return json_fail(reader, "a whole number is out of range");
     *ret_value = value;
     return true;
 }
 
-static bool take_word(struct json_reader *reader, struct view word)
+bool json_take_span_ms(struct json_reader *reader, struct span *ret_span)
+{
+    uint64_t ms;
+    if (!json_take_u64(reader, INT64_MAX / 4000, &ms)) /* sums with it do not overflow */
+        return false;
+    *ret_span = SPAN_MS(ms);
+    return true;
+}
+
+static bool take_literal(struct json_reader *reader, struct view word)
 {
     skip_space(reader);
     if (reader->why || !view_starts_with(view_from(reader->text, reader->at), word))
@@ -351,7 +366,7 @@ bool json_take_bool(struct json_reader *reader, bool *ret_value)
     enum json_kind kind = json_peek(reader);
     if (kind != JSON_KIND_TRUE && kind != JSON_KIND_FALSE)
         return json_fail(reader, "expected true or false");
-    if (!take_word(reader, kind == JSON_KIND_TRUE ? VIEW("true") : VIEW("false")))
+    if (!take_literal(reader, kind == JSON_KIND_TRUE ? VIEW("true") : VIEW("false")))
         return false;
     *ret_value = kind == JSON_KIND_TRUE;
     return true;
@@ -359,7 +374,7 @@ bool json_take_bool(struct json_reader *reader, bool *ret_value)
 
 /* ---- Any value ----------------------------------------------------------------------- */
 
-/* One value that is not an object or array, or the start of one. */
+/* Skips one scalar value, or enters an object or array. */
 static bool skip_one(struct json_reader *reader)
 {
     struct view raw;
@@ -369,9 +384,9 @@ static bool skip_one(struct json_reader *reader)
     case JSON_KIND_ARRAY: return json_enter_array(reader);
     case JSON_KIND_STRING: return take_raw_string(reader, &raw, &flag);
     case JSON_KIND_NUMBER: return take_raw_number(reader, &raw, &flag);
-    case JSON_KIND_TRUE: return take_word(reader, VIEW("true"));
-    case JSON_KIND_FALSE: return take_word(reader, VIEW("false"));
-    case JSON_KIND_NULL: return take_word(reader, VIEW("null"));
+    case JSON_KIND_TRUE: return take_literal(reader, VIEW("true"));
+    case JSON_KIND_FALSE: return take_literal(reader, VIEW("false"));
+    case JSON_KIND_NULL: return take_literal(reader, VIEW("null"));
     case JSON_KIND_NONE: return json_fail(reader, "expected a value");
     }
     return false;
@@ -396,6 +411,17 @@ bool json_skip(struct json_reader *reader, struct view *ret_raw)
     return good;
 }
 
+bool json_keep_member(struct json_reader *reader, struct view name, struct buffer *unknown)
+{
+    struct view raw;
+    if (!json_skip(reader, &raw))
+        return false;
+    buffer_append(unknown, VIEW(",\""));
+    buffer_append(unknown, name);
+    buffer_append(unknown, VIEW("\":"));
+    return buffer_append(unknown, raw) || json_fail(reader, "out of memory");
+}
+
 bool json_take_same(struct json_reader *reader, struct view known)
 {
     skip_space(reader);
@@ -409,7 +435,7 @@ bool json_end(struct json_reader *reader)
 {
     skip_space(reader);
     if (!reader->why && (reader->depth > 0 || reader->at < reader->text.size))
-        json_fail(reader, "something follows the end");
+        json_fail(reader, "unexpected text after the end");
     return reader->why == NULL;
 }
 

@@ -1,9 +1,9 @@
-/* json.h: JSON read in one pass, without a tree, and written straight into a buffer.
+/* json.h: JSON read in one pass, without a tree, and written directly into a buffer.
  *
- * Documents are read often and changed in one place, so a reader that hands out views of the
- * text serves them better than a tree: an entry that does not change keeps its bytes as they
- * stood, unknown members included. The reader is strict: RFC 8259, UTF-8, bounded depth. Whole
- * numbers are integers, never doubles.
+ * Documents are read often and changed in one place. A reader that returns views of the text
+ * suits them better than a tree: an entry that does not change keeps its bytes, unknown members
+ * included. The reader is strict: RFC 8259, UTF-8, bounded depth. Whole numbers are integers,
+ * never doubles.
  *
  *     struct json_reader r = json_read(text);
  *     for (json_enter_object(&r); json_next_member(&r, &name);) {
@@ -14,12 +14,13 @@
  *     }
  *     if (!json_end(&r)) ... r.why says what was wrong
  *
- * After the first mistake every call returns false and leaves its outputs alone, so a long run
- * of calls may be checked once at its end. */
+ * After the first mistake every call returns false and leaves its outputs unchanged, so a long
+ * run of calls may be checked once at its end. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
 #include "base/buffer.h"
+#include "base/moment.h"
 #include "base/view.h"
 
 #include <stdint.h>
@@ -29,16 +30,16 @@
 struct json_reader {
     struct view text;
     size_t at;
-    const char *why; /* NULL while all is well */
+    const char *why; /* NULL: no mistake so far */
     unsigned depth;
-    bool first[JSON_DEPTH_MAX]; /* no member or element of this level was read yet */
+    bool first[JSON_DEPTH_MAX]; /* nothing at this level was read yet */
     char closing[JSON_DEPTH_MAX];
 };
 
 struct json_reader json_read(struct view text);
 
 enum json_kind {
-    JSON_KIND_NONE, /* there is no value here, or a mistake was made before */
+    JSON_KIND_NONE, /* there is no value here, or an earlier mistake */
     JSON_KIND_OBJECT,
     JSON_KIND_ARRAY,
     JSON_KIND_STRING,
@@ -48,51 +49,58 @@ enum json_kind {
     JSON_KIND_NULL,
 };
 
-/* What kind of value comes next; nothing is read. */
+/* The kind of the next value. Nothing is consumed. */
 enum json_kind json_peek(struct json_reader *reader);
 
 bool json_enter_object(struct json_reader *reader);
 bool json_enter_array(struct json_reader *reader);
 
-/* The next member's name, as it stands between its quotes (names with escapes are left as they
- * are; ours have none); its value must then be taken. False behind the last, which also leaves
- * the object. */
+/* The name of the next member, as it appears between its quotes. (Escapes in names are not decoded;
+ * our names have none.) The caller must then take its value. False after the last member; the
+ * reader then leaves the object. */
 bool json_next_member(struct json_reader *reader, struct view *ret_name);
 
-/* True when there is a further element, which must then be taken. False behind the last, which
- * also leaves the array. */
+/* True if there is another element, which the caller must then take. False after the last element;
+ * the reader then leaves the array. */
 bool json_next_element(struct json_reader *reader);
 
-/* A string as it stands between its quotes; fails when it holds an escape. Most strings of ours
- * (ids, times, names) cannot. */
+/* Takes a string as it appears between its quotes. Fails if it contains an escape; most of our
+ * strings (ids, times, names) never do. */
 bool json_take_plain(struct json_reader *reader, struct view *ret_text);
 
-/* A string with its escapes undone, appended to the buffer. */
+/* Takes a string, and appends it to the buffer with its escapes decoded. */
 bool json_take_string(struct json_reader *reader, struct buffer *text);
 
-/* Either: a view of the text where there is no escape, else of what was appended to `space`, which
- * must have room enough not to move. */
+/* Takes either: a view of the text if there is no escape, otherwise of the bytes appended to
+ * `space`, which must be large enough not to move. */
 bool json_take_text(struct json_reader *reader, struct buffer *space, struct view *ret_text);
 
 /* A whole number from 0 to max. */
 bool json_take_u64(struct json_reader *reader, uint64_t max, uint64_t *ret_value);
+
+/* A whole number of milliseconds. */
+bool json_take_span_ms(struct json_reader *reader, struct span *ret_span);
 
 /* A whole number of either sign, without fraction or exponent. */
 bool json_take_i64(struct json_reader *reader, int64_t *ret_value);
 
 bool json_take_bool(struct json_reader *reader, bool *ret_value);
 
-/* Any value, checked, as it stands. */
+/* Takes any value, checked, as text. */
 bool json_skip(struct json_reader *reader, struct view *ret_raw);
 
-/* Takes the next value if it stands there byte for byte like this object, array or string, which
- * was read before; else takes nothing, and returns false without calling it a mistake. */
+/* Takes the value of an unknown member, and appends both as ,"name":value. Running out of
+ * memory counts as a mistake too. */
+bool json_keep_member(struct json_reader *reader, struct view name, struct buffer *unknown);
+
+/* Takes the next value if it equals, byte for byte, an object, array or string that was read
+ * before. Otherwise takes nothing and returns false, which is not a mistake. */
 bool json_take_same(struct json_reader *reader, struct view known);
 
-/* True when all was well and nothing follows. */
+/* True if there was no mistake and nothing follows. */
 bool json_end(struct json_reader *reader);
 
-/* Lets a caller note that a value is not what it should be. Always false. */
+/* Lets a caller report that a value is not valid. Always returns false. */
 bool json_fail(struct json_reader *reader, const char *why);
 
 /* Appends a string in quotes; bytes that are not UTF-8 are replaced by U+FFFD. */

@@ -1,19 +1,20 @@
+/* json_string.c: decodes the escapes of JSON strings. A surrogate without its pair is invalid. */
 #include "base/json_string.h"
 
 #include "base/parse.h"
 
-/* The four digits behind "\u"; negative when they are not. */
+/* The value of the four digits after "\u"; negative if they are not hex digits. */
 static inline int32_t hex4(struct view digits)
 {
     if (digits.size < 4)
         return -1;
-    /* What is no digit is -1, and sets the sign of all. */
+    /* A byte that is not a digit gives -1, which makes the whole negative. */
     const char *at = digits.data;
     return hex_digit(at[0]) * 0x1000 | hex_digit(at[1]) * 0x100 | hex_digit(at[2]) * 0x10 |
            hex_digit(at[3]);
 }
 
-/* The size of "\n" and its like; 0 when the letter behind the backslash stands for nothing. */
+/* The size of "\n" and similar escapes; 0 if the letter after the backslash is not valid. */
 static inline size_t letter_size(char letter, uint32_t *ret_code)
 {
     switch (letter) {

@@ -1,4 +1,4 @@
-/* layout.c: the few names of a bucket that are more than a constant. */
+/* layout.c: recognises and builds names of objects in a bucket. */
 #include "base/layout.h"
 
 #include "base/parse.h"
@@ -15,7 +15,7 @@ bool layout_name_valid(struct view text, size_t bytes_max)
     return true;
 }
 
-/* Names with their slash. */
+/* Reserved names, with their slash. */
 static const struct view top_folders[] = {
     { LAYOUT_CHUNK_FOLDER, sizeof LAYOUT_CHUNK_FOLDER - 1 },
     { LAYOUT_DATA_FOLDER, sizeof LAYOUT_DATA_FOLDER - 1 },
@@ -57,7 +57,7 @@ static bool is_level(struct view segment)
     return true;
 }
 
-/* "data/<partition>/L<level>/" and more. */
+/* "data/<partition>/L<level>/" and a rest. */
 static bool is_chunk(struct view key)
 {
     struct view rest = view_from(key, strlen(LAYOUT_DATA_FOLDER));
@@ -83,9 +83,7 @@ bool layout_partition_key(struct view partition, const char *leaf,
     return size > 0 && size <= KEY_BYTES_MAX;
 }
 
-/* ---- What is Holdfast's own ---------------------------------------------------------- */
-
-/* Cuts off the last segment, and tells it. */
+/* Removes the last segment from the path and returns it. */
 static struct view cut_last(struct view *path)
 {
     size_t start = path->size;
@@ -96,7 +94,8 @@ static struct view cut_last(struct view *path)
     return last;
 }
 
-/* Whether it starts with a token and ends with a nonce, as states and bodies are called. */
+/* Whether the name starts with a token and ends with a nonce, as the names of states and bodies
+ * do. */
 static bool has_token(struct view name)
 {
     struct view rest = name, number = view_cut(&rest, '-');
@@ -120,7 +119,7 @@ static bool is_below_own(struct view key)
            (view_starts_with(path, VIEW(LAYOUT_STATE_FOLDER)) || view_ends_with(folder, body));
 }
 
-/* What stands behind "indexes/". */
+/* Whether the rest of a key after "indexes/" belongs to an index. */
 static bool is_of_index(struct view rest)
 {
     view_cut(&rest, '/');

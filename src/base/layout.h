@@ -1,25 +1,25 @@
-/* layout.h: every name that Holdfast itself gives to an object of a bucket, in one place. Each
- * is described, with an example, in docs/formats.md. */
+/* layout.h: every name that Holdfast itself gives to an object in a bucket. Each is described, with
+ * an example, in docs/formats.md. */
 #ifndef BASE_LAYOUT_H
 #define BASE_LAYOUT_H
 
 #include "base/limits.h"
 #include "base/view.h"
 
-/* Which features a bucket uses, and what its store can do, as the probe found it. */
+/* The features that a bucket uses, and the verdicts of the probe on its store. */
 #define LAYOUT_BUCKET_FORMAT "holdfast.bucket/1"
 #define LAYOUT_BUCKET_KEY    ".holdfast/format.json"
 
 /* The probe's scratch objects: LAYOUT_PROBE_SCRATCH <random>/<name>. */
 #define LAYOUT_PROBE_SCRATCH ".holdfast/probe/"
 
-/* Token epochs, one a namespace: LAYOUT_EPOCH_FOLDER <namespace>.json, and a copy of each. */
+/* Token epochs, one per namespace: LAYOUT_EPOCH_FOLDER <namespace>.json, and a copy of each. */
 #define LAYOUT_EPOCH_FORMATS     "holdfast.epoch/"
 #define LAYOUT_EPOCH_FORMAT      LAYOUT_EPOCH_FORMATS "1"
 #define LAYOUT_EPOCH_FOLDER      ".holdfast/epoch/"
 #define LAYOUT_EPOCH_COPY_FOLDER ".holdfast/epoch-copy/"
 
-/* Damaged documents, kept aside under their key and a random name. */
+/* Damaged documents, kept under their key and a random name. */
 #define LAYOUT_KEPT_FOLDER ".holdfast/kept/"
 
 /* Rows that a merge could not read: LAYOUT_KEPT_FOLDER <key of its output> LAYOUT_REJECTS. */
@@ -36,40 +36,41 @@
 #define LAYOUT_CHUNK_TABLE       "/compaction-leases.json"
 #define LAYOUT_CHUNK_LEASES      "metadata/compaction-leases.json"
 
-/* Whether a namespace cannot have this name: folders at the top of a bucket that are something
- * else. Names that start with a dot are none anyway. */
+/* Whether a namespace must not have this name, because a top-level folder of a bucket has it. Names
+ * that start with a dot are never valid. */
 bool layout_namespace_reserved(struct view name);
 
-/* Keys: their larger states are <ns> LAYOUT_STATE_FOLDER <key>/<token>-<etag>; which tables have
- * leases that end in an hour is <ns> LAYOUT_EXPIRY_FOLDER <YYYYMMDDHH>/<table>. */
+/* Keys: large states are <ns> LAYOUT_STATE_FOLDER <key>/<token>-<etag>. The expiry index, by
+ * the hour in which leases end, is <ns> LAYOUT_EXPIRY_FOLDER <YYYYMMDDHH>/<table>. */
 #define LAYOUT_STATE_FOLDER  "/state/"
 #define LAYOUT_EXPIRY_FOLDER "/.lease-index/"
 
-/* Transactions: their records, and which may be purged in an hour. */
+/* Transactions: their records, and the index of records by the hour in which they may be
+ * purged. */
 #define LAYOUT_TXN_FORMAT        "holdfast.txn/1"
 #define LAYOUT_TXN_FOLDER        ".txn-decisions/m/"
 #define LAYOUT_TXN_EXPIRY_FOLDER ".txn-decisions/e/"
 
-/* How far the sweeper of a namespace has come: LAYOUT_SWEEP_FOLDER <ns>.json, and that of all
- * namespaces: LAYOUT_SWEEP_FOLDER LAYOUT_SWEEP_ALL .json, which no namespace can be called. */
+/* The progress of the sweeper of a namespace: LAYOUT_SWEEP_FOLDER <ns>.json. For all
+ * namespaces: LAYOUT_SWEEP_FOLDER LAYOUT_SWEEP_ALL .json, which is not a valid namespace. */
 #define LAYOUT_SWEEP_FORMAT "holdfast.sweep/1"
 #define LAYOUT_SWEEP_FOLDER ".holdfast/sweep/"
 #define LAYOUT_SWEEP_ALL    ".all"
 
-/* Since when a sweeper has seen an object that nothing names: LAYOUT_SIGHT_FOLDER <its key>. */
+/* When a sweeper first saw an object that nothing refers to: LAYOUT_SIGHT_FOLDER <its key>. */
 #define LAYOUT_SIGHT_FORMAT "holdfast.sight/1"
 #define LAYOUT_SIGHT_FOLDER ".holdfast/sight/"
 
-/* A fenced object: its fence stands under its key, larger bodies beside it under
- * <key> LAYOUT_BODY_FOLDER <token>-<seq>-<nonce>. */
+/* A fenced object: its fence is under its key, larger bodies are under <key> LAYOUT_BODY_FOLDER
+ * <token>-<seq>-<nonce>. */
 #define LAYOUT_BODY_FOLDER ".hf/"
 
 /* Members of a group: LAYOUT_ROSTER_FOLDER <group>/<fingerprint>. */
 #define LAYOUT_ROSTER_FORMAT "holdfast.member/1"
 #define LAYOUT_ROSTER_FOLDER "roster/"
 
-/* Compaction. A partition has its documents in metadata/<partition>/, the default one in metadata/;
- * its chunks are data/<partition>/L<level>/<yyyy>/<mm>/<id>.<format>. */
+/* Compaction. The documents of a partition are in metadata/<partition>/, those of the default
+ * partition in metadata/. Chunks are data/<partition>/L<level>/<yyyy>/<mm>/<id>.<format>. */
 #define LAYOUT_PARTITION_DEFAULT "default"
 #define LAYOUT_CATALOG_FORMAT    "holdfast.catalog/1"
 #define LAYOUT_CATALOG           "catalog.json"
@@ -80,24 +81,24 @@ bool layout_namespace_reserved(struct view name);
 #define LAYOUT_PAUSE             "pause"
 #define LAYOUT_DATA_FOLDER       "data/"
 
-/* What names are made of. */
+/* The bytes that a name may contain. */
 static inline bool layout_is_name_byte(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 }
 
-/* Whether it is a name that is one segment of a key: not empty, and not starting with a dot. */
+/* Whether the text is a valid name of one key segment: not empty, and not starting with a dot. */
 bool layout_name_valid(struct view text, size_t bytes_max);
 
-/* A partition's name is such a segment. */
+/* The name of a partition is such a segment. */
 #define PARTITION_BYTES_MAX 64
 bool layout_partition_valid(struct view partition);
 
-/* The partition that a chunk belongs to for ever, by its key: of data/<partition>/L<digits>/...;
- * the default one for all other keys. */
+/* The partition that a chunk permanently belongs to, according to its key:
+ * data/<partition>/L<digits>/...; the default partition for all other keys. */
 struct view layout_home(struct view chunk_key);
 
-/* The key of a document of a partition: LAYOUT_CATALOG and so on. False when it is too long. */
+/* The key of a document of a partition, such as LAYOUT_CATALOG. False if it is too long. */
 bool layout_partition_key(struct view partition, const char *leaf,
                           char ret_key[KEY_BYTES_MAX + 1]);
 
@@ -112,7 +113,7 @@ bool layout_partition_key(struct view partition, const char *leaf,
 #define LAYOUT_SHARD_LOCK   ".lock"
 #define LAYOUT_ASIDE_FOLDER "aside/"
 
-/* The name of an index: as that of a partition. */
+/* The name of an index follows the rules for a partition. */
 #define INDEX_NAME_MAX 64
 bool layout_index_valid(struct view name);
 
@@ -120,10 +121,10 @@ bool layout_index_valid(struct view name);
 #define SHARD_NAME_MAX 4
 bool layout_shard_valid(struct view shard);
 
-/* Whether an object of this key is Holdfast's own, by its name alone: documents, chunks, states,
- * bodies of fenced objects. Lease tables of namespaces are left to table_key_is_ours; entries in
- * the inbox of an index, which anybody may put, are not, nor are fences, which have their users'
- * names. */
+/* Whether an object with this key belongs to Holdfast, by its name alone: documents, chunks,
+ * states, bodies of fenced objects. table_key_is_ours checks the lease tables of namespaces.
+ * Entries in an index's inbox, which anybody may write, do not count, nor do fences, which have the
+ * names that users give them. */
 bool layout_is_own(struct view key);
 
 #endif

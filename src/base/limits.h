@@ -1,4 +1,4 @@
-/* limits.h: every bound of the program, in one place, related to each other at compile time. */
+/* limits.h: all limits of the program, with their relations checked at compile time. */
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
@@ -9,31 +9,31 @@
 #define MIB (KIB * 1024)
 #define GIB (MIB * 1024)
 
-/* Keys and ETags, as the narrowest of the stores takes them (S3: 1,024 bytes). */
+/* Keys and ETags: the strictest limits of all stores (S3: 1,024 bytes). */
 #define KEY_BYTES_MAX  1024
 #define ETAG_BYTES_MAX 127
 
-/* One object read into or written from memory; larger ones are streamed by get_file, put_file.
- */
+/* The largest object that is read into or written from memory; larger ones are streamed by
+ * get_file and put_file. */
 #define BODY_BYTES_MAX (256 * MIB)
 
 /* The largest object (S3: 5 TiB, in parts). */
 #define OBJECT_BYTES_MAX (5 * 1024 * GIB)
 
-/* Entries of one page of a listing (S3: 1,000). */
+/* Entries per page of a listing (S3: 1,000). */
 #define LIST_PAGE_MAX 1000
 
-/* Requests of one put_many, get_many or delete_many (S3's multi-object delete: 1,000). */
+/* Requests per put_many, get_many or delete_many (S3's multi-object delete: 1,000). */
 #define BATCH_MAX 1000
 
 /* A store URL with its query. */
 #define URL_BYTES_MAX      2048
 #define URL_PARAMETERS_MAX 16
 
-/* A request that names no deadline of its own may take this long. */
+/* The default timeout of a request without a deadline. */
 #define STORE_TIMEOUT_MS 30000
 
-/* Streams are moved in pieces of this size. */
+/* Streams are copied in pieces of this size. */
 #define STREAM_PIECE (256 * KIB)
 
 /* Objects up to this size are rows of an sqlite store, larger ones files beside it. */

@@ -1,3 +1,5 @@
+/* map.c: a crit-bit tree. Walks use loops instead of recursion, so a deep tree cannot exhaust
+ * the stack. */
 #include "base/map.h"
 
 #include "base/check.h"
@@ -5,13 +7,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* A key is read as symbols of nine bits: 1 and the byte, or all zero past its end; so a prefix
- * differs from what it starts, and comes before it. */
+/* A key is read as nine-bit symbols: 1 and the byte, or all zero after its end. So a prefix differs
+ * from a longer key, and sorts before it. */
 #define BITS_PER_BYTE 9
 #define LEAF          SIZE_MAX
 
-/* Inner nodes name the first bit in which the keys below them differ, and bits rise on the way
- * down. Leaves hold an entry. */
+/* An inner node names the first bit in which the keys below it differ. Bit numbers rise on the
+ * way down. A leaf holds an entry. */
 struct map_node {
     size_t bit; /* LEAF in a leaf */
     union {
@@ -50,7 +52,8 @@ static size_t first_difference(struct view a, struct view b)
 
 void map_release(struct map *map)
 {
-    /* Without recursion: a left child is turned over to the right until there is none. */
+    /* Frees the tree without recursion: rotates left children to the right until there are
+     * none. */
     struct map_node *node = map->root;
     while (node) {
         struct map_node *next = NULL;
@@ -71,8 +74,7 @@ void map_release(struct map *map)
     *map = MAP_INIT;
 }
 
-/* The leaf that is found when only the bits that matter are looked at: the key's own, if the
- * key is there. */
+/* The leaf that the deciding bits lead to: the leaf of the key, if the key is in the map. */
 static struct map_node *likely_leaf(const struct map *map, struct view key)
 {
     struct map_node *node = map->root;
@@ -163,8 +165,8 @@ void *map_seek(const struct map *map, struct view key, bool beyond)
     bool found = view_equal(likely->key, key);
     size_t bit = found ? LEAF : first_difference(likely->key, key);
 
-    /* Go down to where the key stands or would stand; what is right of the last turn to the
-     * left comes next. */
+    /* Go down to where the key is or would be. The subtree to the right of the last left turn
+     * comes next. */
     const struct map_node *node = map->root, *next = NULL;
     while (node->bit < bit) {
         unsigned side = bit_of(key, node->bit);

@@ -1,27 +1,27 @@
-/* moment.h: clocks as types, so that adding two moments, or comparing a wall clock with a
- * boot-time clock, does not compile. All count microseconds. */
+/* moment.h: clocks as types: adding two moments, or comparing a wall clock with a boot-time
+ * clock, does not compile. All count microseconds. */
 #ifndef BASE_MOMENT_H
 #define BASE_MOMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A length of time. */
+/* A duration. */
 struct span {
     int64_t us;
 };
 
-/* A moment on this machine's boot-time clock: it never steps and goes on through suspend. */
+/* A moment on this machine's boot-time clock, which never jumps and runs during suspend. */
 struct mono_time {
     int64_t us;
 };
 
-/* A moment of the calendar, since 1970 in UTC: for display, and as other machines tell it. */
+/* Wall-clock time, since 1970 in UTC: for display, and as other machines report it. */
 struct wall_time {
     int64_t us;
 };
 
-/* Far enough for every deadline, near enough that sums with it do not overflow. */
+/* Later than every deadline, and small enough that sums with it do not overflow. */
 #define MOMENT_FAR INT64_C(0x3fffffffffffffff)
 
 #define SPAN_US(n) ((struct span){ (int64_t)(n) })
@@ -71,6 +71,13 @@ static inline struct span span_smaller(struct span a, struct span b)
 static inline struct span span_larger(struct span a, struct span b)
 {
     return a.us > b.us ? a : b;
+}
+
+/* How far two clocks can drift apart in this span. Rounded up, so that a holder stops earlier
+ * and a contender waits longer. */
+static inline struct span span_drift(struct span span, int64_t ppm)
+{
+    return SPAN_US(span.us / 1000000 * ppm + (span.us % 1000000 * ppm + 999999) / 1000000);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* nearest.c: the name that was meant by a mistyped one. */
+/* nearest.c: finds the name that a mistyped one probably means, for "did you mean" in errors. */
 #include "base/nearest.h"
 
 #define NAME_MAX_ 32
@@ -10,18 +10,20 @@ static char lower(char letter)
 
 static bool equal_but_for_case(struct view a, struct view b)
 {
-    bool equal = a.size == b.size;
-    for (size_t i = 0; equal && i < a.size; i++)
-        equal = lower(a.data[i]) == lower(b.data[i]);
-    return equal;
+    if (a.size != b.size)
+        return false;
+    for (size_t i = 0; i < a.size; i++)
+        if (lower(a.data[i]) != lower(b.data[i]))
+            return false;
+    return true;
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* The edit distance: letters to insert, leave out or change, and neighbours to swap. */
+/* The edit distance: letters to insert, delete or change, and neighbours to swap. */
 static size_t distance(struct view a, struct view b)
 {
     size_t rows[NAME_MAX_ + 1][NAME_MAX_ + 1];
@@ -31,11 +33,11 @@ static size_t distance(struct view a, struct view b)
             if (i == 0 || j == 0)
                 continue;
             bool same = a.data[i - 1] == b.data[j - 1];
-            rows[i][j] = smaller(rows[i - 1][j], rows[i][j - 1]) + 1;
-            rows[i][j] = smaller(rows[i][j], rows[i - 1][j - 1] + !same);
+            rows[i][j] = min_size(rows[i - 1][j], rows[i][j - 1]) + 1;
+            rows[i][j] = min_size(rows[i][j], rows[i - 1][j - 1] + !same);
             if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] &&
                 a.data[i - 2] == b.data[j - 1])
-                rows[i][j] = smaller(rows[i][j], rows[i - 2][j - 2] + 1);
+                rows[i][j] = min_size(rows[i][j], rows[i - 2][j - 2] + 1);
         }
     return rows[a.size][b.size];
 }
@@ -47,10 +49,10 @@ void nearest_offer(struct nearest *nearest, struct view name)
         return;
     size_t away = distance(wanted, name);
     if (view_starts_with(name, wanted))
-        away = 1; /* a name that was cut short is a likely one */
+        away = 1; /* a truncated name is likely */
     if (equal_but_for_case(name, wanted))
         away = 0;
-    /* Of a name of a letter or two, all others are near. */
+    /* For a name of one or two letters, every other name would be near. */
     if (away > 1 + wanted.size / 5 || away >= wanted.size ||
         (nearest->best.data && away >= nearest->distance))
         return;

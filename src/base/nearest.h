@@ -1,14 +1,14 @@
-/* nearest.h: the name that was meant by a mistyped one. */
+/* nearest.h: finds the name that a mistyped one probably means. */
 #ifndef BASE_NEAREST_H
 #define BASE_NEAREST_H
 
 #include "base/view.h"
 
-/* The candidate that is nearest to the wanted name, or none when none is near. Feed it with all of
- * them, one after the other. */
+/* The candidate that is nearest to the wanted name, if any is near. Pass all candidates to it,
+ * one after the other. */
 struct nearest {
     struct view wanted;
-    struct view best; /* data NULL: none */
+    struct view best; /* data NULL: none is near */
     size_t distance;
 };
 

@@ -1,3 +1,5 @@
+/* options.c: copies option and report structs between caller and library, whose versions may
+ * differ in size. It never reads or writes past the size that the caller declared. */
 #include "base/options.h"
 
 #include "base/check.h"
@@ -35,7 +37,7 @@ enum hf_status read_caller_options(const char *initialiser, const void *given, v
         if (bytes[i] != 0)
             return error_set(error, HF_UNSUPPORTED,
                              "an option that version %s of the library does not know is set "
-                             "(struct_size %zu, known are %zu)",
+                             "(struct_size is %zu, the library knows %zu)",
                              hf_version(), known, size);
     memcpy(options, given, known < size ? known : size);
     memcpy(options, &size, sizeof size);

@@ -1,3 +1,5 @@
+/* parse.c: parses and prints numbers, durations, sizes and timestamps. Input must match
+ * completely, and an error shows an example of valid input. */
 #include "base/parse.h"
 
 #include "base/check.h"
@@ -8,18 +10,18 @@
 
 #define SPAN_US_MAX (INT64_C(100) * 366 * 86400 * 1000000)
 
-static bool is_digit(char c)
+static bool is_decimal_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-/* Takes leading digits off *text. False when there is none, or the number is above `max`. */
-static bool take_number(struct view *text, uint64_t max, uint64_t *ret_value)
+/* Takes leading digits off *text. False if there are none, or the number is above `max`. */
+static bool take_digits(struct view *text, uint64_t max, uint64_t *ret_value)
 {
     uint64_t value = 0;
     size_t used = 0;
-    for (; used < text->size && is_digit(text->data[used]); used++) {
-        uint64_t digit = (uint64_t)(text->data[used] - '0');
+    while (used < text->size && is_decimal_digit(text->data[used])) {
+        uint64_t digit = (uint64_t)(text->data[used++] - '0');
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, digit, &value) || value > max)
             return false;
@@ -34,7 +36,7 @@ enum hf_status parse_u64(struct view text, uint64_t max, uint64_t *ret_value,
 {
     struct view rest = text;
     uint64_t value;
-    if (!take_number(&rest, max, &value) || rest.size != 0)
+    if (!take_digits(&rest, max, &value) || rest.size != 0)
         return max < INT64_MAX ? error_set(error, HF_INVALID,
                                            "'%.*s' is not a whole number from 0 to %" PRIu64,
                                            VIEW_ARGS(view_first(text, 60)), max)
@@ -51,7 +53,7 @@ struct span_unit {
     int64_t us;
 };
 
-/* Falling, so that the order of the table is the order in which units may follow each other. */
+/* Descending: units must follow each other in the order of the table. */
 static const struct span_unit span_units[] = {
     { "d", INT64_C(86400) * 1000000 },
     { "h", INT64_C(3600) * 1000000 },
@@ -67,7 +69,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static struct view take_letters(struct view *text)
+static struct view take_unit_name(struct view *text)
 {
     size_t used = 0;
     while (used < text->size && is_letter(text->data[used]))
@@ -81,9 +83,9 @@ static struct view take_letters(struct view *text)
 static bool take_span_part(struct view *text, size_t *next_unit, int64_t *total_us)
 {
     uint64_t number;
-    if (!take_number(text, (uint64_t)SPAN_US_MAX, &number))
+    if (!take_digits(text, (uint64_t)SPAN_US_MAX, &number))
         return false;
-    struct view name = take_letters(text);
+    struct view name = take_unit_name(text);
     size_t unit = *next_unit;
     while (unit < SPAN_UNITS && !view_equal(name, view_of(span_units[unit].name)))
         unit++;
@@ -107,7 +109,7 @@ enum hf_status parse_span(struct view text, struct span *ret_span, struct hf_err
         rest.size = 0;
     while (good && rest.size > 0)
         good = take_span_part(&rest, &next_unit, &total_us);
-    if (!good && text.size > 1 && text.data[0] == '-' && is_digit(text.data[1]))
+    if (!good && text.size > 1 && text.data[0] == '-' && is_decimal_digit(text.data[1]))
         return error_set(error, HF_INVALID, "'%.*s': a duration must not be negative",
                          VIEW_ARGS(view_first(text, 60)));
     if (!good)
@@ -172,7 +174,7 @@ enum hf_status parse_size(struct view text, uint64_t *ret_bytes, struct hf_error
 {
     struct view rest = text;
     uint64_t number;
-    if (take_number(&rest, INT64_MAX, &number)) {
+    if (take_digits(&rest, INT64_MAX, &number)) {
         for (size_t i = 0; i < sizeof size_units / sizeof size_units[0]; i++) {
             if (!view_equal(rest, view_of(size_units[i].name)))
                 continue;
@@ -196,8 +198,10 @@ const char *size_text(uint64_t bytes, char text[SIZE_TEXT_MAX])
     }
     double value = (double)bytes / 1024;
     size_t unit = 0;
-    for (; value >= 1023.95 && unit + 1 < sizeof units / sizeof units[0]; unit++)
+    while (value >= 1023.95 && unit + 1 < sizeof units / sizeof units[0]) {
         value /= 1024;
+        unit++;
+    }
     snprintf(text, SIZE_TEXT_MAX, "%.1f %s", value, units[unit]);
     return text;
 }
@@ -218,8 +222,8 @@ enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct h
     return HF_OK;
 }
 
-/* Writes `count` digits and what follows them; returns where to go on. */
-static char *put_digits(char *at, int64_t number, int count, char behind)
+/* Writes `count` digits and the byte `behind`; returns the next position. */
+static char *write_padded(char *at, int64_t number, int count, char behind)
 {
     for (int i = count; i-- > 0; number /= 10)
         at[i] = (char)('0' + number % 10);
@@ -237,18 +241,18 @@ const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX])
         return text;
     }
     struct date date = date_of_days(days);
-    char *at = put_digits(text, date.year, 4, '-');
-    at = put_digits(at, date.month, 2, '-');
-    at = put_digits(at, date.day, 2, 'T');
-    at = put_digits(at, ms_of_day / 3600000, 2, ':');
-    at = put_digits(at, ms_of_day / 60000 % 60, 2, ':');
-    at = put_digits(at, ms_of_day / 1000 % 60, 2, '.');
-    at = put_digits(at, ms_of_day % 1000, 3, 'Z');
+    char *at = write_padded(text, date.year, 4, '-');
+    at = write_padded(at, date.month, 2, '-');
+    at = write_padded(at, date.day, 2, 'T');
+    at = write_padded(at, ms_of_day / 3600000, 2, ':');
+    at = write_padded(at, ms_of_day / 60000 % 60, 2, ':');
+    at = write_padded(at, ms_of_day / 1000 % 60, 2, '.');
+    at = write_padded(at, ms_of_day % 1000, 3, 'Z');
     *at = '\0';
     return text;
 }
 
-/* ---- The rest ------------------------------------------------------------------------ */
+/* ---- Switches, digits and ttls ------------------------------------------------------- */
 
 enum hf_status parse_switch(struct view text, bool *ret_on, struct hf_error *error)
 {

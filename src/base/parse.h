@@ -1,5 +1,5 @@
-/* parse.h: what people and files write, read strictly: the whole text must be the value, in
- * range, or it is INVALID with a sentence that says what was expected. */
+/* parse.h: strict parsers for text from users and files: the whole text must be a valid value, in
+ * range, or it is INVALID with a message that says what was expected. */
 #ifndef BASE_PARSE_H
 #define BASE_PARSE_H
 
@@ -14,8 +14,8 @@ enum hf_status parse_u64(struct view text, uint64_t max, uint64_t *ret_value,
                          struct hf_error *error);
 
 /* "250ms", "30s", "1m30s", "2h", "7d": numbers with units d h m s ms us, each at most once and
- * falling. A bare "0" is taken; a bare "30" is not, since nobody knows its unit. At most 100
- * years. */
+ * in descending order. A plain "0" is accepted; a plain "30" is not, because its unit is
+ * unknown. At most 100 years. */
 enum hf_status parse_span(struct view text, struct span *ret_span, struct hf_error *error);
 
 /* "4096", "64KiB", "2GiB", "10MB": B KB MB GB TB in thousands, KiB MiB GiB TiB in 1,024s.
@@ -29,8 +29,8 @@ enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct h
 /* "on" or "off". */
 enum hf_status parse_switch(struct view text, bool *ret_on, struct hf_error *error);
 
-/* The text with the largest units that parse_span reads back as the same span: "1m30s". A
- * negative span has a "-" in front, which parse_span does not read. */
+/* The text, in the largest units, that parse_span reads back as the same span: "1m30s". A
+ * negative span has a leading "-", which parse_span does not accept. */
 #define SPAN_TEXT_MAX 64
 const char *span_text(struct span span, char text[SPAN_TEXT_MAX]);
 
@@ -42,11 +42,11 @@ const char *ago_text(struct span age, char text[AGO_TEXT_MAX]);
 #define TIME_TEXT_MAX 32
 const char *time_text(struct wall_time time, char text[TIME_TEXT_MAX]);
 
-/* "1.5 MiB", for people. */
+/* "1.5 MiB", for display. */
 #define SIZE_TEXT_MAX 24
 const char *size_text(uint64_t bytes, char text[SIZE_TEXT_MAX]);
 
-/* Whether it is that many decimal, or lower-case hexadecimal, digits and nothing else. */
+/* Whether the text is exactly this many decimal, or lower-case hexadecimal, digits. */
 bool text_is_decimal(struct view text, size_t size);
 bool text_is_hex(struct view text, size_t size);
 
@@ -62,14 +62,14 @@ static inline int hex_digit(char c)
     return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
-/* The ending of a noun behind its number: "1 chunk", "2 chunks". */
+/* The plural ending of a noun after its number: "1 chunk", "2 chunks". */
 static inline const char *plural(uint64_t count)
 {
     return count == 1 ? "" : "s";
 }
 
-/* INVALID unless it is within these: "the ttl must be between 100ms and 1h, not 2h". `how`, which
- * may be NULL, says what to do about it. */
+/* INVALID unless the ttl is in this range: "the ttl must be between 100ms and 1h, not 2h".
+ * `how`, which may be NULL, says what to do. */
 enum hf_status ttl_check(struct span ttl, struct span least, struct span most, const char *how,
                          struct hf_error *error);
 

@@ -15,7 +15,7 @@ static inline struct prng prng_seeded(uint64_t seed)
     return (struct prng){ seed };
 }
 
-/* SplitMix64: a counter through a mixing function; passes the usual batteries. */
+/* SplitMix64: a counter passed through a mixing function. It passes the usual test suites. */
 static inline uint64_t prng_next(struct prng *prng)
 {
     uint64_t z = (prng->state += UINT64_C(0x9e3779b97f4a7c15));
@@ -30,7 +30,7 @@ static inline uint64_t prng_below(struct prng *prng, uint64_t bound)
     return prng_next(prng) % bound;
 }
 
-/* True `per_million` times out of a million. */
+/* True with a probability of `per_million` in a million. */
 static inline bool prng_chance(struct prng *prng, uint32_t per_million)
 {
     return prng_below(prng, 1000000) < per_million;

@@ -1,4 +1,4 @@
-/* rule.c: only in a simulator with mutants: which rule is broken. */
+/* rule.c: the rule that a simulator with mutants has broken. Not part of the library. */
 #include "base/rule.h"
 
 enum rule rule_broken = RULE_COUNT;

@@ -1,17 +1,17 @@
-/* rule.h: the rules that close a race, by name.
+/* rule.h: the rules that prevent races, by name.
  *
  *     if (RULE(RENEW_NEVER_REVIVES) && lease->status != LEASE_ACTIVE)
  *
- * A rule always holds. Only a simulator that was configured with -Dmutants=true can break one of
- * them (holdfast-sim --mutant NAME), and then its judges must notice: `make mutants` shows for each
- * how many seeds that took. So this is the list of what one must not simplify away, and of how it
- * would go wrong; nothing else in the library knows of mutants. */
+ * A rule always holds. Only a simulator configured with -Dmutants=true can break one (holdfast-sim
+ * --mutant NAME), and then its checks must detect it: `make mutants` shows for each rule how many
+ * seeds that took. So this is the list of code that must not be simplified away, and of how it
+ * would fail. Nothing else in the library knows about mutants. */
 #ifndef BASE_RULE_H
 #define BASE_RULE_H
 
 #include <stdbool.h>
 
-/* The rule, the workload whose judge notices, and what is done once it is broken. */
+/* The rule, the workload that detects when it is broken, and what the mutant does. */
 #define RULE_TABLE(ROW)                                                                        \
     /* When a lease is over, and for how long it is held. */                                   \
     ROW(SCAVENGE_WITH_PROOF, "locks", "scavenges at now >= expires_at")                        \
@@ -44,14 +44,14 @@
     ROW(REFUSED_BY_FRESH_BODY, "doc", "tells refusals from a cached body")                     \
     ROW(LATE_IS_UNSURE, "doc", "tells TIMEOUT of what may still land")                         \
     /* The lease table. */                                                                     \
-    ROW(TOKENS_RISE, "locks", "a claim uses up no token")                                      \
+    ROW(TOKENS_RISE, "locks", "a grant uses up no token")                                      \
     ROW(RENEW_NEVER_REVIVES, "locks", "renews what was taken for over")                        \
     ROW(RELEASE_NAMES_THE_LEASE, "locks", "releases whatever lease stands there")              \
     ROW(BREAK_NAMES_THE_LEASE, "locks", "breaks whatever lease stands there")                  \
     ROW(REENTRANCE_BY_SESSION, "locks",                                                        \
         "lets the same holder id enter again, in place of its lease")                          \
     ROW(SHARED_BESIDE_SHARED_ONLY, "locks", "grants exclusive beside shared")                  \
-    ROW(SLOTS_ARE_COUNTED, "locks", "grants one slot too many")                                \
+    ROW(SLOTS_ARE_COUNTED, "locks", "grants more slots than there are")                        \
     ROW(ONCE_PER_BY_STORE_TIME, "locks", "judges once_per by wall clocks")                     \
     ROW(ONCE_PER_KNOWS_THE_TIME, "locks",                                                      \
         "judges once_per by calendars where no store time is known yet")                       \

@@ -1,5 +1,5 @@
-/* sanitizer.h: which sanitizers this is compiled with, for the simulator and tests: gcc and clang
- * tell it in different ways. */
+/* sanitizer.h: which sanitizers the code is compiled with, for the simulator and tests. gcc and
+ * clang report it in different ways. */
 #ifndef BASE_SANITIZER_H
 #define BASE_SANITIZER_H
 

@@ -1,6 +1,6 @@
-/* sha256.c: SHA-256 as FIPS 180-4 defines it, in plain C, and for whole blocks with the
- * instructions of an arm64 machine that has them: alike on every machine and in the simulator.
- * docs/decisions/0013-sha256-by-hand.md says why it is not a library's. */
+/* sha256.c: SHA-256 as defined by FIPS 180-4, in plain C, and for whole blocks with the arm64
+ * instructions where they exist. The result is the same on every machine and in the simulator.
+ * docs/decisions/0013-sha256-by-hand.md says why no library is used. */
 #include "base/hash.h"
 
 #if defined(__aarch64__)
@@ -49,7 +49,7 @@ static void store_word(uint32_t word, unsigned char *bytes)
         bytes[i] = (unsigned char)(word >> (24 - 8 * i));
 }
 
-/* The sixteen words of a block, and those that follow from them. */
+/* The sixteen words of a block, and the words that are computed from them. */
 static void make_schedule(const unsigned char *block, uint32_t schedule[ROUNDS])
 {
     for (size_t i = 0; i < 16; i++)
@@ -62,12 +62,13 @@ static void make_schedule(const unsigned char *block, uint32_t schedule[ROUNDS])
     }
 }
 
-/* One round. What the standard moves along from variable to variable stays where it is: each
- * round names the eight of them one place further. `word` is of the schedule, its constant
+/* Round i. The standard moves values from variable to variable. Here they stay in place, and each
+ * round names the eight one position further. `word` is a word of the schedule with its constant
  * added. */
-static inline void turn(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
-                        uint32_t g, uint32_t *h, uint32_t word)
+static inline void sha256_round(uint32_t v[8], unsigned i, uint32_t word)
 {
+    uint32_t a = v[-i & 7], b = v[(1 - i) & 7], c = v[(2 - i) & 7], *d = &v[(3 - i) & 7];
+    uint32_t e = v[(4 - i) & 7], f = v[(5 - i) & 7], g = v[(6 - i) & 7], *h = &v[(7 - i) & 7];
     uint32_t mixed_e = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
     uint32_t mixed_a = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
     uint32_t choice = g ^ (e & (f ^ g));
@@ -77,29 +78,28 @@ static inline void turn(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_
     *h = first + mixed_a + majority;
 }
 
-static void add_block(uint32_t state[8], const unsigned char *block)
+static void hash_block(uint32_t state[8], const unsigned char *block)
 {
-    uint32_t words[ROUNDS];
-    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
-    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+    uint32_t words[ROUNDS], v[8];
     make_schedule(block, words);
-    for (size_t i = 0; i < ROUNDS; i += 8) {
-        turn(a, b, c, &d, e, f, g, &h, words[i] + constants[i]);
-        turn(h, a, b, &c, d, e, f, &g, words[i + 1] + constants[i + 1]);
-        turn(g, h, a, &b, c, d, e, &f, words[i + 2] + constants[i + 2]);
-        turn(f, g, h, &a, b, c, d, &e, words[i + 3] + constants[i + 3]);
-        turn(e, f, g, &h, a, b, c, &d, words[i + 4] + constants[i + 4]);
-        turn(d, e, f, &g, h, a, b, &c, words[i + 5] + constants[i + 5]);
-        turn(c, d, e, &f, g, h, a, &b, words[i + 6] + constants[i + 6]);
-        turn(b, c, d, &e, f, g, h, &a, words[i + 7] + constants[i + 7]);
-    }
-    const uint32_t after[8] = { a, b, c, d, e, f, g, h };
     for (size_t i = 0; i < 8; i++)
-        state[i] += after[i];
+        v[i] = state[i];
+    for (size_t i = 0; i < ROUNDS; i += 8) { /* eight calls, so that v stays in registers */
+        sha256_round(v, 0, words[i] + constants[i]);
+        sha256_round(v, 1, words[i + 1] + constants[i + 1]);
+        sha256_round(v, 2, words[i + 2] + constants[i + 2]);
+        sha256_round(v, 3, words[i + 3] + constants[i + 3]);
+        sha256_round(v, 4, words[i + 4] + constants[i + 4]);
+        sha256_round(v, 5, words[i + 5] + constants[i + 5]);
+        sha256_round(v, 6, words[i + 6] + constants[i + 6]);
+        sha256_round(v, 7, words[i + 7] + constants[i + 7]);
+    }
+    for (size_t i = 0; i < 8; i++)
+        state[i] += v[i];
 }
 
-/* What is left of the bytes, a bit that is set, zeros, and how many bits there were: one
- * block, or two where the number does not fit into the first. */
+/* Adds the remaining bytes, a set bit, zeros, and the number of bits: one block, or two if the
+ * number does not fit into the first. */
 static void add_end(uint32_t state[8], struct view left, uint64_t bits)
 {
     unsigned char blocks[2 * BLOCK_BYTES] = { 0 };
@@ -110,15 +110,16 @@ static void add_end(uint32_t state[8], struct view left, uint64_t bits)
     store_word((uint32_t)(bits >> 32), blocks + size - 8);
     store_word((uint32_t)bits, blocks + size - 4);
     for (size_t at = 0; at < size; at += BLOCK_BYTES)
-        add_block(state, blocks + at);
+        hash_block(state, blocks + at);
 }
 
-typedef void add_block_function(uint32_t state[8], const unsigned char *block);
+typedef void hash_block_function(uint32_t state[8], const unsigned char *block);
 
 #if defined(__aarch64__)
 
-/* Four rounds: words of the schedule, their constants added, on both halves of the state. */
-static inline void turn_four(uint32x4_t *abcd, uint32x4_t *efgh, uint32x4_t words)
+/* Four rounds on both halves of the state; `words` are four words of the schedule with their
+ * constants added. */
+static inline void four_rounds(uint32x4_t *abcd, uint32x4_t *efgh, uint32x4_t words)
 {
     uint32x4_t before = *abcd;
     __asm__(".arch_extension sha2\n\tsha256h %q0, %q1, %2.4s"
@@ -129,7 +130,7 @@ static inline void turn_four(uint32x4_t *abcd, uint32x4_t *efgh, uint32x4_t word
             : "w"(before), "w"(words));
 }
 
-/* The four words of the schedule that follow from the sixteen before them. */
+/* The next four words of the schedule, computed from the sixteen before them. */
 static inline uint32x4_t next_words(uint32x4_t first, uint32x4_t second, uint32x4_t third,
                                     uint32x4_t fourth)
 {
@@ -140,7 +141,7 @@ static inline uint32x4_t next_words(uint32x4_t first, uint32x4_t second, uint32x
     return first;
 }
 
-static void add_block_by_instruction(uint32_t state[8], const unsigned char *block)
+static void hash_block_by_instruction(uint32_t state[8], const unsigned char *block)
 {
     uint32x4_t abcd = vld1q_u32(state), efgh = vld1q_u32(state + 4), words[4];
     uint32x4_t abcd_before = abcd, efgh_before = efgh;
@@ -148,7 +149,7 @@ static void add_block_by_instruction(uint32_t state[8], const unsigned char *blo
         words[i] = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(block + 16 * i)));
     for (size_t i = 0; i < ROUNDS / 4; i++) {
         uint32x4_t now = words[i % 4];
-        turn_four(&abcd, &efgh, vaddq_u32(now, vld1q_u32(constants + 4 * i)));
+        four_rounds(&abcd, &efgh, vaddq_u32(now, vld1q_u32(constants + 4 * i)));
         words[i % 4] =
             next_words(now, words[(i + 1) % 4], words[(i + 2) % 4], words[(i + 3) % 4]);
     }
@@ -156,24 +157,24 @@ static void add_block_by_instruction(uint32_t state[8], const unsigned char *blo
     vst1q_u32(state + 4, vaddq_u32(efgh, efgh_before));
 }
 
-static add_block_function *quickest(void)
+static hash_block_function *fastest_hash_block(void)
 {
-    return getauxval(AT_HWCAP) & HWCAP_SHA2 ? add_block_by_instruction : add_block;
+    return getauxval(AT_HWCAP) & HWCAP_SHA2 ? hash_block_by_instruction : hash_block;
 }
 
 #else
 
-static add_block_function *quickest(void)
+static hash_block_function *fastest_hash_block(void)
 {
-    return add_block;
+    return hash_block;
 }
 
 #endif
 
-/* `size` is of whole blocks. */
-static void add_blocks(uint32_t state[8], const unsigned char *blocks, size_t size)
+/* `size` must be a multiple of the block size. */
+static void hash_blocks(uint32_t state[8], const unsigned char *blocks, size_t size)
 {
-    add_block_function *add = size > 0 ? quickest() : add_block;
+    hash_block_function *add = size > 0 ? fastest_hash_block() : hash_block;
     for (size_t at = 0; at < size; at += BLOCK_BYTES)
         add(state, blocks + at);
 }
@@ -194,11 +195,11 @@ void hash_sha256_add(struct hash_sha256_stream *stream, struct view bytes)
             memcpy(stream->block + held, bytes.data, taken);
         if (held + taken < BLOCK_BYTES)
             return;
-        add_block(stream->state, stream->block);
+        hash_block(stream->state, stream->block);
         bytes = view_from(bytes, taken);
     }
     size_t in_blocks = bytes.size - bytes.size % BLOCK_BYTES;
-    add_blocks(stream->state, (const unsigned char *)bytes.data, in_blocks);
+    hash_blocks(stream->state, (const unsigned char *)bytes.data, in_blocks);
     if (bytes.size > in_blocks)
         memcpy(stream->block, bytes.data + in_blocks, bytes.size - in_blocks);
 }

@@ -1,19 +1,20 @@
-/* stamp.c: moments in documents, and the proof that time has passed. */
+/* stamp.c: timestamps in documents, and the proof that a span has passed since. */
 #include "base/stamp.h"
 
 #include "base/hash.h"
+#include "base/mutant.h"
 #include "base/parse.h"
 #include "base/rule.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A stamp beyond this is none; sums with any span of ours stay far from overflowing. */
+/* Larger stamps are invalid: sums with any span stay far from overflow. */
 #define STAMP_US_MAX (MOMENT_FAR / 4)
 
 #define CLOCK_DIGITS 16
 
-/* 0 is kept for what is not known. */
+/* 0 is reserved for an unknown clock. */
 static uint64_t clock_of(const struct evidence *evidence)
 {
     if (!evidence->time_known || evidence->clock.size == 0)
@@ -34,24 +35,16 @@ bool stamp_is_readable(struct stamp stamp, const struct evidence *evidence)
     return stamp.clock != 0 && stamp.clock == clock_of(evidence);
 }
 
-/* By how much two boot-time clocks can differ after this span, rounded up. */
-static struct span drift_over(struct span span)
-{
-    return SPAN_US(span.us / 1000000 * STAMP_DRIFT_PPM +
-                   (span.us % 1000000 * STAMP_DRIFT_PPM + 999999) / 1000000);
-}
-
 bool stamp_passed(struct stamp stamp, struct mono_time seen, struct span span,
                   struct span skew_tolerance, const struct evidence *evidence)
 {
-    if (!RULE(GRACE_IS_PROVEN))
-        span.us /= 10;
-    bool comparable = stamp_is_readable(stamp, evidence) ||
-                      (!RULE(STAMPS_OF_ONE_CLOCK) && evidence->time_known);
-    if (comparable && evidence->earliest.us > stamp.us + span.us + skew_tolerance.us)
+    MUTANT(mutant_shortens_grace(&span));
+    bool other_clock = RULE(STAMPS_OF_ONE_CLOCK) && !stamp_is_readable(stamp, evidence);
+    if (evidence->time_known && !other_clock &&
+        evidence->earliest.us > stamp.us + span.us + skew_tolerance.us)
         return true;
-    struct span watch = SPAN_US(span.us + drift_over(span).us + STAMP_MARGIN.us);
-    return mono_since(evidence->now, seen).us >= watch.us;
+    int64_t watch_us = span.us + span_drift(span, STAMP_DRIFT_PPM).us + STAMP_MARGIN.us;
+    return mono_since(evidence->now, seen).us >= watch_us;
 }
 
 struct span stamp_age(struct stamp stamp, struct span unreadable,

@@ -1,4 +1,4 @@
-/* status.c: the words and exit codes of the table in holdfast.h. */
+/* status.c: the names and exit codes of the table in holdfast.h. */
 #include "holdfast.h"
 
 struct status_row {
@@ -11,25 +11,25 @@ struct status_row {
 static const struct status_row rows[HF_STATUS_COUNT] = { HF_STATUS_TABLE(ROW) };
 #undef ROW
 
-static const struct status_row *row_of(enum hf_status status)
+static const struct status_row *status_row_of(enum hf_status status)
 {
-    static const struct status_row unknown = { "UNKNOWN", "unknown status", 1 };
+    static const struct status_row unknown = { "unknown", "unknown status", 1 };
     return (unsigned)status < HF_STATUS_COUNT ? &rows[status] : &unknown;
 }
 
 const char *hf_status_name(enum hf_status status)
 {
-    return row_of(status)->name;
+    return status_row_of(status)->name;
 }
 
 const char *hf_status_text(enum hf_status status)
 {
-    return row_of(status)->text;
+    return status_row_of(status)->text;
 }
 
 int hf_status_exit_code(enum hf_status status)
 {
-    return row_of(status)->exit_code;
+    return status_row_of(status)->exit_code;
 }
 
 int hf_version_number(void)

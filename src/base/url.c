@@ -1,3 +1,5 @@
+/* url.c: parses a store URL into scheme, host, path and parameters, and refuses unknown or repeated
+ * parameters, which would otherwise be ignored silently. */
 #include "base/url.h"
 
 #include "base/parse.h"
@@ -9,8 +11,8 @@ static bool is_scheme_byte(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-';
 }
 
-/* Undoes %XX in place; the text never grows. False on a "%" that no two digits follow, and on
- * %00, since paths end there. */
+/* Decodes %XX in place; the text never grows. False for a "%" without two digits, and for %00,
+ * because a path would end there. */
 static bool percent_decode(struct view *view)
 {
     char *to = (char *)(size_t)view->data;
@@ -46,15 +48,15 @@ static enum hf_status parse_parameters(struct url *url, struct view query,
         struct view value = view_cut(&query, '&');
         struct view name = view_cut(&value, '=');
         if (name.size == 0)
-            return error_set(error, HF_INVALID, "a URL parameter without a name");
+            return error_set(error, HF_INVALID, "the URL has a parameter without a name");
         if (url->parameter_count == URL_PARAMETERS_MAX)
-            return error_set(error, HF_INVALID, "more than %d URL parameters",
+            return error_set(error, HF_INVALID, "the URL has more than %d parameters",
                              URL_PARAMETERS_MAX);
         if (find_parameter(url, name).data)
-            return error_set(error, HF_INVALID, "the URL parameter '%.*s' stands there twice",
+            return error_set(error, HF_INVALID, "the URL parameter '%.*s' appears twice",
                              VIEW_ARGS(view_first(name, 60)));
         if (!percent_decode(&value))
-            return error_set(error, HF_INVALID, "a bad %%-escape in URL parameter '%.*s'",
+            return error_set(error, HF_INVALID, "invalid %%-escape in URL parameter '%.*s'",
                              VIEW_ARGS(view_first(name, 60)));
         url->parameters[url->parameter_count++] = (struct url_parameter){ name, value };
     }
@@ -65,7 +67,7 @@ enum hf_status url_parse(struct view text, struct url *ret_url, struct hf_error 
 {
     struct url *url = ret_url;
     if (text.size > URL_BYTES_MAX || view_find(text, '\0') < text.size)
-        return error_set(error, HF_INVALID, "a URL has at most %d bytes, and none is NUL",
+        return error_set(error, HF_INVALID, "a URL has at most %d bytes and no NUL",
                          URL_BYTES_MAX);
     if (text.size)
         memcpy(url->space, text.data, text.size);
@@ -76,11 +78,11 @@ enum hf_status url_parse(struct view text, struct url *ret_url, struct hf_error 
     size_t colon = view_find(rest, ':');
     url->scheme = view_first(rest, colon);
     bool good = colon > 0 && colon < rest.size;
-    for (size_t i = 0; good && i < colon; i++)
-        good = is_scheme_byte(rest.data[i]);
+    for (size_t i = 0; i < colon; i++)
+        good = good && is_scheme_byte(rest.data[i]);
     if (!good)
         return error_set(error, HF_INVALID,
-                         "'%.*s' is not the URL of a store: it begins with a kind, as in "
+                         "'%.*s' is not the URL of a store: it must start with a kind, such as "
                          "dir:PATH or s3://BUCKET",
                          VIEW_ARGS(view_first(text, 60)));
 
@@ -94,7 +96,7 @@ enum hf_status url_parse(struct view text, struct url *ret_url, struct hf_error 
     }
     if (!percent_decode(&url->host) || !percent_decode(&url->path))
         return error_set(error, HF_INVALID,
-                         "a bad %%-escape in '%.*s'; write a percent sign as %%25",
+                         "invalid %%-escape in '%.*s'; write a percent sign as %%25",
                          VIEW_ARGS(view_first(text, 60)));
     return parse_parameters(url, query, error);
 }
@@ -109,9 +111,10 @@ static enum hf_status unknown_parameter(const struct url *url, struct view name,
 {
     char list[100] = "";
     size_t used = 0;
-    for (; *names && used < sizeof list; names++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
-                                 used ? names[1] ? ", " : " and " : "", *names);
+    while (*names && used < sizeof list) {
+        const char *between = used == 0 ? "" : names[1] ? ", " : " and ";
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", between, *names++);
+    }
     return error_set(error, HF_INVALID,
                      "unknown parameter '%.*s' in the store's URL; %.*s: takes %s",
                      VIEW_ARGS(view_first(name, 40)), VIEW_ARGS(url->scheme), list);

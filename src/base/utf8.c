@@ -1,3 +1,5 @@
+/* utf8.c: checks and encodes UTF-8. Overlong forms and surrogates are refused, so one text has
+ * one encoding. */
 #include "base/utf8.h"
 
 size_t utf8_size(struct view text)

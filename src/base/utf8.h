@@ -1,4 +1,4 @@
-/* utf8.h: what is text. Overlong forms, surrogates and what lies beyond U+10FFFF are not. */
+/* utf8.h: valid UTF-8. Overlong forms, surrogates and code points above U+10FFFF are not valid. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -6,17 +6,16 @@
 
 #include <stdint.h>
 
-/* How many bytes the character at the start of a text that is not empty has; 0 when there is no
- * valid one. */
+/* The number of bytes in the first character of a nonempty text; 0 if it is not valid. */
 size_t utf8_size(struct view text);
 
-/* Writes a character, which is none of those either; returns its size. */
+/* Writes a valid character and returns its size. */
 #define UTF8_BYTES_MAX 4
 size_t utf8_encode(uint32_t code, char bytes[UTF8_BYTES_MAX]);
 
 bool utf8_is_valid(struct view text);
 
-/* The same without NUL, which most who deal with text do not take. */
+/* Whether the text is valid UTF-8 without NUL, which most programs do not accept. */
 bool utf8_is_text(struct view text);
 
 #endif

@@ -1,3 +1,4 @@
+/* view.c: comparing, searching and cutting views of bytes. */
 #include "base/view.h"
 
 int view_compare(struct view a, struct view b)

@@ -1,5 +1,5 @@
-/* view.h: a piece of bytes that somebody else owns. Keys, ETags and bodies carry their length;
- * nothing here needs a terminating NUL. */
+/* view.h: a range of bytes that somebody else owns. Keys, ETags and bodies carry their length;
+ * no terminating NUL is needed. */
 #ifndef BASE_VIEW_H
 #define BASE_VIEW_H
 
@@ -41,7 +41,7 @@ static inline bool view_ends_with(struct view whole, struct view end)
             memcmp(whole.data + whole.size - end.size, end.data, end.size) == 0);
 }
 
-/* Byte order; a proper prefix comes before what it starts. */
+/* Byte order. A proper prefix sorts before the longer text. */
 int view_compare(struct view a, struct view b);
 
 static inline struct view view_from(struct view v, size_t offset)
@@ -55,11 +55,11 @@ static inline struct view view_first(struct view v, size_t count)
     return (struct view){ v.data, count < v.size ? count : v.size };
 }
 
-/* Where the byte first stands, or v.size. */
+/* The position of the first such byte, or v.size. */
 size_t view_find(struct view v, char byte);
 
-/* Cuts off and returns what stands before the first `separator`; *rest becomes what follows it.
- * Without a separator it returns all and *rest becomes empty. */
+/* Returns the part before the first `separator`; *rest becomes the part after it. Without a
+ * separator, returns all, and *rest becomes empty. */
 struct view view_cut(struct view *rest, char separator);
 
 #endif

@@ -1,14 +1,14 @@
-/* word.h: eight bytes of a text as one number, alike on every machine.
+/* word.h: eight bytes of text as one number, with the same result on every machine.
  *
- * Little-endian to look for bytes: the first is the lowest, so the lowest bit that is found is the
- * first place. Big-endian to compare: numbers are then ordered as their bytes are. */
+ * Little-endian for searching: the first byte is the lowest, so the lowest bit found is the
+ * first position. Big-endian for comparing: the numbers sort as their bytes do. */
 #ifndef BASE_WORD_H
 #define BASE_WORD_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* A word of eight bytes that are all this one. */
+/* A word of eight equal bytes. */
 #define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (unsigned char)(byte))
 
 static inline uint64_t load_little_endian(const char *bytes)

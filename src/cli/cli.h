@@ -1,19 +1,24 @@
-/* cli.h: what the program `holdfast` is made of: one table of commands, and the state of the
- * one command that runs.
+/* cli.h: the parts of the program `holdfast`: the table of commands, and the state of the command
+ * that is running.
  *
- * Parser, help, man page and completion all read the same rows (struct command), so a new
- * command is one row in the table of its group and one function. A command reads its options by
- * name, writes to cli->out, and returns a status; when that is not OK, cli->error says why, and
- * main prints it once and exits with the status's code. */
+ * The parser, the help, the manual pages and the completion all read the same rows (struct
+ * command). tools/commands.py generates these rows from the files in commands/. A new command is
+ * therefore one paragraph there and one function, which command_table.h declares.
+ *
+ * A command reads its options by name, writes to cli->out, and returns a status. When the status is
+ * not OK, cli->error says why; main prints that error once and exits with the code for that status.
+ */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/moment.h"
 #include "base/nearest.h"
-#include "cli/output.h"
-#include "store/bucket.h"
+#include "cli/command_table.h"
+#include "cli/output/output.h"
+#include "env/env.h"
 
 #include <stdatomic.h>
 
@@ -29,18 +34,18 @@ enum option_type {
     OPTION_WAIT, /* a span, or "forever": WAIT_FOREVER */
 };
 
-/* Longer than anybody waits, and still a moment when it is added to now. */
+/* Longer than anybody waits, yet adding it to the current time cannot overflow. */
 #define WAIT_FOREVER SPAN_S(INT64_C(100) * 366 * 24 * 3600)
 
-/* What a shell offers for a value or an argument. */
+/* The words that a shell offers for a value or an argument. */
 enum completion {
     COMPLETE_NOTHING,
     COMPLETE_FILE,
     COMPLETE_URL,
-    COMPLETE_COMMAND, /* of ours */
-    COMPLETE_PROGRAM, /* any other, then files */
-    /* Names that the store has: */
-    COMPLETE_LOCK, /* and keys, which are locks with a state */
+    COMPLETE_COMMAND, /* a holdfast command */
+    COMPLETE_PROGRAM, /* any other program, then files */
+    /* Names that are read from the store: */
+    COMPLETE_LOCK, /* also keys, which are locks with a state */
     COMPLETE_OBJECT,
     COMPLETE_PARTITION,
     COMPLETE_INDEX,
@@ -53,11 +58,11 @@ struct option_spec {
     const char *name; /* without the dashes; NULL ends a list */
     char letter;      /* the short form, or 0 */
     enum option_type type;
-    int choice;         /* options of one command with the same number exclude each other */
-    bool needed;        /* the command does nothing without it */
-    bool many;          /* may be given more than once: each one counts */
-    const char *value;  /* what its value is called; NULL for a flag */
-    const char *values; /* all that it can be, separated by blanks; NULL: anything else */
+    int choice;         /* options of a command with the same number are mutually exclusive */
+    bool needed;        /* the command is refused without it */
+    bool many;          /* may be given more than once, and every value counts */
+    const char *value;  /* how the help names the value; NULL for a flag */
+    const char *values; /* the allowed values, separated by spaces; NULL: any text */
     enum completion completion;
     const char *summary;
 };
@@ -70,8 +75,8 @@ enum argument_count {
     ARGUMENT_COMMAND,
 };
 
-/* The last argument of a command may be given many times (at least once) or any number; or be a
- * command line of another program, whose words are not looked at from the first on. */
+/* The last argument of a command may repeat: MANY is one or more, ANY is zero or more. COMMAND is
+ * the command line of another program; its words are never parsed as holdfast options. */
 struct argument_spec {
     const char *name; /* NULL ends a list */
     enum argument_count count;
@@ -79,130 +84,108 @@ struct argument_spec {
     const char *summary;
 };
 
-/* A line that works as it stands in a folder with the files `report.csv` and `older.csv` and two
- * each of `events-*.ndjson` and `part-*.usv`, on a store with objects `reports/today.csv` and
- * `reports/old.csv` ($ETAG is that of the first), and under the lock `deploy`, which is held
- * ($HOLDFAST_LEASE), a fenced one, `state.csv`; for those about compaction also a partition with
- * chunks ($CHUNK is one) and some that were merged ($TOMBSTONE); for those about indexes an index
- * `domains` of the fields domain, owner and updated_at with a few records, some of them compiled,
- * and a file `domains.csv` of such; for those about keys a key `orders/42` with one version. A test
- * runs them all. */
+/* A line that works exactly as written, in the setting that commands/README.md describes. A test
+ * runs every example. */
 struct example {
     const char *line; /* NULL ends a list */
     const char *what;
 };
 
-/* Of commands that write what the store has to stdout (spool_send). */
-#define BINARY_OPTION                                                         \
-    {                                                                         \
-        .name = "force", .summary = "write binary data to a terminal as well" \
-    }
+/* What main opens before it runs a command. A command that checks its options first opens it
+ * itself. */
+enum opens {
+    OPENS_NOTHING,
+    OPENS_OBJECTS,   /* cli_open_objects */
+    OPENS_STORE,     /* cli_open_store */
+    OPENS_CLIENT,    /* cli_connect */
+    OPENS_PARTITION, /* cli_open_partition */
+    OPENS_INDEX,     /* cli_open_index */
+};
 
-#define ARGUMENTS_MAX 4
-#define OPTIONS_MAX   24
-#define DETAILS_MAX   8
-#define EXAMPLES_MAX  6
-
-struct cli;
-
+/* Each list ends with a row whose first member is NULL. */
 struct command {
-    const char *path; /* "store get"; NULL ends a list */
+    const char *group; /* the heading of the overview that lists the command */
+    const char *path;  /* "store get"; NULL ends the table */
     const char *summary;
-    struct argument_spec arguments[ARGUMENTS_MAX + 1];
-    struct option_spec options[OPTIONS_MAX + 1];
-    const char *details[DETAILS_MAX + 1]; /* paragraphs */
-    const char *json;                     /* what --json makes of its output, or NULL */
-    struct example examples[EXAMPLES_MAX + 1];
-    bool ends_in_order; /* Ctrl-C lets it give back what it holds, or tell how far it came */
-    bool only_reads;    /* where there is no local store it is NOT_FOUND: it makes none */
+    const struct argument_spec *arguments;
+    const struct option_spec *options;
+    const char *const *details; /* paragraphs */
+    const char *json;           /* the form of its output with --json, or NULL */
+    const struct example *examples;
+    const char *script;         /* the text that print_script prints, or NULL */
+    const char *const *aliases; /* names that similar programs use for the same command */
+    bool ends_in_order; /* after Ctrl-C it still releases its leases, or reports its progress */
+    bool only_reads;    /* never creates a local store: a missing one is NOT_FOUND */
+    enum opens opens;
     enum hf_status (*run)(struct cli *cli);
 };
 
-struct command_group {
-    const char *title;
-    const struct command *commands;
+struct term {
+    const char *term; /* NULL ends a list */
+    const char *text;
 };
 
-/* The topic whose terms are the forms of store URLs; shells complete them. */
+/* The index in `topics` of the forms of store URLs, which the completion offers. */
 #define TOPIC_STORES 0
 
-/* A list of terms that belongs to the whole program: kinds of stores, environment, files. */
+/* A list of terms about the whole program: kinds of stores, environment variables, files. */
 struct topic {
-    const char *title;
-    const char *intro;
-    struct {
-        const char *term; /* NULL ends the list */
-        const char *text;
-    } rows[8];
+    const char *title; /* NULL ends a list */
+    const char *intro; /* or NULL */
+    const struct term *rows;
 };
 
-extern const struct command_group command_groups[]; /* ends with a title of NULL */
-extern const struct topic topics[];                 /* ends with a title of NULL */
-extern const struct option_spec global_options[];
-extern const struct example welcome_examples[];
+extern const struct command command_table[];
+extern const struct topic topics[];
+extern const struct term command_hints[]; /* advice for commands of other programs */
+extern const struct command program_row;  /* the program itself: summary, options, examples */
 
-extern const struct command basic_commands[];
-extern const struct command store_commands[];
-extern const struct command run_commands[];
-extern const struct command lock_commands[];
-extern const struct command merge_commands[];
-extern const struct command elect_commands[];
-extern const struct command compact_commands[];
-extern const struct command index_commands[];
-extern const struct command key_commands[];
-extern const struct command sweep_commands[];
-
-/* Other words for a command. One thing has one word: rm, renew, show for one thing that has a name,
- * status for how work stands; these are for who is used to another. */
-struct command_alias {
-    const char *path; /* NULL ends the list */
-    const char *target;
-};
-extern const struct command_alias command_aliases[];
-
-/* The table as one walk: the command after `last`, or the first after NULL; NULL at the end. */
-const struct command *command_next(const struct command *last);
-
-/* The command of exactly this path, or of this alias; or NULL. */
+/* The command with exactly this path or alias; NULL when there is no such command. */
 const struct command *command_find(struct view path);
 
-/* Whether some command's path starts with these words and goes on. */
+/* Whether these words are the start of a longer path, as `store` is of `store get`. */
 bool command_group_exists(struct view path);
 
-/* ---- The command that runs ----------------------------------------------------------- */
-
-#define GLOBAL_OPTIONS_MAX 8
+/* ---- The current command ------------------------------------------------------------- */
 
 struct option_value {
     bool given;
     struct view text;
-    uint64_t number; /* of a count, limit or size */
+    uint64_t number; /* the value of a count, limit or size */
     struct span span;
-    struct option_value *next; /* when it was given the next time; NULL: that was the last */
+    struct option_value *next; /* the next value of a repeated option; NULL after the last */
 };
 
 struct cli {
     struct env *env;
+    struct mono_time begun; /* when the program started */
     const struct command *command;
     struct option_value global_values[GLOBAL_OPTIONS_MAX];
     struct option_value values[OPTIONS_MAX];
-    struct view words[4]; /* of the command, as far as they were given */
+    struct view words[PATH_WORDS_MAX]; /* the words of the command's path that were given */
     size_t word_count;
     const char **arguments;
     size_t argument_count;
+    bool options_over;                     /* every following word is an argument */
+    const struct option_spec *lacks_value; /* the last word: an option that lacks its value */
     bool json;
     bool quiet;
-    const char *outcome; /* of a refusal, for --json; NULL: the status in lower case */
-    json_t *refusal;     /* further members of the error, for --json: who holds it; or NULL */
+    const char *outcome; /* the member `outcome` of an error; NULL: the status in lower case */
+    json_t *refusal;     /* more members of an error with --json, such as the holder; or NULL */
     bool reported;       /* the command has printed its errors itself */
-    bool passes_on;      /* the end of another program stands for ours: */
+    bool passes_on;      /* exit with the wait status of another program: */
     int wait_status;
     struct output out;
-    struct hf_store *handle; /* of --store, once opened */
-    bool counts_requests;    /* to be set before it is opened: */
+    struct hf_store *handle;    /* the store given by --store, once opened */
+    struct hf_client *client;   /* a client on that store, once connected */
+    struct hf_compact *compact; /* the partition given by --partition, once opened */
+    struct hf_error broken; /* of the first part of it that cannot be read; already printed */
+    struct hf_index *index; /* the index of the first argument, once opened */
+    struct hf_index_info info; /* as of the time the index was opened */
+    bool counts_requests;      /* set it before the store is opened to count its requests: */
     atomic_uint_fast64_t requests;
-    struct view store_url; /* of that store, absolute; data NULL: not found out yet */
-    bool uses_default;     /* neither --store nor $HOLDFAST_STORE name it */
+    struct view store_url; /* the absolute URL of the store; data NULL: not determined yet */
+    bool uses_default;     /* neither --store nor $HOLDFAST_STORE names a store */
     struct arena arena;    /* lives as long as the command */
     struct hf_error error;
 };
@@ -211,13 +194,28 @@ struct cli {
  * cli->command may stay NULL. */
 enum hf_status cli_parse(struct cli *cli, int argc, char **argv);
 
-/* The value of an option of this command, or a global one; NULL when it was not given. */
+/* Parses a line that is still being typed: words that make no sense yet are skipped. Only the arena
+ * of `line` must be initialised. */
+void cli_parse_typed(struct cli *line, const char *const *words, size_t count);
+
+/* The path, such as "store get", from the words parsed so far. */
+#define COMMAND_PATH_MAX 128
+struct view cli_path(const struct cli *cli, char space[COMMAND_PATH_MAX]);
+
+/* The option of this name, of the command or global; NULL when there is no such option. */
+const struct option_spec *cli_option_spec(struct cli *cli, struct view name);
+
+/* The value of an option of this command, or of a global one; NULL when it was not given. */
 const struct option_value *cli_option(struct cli *cli, const char *name);
 
-/* The value of an option that takes a duration, or `otherwise` if it is not given. */
+/* The value of an option: a duration, a duration in milliseconds, or a number; `otherwise` when it
+ * was not given. A string is then NULL. */
 struct span cli_span(struct cli *cli, const char *name, struct span otherwise);
+int64_t option_ms(struct cli *cli, const char *name, int64_t otherwise);
+uint64_t option_number(struct cli *cli, const char *name, uint64_t otherwise);
+const char *option_text(struct cli *cli, const char *name);
 
-/* Whether this command has such an option at all. */
+/* Whether this command accepts an option of this name. */
 bool cli_has_option(struct cli *cli, const char *name);
 
 static inline bool cli_given(struct cli *cli, const char *name)
@@ -225,32 +223,61 @@ static inline bool cli_given(struct cli *cli, const char *name)
     return cli_option(cli, name) != NULL;
 }
 
-/* The argument, or a view with data NULL when there are not that many. */
+/* The argument at this position; data is NULL when fewer were given. */
 struct view cli_argument(const struct cli *cli, size_t index);
 
-/* The same for a key, which --hex lets people write in hexadecimal. */
+/* The same for the key of an object, which --hex lets the user write in hexadecimal. */
 enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key);
 
-/* Makes a URL absolute; one of data NULL becomes that of --store, $HOLDFAST_STORE or the default.
- */
+/* ---- Stores and clients -------------------------------------------------------------- */
+
+/* Makes a URL absolute. If its data is NULL, it becomes the URL given by --store or
+ * $HOLDFAST_STORE, or that of the default store. */
 enum hf_status cli_find_store(struct cli *cli, struct view *url);
 
-/* Says on a terminal that nobody else shares this store, if it is there by default. */
-void cli_tell_default_store(struct cli *cli);
-
-/* Opens the store of --store, $HOLDFAST_STORE or the default into cli->handle: for
- * locks and all that is built on them, or for objects by hand. */
+/* Opens the store given by --store or $HOLDFAST_STORE, or the default store, into cli->handle. The
+ * first function is for locks and everything built on them, the second only for plain objects. */
 enum hf_status cli_open_store(struct cli *cli);
 enum hf_status cli_open_objects(struct cli *cli);
 
-/* Takes `object` over; one line on stderr, by one write. */
+/* Opens a store by URL; `coordinates` and `must_exist` as in struct hf_store_options. */
+enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, bool must_exist,
+                            struct hf_store **ret_store);
+
+/* Opens the store into cli->handle, unless it is already open, and a client on it into cli->client.
+ * main closes both. `ns` NULL: the namespace given by --ns, or the default one. `holder` NULL: host
+ * name and process id. */
+enum hf_status cli_connect_as(struct cli *cli, const char *ns, const char *holder);
+enum hf_status cli_connect(struct cli *cli);
+enum hf_status cli_connect_as_user(struct cli *cli); /* --holder, or "joe@host" */
+
+/* Connects, and opens the partition given by --partition or the index given by the first argument;
+ * main closes it. When a part of a partition cannot be read, stderr gets the reason and the command
+ * continues with the other parts. `options` may be NULL; cli_open_partition sets its `trouble`
+ * callback. */
+enum hf_status cli_open_partition(struct cli *cli, struct hf_compact_options *options);
+enum hf_status cli_open_index(struct cli *cli);
+
+/* Opens what this command needs, according to the table of commands. */
+enum hf_status cli_open(struct cli *cli);
+
+/* Opens another client on the same store. The caller closes it. */
+enum hf_status cli_connect_another(struct cli *cli, const struct hf_client_options *options,
+                                   struct hf_client **ret_client);
+
+/* Closes the index, the partition and the client of the command; the store stays open. */
+void cli_disconnect(struct cli *cli);
+
+/* ---- Errors -------------------------------------------------------------------------- */
+
+/* Refuses the command line: sets cli->error to INVALID with this message, and returns INVALID. */
+#define cli_invalid(cli, ...) error_set(&(cli)->error, HF_INVALID, __VA_ARGS__)
+
+/* Writes `object` as one line on stderr, with a single write, and frees it. */
 void write_error_line(json_t *object);
 
-/* An error as --json tells it: `status`, `outcome`, `why`, `command`, and what else is known. */
-json_t *error_as_json(struct cli *cli, enum hf_status status, struct view why,
-                      struct view title);
-
-/* Prints an error now, naming what it was about (data NULL: only the command). */
+/* Prints an error immediately. `about` names the object of the failure; data NULL: only the command
+ * is named. */
 void cli_report(struct cli *cli, struct view about, const struct hf_error *error);
 
 /* ---- Help ---------------------------------------------------------------------------- */
@@ -259,19 +286,11 @@ void help_welcome(struct cli *cli);
 void help_overview(struct cli *cli);
 void help_command(struct cli *cli, const struct command *command);
 void help_group(struct cli *cli, struct view path);
-void help_man(struct cli *cli);
-void help_json(struct cli *cli);
-void help_man_command(struct cli *cli, const struct command *command);
 
-enum hf_status run_completion_bash(struct cli *cli);
-enum hf_status run_completion_zsh(struct cli *cli);
-enum hf_status run_completion_fish(struct cli *cli);
-enum hf_status run_completion_words(struct cli *cli);
-
-/* INVALID, with what was probably meant. */
+/* Fails with INVALID, and suggests the command that was probably meant. */
 enum hf_status cli_unknown_command(struct cli *cli, struct view path);
 
-/* "holdfast store put KEY FILE": a command with what it cannot do without. */
+/* Appends "holdfast store put KEY FILE": the command with everything that it requires. */
 void command_append_usage(struct buffer *to, const struct command *command);
 
 #endif

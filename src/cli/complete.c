@@ -1,11 +1,11 @@
-/* complete.c: what could stand at the end of a command line, for the scripts of completion.c.
+/* complete.c: implements `completion words`, which lists candidates for the last word of a command
+ * line for the shell scripts in commands/completion.*.
  *
- * The first line tells the kind: `words` (one a line, with a tab and what it is for), `nospace`
- * (the same, and a word goes on), `file PREFIX` (a path behind PREFIX) or `program` (the name of
- * one). Names of locks, keys and so on are asked of the store, which is never made by asking. That
- * takes COMPLETE_S at most, and fails in silence: somebody is typing. */
-#include "base/layout.h"
-#include "cli/connect.h"
+ * The first line of the output is its kind: `words` (one word per line, with a tab and a summary),
+ * `nospace` (the same, but a word may continue), `file PREFIX` (a path after PREFIX) or `program`
+ * (the name of a program). Names of locks, keys and so on are read from the store, which is never
+ * created. Reading takes COMPLETE_S at most and fails silently, because the user is typing. */
+#include "cli/lock/lock.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -14,20 +14,13 @@
 #define COMPLETE_S     1
 #define COMPLETE_NAMES 200
 
-/* A command line, as far as it was typed. */
+/* A command line, as typed so far. */
 struct typed {
-    struct cli *cli;
-    const struct command *command;
-    struct view path; /* of the command, or of the group so far */
-    char path_space[128];
-    size_t arguments; /* before the current word */
-    bool options_over;
-    const struct option_spec *value; /* of which the current word is the value */
-    struct view before;              /* "--name=" of the current word */
-    struct view current;             /* behind that */
-    struct view store, ns;           /* of --store and --ns; data NULL: not given */
-    struct view help_of;             /* the words behind `help` */
-    char help_space[128];
+    struct cli *cli;                 /* of `completion words` itself */
+    struct cli line;                 /* all words but the current one, parsed */
+    const struct option_spec *value; /* the option whose value the current word is, or NULL */
+    struct view before;              /* the part "--name=" of the current word */
+    struct view current;             /* the rest of the current word */
 };
 
 /* ---- Writing ------------------------------------------------------------------------- */
@@ -47,21 +40,23 @@ static void write_kind(struct typed *typed, const char *kind)
     output_print(&typed->cli->out, "%s\n", kind);
 }
 
-static void write_file(struct typed *typed, struct view more)
+static void write_file_kind(struct typed *typed, struct view more)
 {
     output_print(&typed->cli->out, "file %.*s%.*s\n", VIEW_ARGS(typed->before),
                  VIEW_ARGS(more));
 }
 
-/* ---- Words of the table -------------------------------------------------------------- */
+/* ---- Commands and options ------------------------------------------------------------ */
 
 static void offer_options(struct typed *typed)
 {
-    const struct option_spec *lists[] = { typed->command ? typed->command->options : NULL,
-                                          global_options };
+    const struct command *command = typed->line.command;
+    static const struct option_spec none = { .name = NULL };
+    const struct option_spec *lists[] = { command ? command->options : &none,
+                                          program_row.options };
     write_kind(typed, "words");
     for (size_t i = 0; i < 2; i++)
-        for (const struct option_spec *o = lists[i]; o && o->name; o++) {
+        for (const struct option_spec *o = lists[i]; o->name; o++) {
             char word[64];
             snprintf(word, sizeof word, "--%s", o->name);
             write_word(typed, view_of(word), o->summary);
@@ -71,7 +66,8 @@ static void offer_options(struct typed *typed)
         }
 }
 
-/* The word of a command behind this path; data NULL when it is not of that group. */
+/* The next word of a command's path after this one; data NULL when the command is not in the
+ * group. */
 static struct view next_word(const struct command *command, struct view path)
 {
     struct view whole = view_of(command->path);
@@ -81,17 +77,16 @@ static struct view next_word(const struct command *command, struct view path)
     return view_first(rest, view_find(rest, ' '));
 }
 
-/* The next word of every command that starts with this path; each once. */
+/* Offers the next word of every command whose path starts with this one, each word once. */
 static void offer_commands(struct typed *typed, struct view path)
 {
     write_kind(typed, "words");
-    for (const struct command *c = NULL; (c = command_next(c));) {
+    for (const struct command *c = command_table; c->path; c++) {
         struct view word = next_word(c, path);
         bool first = word.data != NULL;
-        for (const struct command *before = NULL;
-             first && (before = command_next(before)) != c;) {
+        for (const struct command *before = command_table; before < c; before++) {
             struct view other = next_word(before, path);
-            first = !other.data || !view_equal(other, word);
+            first = first && (!other.data || !view_equal(other, word));
         }
         bool is_whole = first && word.data + word.size == c->path + strlen(c->path);
         if (first)
@@ -99,53 +94,41 @@ static void offer_commands(struct typed *typed, struct view path)
     }
 }
 
-/* The words of a list that is separated by blanks. */
-static void offer_values(struct typed *typed, const char *values)
-{
-    struct view rest = view_of(values);
-    write_kind(typed, "words");
-    while (rest.size > 0)
-        write_word(typed, view_cut(&rest, ' '), NULL);
-}
-
-/* "dir:" of dir:PATH, "s3://" of s3://BUCKET. */
-static struct view scheme_of(const char *form)
-{
-    struct view whole = view_of(form);
-    size_t size = view_find(whole, ':') + 1;
-    if (view_starts_with(view_from(whole, size), VIEW("//")))
-        size += 2;
-    return view_first(whole, size);
-}
-
+/* Offers "dir:" for dir:PATH and "s3://" for s3://BUCKET; after a scheme that names a file,
+ * files. */
 static void offer_urls(struct typed *typed)
 {
-    if (view_starts_with(typed->current, VIEW("dir:")) ||
-        view_starts_with(typed->current, VIEW("sqlite:"))) {
-        write_file(typed, view_first(typed->current, view_find(typed->current, ':') + 1));
+    struct view current = typed->current;
+    if (view_starts_with(current, VIEW("dir:")) || view_starts_with(current, VIEW("sqlite:"))) {
+        write_file_kind(typed, view_first(current, view_find(current, ':') + 1));
         return;
     }
     write_kind(typed, "nospace");
-    for (size_t i = 0; topics[TOPIC_STORES].rows[i].term; i++)
-        write_word(typed, scheme_of(topics[TOPIC_STORES].rows[i].term), NULL);
+    for (size_t i = 0; topics[TOPIC_STORES].rows[i].term; i++) {
+        struct view form = view_of(topics[TOPIC_STORES].rows[i].term);
+        size_t size = view_find(form, ':') + 1;
+        bool slashes = view_starts_with(view_from(form, size), VIEW("//"));
+        write_word(typed, view_first(form, slashes ? size + 2 : size), NULL);
+    }
 }
 
 /* ---- Names in the store -------------------------------------------------------------- */
 
-/* Where the names of a kind stand: between a folder and an ending, or before the next slash. */
+/* The keys that contain names of one kind (docs/formats.md). The name is between `folder` and
+ * `ending`, or ends at the next slash. */
 static const struct name_place {
     enum completion kind;
-    const char *folder; /* behind the namespace, if it starts with a slash */
+    const char *folder; /* follows the namespace if it starts with a slash */
     const char *ending;
     bool rolled_up;
 } name_places[] = {
-    { COMPLETE_LOCK, LAYOUT_META_FOLDER, ".json", false },
+    { COMPLETE_LOCK, "/meta/", ".json", false },
     { COMPLETE_OBJECT, "", "", true },
-    { COMPLETE_PARTITION, LAYOUT_CHUNK_FOLDER, "/", true },
-    { COMPLETE_INDEX, LAYOUT_INDEX_FOLDER, "/", true },
-    { COMPLETE_TXN, LAYOUT_TXN_FOLDER, "", false },
-    { COMPLETE_GROUP, LAYOUT_ROSTER_FOLDER, "/", true },
-    { COMPLETE_NAMESPACE, LAYOUT_EPOCH_FOLDER, ".json", false },
+    { COMPLETE_PARTITION, "metadata/", "/", true },
+    { COMPLETE_INDEX, "indexes/", "/", true },
+    { COMPLETE_TXN, ".txn-decisions/m/", "", false },
+    { COMPLETE_GROUP, "roster/", "/", true },
+    { COMPLETE_NAMESPACE, ".holdfast/epoch/", ".json", false },
 };
 
 static void give_up_waiting(int number)
@@ -154,13 +137,7 @@ static void give_up_waiting(int number)
     _exit(0);
 }
 
-static void limit_time(void)
-{
-    signal(SIGALRM, give_up_waiting);
-    alarm(COMPLETE_S);
-}
-
-/* Where a name that is offered stands. */
+/* A listing of the store whose names are offered. */
 struct offering {
     struct typed *typed;
     const struct name_place *place;
@@ -168,7 +145,7 @@ struct offering {
     bool begun;
 };
 
-/* Says what follows, once. */
+/* Writes the kind of the output, once. */
 static void begin_offering(struct offering *offering)
 {
     if (!offering->begun)
@@ -186,8 +163,8 @@ static bool offer_name(void *argument, const struct hf_store_entry *entry)
     size_t ending = strlen(place->ending);
     begin_offering(offering);
     if (place->kind == COMPLETE_PARTITION && !entry->is_prefix) {
-        if (view_equal(name, VIEW(LAYOUT_CATALOG))) /* that of the default one */
-            write_word(offering->typed, VIEW(LAYOUT_PARTITION_DEFAULT), NULL);
+        if (view_equal(name, VIEW("catalog.json"))) /* the catalog of the default partition */
+            write_word(offering->typed, VIEW("default"), NULL);
     } else if (name.size > ending && view_ends_with(name, view_of(place->ending))) {
         write_word(offering->typed, view_first(name, name.size - ending), NULL);
     }
@@ -198,20 +175,24 @@ static void offer_names(struct typed *typed, const struct name_place *place)
 {
     struct hf_store_list_options options = HF_STORE_LIST_OPTIONS;
     struct offering offering = { .typed = typed, .place = place };
-    struct buffer prefix = BUFFER_INIT(2 * KEY_BYTES_MAX);
-    struct view url = typed->store;
-    struct cli *cli = typed->cli;
+    struct buffer prefix = BUFFER_INIT(2 * HF_KEY_BYTES_MAX);
+    struct cli *cli = typed->cli, *line = &typed->line;
+    const char *ns = cli_has_option(line, "ns") ? option_text(line, "ns") : NULL;
+    struct view url = { NULL, 0 };
     struct hf_store *store = NULL;
-    limit_time();
+    if (cli_given(line, "store"))
+        url = cli_option(line, "store")->text;
+    signal(SIGALRM, give_up_waiting);
+    alarm(COMPLETE_S);
     if (cli_find_store(cli, &url) != HF_OK ||
         cli_open_url(cli, url, /* coordinates */ false, cli->command->only_reads, &store) !=
             HF_OK)
         return;
     if (place->folder[0] == '/')
-        buffer_append(&prefix, typed->ns.data ? typed->ns : VIEW(LAYOUT_NAMESPACE_DEFAULT));
+        buffer_append(&prefix, view_of(ns ? ns : "default"));
     buffer_append(&prefix, view_of(place->folder));
     offering.folder_size = prefix.size;
-    if (place->kind != COMPLETE_PARTITION) /* the default one has another place */
+    if (place->kind != COMPLETE_PARTITION) /* the default partition has another key */
         buffer_append(&prefix, typed->current);
     options.max = COMPLETE_NAMES;
     options.delimiter = place->rolled_up ? '/' : '\0';
@@ -223,171 +204,78 @@ static void offer_names(struct typed *typed, const struct name_place *place)
     hf_store_close(store);
 }
 
-static void offer(struct typed *typed, enum completion kind, const char *values)
+static void offer_kind(struct typed *typed, enum completion kind)
 {
-    if (values) {
-        offer_values(typed, values);
-        return;
-    }
+    struct buffer path = BUFFER_INIT(128);
     for (size_t i = 0; i < sizeof name_places / sizeof *name_places; i++)
         if (name_places[i].kind == kind)
             offer_names(typed, &name_places[i]);
-    switch (kind) {
-    case COMPLETE_FILE: write_file(typed, VIEW("")); break;
-    case COMPLETE_URL: offer_urls(typed); break;
-    case COMPLETE_PROGRAM: write_kind(typed, "program"); break;
-    case COMPLETE_COMMAND: offer_commands(typed, typed->help_of); break;
-    case COMPLETE_NOTHING:
-    case COMPLETE_LOCK:
-    case COMPLETE_OBJECT:
-    case COMPLETE_PARTITION:
-    case COMPLETE_INDEX:
-    case COMPLETE_TXN:
-    case COMPLETE_GROUP:
-    case COMPLETE_NAMESPACE: break;
+    if (kind == COMPLETE_FILE) {
+        write_file_kind(typed, VIEW(""));
+    } else if (kind == COMPLETE_URL) {
+        offer_urls(typed);
+    } else if (kind == COMPLETE_PROGRAM) {
+        write_kind(typed, "program");
+    } else if (kind == COMPLETE_COMMAND) { /* the arguments of `help` are command words */
+        for (size_t i = 0; i < typed->line.argument_count; i++)
+            buffer_print(&path, "%s%s", i ? " " : "", typed->line.arguments[i]);
+        offer_commands(typed, buffer_view(&path));
     }
+    buffer_release(&path);
 }
 
 /* ---- Reading the line ---------------------------------------------------------------- */
 
-static const struct option_spec *option_of(const struct typed *typed, struct view word)
+/* The current word belongs to an argument; the last argument may have many words. */
+static void offer_arguments(struct typed *typed, struct view path)
 {
-    const struct option_spec *lists[] = { global_options,
-                                          typed->command ? typed->command->options : NULL };
-    bool is_long = view_starts_with(word, VIEW("--"));
-    struct view name = view_from(word, is_long ? 2 : 1);
-    for (size_t i = 0; i < 2; i++)
-        for (const struct option_spec *o = lists[i]; o && o->name; o++)
-            if (is_long ? view_equal(name, view_of(o->name))
-                        : name.size > 0 && o->letter == name.data[name.size - 1])
-                return o;
-    return NULL;
-}
-
-static void note_value(struct typed *typed, const struct option_spec *option, struct view value)
-{
-    if (view_equal(view_of(option->name), VIEW("store")))
-        typed->store = value;
-    else if (view_equal(view_of(option->name), VIEW("ns")))
-        typed->ns = value;
-}
-
-/* The argument that the current word would be; the last may be many words. */
-static const struct argument_spec *argument_now(const struct typed *typed)
-{
-    const struct argument_spec *spec = typed->command->arguments;
-    size_t index = 0;
-    while (spec->name && index < typed->arguments) {
-        if (spec->count != ARGUMENT_ONE && spec->count != ARGUMENT_OPTIONAL)
-            return spec;
+    const struct cli *line = &typed->line;
+    const struct argument_spec *spec = line->command->arguments;
+    size_t at = 0;
+    while (spec->name && at < line->argument_count &&
+           (spec->count == ARGUMENT_ONE || spec->count == ARGUMENT_OPTIONAL)) {
+        at++;
         spec++;
-        index++;
     }
-    return spec->name ? spec : NULL;
+    bool later_of_program = spec->completion == COMPLETE_PROGRAM && at < line->argument_count;
+    if (line->argument_count == 0 && command_group_exists(path))
+        offer_commands(typed, path);
+    else if (spec->name)
+        offer_kind(typed, later_of_program ? COMPLETE_FILE : spec->completion);
 }
 
-/* Adds a word to the path in `space`; as it is when there is no room. */
-static struct view longer(char *space, size_t size, struct view path, struct view word)
-{
-    if (path.size + 1 + word.size >= size)
-        return path;
-    size_t at = path.size;
-    if (at > 0)
-        space[at++] = ' ';
-    memcpy(space + at, word.data, word.size);
-    return (struct view){ space, at + word.size };
-}
-
-static void read_plain(struct typed *typed, struct view word)
-{
-    if (typed->arguments == 0) {
-        char space[sizeof typed->path_space];
-        memcpy(space, typed->path_space, sizeof space);
-        struct view path = longer(space, sizeof space, typed->path, word);
-        if (!typed->command || command_find(path)) {
-            typed->path =
-                longer(typed->path_space, sizeof typed->path_space, typed->path, word);
-            typed->command = command_find(typed->path);
-            return;
-        }
-    }
-    typed->help_of = longer(typed->help_space, sizeof typed->help_space, typed->help_of, word);
-    const struct argument_spec *spec = argument_now(typed);
-    if (spec && spec->count == ARGUMENT_COMMAND)
-        typed->options_over = true;
-    typed->arguments++;
-}
-
-/* All words but the current one. */
-static void read_words(struct typed *typed, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct view word = view_of(words[i]);
-        if (typed->options_over || word.size < 2 || word.data[0] != '-') {
-            read_plain(typed, word);
-            continue;
-        }
-        if (view_equal(word, VIEW("--"))) {
-            typed->options_over = true;
-            continue;
-        }
-        size_t equals = view_find(word, '=');
-        const struct option_spec *option = option_of(typed, view_first(word, equals));
-        if (!option || !option->value)
-            continue;
-        if (equals < word.size)
-            note_value(typed, option, view_from(word, equals + 1));
-        else if (++i < count)
-            note_value(typed, option, view_of(words[i]));
-        else
-            typed->value = option;
-    }
-}
-
-/* "--mode=sh": the value of an option in the same word. */
-static void split_current(struct typed *typed)
-{
-    struct view word = typed->current;
-    size_t equals = view_find(word, '=');
-    if (typed->value || typed->options_over || !view_starts_with(word, VIEW("--")) ||
-        equals == word.size)
-        return;
-    typed->value = option_of(typed, view_first(word, equals));
-    typed->before = view_first(word, equals + 1);
-    typed->current = view_from(word, equals + 1);
-}
-
-static void offer_arguments(struct typed *typed)
-{
-    const struct argument_spec *spec = argument_now(typed);
-    bool first_of_program = spec && spec > typed->command->arguments
-                                ? typed->arguments == (size_t)(spec - typed->command->arguments)
-                                : typed->arguments == 0;
-    if (typed->arguments == 0 && command_group_exists(typed->path))
-        offer_commands(typed, typed->path);
-    else if (spec)
-        offer(typed,
-              spec->completion == COMPLETE_PROGRAM && !first_of_program ? COMPLETE_FILE
-                                                                        : spec->completion,
-              /* values */ NULL);
-}
-
+/* A word such as "--mode=sh" is an option and the start of its value. */
 enum hf_status run_completion_words(struct cli *cli)
 {
     size_t count = cli->argument_count > 0 ? cli->argument_count - 1 : 0;
-    struct typed typed = {
-        .cli = cli, .path = VIEW(""), .before = VIEW(""), .help_of = VIEW("")
-    };
-    typed.current = cli->argument_count > 0 ? view_of(cli->arguments[count]) : VIEW("");
-    read_words(&typed, cli->arguments, count);
-    split_current(&typed);
-    if (typed.value)
-        offer(&typed, typed.value->completion, typed.value->values);
-    else if (!typed.options_over && view_starts_with(typed.current, VIEW("-")))
+    char space[COMMAND_PATH_MAX];
+    struct typed typed = { .cli = cli, .line = { .arena = ARENA_INIT }, .before = VIEW("") };
+    cli_parse_typed(&typed.line, cli->arguments, count);
+    struct view path = cli_path(&typed.line, space);
+    struct view word = cli->argument_count > 0 ? view_of(cli->arguments[count]) : VIEW("");
+    size_t equals = view_find(word, '=');
+    typed.value = typed.line.lacks_value;
+    typed.current = word;
+    if (!typed.value && !typed.line.options_over && view_starts_with(word, VIEW("--")) &&
+        equals < word.size) {
+        typed.value = cli_option_spec(&typed.line, view_from(view_first(word, equals), 2));
+        typed.before = view_first(word, equals + 1);
+        typed.current = view_from(word, equals + 1);
+    }
+    if (typed.value && typed.value->values) {
+        struct view rest = view_of(typed.value->values);
+        write_kind(&typed, "words");
+        while (rest.size > 0)
+            write_word(&typed, view_cut(&rest, ' '), NULL);
+    } else if (typed.value) {
+        offer_kind(&typed, typed.value->completion);
+    } else if (!typed.line.options_over && view_starts_with(typed.current, VIEW("-"))) {
         offer_options(&typed);
-    else if (typed.command)
-        offer_arguments(&typed);
-    else
-        offer_commands(&typed, typed.path);
+    } else if (typed.line.command) {
+        offer_arguments(&typed, path);
+    } else {
+        offer_commands(&typed, path);
+    }
+    arena_release(&typed.line.arena);
     return HF_OK;
 }

@@ -1,14 +1,47 @@
-/* connect.c: opening the store of the command line. */
-#include "cli/connect.h"
+/* connect.c: finds the store of a command (--store, $HOLDFAST_STORE, or the user's local store),
+ * makes its URL absolute so that it is valid in every folder, and opens it with a client. */
+#include "cli/lock/lock.h"
 
-#include "cli/trace.h"
-
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
+#include <unistd.h>
+
+/* ---- Which store --------------------------------------------------------------------- */
+
+static enum hf_status make_absolute(struct cli *cli, struct view given, struct view *ret_url)
+{
+    char url[HF_STORE_URL_MAX];
+    enum hf_status status = hf_store_url_absolute(given.data, url, &cli->error);
+    if (status != HF_OK)
+        return status;
+    *ret_url = arena_copy(&cli->arena, view_of(url));
+    return ret_url->data ? HF_OK : error_no_memory(&cli->error);
+}
+
+enum hf_status cli_find_store(struct cli *cli, struct view *url)
+{
+    if (url->data)
+        return make_absolute(cli, *url, url);
+    const char *variable = getenv("HOLDFAST_STORE"), *option = option_text(cli, "store");
+    enum hf_status status = HF_OK;
+    if (!cli->store_url.data) {
+        if (!option && variable && variable[0] == '\0')
+            return cli_invalid(cli,
+                               "HOLDFAST_STORE is empty: set it to the URL of a store, such as "
+                               "s3://BUCKET/PREFIX, or unset it for your local store");
+        cli->uses_default = !option && !variable;
+        const char *given = option ? option : variable ? variable : "sqlite:";
+        status = make_absolute(cli, view_of(given), &cli->store_url);
+    }
+    *url = cli->store_url;
+    return status;
+}
 
 /* ---- Stores -------------------------------------------------------------------------- */
 
-/* Told once, however many stores are opened. */
+/* Prints a warning once, however many stores are opened. */
 static void warn_once(void *argument, const char *sentence)
 {
     static bool told;
@@ -22,19 +55,41 @@ static void warn_once(void *argument, const char *sentence)
         fprintf(stderr, "holdfast: warning: %s\n", sentence);
 }
 
-/* Keys are in the environment, and in what libraries leave behind: no core dump shows them. What we
- * start is dumped as ever. */
-static void keep_secrets(struct view url)
+/* Appends the bytes sent and received; nothing when both are 0. */
+static void append_bytes(struct buffer *to, const struct hf_store_request *request)
 {
-    if (view_starts_with(url, VIEW("s3:")))
-        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    uint64_t bytes = request->sent_bytes + request->received_bytes;
+    if (bytes > 0)
+        buffer_print(to, "%" PRIu64, bytes);
+}
+
+static const struct field request_record[] = REQUEST_RECORD;
+
+/* The option --trace: one line on stderr per store call. Each line is a single write, because other
+ * threads write theirs at the same time. Keys, ETags and server messages may contain any byte, so
+ * control bytes are escaped. */
+static void trace_request(void *argument, const struct hf_store_request *request)
+{
+    struct cli *cli = argument;
+    struct buffer line = BUFFER_INIT(8 * KIB);
+    atomic_fetch_add(&cli->requests, 1);
+    if (!cli_given(cli, "trace"))
+        return;
+    if (cli->json) {
+        write_error_line(record_json(request_record, request));
+        return;
+    }
+    record_append(&line, /* raw */ false, request_record, request, REQUEST_TEXT);
+    const char *text = buffer_text(&line);
+    fprintf(stderr, "holdfast: %s\n", text ? text : hf_store_call_name(request->call));
+    buffer_release(&line);
 }
 
 enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, bool must_exist,
                             struct hf_store **ret_store)
 {
     struct hf_store_options options = HF_STORE_OPTIONS;
-    struct view text = arena_copy(&cli->arena, url); /* with a NUL behind it */
+    struct view text = arena_copy(&cli->arena, url); /* adds a NUL */
     if (!text.data)
         return error_no_memory(&cli->error);
     options.coordinates = coordinates;
@@ -43,18 +98,26 @@ enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, 
     options.trace_argument = cli;
     options.warn = warn_once;
     options.warn_argument = cli;
-    keep_secrets(url);
+    /* No core dumps, because memory holds the store's credentials. Programs that we start can dump
+     * core as usual. */
+    if (view_starts_with(url, VIEW("s3:")))
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return hf_store_open(text.data, &options, ret_store, &cli->error);
 }
 
+/* Reminds the user, on a terminal, that the default store is local and not shared. */
 static enum hf_status open_main(struct cli *cli, bool coordinates)
 {
     struct view url = { NULL, 0 };
+    char user[USER_TEXT_MAX];
     enum hf_status status = cli_find_store(cli, &url);
     if (status != HF_OK)
         return status;
-    if (coordinates && !cli->command->only_reads)
-        cli_tell_default_store(cli);
+    if (coordinates && !cli->command->only_reads && cli->uses_default && !cli->quiet &&
+        !cli->json && isatty(STDERR_FILENO) == 1)
+        fprintf(stderr,
+                "holdfast: using the local store of user %s; set HOLDFAST_STORE to share it\n",
+                user_name(user));
     return cli_open_url(cli, url, coordinates, cli->command->only_reads, &cli->handle);
 }
 
@@ -70,13 +133,55 @@ enum hf_status cli_open_objects(struct cli *cli)
 
 /* ---- Clients ------------------------------------------------------------------------- */
 
-enum hf_status cli_connect(struct cli *cli, struct hf_client_options options,
-                           struct hf_client **ret_client)
+enum hf_status cli_connect_another(struct cli *cli, const struct hf_client_options *options,
+                                   struct hf_client **ret_client)
 {
-    if (cli_has_option(cli, "max-ttl") && cli_given(cli, "max-ttl"))
-        options.ttl_max_ms = cli_option(cli, "max-ttl")->span.us / 1000;
     enum hf_status status = cli->handle ? HF_OK : cli_open_store(cli);
-    if (status != HF_OK)
-        return status;
-    return hf_client_open_on(cli->handle, &options, ret_client, &cli->error);
+    return status == HF_OK ? hf_client_open_on(cli->handle, options, ret_client, &cli->error)
+                           : status;
+}
+
+enum hf_status cli_connect_as(struct cli *cli, const char *ns, const char *holder)
+{
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    options.ns = !ns && cli_has_option(cli, "ns") ? option_text(cli, "ns") : ns;
+    options.holder = holder;
+    if (cli_has_option(cli, "max-ttl"))
+        options.ttl_max_ms = option_ms(cli, "max-ttl", options.ttl_max_ms);
+    return cli_connect_another(cli, &options, &cli->client);
+}
+
+enum hf_status cli_connect(struct cli *cli)
+{
+    return cli_connect_as(cli, /* ns */ NULL, /* holder */ NULL);
+}
+
+enum hf_status cli_connect_as_user(struct cli *cli)
+{
+    char user[USER_TEXT_MAX];
+    const char *holder = option_text(cli, "holder");
+    return cli_connect_as(cli, /* ns */ NULL, holder ? holder : user_text(user));
+}
+
+enum hf_status cli_open(struct cli *cli)
+{
+    switch (cli->command->opens) {
+    case OPENS_NOTHING: return HF_OK;
+    case OPENS_OBJECTS: return cli_open_objects(cli);
+    case OPENS_STORE: return cli_open_store(cli);
+    case OPENS_CLIENT: return cli_connect(cli);
+    case OPENS_PARTITION: return cli_open_partition(cli, /* options */ NULL);
+    case OPENS_INDEX: return cli_open_index(cli);
+    }
+    return HF_OK;
+}
+
+void cli_disconnect(struct cli *cli)
+{
+    hf_index_close(cli->index);
+    hf_compact_close(cli->compact);
+    hf_client_close(cli->client);
+    cli->index = NULL;
+    cli->compact = NULL;
+    cli->client = NULL;
 }

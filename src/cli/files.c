@@ -1,8 +1,9 @@
-/* files.c: spools and new files. */
+/* files.c: local files as the source or target of a transfer. Output appears under its name only
+ * when it is complete, and never goes to a pipe or device that another user has planted. */
 #include "cli/files.h"
 
 #include "cli/interrupt.h"
-#include "store/stream.h"
+#include "file/bytes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,71 +13,144 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum hf_status fail_errno(struct cli *cli, const char *what)
-{
-    return error_from_errno(&cli->error, errno, what);
-}
-
-/* "-", or the file of /dev that stands for it: opened by name, that would begin anew a file that
- * somebody has begun. */
-static bool is_standard(const char *path, const char *device)
-{
-    return !path || strcmp(path, "-") == 0 || strcmp(path, device) == 0;
-}
-
+/* Opening /dev/stdin or /dev/stdout would truncate or rewind a file that the shell has already
+ * opened, so the open descriptor is used. */
 bool is_stdin(const char *path)
 {
-    return is_standard(path, "/dev/stdin");
+    return !path || strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0;
 }
 
 bool is_stdout(const char *path)
 {
-    return is_standard(path, "/dev/stdout");
+    return !path || strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0;
 }
 
-/* ---- Spools -------------------------------------------------------------------------- */
+/* ---- Input files --------------------------------------------------------------------- */
 
-enum hf_status spool_open(struct cli *cli, int *ret_fd)
-{
-    return temporary_file(ret_fd, &cli->error);
-}
-
-/* Reads once; 0 bytes at the end. A signal ends a read that waits. */
-static enum hf_status read_some(struct cli *cli, int from, char *piece, size_t *ret_size)
-{
-    ssize_t got;
-    do
-        got = read(from, piece, STREAM_PIECE);
-    while (got < 0 && errno == EINTR && !interrupted());
-    if (got < 0)
-        return interrupted() ? interrupt_check(&cli->error) : fail_errno(cli, "read the input");
-    *ret_size = (size_t)got;
-    return HF_OK;
-}
-
-enum hf_status spool_fill(struct cli *cli, struct gauge *gauge, int from, int spool)
+/* Copies `from` (a pipe or a terminal) into the spool until its end. A signal ends a blocked
+ * read. */
+static enum hf_status spool_fill(struct cli *cli, struct gauge *gauge, int from, int spool)
 {
     char *piece = malloc(STREAM_PIECE);
     if (!piece)
         return error_no_memory(&cli->error);
     uint64_t done = 0;
-    size_t got = 0;
-    enum hf_status status;
+    ssize_t got;
+    enum hf_status status = HF_OK;
     do {
-        status = read_some(cli, from, piece, &got);
-        if (status == HF_OK)
-            status = file_write_at(spool, (struct view){ piece, got }, done, &cli->error);
-        done += got;
+        do
+            got = read(from, piece, STREAM_PIECE);
+        while (got < 0 && errno == EINTR && !interrupted());
+        if (got < 0)
+            status = interrupted() ? interrupt_check(&cli->error)
+                                   : error_from_errno(&cli->error, errno, "read the input");
+        else
+            status =
+                file_write_at(spool, (struct view){ piece, (size_t)got }, done, &cli->error);
+        done += got > 0 ? (size_t)got : 0;
         if (status == HF_OK && !gauge_step(gauge, done, /* total */ 0))
             status = interrupt_check(&cli->error);
     } while (status == HF_OK && got > 0 && done <= OBJECT_BYTES_MAX);
     free(piece);
     if (status == HF_OK && got > 0)
-        return error_set(&cli->error, HF_INVALID, "the input is larger than any object may be");
+        return cli_invalid(cli, "the input exceeds the largest object size");
     return status;
 }
 
-/* A closed pipe is noted in cli->out too: the program then ends as if its output had failed. */
+enum hf_status source_take(struct cli *cli, const char *path, struct view label, int *ret_fd)
+{
+    int fd = STDIN_FILENO, spool;
+    struct stat st = { .st_mode = S_IFIFO };
+    struct gauge gauge;
+    enum hf_status status = HF_OK;
+    if (!is_stdin(path)) {
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) != 0)
+            status = error_cannot_open(&cli->error, errno, path);
+        else if (S_ISDIR(st.st_mode))
+            status = cli_invalid(cli, "'%.100s' is a folder, not a file", path);
+    }
+    if (status == HF_OK && S_ISREG(st.st_mode)) {
+        *ret_fd = fd;
+        return HF_OK;
+    }
+    if (status == HF_OK)
+        status = temporary_file(&spool, &cli->error);
+    if (status == HF_OK) {
+        gauge_start(&gauge, cli, label);
+        status = spool_fill(cli, &gauge, fd, spool);
+        gauge_clear(&gauge);
+        if (status != HF_OK)
+            close(spool);
+        *ret_fd = spool;
+    }
+    if (fd > STDERR_FILENO)
+        close(fd);
+    return status;
+}
+
+/* ---- Output files -------------------------------------------------------------------- */
+
+enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream)
+{
+    struct stat st;
+    *ret_stream = false;
+    if (stat(path.data, &st) != 0)
+        return HF_OK;
+    if (S_ISDIR(st.st_mode))
+        return cli_invalid(cli, "'%.*s' is a folder; name a file in it",
+                           VIEW_ARGS(view_first(path, 100)));
+    *ret_stream = !S_ISREG(st.st_mode);
+    return HF_OK;
+}
+
+static void name_target(struct cli *cli, const char *path)
+{
+    error_prefix(&cli->error, "'%.*s'", VIEW_ARGS(view_first(view_of(path), 100)));
+}
+
+enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file)
+{
+    struct file_watch watch = { interrupt_removes_file, NULL, 0 };
+    enum hf_status status = new_file_create(ret_file, cli->env, path.data, watch, &cli->error);
+    if (status == HF_OK)
+        return HF_OK;
+    name_target(cli, path.data);
+    new_file_release(ret_file);
+    return status;
+}
+
+enum hf_status target_keep(struct cli *cli, struct new_file *file)
+{
+    enum hf_status status = HF_OK;
+    if (fsync(file->fd) != 0)
+        status = error_from_errno(&cli->error, errno, "sync it");
+    if (status == HF_OK)
+        status = new_file_keep(file, &cli->error);
+    if (status != HF_OK)
+        name_target(cli, file->path);
+    new_file_release(file);
+    return status;
+}
+
+/* ---- Streams ------------------------------------------------------------------------- */
+
+/* Refuses to write binary data to a terminal. Data is binary if its start contains a NUL byte, as
+ * in git and grep. Every command that calls this accepts --force. */
+static enum hf_status refuse_binary(struct cli *cli, int spool, int to)
+{
+    char start[8000];
+    size_t got = 0;
+    if (isatty(to) != 1 || cli_given(cli, "force"))
+        return HF_OK;
+    enum hf_status status = file_read_at(spool, start, sizeof start, 0, &got, &cli->error);
+    if (status != HF_OK || !memchr(start, '\0', got))
+        return status;
+    return cli_invalid(cli, "the data is binary and could disturb the terminal; name a file to "
+                            "write it to, or use --force");
+}
+
+/* A failed write to stdout is also noted in cli->out: after EPIPE the program raises SIGPIPE. */
 static enum hf_status write_in_order(struct cli *cli, int to, struct view bytes)
 {
     while (bytes.size > 0) {
@@ -94,224 +168,80 @@ static enum hf_status write_in_order(struct cli *cli, int to, struct view bytes)
     return HF_OK;
 }
 
-/* Bytes that are no text disturb a terminal; looked for at the start, as git and grep do. */
-static enum hf_status refuse_binary(struct cli *cli, int spool, int to)
+/* Nothing is written before the fetch is complete. */
+static enum hf_status fetch_to_stream(struct cli *cli, int to, fetch_fn *fetch, void *argument)
 {
-    char start[8000];
-    size_t got = 0;
-    if (isatty(to) != 1 || cli_given(cli, "force"))
-        return HF_OK;
-    enum hf_status status = file_read_at(spool, start, sizeof start, 0, &got, &cli->error);
-    struct view text = { start, got };
-    if (status != HF_OK || view_find(text, '\0') == got)
-        return status;
-    return error_set(
-        &cli->error, HF_INVALID,
-        "it is binary, and would disturb the terminal: name a file to write it to, "
-        "or add --force");
-}
-
-enum hf_status spool_send(struct cli *cli, int spool, int to)
-{
-    enum hf_status status = refuse_binary(cli, spool, to);
+    int spool;
+    uint64_t done = 0;
+    size_t got;
+    enum hf_status status = temporary_file(&spool, &cli->error);
     if (status != HF_OK)
         return status;
     char *piece = malloc(STREAM_PIECE);
-    if (!piece)
-        return error_no_memory(&cli->error);
-    uint64_t done = 0;
-    size_t got = 0;
+    status = piece ? fetch(argument, spool, &cli->error) : error_no_memory(&cli->error);
+    if (status == HF_OK)
+        status = refuse_binary(cli, spool, to);
     do {
-        status = file_read_at(spool, piece, STREAM_PIECE, done, &got, &cli->error);
+        got = 0;
+        if (status == HF_OK)
+            status = file_read_at(spool, piece, STREAM_PIECE, done, &got, &cli->error);
         if (status == HF_OK)
             status = write_in_order(cli, to, (struct view){ piece, got });
         done += got;
     } while (status == HF_OK && got > 0);
     free(piece);
-    return status;
-}
-
-/* ---- Files that are read ------------------------------------------------------------- */
-
-enum hf_status source_open(struct cli *cli, struct view path, int *ret_fd, bool *ret_regular)
-{
-    int fd = open(path.data, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        error_cannot_open(&cli->error, errno, path.data);
-        if (fd >= 0)
-            close(fd);
-        return cli->error.status;
-    }
-    if (S_ISDIR(st.st_mode)) {
-        close(fd);
-        return error_set(&cli->error, HF_INVALID, "'%.*s' is a folder, not a file",
-                         VIEW_ARGS(view_first(path, 100)));
-    }
-    *ret_regular = S_ISREG(st.st_mode);
-    *ret_fd = fd;
-    return HF_OK;
-}
-
-enum hf_status source_take(struct cli *cli, const char *path, struct view label, int *ret_fd)
-{
-    int fd = STDIN_FILENO, spool;
-    bool regular = false;
-    enum hf_status status = HF_OK;
-    if (!is_stdin(path))
-        status = source_open(cli, view_of(path), &fd, &regular);
-    if (status != HF_OK || regular) {
-        *ret_fd = fd;
-        return status;
-    }
-    status = spool_open(cli, &spool);
-    if (status == HF_OK) {
-        struct gauge gauge;
-        gauge_start(&gauge, cli, label);
-        status = spool_fill(cli, &gauge, fd, spool);
-        gauge_clear(&gauge);
-        if (status != HF_OK)
-            close(spool);
-        *ret_fd = spool;
-    }
-    if (fd != STDIN_FILENO)
-        close(fd);
-    return status;
-}
-
-/* ---- Files that are written ---------------------------------------------------------- */
-
-enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream)
-{
-    struct stat st;
-    *ret_stream = false;
-    if (stat(path.data, &st) != 0)
-        return HF_OK;
-    if (S_ISDIR(st.st_mode))
-        return error_set(&cli->error, HF_INVALID, "'%.*s' is a folder; name a file in it",
-                         VIEW_ARGS(view_first(path, 100)));
-    *ret_stream = !S_ISREG(st.st_mode);
-    return HF_OK;
-}
-
-static void name_file(struct cli *cli, const char *path)
-{
-    error_prefix(&cli->error, "'%.*s'", VIEW_ARGS(view_first(view_of(path), 100)));
-}
-
-enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file)
-{
-    struct file_watch watch = { interrupt_removes_file, NULL, 0 };
-    enum hf_status status = new_file_create(ret_file, cli->env, path.data, watch, &cli->error);
-    if (status == HF_OK)
-        return HF_OK;
-    name_file(cli, path.data);
-    new_file_release(ret_file);
-    return status;
-}
-
-enum hf_status target_keep(struct cli *cli, struct new_file *file)
-{
-    enum hf_status status = HF_OK;
-    if (fsync(file->fd) != 0)
-        status = fail_errno(cli, "sync it");
-    if (status == HF_OK)
-        status = new_file_keep(file, &cli->error);
-    if (status != HF_OK)
-        name_file(cli, file->path);
-    new_file_release(file);
-    return status;
-}
-
-/* Nothing goes out before all of it has come. */
-static enum hf_status fetch_to_stream(struct cli *cli, int to, fetch_fn *fetch, void *argument)
-{
-    int spool;
-    enum hf_status status = spool_open(cli, &spool);
-    if (status != HF_OK)
-        return status;
-    status = fetch(argument, spool, &cli->error);
-    if (status == HF_OK)
-        status = spool_send(cli, spool, to);
     close(spool);
     return status;
 }
 
-static enum hf_status refuse_planted(struct cli *cli, const struct stat *st)
+/* `failed`: the file's state could not be read. */
+static enum hf_status check_device(struct cli *cli, const struct safe_path *place, bool failed,
+                                   const struct stat *st)
 {
+    if (failed)
+        return error_from_errno(&cli->error, errno, "open it");
+    if (!is_planted(place->folder, st))
+        return HF_OK;
     return error_set(&cli->error, HF_DENIED,
-                     "it is a pipe or a device that another user (uid %lu) made in a folder "
-                     "where everybody may write: nothing is written to it",
+                     "refused to write to a pipe or device that another user (uid %lu) made in "
+                     "a folder where everybody may write",
                      (unsigned long)st->st_uid);
 }
 
-/* Checked before, since opening a pipe may wait for its reader, and after, since it may have become
- * another meanwhile. */
-static enum hf_status open_stream(struct cli *cli, const struct safe_path *place, int *ret_fd)
-{
-    int follow = place->by_kernel ? 0 : AT_SYMLINK_NOFOLLOW;
-    struct stat st;
-    if (fstatat(place->folder, place->leaf, &st, follow) != 0)
-        return fail_errno(cli, "look at it");
-    if (is_planted(place->folder, &st))
-        return refuse_planted(cli, &st);
-    int fd = openat(place->folder, place->leaf,
-                    O_WRONLY | O_CLOEXEC | (place->by_kernel ? 0 : O_NOFOLLOW));
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        fail_errno(cli, "open it");
-    } else if (is_planted(place->folder, &st)) {
-        refuse_planted(cli, &st);
-    } else {
-        *ret_fd = fd;
-        return HF_OK;
-    }
-    if (fd >= 0)
-        close(fd);
-    return cli->error.status;
-}
-
-enum hf_status target_open_stream(struct cli *cli, const char *path, int *ret_fd)
+/* DENIED when another user made the device or pipe, or a link on the path, in a world-writable
+ * folder. The owner is checked before opening, because opening a pipe may block until it has a
+ * reader. It is checked again afterwards, because the file may have been replaced in between. */
+static enum hf_status open_device(struct cli *cli, const char *path, int *ret_fd)
 {
     struct safe_path place;
+    struct stat st;
+    int fd = -1;
     enum hf_status status = safe_path_open(path, &place, &cli->error);
+    int follow = place.by_kernel ? 0 : AT_SYMLINK_NOFOLLOW;
+    int flags = O_WRONLY | O_CLOEXEC | (place.by_kernel ? 0 : O_NOFOLLOW);
     if (status == HF_OK)
-        status = open_stream(cli, &place, ret_fd);
+        status =
+            check_device(cli, &place, fstatat(place.folder, place.leaf, &st, follow) != 0, &st);
+    if (status == HF_OK) {
+        fd = openat(place.folder, place.leaf, flags);
+        status = check_device(cli, &place, fd < 0 || fstat(fd, &st) != 0, &st);
+    }
     safe_path_close(&place);
-    if (status != HF_OK)
-        name_file(cli, path);
-    return status;
-}
-
-static enum hf_status fetch_to_device(struct cli *cli, const char *path, fetch_fn *fetch,
-                                      void *argument)
-{
-    int fd;
-    enum hf_status status = target_open_stream(cli, path, &fd);
-    if (status != HF_OK)
-        return status;
-    status = fetch_to_stream(cli, fd, fetch, argument);
-    close(fd);
-    return status;
-}
-
-static enum hf_status fetch_to_file(struct cli *cli, const char *path, fetch_fn *fetch,
-                                    void *argument)
-{
-    struct new_file file;
-    enum hf_status status = target_create(cli, view_of(path), &file);
-    if (status != HF_OK)
-        return status;
-    status = fetch(argument, file.fd, &cli->error);
-    if (status == HF_OK)
-        return target_keep(cli, &file);
-    new_file_release(&file);
+    if (status != HF_OK) {
+        name_target(cli, path);
+        if (fd >= 0)
+            close(fd);
+    }
+    *ret_fd = fd;
     return status;
 }
 
 enum hf_status target_fetch(struct cli *cli, const char *path, fetch_fn *fetch, void *argument,
                             bool *ret_file)
 {
+    struct new_file file;
     bool stream = false;
+    int fd;
     *ret_file = false;
     if (is_stdout(path))
         return fetch_to_stream(cli, STDOUT_FILENO, fetch, argument);
@@ -319,6 +249,17 @@ enum hf_status target_fetch(struct cli *cli, const char *path, fetch_fn *fetch, 
     if (status != HF_OK)
         return status;
     *ret_file = !stream;
-    return stream ? fetch_to_device(cli, path, fetch, argument)
-                  : fetch_to_file(cli, path, fetch, argument);
+    status = stream ? open_device(cli, path, &fd) : target_create(cli, view_of(path), &file);
+    if (status != HF_OK)
+        return status;
+    if (stream) {
+        status = fetch_to_stream(cli, fd, fetch, argument);
+        close(fd);
+        return status;
+    }
+    status = fetch(argument, file.fd, &cli->error);
+    if (status == HF_OK)
+        return target_keep(cli, &file);
+    new_file_release(&file);
+    return status;
 }

@@ -1,67 +1,17 @@
-/* help.c: help, the manual page and the table for programs, all by walking the one table. */
+/* help.c: writes the help, the manual pages and the JSON description of all commands, from the
+ * table of commands; and the commands about the program itself: help, version, and the scripts. */
 #include "cli/cli.h"
-#include "cli/page.h"
+#include "cli/output/page.h"
 
-#include <inttypes.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define TERM_MAX 160
 
-static const char tagline[] =
-    "leases, locks, compaction and indexes for anything that lives in a bucket";
-static const char description[] = "Holdfast needs no lock server: everything that must be "
-                                  "agreed on is a small document in an object store, changed "
-                                  "only by conditional writes. A store is a folder, an SQLite "
-                                  "file, or a bucket.";
-
-static struct page text_page(struct cli *cli)
-{
-    return (struct page){ .out = &cli->out };
-}
-
 /* ---- Pieces -------------------------------------------------------------------------- */
-
-static void append_option(struct buffer *to, const struct option_spec *option)
-{
-    buffer_print(to, "--%s", option->name);
-    if (option->value)
-        buffer_print(to, " %s", option->value);
-}
-
-/* Those of one choice stand together: "[--if-absent | --if-match ETAG]". */
-static void append_options(struct buffer *to, const struct option_spec *options)
-{
-    for (const struct option_spec *o = options; o->name; o++) {
-        bool first = true;
-        for (const struct option_spec *before = options; before < o; before++)
-            first = first && (!o->choice || before->choice != o->choice);
-        if (!first)
-            continue;
-        buffer_append(to, o->needed ? VIEW(" ") : VIEW(" ["));
-        append_option(to, o);
-        for (const struct option_spec *more = o + 1; o->choice && more->name; more++) {
-            if (more->choice != o->choice)
-                continue;
-            buffer_append(to, VIEW(" | "));
-            append_option(to, more);
-        }
-        if (!o->needed)
-            buffer_append_byte(to, ']');
-        if (o->many)
-            buffer_append(to, VIEW("..."));
-    }
-}
-
-static void append_argument(struct buffer *to, const struct argument_spec *argument)
-{
-    switch (argument->count) {
-    case ARGUMENT_ONE: buffer_print(to, " %s", argument->name); break;
-    case ARGUMENT_OPTIONAL: buffer_print(to, " [%s]", argument->name); break;
-    case ARGUMENT_MANY: buffer_print(to, " %s...", argument->name); break;
-    case ARGUMENT_ANY: buffer_print(to, " [%s...]", argument->name); break;
-    case ARGUMENT_COMMAND: buffer_print(to, " [--] %s...", argument->name); break;
-    }
-}
 
 void command_append_usage(struct buffer *to, const struct command *command)
 {
@@ -74,14 +24,40 @@ void command_append_usage(struct buffer *to, const struct command *command)
             buffer_print(to, a->count == ARGUMENT_COMMAND ? " -- %s" : " %s", a->name);
 }
 
-/* "holdfast store put [--if-absent | --if-match ETAG] KEY FILE" */
+static void append_option(struct buffer *to, const struct option_spec *option)
+{
+    buffer_print(to, option->value ? "--%s %s" : "--%s", option->name, option->value);
+}
+
+/* "holdfast store put [--if-absent | --if-match ETAG] KEY FILE": mutually exclusive options are
+ * grouped. */
 static void write_synopsis(struct page *page, const struct command *command)
 {
+    static const char *const forms[][2] = { [ARGUMENT_ONE] = { " ", "" },
+                                            [ARGUMENT_OPTIONAL] = { " [", "]" },
+                                            [ARGUMENT_MANY] = { " ", "..." },
+                                            [ARGUMENT_ANY] = { " [", "...]" },
+                                            [ARGUMENT_COMMAND] = { " [--] ", "..." } };
     struct buffer text = BUFFER_INIT(1024);
     buffer_print(&text, "holdfast %s", command->path);
-    append_options(&text, command->options);
+    for (const struct option_spec *o = command->options; o->name; o++) {
+        bool first = true;
+        for (const struct option_spec *before = command->options; before < o; before++)
+            first = first && (!o->choice || before->choice != o->choice);
+        if (!first)
+            continue;
+        buffer_append(&text, o->needed ? VIEW(" ") : VIEW(" ["));
+        append_option(&text, o);
+        for (const struct option_spec *more = o + 1; more->name; more++) {
+            if (!o->choice || more->choice != o->choice)
+                continue;
+            buffer_append(&text, VIEW(" | "));
+            append_option(&text, more);
+        }
+        buffer_print(&text, "%s%s", o->needed ? "" : "]", o->many ? "..." : "");
+    }
     for (const struct argument_spec *a = command->arguments; a->name; a++)
-        append_argument(&text, a);
+        buffer_print(&text, "%s%s%s", forms[a->count][0], a->name, forms[a->count][1]);
     page_synopsis(page, buffer_text(&text));
     buffer_release(&text);
 }
@@ -89,14 +65,13 @@ static void write_synopsis(struct page *page, const struct command *command)
 static void write_options(struct page *page, const struct option_spec *options)
 {
     for (const struct option_spec *o = options; o->name; o++) {
-        char term[TERM_MAX], letter[8] = "";
+        struct buffer term = BUFFER_INIT(TERM_MAX), text = BUFFER_INIT(1024);
         if (o->letter)
-            snprintf(letter, sizeof letter, "-%c, ", o->letter);
-        snprintf(term, sizeof term, "%s--%s%s%s", letter, o->name, o->value ? " " : "",
-                 o->value ? o->value : "");
-        struct buffer text = BUFFER_INIT(1024);
+            buffer_print(&term, "-%c, ", o->letter);
+        append_option(&term, o);
         buffer_print(&text, "%s%s", o->summary, o->needed ? " (required)" : "");
-        page_row(page, term, buffer_text(&text), 24);
+        page_row(page, buffer_text(&term), buffer_text(&text), 24);
+        buffer_release(&term);
         buffer_release(&text);
     }
 }
@@ -126,16 +101,7 @@ static void write_exit_codes(struct page *page)
                  hf_status_name(status));
         page_row(page, term, hf_status_text(status), 24);
     }
-    page_row(page, "130, 143, ...", "ended by a signal: 128 and its number, as shells count",
-             24);
-}
-
-static void write_summaries(struct page *page, const struct command *commands,
-                            struct view starting)
-{
-    for (const struct command *c = commands; c->path; c++)
-        if (view_starts_with(view_of(c->path), starting))
-            page_row(page, c->path, c->summary, 24);
+    page_row(page, "130, 143, ...", "ended by a signal: 128 plus its number, as in shells", 24);
 }
 
 static void write_examples(struct page *page, const struct example *examples)
@@ -155,117 +121,124 @@ static void write_examples(struct page *page, const struct example *examples)
 
 void help_welcome(struct cli *cli)
 {
-    struct page page = text_page(cli);
-    output_print(&cli->out, "Holdfast: %s.\n", tagline);
-    page_paragraph(&page, description);
+    struct page page = { .out = &cli->out };
+    output_print(&cli->out, "Holdfast: %s.\n", program_row.summary);
+    page_paragraph(&page, program_row.details[0]);
     output_text(&cli->out, "\nThree commands to try first:\n\n");
-    for (const struct example *e = welcome_examples; e->line; e++)
+    for (const struct example *e = program_row.examples; e->line; e++)
         page_row(&page, e->line, e->what, 48);
     output_text(&cli->out, "\nholdfast help lists all commands.\n");
 }
 
 void help_overview(struct cli *cli)
 {
-    struct page page = text_page(cli);
-    output_print(&cli->out, "Holdfast: %s.\n", tagline);
+    struct page page = { .out = &cli->out };
+    output_print(&cli->out, "Holdfast: %s.\n", program_row.summary);
     output_text(&cli->out, "\n  holdfast [OPTION]... COMMAND [OPTION | ARGUMENT]...\n");
-    for (const struct command_group *group = command_groups; group->title; group++) {
-        page_heading(&page, group->title);
-        write_summaries(&page, group->commands, VIEW(""));
+    for (const struct command *c = command_table; c->path; c++) {
+        if (c == command_table || strcmp(c->group, c[-1].group) != 0)
+            page_heading(&page, c->group);
+        page_row(&page, c->path, c->summary, 24);
     }
     page_heading(&page, "Options of every command");
-    write_options(&page, global_options);
+    write_options(&page, program_row.options);
     for (const struct topic *topic = topics; topic->title; topic++)
         write_topic(&page, topic);
     write_exit_codes(&page);
-    output_text(&cli->out, "\nholdfast COMMAND --help tells all about one command.\n");
+    output_text(&cli->out, "\n'holdfast COMMAND --help' shows the help of one command.\n");
 }
 
 void help_group(struct cli *cli, struct view path)
 {
-    struct page page = text_page(cli);
+    struct page page = { .out = &cli->out };
     output_print(&cli->out, "The commands of holdfast %.*s:\n\n", VIEW_ARGS(path));
-    for (const struct command_group *group = command_groups; group->title; group++)
-        write_summaries(&page, group->commands, path);
-    output_text(&cli->out, "\nholdfast COMMAND --help tells all about one command.\n");
+    for (const struct command *c = command_table; c->path; c++)
+        if (view_starts_with(view_of(c->path), path))
+            page_row(&page, c->path, c->summary, 24);
+    output_text(&cli->out, "\n'holdfast COMMAND --help' shows the help of one command.\n");
 }
 
 static void write_details(struct page *page, const struct command *command)
 {
-    for (size_t i = 0; i < DETAILS_MAX && command->details[i]; i++)
-        page_paragraph(page, command->details[i]);
+    for (const char *const *paragraph = command->details; *paragraph; paragraph++)
+        page_paragraph(page, *paragraph);
     struct buffer aliases = BUFFER_INIT(512);
-    for (const struct command_alias *a = command_aliases; a->path; a++)
-        if (strcmp(a->target, command->path) == 0)
-            buffer_print(&aliases, "%s'%s'", aliases.size ? ", " : "Aliases: ", a->path);
+    for (const char *const *alias = command->aliases; *alias; alias++)
+        buffer_print(&aliases, "%s'%s'", aliases.size ? ", " : "Aliases: ", *alias);
     if (aliases.size > 0)
         page_paragraph(page, buffer_text(&aliases));
     buffer_release(&aliases);
     if (command->json) {
-        char text[TERM_MAX * 2];
-        snprintf(text, sizeof text, "With --json: %s.", command->json);
-        page_paragraph(page, text);
+        struct buffer json = BUFFER_INIT(1024);
+        buffer_print(&json, "With --json: %s.", command->json);
+        page_paragraph(page, buffer_text(&json));
+        buffer_release(&json);
+    }
+}
+
+/* Writes everything about a command except its name. */
+static void write_command(struct page *page, const struct command *command)
+{
+    write_synopsis(page, command);
+    if (page->roff)
+        page_heading(page, "Description");
+    write_details(page, command);
+    if (command->arguments[0].name) {
+        page_heading(page, "Arguments");
+        write_arguments(page, command);
+    }
+    if (command->options[0].name || page->roff) {
+        page_heading(page, "Options");
+        write_options(page, command->options);
+    }
+    if (!page->roff)
+        page_heading(page, "Options of every command");
+    write_options(page, program_row.options);
+    if (command->examples[0].line) {
+        page_heading(page, "Examples");
+        write_examples(page, command->examples);
     }
 }
 
 void help_command(struct cli *cli, const struct command *command)
 {
-    struct page page = text_page(cli);
+    struct page page = { .out = &cli->out };
     output_print(&cli->out, "holdfast %s: %s\n\n", command->path, command->summary);
-    write_synopsis(&page, command);
-    write_details(&page, command);
-    if (command->arguments[0].name) {
-        page_heading(&page, "Arguments");
-        write_arguments(&page, command);
-    }
-    if (command->options[0].name) {
-        page_heading(&page, "Options");
-        write_options(&page, command->options);
-    }
-    page_heading(&page, "Options of every command");
-    write_options(&page, global_options);
-    if (command->examples[0].line) {
-        page_heading(&page, "Examples");
-        write_examples(&page, command->examples);
-    }
+    write_command(&page, command);
 }
 
 /* ---- The manual page ----------------------------------------------------------------- */
 
-static void write_man_command(struct page *page, const struct command *command)
-{
-    page_subheading(page, command->path);
-    page_paragraph(page, command->summary);
-    write_synopsis(page, command);
-    write_details(page, command);
-    write_arguments(page, command);
-    write_options(page, command->options);
-    write_examples(page, command->examples);
-}
-
-void help_man(struct cli *cli)
+static void help_man(struct cli *cli)
 {
     struct page page = { .out = &cli->out, .roff = true };
     page_title(&page, "holdfast", hf_version());
     page_heading(&page, "Name");
-    output_print(&cli->out, "holdfast \\- %s\n", tagline);
+    output_print(&cli->out, "holdfast \\- %s\n", program_row.summary);
     page_heading(&page, "Synopsis");
     page_synopsis(&page, "holdfast [OPTION]... COMMAND [OPTION | ARGUMENT]...");
     page_heading(&page, "Description");
-    page_paragraph(&page, description);
-    write_examples(&page, welcome_examples);
+    page_paragraph(&page, program_row.details[0]);
+    write_examples(&page, program_row.examples);
     page_heading(&page, "Options of every command");
-    write_options(&page, global_options);
+    write_options(&page, program_row.options);
     page_heading(&page, "Commands");
-    for (const struct command *c = NULL; (c = command_next(c));)
-        write_man_command(&page, c);
+    for (const struct command *c = command_table; c->path; c++) {
+        page_subheading(&page, c->path);
+        page_paragraph(&page, c->summary);
+        write_synopsis(&page, c);
+        write_details(&page, c);
+        write_arguments(&page, c);
+        write_options(&page, c->options);
+        write_examples(&page, c->examples);
+    }
     for (const struct topic *topic = topics; topic->title; topic++)
         write_topic(&page, topic);
     write_exit_codes(&page);
 }
 
 /* holdfast-store-get(1). */
-void help_man_command(struct cli *cli, const struct command *command)
+static void help_man_command(struct cli *cli, const struct command *command)
 {
     struct page page = { .out = &cli->out, .roff = true };
     char name[TERM_MAX];
@@ -277,33 +250,20 @@ void help_man_command(struct cli *cli, const struct command *command)
     output_print(&cli->out, " \\- ");
     page_inline(&page, command->summary);
     page_heading(&page, "Synopsis");
-    write_synopsis(&page, command);
-    page_heading(&page, "Description");
-    write_details(&page, command);
-    if (command->arguments[0].name) {
-        page_heading(&page, "Arguments");
-        write_arguments(&page, command);
-    }
-    page_heading(&page, "Options");
-    write_options(&page, command->options);
-    write_options(&page, global_options);
-    if (command->examples[0].line) {
-        page_heading(&page, "Examples");
-        write_examples(&page, command->examples);
-    }
+    write_command(&page, command);
     page_heading(&page, "See also");
-    page_paragraph(&page, "holdfast(1), which has the exit statuses and the environment.");
+    page_paragraph(&page, "holdfast(1), which lists exit statuses and environment variables.");
 }
 
-/* ---- The table for programs ---------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------------------- */
 
 static json_t *options_as_json(const struct option_spec *options)
 {
     json_t *list = json_array();
-    for (const struct option_spec *o = options; list && o->name; o++) {
+    for (const struct option_spec *o = options; o->name; o++) {
         char letter[2] = { o->letter, '\0' };
-        json_array_append_new(
-            list, json_pack("{s:s, s:s?, s:s?, s:s?, s:b, s:b, s:s}", "name", o->name, "letter",
+        json_push(&list,
+                  json_pack("{s:s, s:s?, s:s?, s:s?, s:b, s:b, s:s}", "name", o->name, "letter",
                             o->letter ? letter : NULL, "value", o->value, "values", o->values,
                             "needed", o->needed, "many", o->many, "summary", o->summary));
     }
@@ -313,25 +273,23 @@ static json_t *options_as_json(const struct option_spec *options)
 static json_t *examples_as_json(const struct example *examples)
 {
     json_t *list = json_array();
-    for (const struct example *e = examples; list && e->line; e++)
-        json_array_append_new(list, json_pack("{s:s, s:s}", "line", e->line, "what", e->what));
+    for (const struct example *e = examples; e->line; e++)
+        json_push(&list, json_pack("{s:s, s:s}", "line", e->line, "what", e->what));
     return list;
 }
 
 static json_t *command_as_json(const struct command *command)
 {
     json_t *arguments = json_array();
-    for (const struct argument_spec *a = command->arguments; arguments && a->name; a++) {
+    for (const struct argument_spec *a = command->arguments; a->name; a++) {
         bool many = a->count != ARGUMENT_ONE && a->count != ARGUMENT_OPTIONAL;
         bool needed = a->count != ARGUMENT_OPTIONAL && a->count != ARGUMENT_ANY;
-        json_array_append_new(arguments,
-                              json_pack("{s:s, s:b, s:b, s:s}", "name", a->name, "needed",
+        json_push(&arguments, json_pack("{s:s, s:b, s:b, s:s}", "name", a->name, "needed",
                                         needed, "many", many, "summary", a->summary));
     }
     json_t *aliases = json_array();
-    for (const struct command_alias *a = command_aliases; aliases && a->path; a++)
-        if (strcmp(a->target, command->path) == 0)
-            json_array_append_new(aliases, json_string(a->path));
+    for (const char *const *alias = command->aliases; *alias; alias++)
+        json_push(&aliases, json_string(*alias));
     return json_pack("{s:s, s:o, s:s, s:s?, s:b, s:o, s:o, s:o}", "command", command->path,
                      "aliases", aliases, "summary", command->summary, "json", command->json,
                      "only_reads", (int)command->only_reads, "arguments", arguments, "options",
@@ -339,25 +297,108 @@ static json_t *command_as_json(const struct command *command)
                      examples_as_json(command->examples));
 }
 
-static json_t *statuses_as_json(void)
+static void help_json(struct cli *cli)
 {
-    json_t *list = json_array();
-    for (unsigned i = 0; list && i < HF_STATUS_COUNT; i++) {
-        enum hf_status status = (enum hf_status)i;
-        json_array_append_new(
-            list, json_pack("{s:s, s:i, s:s}", "status", hf_status_name(status), "exit_code",
-                            hf_status_exit_code(status), "text", hf_status_text(status)));
-    }
-    return list;
-}
-
-void help_json(struct cli *cli)
-{
-    json_t *commands = json_array();
-    for (const struct command *c = NULL; commands && (c = command_next(c));)
-        json_array_append_new(commands, command_as_json(c));
+    json_t *commands = json_array(), *statuses = json_array();
+    for (const struct command *c = command_table; c->path; c++)
+        json_push(&commands, command_as_json(c));
+    for (enum hf_status i = HF_OK; i < HF_STATUS_COUNT; i++)
+        json_push(&statuses,
+                  json_pack("{s:s, s:i, s:s}", "status", hf_status_name(i), "exit_code",
+                            hf_status_exit_code(i), "text", hf_status_text(i)));
     output_json(&cli->out,
                 json_pack("{s:s, s:o, s:o, s:o, s:o}", "version", hf_version(), "options",
-                          options_as_json(global_options), "commands", commands, "welcome",
-                          examples_as_json(welcome_examples), "statuses", statuses_as_json()));
+                          options_as_json(program_row.options), "commands", commands, "welcome",
+                          examples_as_json(program_row.examples), "statuses", statuses));
+}
+
+/* ---- The commands -------------------------------------------------------------------- */
+
+enum hf_status print_script(struct cli *cli)
+{
+    output_text(&cli->out, cli->command->script);
+    return HF_OK;
+}
+
+enum hf_status run_version(struct cli *cli)
+{
+    if (cli->json)
+        output_json(&cli->out, json_pack("{ss}", "version", hf_version()));
+    else
+        output_print(&cli->out, "holdfast %s\n", hf_version());
+    return HF_OK;
+}
+
+/* Writes one page, such as DIR/holdfast-store-get.1. With `command` NULL it is the page of the
+ * program. */
+static enum hf_status write_man_page(struct cli *cli, const char *folder,
+                                     const struct command *command)
+{
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%s/holdfast%s%s.1", folder, command ? "-" : "",
+                        command ? command->path : "");
+    for (char *at = path + strlen(folder); *at; at++)
+        if (*at == ' ')
+            *at = '-';
+    int fd = size < (int)sizeof path
+                 ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
+                 : (errno = ENAMETOOLONG, -1);
+    if (fd < 0) {
+        error_from_errno(&cli->error, errno, "write");
+        error_about(&cli->error, path);
+        return cli->error.status;
+    }
+    struct output out = cli->out;
+    output_init(&cli->out, fd);
+    if (command)
+        help_man_command(cli, command);
+    else
+        help_man(cli);
+    enum hf_status status = output_flush(&cli->out, &cli->error);
+    output_release(&cli->out);
+    cli->out = out;
+    close(fd);
+    return status;
+}
+
+/* Shows the help for the words after `help`, which name a command or a group. */
+static enum hf_status help_of_words(struct cli *cli)
+{
+    struct buffer path = BUFFER_INIT(256);
+    for (size_t i = 0; i < cli->argument_count; i++)
+        buffer_print(&path, "%s%s", i ? " " : "", cli->arguments[i]);
+    struct view words = buffer_view(&path);
+    const struct command *command = command_find(words);
+    enum hf_status status = HF_OK;
+    if (command && cli_given(cli, "man"))
+        help_man_command(cli, command);
+    else if (command)
+        help_command(cli, command);
+    else if (!path.failed && command_group_exists(words))
+        help_group(cli, words);
+    else
+        status = cli_unknown_command(cli, words);
+    buffer_release(&path);
+    return status;
+}
+
+enum hf_status run_help(struct cli *cli)
+{
+    const char *folder = option_text(cli, "man-pages");
+    if (cli->argument_count > 0)
+        return help_of_words(cli);
+    if (folder) {
+        enum hf_status status = write_man_page(cli, folder, NULL);
+        for (const struct command *c = command_table; c->path; c++)
+            if (status == HF_OK)
+                status = write_man_page(cli, folder, c);
+        return status;
+    }
+    if (cli_given(cli, "man"))
+        help_man(cli);
+    else if (cli->json)
+        help_json(cli);
+    else
+        help_overview(cli);
+    return HF_OK;
 }

@@ -1,4 +1,5 @@
-/* interrupt.c: the only signal handlers of the program. */
+/* interrupt.c: the signal handlers of the program. They remove temporary files, and make sure that
+ * Ctrl-C ends the program within a second. */
 #include "cli/interrupt.h"
 
 #include <signal.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/timerfd.h> /* and with it the timers that signal */
+#include <sys/timerfd.h> /* also declares the timers that send signals */
 #include <unistd.h>
 
 static volatile sig_atomic_t signal_that_came;
@@ -28,7 +29,7 @@ static void die_of(int number)
     raise(number);
 }
 
-/* What follows calls only what POSIX allows in a handler. */
+/* The handlers below call only async-signal-safe functions. */
 
 static void end_at_once(int number)
 {
@@ -63,25 +64,20 @@ static void on_patience_over(int number)
         (void)!write(STDERR_FILENO, text, strlen(text));
 }
 
-/* Not SIGALRM: whoever started us may have set one, to end us. */
-static void watch_patience(void)
-{
-    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN };
-    struct sigaction action = { .sa_handler = on_patience_over };
-    sigemptyset(&action.sa_mask);
-    patience_set = sigaction(SIGRTMIN, &action, NULL) == 0 &&
-                   timer_create(CLOCK_MONOTONIC, &event, &patience) == 0;
-}
-
 static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 #define NUMBERS (sizeof numbers / sizeof numbers[0])
 
-/* No SA_RESTART: a read from a terminal or pipe that waits must return, to see the flag.
- * Signals that were ignored when we started (nohup, background jobs) stay ignored. A closed
- * pipe is an error of write, since a store's socket may be closed too. */
+/* Without SA_RESTART, so that a blocked read returns and the flag is checked. Signals that were
+ * ignored at the start (nohup, background jobs) stay ignored. SIGPIPE is ignored and write fails
+ * instead, because a store's socket may be closed too. */
 void interrupt_watch(void)
 {
-    watch_patience();
+    /* SIGALRM is not used, because our parent may have set an alarm to end this process. */
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN };
+    struct sigaction over = { .sa_handler = on_patience_over };
+    sigemptyset(&over.sa_mask);
+    patience_set = sigaction(SIGRTMIN, &over, NULL) == 0 &&
+                   timer_create(CLOCK_MONOTONIC, &event, &patience) == 0;
     for (size_t i = 0; i < NUMBERS; i++) {
         struct sigaction old, action = { .sa_handler = on_signal };
         sigemptyset(&action.sa_mask);
@@ -137,7 +133,7 @@ _Noreturn void interrupt_die(int otherwise)
 {
     int number = signal_that_came ? signal_that_came : otherwise;
     die_of(number);
-    _exit(128 + number); /* only if the signal is blocked for good */
+    _exit(128 + number); /* reached only if the signal could not be delivered */
 }
 
 _Noreturn void interrupt_die_as(int number)

@@ -1,8 +1,8 @@
-/* main.c: the program `holdfast`: parses, runs one command, and says once what went wrong. */
+/* main.c: the program `holdfast`: parses the command line, runs one command, and prints its error
+ * once. */
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
-#include "cli/json_add.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -27,18 +27,17 @@ static enum hf_status decode_hex(struct cli *cli, struct view text, struct view 
     if (!bytes)
         return error_no_memory(&cli->error);
     bool good = text.size % 2 == 0;
-    for (size_t i = 0; good && i < text.size / 2; i++) {
+    for (size_t i = 0; i < text.size / 2; i++) {
         int high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
-        good = high >= 0 && low >= 0;
+        good = good && high >= 0 && low >= 0;
         bytes[i] = (char)(high * 16 + low);
     }
-    if (!good)
-        return error_set(&cli->error, HF_INVALID,
-                         "'%.*s' is not hexadecimal: with --hex each byte is two digits",
-                         VIEW_ARGS(view_first(text, 60)));
-    bytes[text.size / 2] = '\0'; /* one of no bytes is an empty text to the library */
+    bytes[text.size / 2] = '\0'; /* the library expects an empty key to be an empty string */
     *ret_key = (struct view){ bytes, text.size / 2 };
-    return HF_OK;
+    return good ? HF_OK
+                : cli_invalid(cli,
+                              "'%.*s' is not hexadecimal: with --hex each byte is two digits",
+                              VIEW_ARGS(view_first(text, 60)));
 }
 
 enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key)
@@ -46,18 +45,16 @@ enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key)
     struct view text = cli_argument(cli, index);
     if (text.data && cli_given(cli, "hex"))
         return decode_hex(cli, text, ret_key);
-    if (hf_store_is_url(text.data))
-        return error_set(
-            &cli->error, HF_INVALID,
-            "'%.*s' looks like a store URL; pass it with %s (for a key that really "
-            "starts this way, use --hex)",
-            VIEW_ARGS(view_first(text, 60)),
-            strcmp(cli->command->path, "store cp") == 0 ? "--from or --to" : "--store");
     *ret_key = text;
-    return HF_OK;
+    if (!hf_store_is_url(text.data))
+        return HF_OK;
+    return cli_invalid(cli,
+                       "'%.*s' looks like a store URL; pass it with %s (for a key that really "
+                       "starts this way, use --hex)",
+                       VIEW_ARGS(view_first(text, 60)),
+                       strcmp(cli->command->path, "store cp") == 0 ? "--from or --to"
+                                                                   : "--store");
 }
-
-/* ---- JSON on stderr ------------------------------------------------------------------ */
 
 void write_error_line(json_t *object)
 {
@@ -69,33 +66,15 @@ void write_error_line(json_t *object)
     output_release(&err);
 }
 
-/* ---- Errors -------------------------------------------------------------------------- */
-
-/* "store put a/b", as far as the words of the command line got. */
-static void append_title(struct cli *cli, struct buffer *title, struct view about)
+/* The error with --json: `status`, `outcome`, `why`, `command`, and the members of cli->refusal. */
+static json_t *error_as_json(struct cli *cli, enum hf_status status, struct view why,
+                             struct view title)
 {
-    if (cli->command)
-        buffer_append(title, view_of(cli->command->path));
-    for (size_t i = 0; !cli->command && i < cli->word_count; i++) {
-        if (i)
-            buffer_append_byte(title, ' ');
-        escape_append(title, cli->words[i]);
-    }
-    if (about.data && cli->command) {
-        buffer_append_byte(title, ' ');
-        escape_append(title, about.size ? about : VIEW("''"));
-    }
-}
-
-json_t *error_as_json(struct cli *cli, enum hf_status status, struct view why,
-                      struct view title)
-{
-    char outcome[32];
+    char outcome[32] = "";
     const char *name = hf_status_name(status);
-    size_t size = strlen(name) < sizeof outcome ? strlen(name) : sizeof outcome - 1;
-    for (size_t i = 0; i < size; i++)
-        outcome[i] = (char)tolower((unsigned char)name[i]);
-    outcome[size] = '\0';
+    snprintf(outcome, sizeof outcome, "%s", name);
+    for (char *at = outcome; *at; at++)
+        *at = (char)tolower((unsigned char)*at);
     json_t *object = json_object();
     json_add(&object, "status", json_string(name));
     json_add(&object, "outcome", json_string(cli->outcome ? cli->outcome : outcome));
@@ -106,25 +85,33 @@ json_t *error_as_json(struct cli *cli, enum hf_status status, struct view why,
     return object;
 }
 
-static void report_json(struct cli *cli, struct buffer *title, struct buffer *why,
-                        enum hf_status status)
-{
-    write_error_line(error_as_json(cli, status, buffer_view(why), buffer_view(title)));
-}
-
+/* The title is "store put a/b", or the words of the command that were parsed so far. */
 void cli_report(struct cli *cli, struct view about, const struct hf_error *error)
 {
     struct buffer title = BUFFER_INIT(8 * KEY_BYTES_MAX), why = BUFFER_INIT(8 * HF_WHY_MAX);
-    append_title(cli, &title, about);
-    escape_append(&why, view_of(error->why));
+    struct buffer space = BUFFER_INIT(2 * HF_WHY_MAX);
+    if (cli->command)
+        buffer_append(&title, view_of(cli->command->path));
+    else
+        for (size_t i = 0; i < cli->word_count; i++) {
+            buffer_append(&title, i ? VIEW(" ") : VIEW(""));
+            escape_append(&title, cli->words[i]);
+        }
+    if (about.data && cli->command) {
+        buffer_append_byte(&title, ' ');
+        escape_append(&title, about.size ? about : VIEW("''"));
+    }
+    escape_append(&why, own_words(view_of(error->why), &space));
     if (cli->json)
-        report_json(cli, &title, &why, error->status);
+        write_error_line(
+            error_as_json(cli, error->status, buffer_view(&why), buffer_view(&title)));
     else
         fprintf(stderr, "holdfast: %.*s%s%s: %.*s\n", VIEW_ARGS(buffer_view(&title)),
                 title.size ? ": " : "", hf_status_name(error->status),
                 VIEW_ARGS(buffer_view(&why)));
     buffer_release(&title);
     buffer_release(&why);
+    buffer_release(&space);
 }
 
 /* ---- One run ------------------------------------------------------------------------- */
@@ -138,10 +125,12 @@ static enum hf_status run(struct cli *cli)
     if (cli->command && cli->command->ends_in_order)
         interrupt_in_order(cli->quiet ? NULL
                            : cli->json
-                               ? "{\"warning\":\"stopping; Ctrl-C again ends it at once\"}\n"
-                               : "holdfast: stopping; Ctrl-C again ends it at once\n");
-    if (cli->command)
-        return cli->command->run(cli);
+                               ? "{\"warning\":\"stopping; press Ctrl-C again to exit now\"}\n"
+                               : "holdfast: stopping; press Ctrl-C again to exit now\n");
+    if (cli->command) {
+        enum hf_status status = cli_open(cli);
+        return status == HF_OK ? cli->command->run(cli) : status;
+    }
     if (cli->word_count > 0)
         return help_group(cli, cli->words[0]), HF_OK;
     if (cli_given(cli, "help"))
@@ -149,16 +138,9 @@ static enum hf_status run(struct cli *cli)
     return help_welcome(cli), HF_OK;
 }
 
-/* The exit status to pass on, unless it was a signal: then we die of it too. */
-static int end_like(int wait_status)
-{
-    if (WIFSIGNALED(wait_status))
-        interrupt_die_as(WTERMSIG(wait_status));
-    return WEXITSTATUS(wait_status);
-}
-
-/* The error of the command stands before one of its output; either is told once. */
-static int finish(struct cli *cli, enum hf_status status)
+/* The command's error takes precedence over an output error; only one is printed. If a signal ended
+ * the command that we ran, we die by the same signal. */
+static int finish_run(struct cli *cli, enum hf_status status)
 {
     struct hf_error output_error;
     enum hf_status written = output_flush(&cli->out, &output_error);
@@ -169,6 +151,7 @@ static int finish(struct cli *cli, enum hf_status status)
     bool pipe_closed = output_is_closed(&cli->out);
     if (status != HF_OK && !pipe_closed && !cli->reported && !interrupted())
         cli_report(cli, cli_argument(cli, 0), &cli->error);
+    cli_disconnect(cli);
     hf_store_close(cli->handle);
     json_decref(cli->refusal);
     output_release(&cli->out);
@@ -177,28 +160,26 @@ static int finish(struct cli *cli, enum hf_status status)
         interrupt_die(SIGINT);
     if (pipe_closed)
         interrupt_die(SIGPIPE);
-    if (status == HF_OK && cli->passes_on)
-        return end_like(cli->wait_status);
-    return hf_status_exit_code(status);
+    if (status != HF_OK || !cli->passes_on)
+        return hf_status_exit_code(status);
+    if (WIFSIGNALED(cli->wait_status))
+        interrupt_die_as(WTERMSIG(cli->wait_status));
+    return WEXITSTATUS(cli->wait_status);
 }
 
-/* A standard file that is closed would give its number to the next file opened, perhaps an
- * object. It is filled with one that refuses: writes to stdout then fail, as they should. */
-static void fill_standard_files(void)
+/* If stdin, stdout or stderr is closed, the next file opened would get its descriptor number, and
+ * output could go into an object. Each is replaced by a descriptor that refuses reads or writes. */
+int main(int argc, char **argv)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0)
             (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-}
-
-int main(int argc, char **argv)
-{
-    fill_standard_files();
     struct cli cli = { .env = env_real(), .arena = ARENA_INIT };
+    cli.begun = env_now(cli.env);
     output_init(&cli.out, STDOUT_FILENO);
     interrupt_watch();
     enum hf_status status = cli_parse(&cli, argc, argv);
     if (status == HF_OK)
         status = run(&cli);
-    return finish(&cli, status);
+    return finish_run(&cli, status);
 }

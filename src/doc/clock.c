@@ -1,6 +1,10 @@
+/* clock.c: an interval for the store's clock, computed from the dates of recent replies. It
+ * guards against a reply from a cache, front ends that disagree, and clocks that drift: each of
+ * them could otherwise make a lease look over while its holder is still using it. */
 #include "doc/clock.h"
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 
 #include <stdio.h>
@@ -22,7 +26,7 @@ void clock_release(struct doc_clock *clock)
 
 void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
 {
-    bool cached = stamp->cached && RULE(CACHED_DATES_TELL_NOTHING);
+    bool cached = RULE(CACHED_DATES_TELL_NOTHING) && stamp->cached;
     if (clock->kind != STORE_CLOCK_DATE || !stamp->known || cached)
         return;
     check(!mono_before(stamp->received, stamp->sent));
@@ -39,6 +43,8 @@ void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
 void clock_learn_from_write(struct doc_clock *clock, const struct store_stamp *stamp, bool done)
 {
     clock_learn(clock, stamp);
+    /* No cache answers a write. If the reply to a successful write has no date, the store sends
+     * none. */
     if (!done || (stamp->known && !stamp->cached))
         return;
     env_mutex_lock(&clock->mutex);
@@ -46,7 +52,7 @@ void clock_learn_from_write(struct doc_clock *clock, const struct store_stamp *s
     env_mutex_unlock(&clock->mutex);
 }
 
-static size_t kept(const struct doc_clock *clock)
+static size_t kept_samples(const struct doc_clock *clock)
 {
     return clock->sample_count < CLOCK_SAMPLES ? clock->sample_count : CLOCK_SAMPLES;
 }
@@ -55,7 +61,7 @@ struct offsets {
     int64_t min_us, max_us;
 };
 
-/* What a sample allows by now, widened by what it may have drifted since. */
+/* The offsets that a sample allows now: its own, widened by the drift since it was taken. */
 static struct offsets offsets_now(const struct clock_sample *sample, struct mono_time now)
 {
     int64_t age_us = mono_since(now, sample->taken).us;
@@ -75,13 +81,14 @@ static void widen(struct offsets *all, struct offsets more)
     all->max_us = more.max_us > all->max_us ? more.max_us : all->max_us;
 }
 
-/* The widest interval that the samples allow. A wide one, of a request that took long, says little:
- * it counts only where there are no others, or where it contradicts them. */
+/* Takes the union of the samples, not the intersection: front ends of a store may disagree, and
+ * an intersection would hide that. A wide sample comes from a slow request. It counts only if
+ * there are no others, or if it contradicts them. */
 static void interval_locked(const struct doc_clock *clock, struct mono_time now,
                             struct evidence *evidence)
 {
     struct offsets all = { INT64_MAX, INT64_MIN };
-    size_t count = kept(clock), wide_count = 0;
+    size_t count = kept_samples(clock), wide_count = 0;
     for (size_t i = 0; i < count; i++) {
         if (is_wide(&clock->samples[i]))
             wide_count++;
@@ -89,7 +96,7 @@ static void interval_locked(const struct doc_clock *clock, struct mono_time now,
             widen(&all, offsets_now(&clock->samples[i], now));
     }
     bool none = wide_count == count;
-    for (size_t i = 0; wide_count > 0 && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct offsets wide = offsets_now(&clock->samples[i], now);
         if (is_wide(&clock->samples[i]) &&
             (none || wide.min_us > all.max_us || wide.max_us < all.min_us))
@@ -112,10 +119,9 @@ void clock_evidence(struct doc_clock *clock, struct evidence *evidence)
     evidence->time_known = false;
     if (clock->kind == STORE_CLOCK_BOOT) {
         evidence->time_known = true;
-        evidence->earliest.us = evidence->now.us;
-        if (!RULE(BOOT_CLOCK_FOR_LOCAL_STORES))
-            evidence->earliest.us = evidence->wall.us;
-        evidence->latest.us = evidence->earliest.us;
+        /* Not the wall clock: a step by NTP could make every lease look over. */
+        evidence->earliest.us = evidence->latest.us = evidence->now.us;
+        MUTANT(mutant_reads_the_wall_clock(evidence));
     } else if (clock->kind == STORE_CLOCK_DATE) {
         env_mutex_lock(&clock->mutex);
         interval_locked(clock, evidence->now, evidence);
@@ -126,7 +132,7 @@ void clock_evidence(struct doc_clock *clock, struct evidence *evidence)
 size_t clock_samples(struct doc_clock *clock, struct clock_sample ret[CLOCK_SAMPLES])
 {
     env_mutex_lock(&clock->mutex);
-    size_t count = kept(clock);
+    size_t count = kept_samples(clock);
     for (size_t i = 0; i < count; i++)
         ret[i] = clock->samples[(clock->sample_count - 1 - i) % CLOCK_SAMPLES];
     env_mutex_unlock(&clock->mutex);

@@ -1,13 +1,13 @@
-/* clock.h: what the store's clock can be, learnt from its replies.
+/* clock.h: the store's clock, known as an interval from the dates of the store's replies.
  *
  * Each reply that carries a date bounds the offset between the store's clock and our boot-time
- * clock: the date was true at some moment between sending and receiving, give or take the
- * second that it was cut to. We keep the last samples and take the widest interval that they
- * allow, not the narrowest: front ends of a store may disagree, and then each was right for
- * somebody.
+ * clock: the date was correct at some time between sending and receiving, give or take one
+ * second, because dates are truncated. We keep the last samples and take the widest interval that
+ * they allow, not the narrowest, because the front ends of a store may disagree.
  *
- * On a local store the clock is the boot-time clock of this machine, known exactly, under the
- * boot's id: another boot or machine cannot use it. docs/design.md section 5. */
+ * On a local store the clock is the boot-time clock of this machine. It is known exactly, and
+ * its clock id is the boot id, because no other boot and no other machine can read it.
+ * docs/design.md section 5. */
 #ifndef DOC_CLOCK_H
 #define DOC_CLOCK_H
 
@@ -16,16 +16,16 @@
 
 #define CLOCK_SAMPLES 16
 
-/* A sample that is wider than this is of a request that took long. */
+/* A sample wider than this comes from a slow request. */
 #define CLOCK_SAMPLE_WIDE SPAN_S(3)
 
-/* Boot-time clocks of two machines, and so a sample, drift by no more than this. */
+/* The maximum drift between the boot-time clocks of two machines. */
 #define CLOCK_DRIFT_PPM 200
 
-/* Dates are cut to the second. */
+/* HTTP dates are truncated to the second. */
 #define CLOCK_DATE_GRAIN SPAN_S(1)
 
-/* The clock id of stores that tell their date. */
+/* The clock id of stores whose replies carry a date. */
 #define CLOCK_ID_STORE "store"
 
 struct clock_sample {
@@ -38,27 +38,28 @@ struct doc_clock {
     enum store_clock kind;
     struct env_mutex mutex; /* guards the samples */
     struct clock_sample samples[CLOCK_SAMPLES];
-    size_t sample_count; /* ever taken */
-    bool undated;        /* a write was answered, and that told no time */
+    size_t sample_count; /* number of samples ever taken */
+    bool undated;        /* a write succeeded, and its reply had no date */
     char id[CLOCK_ID_MAX + 1];
 };
 
 void clock_init(struct doc_clock *clock, struct store *store);
 void clock_release(struct doc_clock *clock);
 
-/* Learns from a reply. Stamps of unknown date, or out of a cache, say nothing. */
+/* Learns from a reply. A stamp without a date, or from a cache, is ignored. */
 void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp);
 
-/* The same of a write, whose answer no cache gives: if one that was done tells no time, none will.
- */
+/* Learns from the reply to a write. No cache answers a write, so a successful one without a
+ * date shows that the store sends no dates. */
 void clock_learn_from_write(struct doc_clock *clock, const struct store_stamp *stamp,
                             bool done);
 
-/* Fills in now, the interval, the clock's id and the wall time; the nonce is left alone. Without an
- * id there is no store time, and will be none; with one it may only not be known yet. */
+/* Fills in now, the interval, the clock id and the wall time; the nonce is left alone. An empty
+ * clock id means that this store has no store time. With a clock id, the time may still be
+ * unknown. */
 void clock_evidence(struct doc_clock *clock, struct evidence *evidence);
 
-/* A copy of the samples, newest first, for people to look at. */
+/* A copy of the samples, newest first, for display. */
 size_t clock_samples(struct doc_clock *clock, struct clock_sample ret[CLOCK_SAMPLES]);
 
 #endif

@@ -1,12 +1,16 @@
+/* doc.c: one attempt to change a document: load, apply, write if the ETag is unchanged. It guards
+ * against lost updates, against a write that lands after its caller gave up on it, and against
+ * results computed from a body that never reached the store. */
 #include "doc/doc_inside.h"
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 
 #include <stdlib.h>
 
-/* A request is given this part of the time that is left to the first of its operations, within
- * these: when its answer is lost there is time to ask again. */
+/* A request gets this fraction of the time left before the earliest deadline of its batch, within
+ * these bounds. If its reply is lost, there is time for a retry. */
 #define REQUEST_TIME_PART 3
 #define REQUEST_TIME_MIN  SPAN_MS(500)
 #define REQUEST_TIME_MAX  SPAN_S(10)
@@ -77,32 +81,29 @@ void doc_observe(struct doc *doc,
     doc->seen_argument = argument;
 }
 
-static void show(struct doc *doc, const struct evidence *evidence)
+static void report_body(struct doc *doc, const struct evidence *evidence)
 {
     if (doc->seen)
         doc->seen(doc->seen_argument, doc->body, evidence);
 }
 
-/* Shows the body as it has just been written. */
-static void show_written(struct doc *doc, const struct evidence *evidence)
+/* Reports the body as it was just written. */
+static void report_written_body(struct doc *doc, const struct evidence *evidence)
 {
     if (doc->type->written)
         doc->type->written(doc->body, env_now(doc->store->env));
-    show(doc, evidence);
+    report_body(doc, evidence);
 }
 
 /* ---- Attempts ------------------------------------------------------------------------ */
 
-/* Where the n-th attempt is remembered, from 0. */
-static size_t attempt_slot(size_t n)
-{
-    return n < DOC_ATTEMPTS_MAX ? n : 1 + (n - 1) % (DOC_ATTEMPTS_MAX - 1);
-}
-
+/* The first attempt keeps slot 0: a result whose nonce we no longer remember counts from that
+ * attempt's t0, the earliest possible. */
 static void note_attempt(struct doc_op *op, const struct evidence *evidence)
 {
-    struct doc_attempt *attempt = &op->attempts[attempt_slot(op->attempt_count)];
-    op->attempt_count++;
+    size_t n = op->attempt_count++;
+    size_t slot = n < DOC_ATTEMPTS_MAX ? n : 1 + (n - 1) % (DOC_ATTEMPTS_MAX - 1);
+    struct doc_attempt *attempt = &op->attempts[slot];
     memcpy(attempt->nonce, evidence->nonce.data, NONCE_SIZE);
     attempt->nonce[NONCE_SIZE] = '\0';
     attempt->t0 = evidence->now;
@@ -113,16 +114,17 @@ static void note_attempt(struct doc_op *op, const struct evidence *evidence)
 const struct doc_attempt *doc_attempt_of(const struct doc_op *op, struct view nonce)
 {
     size_t kept = op->attempt_count < DOC_ATTEMPTS_MAX ? op->attempt_count : DOC_ATTEMPTS_MAX;
-    for (size_t i = 0; RULE(VALID_FROM_THAT_ATTEMPT) && i < kept; i++)
+    const struct doc_attempt *found = &op->attempts[0];
+    for (size_t i = 0; i < kept; i++)
         if (view_equal(view_of(op->attempts[i].nonce), nonce))
-            return &op->attempts[i];
-    bool first = RULE(VALID_FROM_THAT_ATTEMPT) || op->attempt_count == 0;
-    return &op->attempts[first ? 0 : attempt_slot(op->attempt_count - 1)];
+            found = &op->attempts[i];
+    MUTANT(mutant_counts_from_last_attempt(op, kept, &found));
+    return found;
 }
 
 /* ---- Loading ------------------------------------------------------------------------- */
 
-static void learn_time_taken(struct doc *doc, struct mono_time sent)
+static void update_round_trip(struct doc *doc, struct mono_time sent)
 {
     struct span took = mono_since(env_now(doc->store->env), sent);
     doc->round_trip.us = (7 * doc->round_trip.us + took.us) / 8;
@@ -130,7 +132,7 @@ static void learn_time_taken(struct doc *doc, struct mono_time sent)
         doc->round_trip = ROUND_TRIP_MIN;
 }
 
-/* Takes a new body over; the one before has served for its sightings. */
+/* Replaces the body. decode has already copied the sightings of the old one. */
 static void set_body(struct doc *doc, void *body, const struct etag *etag)
 {
     if (doc->body)
@@ -143,28 +145,12 @@ static void set_body(struct doc *doc, void *body, const struct etag *etag)
     doc->unwritten = false;
 }
 
-/* Shows the body, which has just been seen in the store. */
-static void show_now(struct doc *doc)
+/* Reports the body that was just seen in the store. */
+static void report_loaded_body(struct doc *doc)
 {
     struct evidence evidence = { .nonce = VIEW("") };
     clock_evidence(doc->clock, &evidence);
-    show(doc, &evidence);
-}
-
-static enum hf_status be_born(struct doc *doc, struct mono_time deadline,
-                              struct hf_error *error)
-{
-    void *body;
-    struct etag etag = { 0 };
-    enum hf_status status =
-        doc->type->birth(doc->context, doc->key, deadline, &body, &etag, error);
-    if (status != HF_OK)
-        return status;
-    set_body(doc, body, &etag);
-    doc->prepared = true;
-    if (etag.size > 0)
-        show_now(doc);
-    return HF_OK;
+    report_body(doc, &evidence);
 }
 
 enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_error *error)
@@ -177,7 +163,7 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
         get.none_match = doc->etag;
     enum hf_status status = store_get(doc->store, &get);
     clock_learn(doc->clock, &get.stamp);
-    learn_time_taken(doc, sent);
+    update_round_trip(doc, sent);
     if (status == HF_NOT_MODIFIED) {
         doc->doubted = false;
         return HF_OK;
@@ -190,62 +176,166 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
         return status;
     }
     void *body;
-    struct mono_time arrived = RULE(WATCH_SINCE_ARRIVAL) ? env_now(doc->store->env) : sent;
+    /* Sightings count from when the reply arrives. If they counted from when the request was
+     * sent, a slow reply would make a lease look over too early. */
+    struct mono_time arrived = env_now(doc->store->env);
+    MUTANT(mutant_watches_since_sent(sent, &arrived));
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);
     doc->unreadable = status == HF_CORRUPT;
     if (status == HF_OK)
         set_body(doc, body, &get.info.etag);
     if (status == HF_OK)
-        show_now(doc);
+        report_loaded_body(doc);
     return status;
 }
 
-/* Finishes a body that cannot be used as it was read. Then it must be written, whatever else is to
- * be. */
-static enum hf_status prepare(struct doc *doc, struct mono_time deadline,
-                              struct hf_error *error)
+/* Completes a body that cannot be used as it was read. It must then be written even if no
+ * operation changes it. */
+static enum hf_status prepare_body(struct doc *doc, struct mono_time deadline,
+                                   struct hf_error *error)
 {
     const struct doc_type *type = doc->type;
     if (!type->prepare || doc->prepared)
         return HF_OK;
     bool whole = !type->is_whole || type->is_whole(doc->body);
-    enum hf_status status = type->prepare(doc->context, doc->body, deadline, error);
+    enum hf_status status = type->prepare(doc->context, doc->key, doc->body, deadline, error);
     doc->stale = status != HF_OK;
     doc->prepared = status == HF_OK;
     doc->unwritten = !whole;
     return status;
 }
 
-/* Makes sure that there is a body; *ret_fresh when it was in the store just now. */
-static enum hf_status have_body(struct doc *doc, struct mono_time deadline, bool *ret_fresh,
-                                struct hf_error *error)
+/* ---- A new body ---------------------------------------------------------------------- */
+
+/* The condition of a write: this ETag still matches, or, without one, the object is absent. */
+static struct condition write_condition(const struct etag *etag)
+{
+    struct condition condition = etag->size > 0 ? if_match(etag) : if_absent();
+    MUTANT(mutant_overwrites_first_write(&condition));
+    return condition;
+}
+
+/* Replaces the object that has this ETag with an incomplete body, and stores the new ETag in
+ * *etag. After this write, no write that was based on the old object can land, so what `prepare`
+ * reads now (such as the epoch) stays true for the new body. */
+static enum hf_status write_placeholder(struct doc *doc, void *body, struct etag *etag,
+                                        struct mono_time deadline, struct hf_error *error)
+{
+    char nonce[NONCE_SIZE + 1];
+    env_random_hex(doc->store->env, NONCE_SIZE, nonce);
+    buffer_clear(&doc->text);
+    if (!doc->type->encode(body, view_of(nonce), &doc->text))
+        return error_no_memory(error);
+    MUTANT(mutant_prepares_early(doc, body, etag, deadline));
+    struct put_call put = { .key = doc->key,
+                            .body = buffer_view(&doc->text),
+                            .condition = write_condition(etag),
+                            .deadline = deadline };
+    enum hf_status status = store_put(doc->store, &put);
+    clock_learn(doc->clock, &put.stamp);
+    if (status == HF_OK)
+        *etag = put.etag;
+    else
+        *error = put.error;
+    return status;
+}
+
+/* Continues with a body that is not in the store yet, in place of the object with this ETag, or
+ * of no object. An incomplete body is written as a placeholder before it is prepared
+ * (README.md, rule 8). */
+static enum hf_status begin_with(struct doc *doc, void *body, struct etag etag,
+                                 struct mono_time deadline, struct hf_error *error)
+{
+    bool rescued = etag.size > 0;
+    bool whole = !doc->type->is_whole || doc->type->is_whole(body);
+    bool placeholder = !whole;
+    MUTANT(mutant_skips_placeholder(doc, &etag, &placeholder));
+    enum hf_status status = HF_OK;
+    if (placeholder)
+        status = write_placeholder(doc, body, &etag, deadline, error);
+    if (status != HF_OK) {
+        doc->type->free(body);
+        return status;
+    }
+    set_body(doc, body, &etag);
+    doc->prepared = whole;
+    status = prepare_body(doc, deadline, error);
+    doc->unwritten = rescued;
+    if (status == HF_OK && !whole && etag.size > 0)
+        report_loaded_body(doc);
+    return status;
+}
+
+static enum hf_status create_document(struct doc *doc, struct mono_time deadline,
+                                      struct hf_error *error)
+{
+    void *body = doc->type->birth(doc->context);
+    return body ? begin_with(doc, body, (struct etag){ 0 }, deadline, error)
+                : error_no_memory(error);
+}
+
+/* Reads a damaged object again, because the bytes may have been damaged only in transit: CONFLICT
+ * if they can be read now. An object too large for memory was never a document of this kind. Only
+ * its beginning is read, since keeping a copy of all of it would take longer than a caller
+ * waits. */
+static enum hf_status read_damaged(struct doc *doc, struct get_call *get,
+                                   struct hf_error *error)
+{
+    void *body;
+    enum hf_status status = store_get(doc->store, get);
+    bool too_large = status == HF_INVALID && get->info.size > BODY_BYTES_MAX;
+    if (too_large) {
+        get->match = get->info.etag;
+        get->length = doc->type->bytes_max;
+        buffer_clear(get->body);
+        status = store_get(doc->store, get);
+    }
+    *error = get->error;
+    if (status != HF_OK || too_large || get->body->size > doc->type->bytes_max)
+        return status;
+    status = doc->type->decode(buffer_view(get->body), get->stamp.received, NULL, &body, error);
+    if (status != HF_OK)
+        return status == HF_CORRUPT ? HF_OK : status;
+    doc->type->free(body);
+    return error_set(error, HF_CONFLICT, "the document is no longer damaged");
+}
+
+static enum hf_status replace_damaged(struct doc *doc, struct mono_time deadline,
+                                      struct hf_error *error)
+{
+    void *body;
+    struct buffer bytes = BUFFER_INIT(BODY_BYTES_MAX);
+    struct get_call get = { .key = doc->key, .body = &bytes, .deadline = deadline };
+    enum hf_status status = read_damaged(doc, &get, error);
+    if (status == HF_OK)
+        status = doc->type->rescue(doc->context, doc->key, buffer_view(&bytes), deadline, &body,
+                                   error);
+    buffer_release(&bytes);
+    return status == HF_OK ? begin_with(doc, body, get.info.etag, deadline, error) : status;
+}
+
+/* Ensures that there is a body; **ret_fresh: it was loaded just now. */
+static enum hf_status ensure_body(struct doc *doc, struct mono_time deadline, bool *ret_fresh,
+                                  struct hf_error *error)
 {
     *ret_fresh = !doc->body || doc->stale || doc->doubted;
     enum hf_status status = *ret_fresh ? doc_load(doc, deadline, error) : HF_OK;
     if (status == HF_NOT_FOUND)
-        return be_born(doc, deadline, error);
-    return status == HF_OK ? prepare(doc, deadline, error) : status;
+        return create_document(doc, deadline, error);
+    if (status == HF_CORRUPT && doc->unreadable && doc->type->rescue)
+        return replace_damaged(doc, deadline, error);
+    return status == HF_OK ? prepare_body(doc, deadline, error) : status;
 }
 
 /* ---- One attempt --------------------------------------------------------------------- */
 
 /* Whether an earlier attempt of this operation may still land. Once the document has another
- * ETag it has landed by then or never will: every write is conditional, and every write's bytes
- * are new. */
+ * ETag, that attempt has already landed or never will, because every write is conditional and the
+ * bytes of every write are new. */
 static bool may_still_land(const struct doc *doc, const struct doc_op *op)
 {
-    return op->doubt == DOC_DOUBT_OPEN && etag_equal(&op->doubt_base, &doc->etag) &&
-           RULE(NOT_DONE_AFTER_A_SWAP);
-}
-
-/* What the body shows of earlier attempts, after the operation was applied to it. One that finds
- * itself there is not certain before that is told: a batch-mate may have done what it found. Nor is
- * one that finds a part of itself and does the rest: the rest may come to nothing. */
-static void settle_op(const struct doc *doc, struct doc_op *op, enum hf_status status)
-{
-    bool found = op->found || (status == HF_OK && !op->changed);
-    if (op->doubt == DOC_DOUBT_OPEN && !found && !may_still_land(doc, op))
-        op->doubt = DOC_DOUBT_OVER;
+    return RULE(NOT_DONE_AFTER_A_SWAP) && op->doubt == DOC_DOUBT_OPEN &&
+           etag_equal(&op->doubt_base, &doc->etag);
 }
 
 struct attempt {
@@ -257,14 +347,13 @@ struct attempt {
 static void begin_attempt(struct doc *doc, struct attempt *attempt)
 {
     env_random_hex(doc->store->env, NONCE_SIZE, attempt->nonce);
-    if (!RULE(NONCE_IN_EVERY_WRITE))
-        memset(attempt->nonce, '0', NONCE_SIZE);
+    MUTANT(mutant_repeats_nonce(attempt->nonce));
     attempt->evidence = (struct evidence){ .nonce = view_of(attempt->nonce) };
     clock_evidence(doc->clock, &attempt->evidence);
     attempt->any_write = doc->unwritten;
 }
 
-static void apply_all(struct doc *doc, struct batch *batch, struct attempt *attempt)
+static void apply_batch(struct doc *doc, struct batch *batch, struct attempt *attempt)
 {
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
@@ -275,14 +364,20 @@ static void apply_all(struct doc *doc, struct batch *batch, struct attempt *atte
         check(status == HF_OK || op->error.status == status);
         if (status == HF_OK)
             error_clear(&op->error);
-        settle_op(doc, op, status);
+        /* An operation that finds its own effect stays in doubt until its result is published:
+         * another operation in the batch may have caused it, and the batch might not get written.
+         * The same applies to an operation that finds part of its effect and adds the rest. */
+        bool found = op->found || (status == HF_OK && !op->changed);
+        if (op->doubt == DOC_DOUBT_OPEN && !found && !may_still_land(doc, op))
+            op->doubt = DOC_DOUBT_OVER;
         attempt->any_write = attempt->any_write || op->changed ||
-                             (op->settle && RULE(SETTLE_WRITES)) || may_still_land(doc, op);
+                             (RULE(SETTLE_WRITES) && op->settle) || may_still_land(doc, op);
     }
 }
 
-static struct mono_time request_deadline(struct doc *doc, const struct batch *batch)
+static struct mono_time batch_deadline(struct doc *doc, const struct batch *batch)
 {
+    /* The earliest deadline in the batch applies. */
     struct mono_time earliest = batch->ops[0]->deadline;
     for (size_t i = 1; i < batch->count; i++)
         earliest = mono_earlier(earliest, batch->ops[i]->deadline);
@@ -301,16 +396,8 @@ static bool is_quiet(const struct batch *batch)
     return true;
 }
 
-static struct condition condition_of(const struct doc *doc)
-{
-    struct condition always = { .kind = CONDITION_ALWAYS };
-    if (doc->etag.size > 0)
-        return if_match(&doc->etag);
-    return RULE(FIRST_WRITE_IF_ABSENT) ? if_absent() : always;
-}
-
-static enum hf_status write_body(struct doc *doc, const struct batch *batch,
-                                 const struct attempt *attempt, struct hf_error *error)
+static enum hf_status put_doc_body(struct doc *doc, const struct batch *batch,
+                                   const struct attempt *attempt, struct hf_error *error)
 {
     buffer_clear(&doc->text);
     if (!doc->type->encode(doc->body, view_of(attempt->nonce), &doc->text))
@@ -318,15 +405,12 @@ static enum hf_status write_body(struct doc *doc, const struct batch *batch,
     struct mono_time sent = env_now(doc->store->env);
     struct put_call put = { .key = doc->key,
                             .body = buffer_view(&doc->text),
-                            .condition = condition_of(doc),
+                            .condition = write_condition(&doc->etag),
                             .quiet = is_quiet(batch),
-                            .deadline = request_deadline(doc, batch) };
+                            .deadline = batch_deadline(doc, batch) };
     enum hf_status status = store_put(doc->store, &put);
-    if (status == HF_UNSURE && !RULE(NO_BLIND_RETRY)) {
-        put.condition.kind = CONDITION_ALWAYS;
-        status = store_put(doc->store, &put);
-    }
-    learn_time_taken(doc, sent);
+    MUTANT(mutant_retries_blindly(doc->store, &put, &status));
+    update_round_trip(doc, sent);
     clock_learn_from_write(doc->clock, &put.stamp, /* done */ status == HF_OK);
     if (status == HF_OK)
         doc->etag = put.etag;
@@ -335,10 +419,58 @@ static enum hf_status write_body(struct doc *doc, const struct batch *batch,
     return status;
 }
 
-/* ---- What an attempt leads to -------------------------------------------------------- */
+/* ---- Results of an attempt ----------------------------------------------------------- */
 
-static void finish_all(struct batch *batch)
+/* A batch whose request may succeed next time is tried again. An operation refused now may then
+ * succeed, so only the reason for the retry is kept, in case the deadline comes first. */
+static void after_failure(struct doc *doc, struct batch *batch, enum hf_status status,
+                          const struct hf_error *error)
 {
+    bool retry = status == HF_CONFLICT || status == HF_NOT_FOUND || status == HF_UNSURE ||
+                 status == HF_UNAVAILABLE || status == HF_TIMEOUT;
+    bool damaged = error->status == HF_CORRUPT && doc->unreadable;
+    doc->failures_in_row++;
+    doc->conflicted = status == HF_CONFLICT;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct doc_op *op = batch->ops[i];
+        if (!retry || op->answer == DOC_UNANSWERED)
+            op->error = *error;
+        if (retry)
+            continue;
+        op->answer = damaged ? DOC_DAMAGED : DOC_FAILED;
+        if (op->doubt == DOC_DOUBT_OPEN)
+            op->error.status = HF_UNSURE;
+    }
+}
+
+static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
+                               const struct hf_error *error)
+{
+    /* The write may have landed anyway, or may still land. Something between us and the store may
+     * have sent it twice: then the first copy landed, and the second conflicts with our own
+     * write. */
+    bool conflict = status == HF_CONFLICT || status == HF_NOT_FOUND;
+    bool may_have_landed = status == HF_UNSURE || (RULE(CONFLICT_MAY_BE_OURS) && conflict);
+    if (RULE(RELOAD_AFTER_FAILURE))
+        doc->stale = true;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct doc_op *op = batch->ops[i];
+        /* An operation in doubt may have caused the conflict itself, so it is not counted. */
+        op->conflicts += status == HF_CONFLICT && op->doubt != DOC_DOUBT_OPEN;
+        if (op->changed && may_have_landed) {
+            op->doubt = DOC_DOUBT_OPEN;
+            op->doubt_base = doc->etag;
+        }
+    }
+    MUTANT(mutant_refuses_before_the_put(batch));
+    after_failure(doc, batch, status, error);
+}
+
+/* The results are valid: the body is, or was, in the store. */
+static void after_success(struct doc *doc, struct batch *batch)
+{
+    doc->unwritten = false;
+    doc->failures_in_row = 0;
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         op->answer = DOC_KNOWN;
@@ -347,133 +479,62 @@ static void finish_all(struct batch *batch)
     }
 }
 
-static void fail_all(const struct doc *doc, struct batch *batch, const struct hf_error *error)
-{
-    for (size_t i = 0; i < batch->count; i++) {
-        struct doc_op *op = batch->ops[i];
-        op->error = *error;
-        op->answer = error->status == HF_CORRUPT && doc->unreadable ? DOC_DAMAGED : DOC_FAILED;
-        if (op->doubt == DOC_DOUBT_OPEN)
-            op->error.status = HF_UNSURE;
-    }
-}
-
-/* To be tried again. What was refused may not be refused next time: only the reason why there is a
- * next time is kept, for when there is no time for it. */
-static void put_off_all(struct batch *batch, const struct hf_error *error)
-{
-    for (size_t i = 0; i < batch->count; i++)
-        if (batch->ops[i]->answer == DOC_UNANSWERED)
-            batch->ops[i]->error = *error;
-}
-
-/* Whether a failed request may go better next time. */
-static bool worth_retrying(enum hf_status status)
-{
-    return status == HF_CONFLICT || status == HF_NOT_FOUND || status == HF_UNSURE ||
-           status == HF_UNAVAILABLE || status == HF_TIMEOUT;
-}
-
-static void after_failure(struct doc *doc, struct batch *batch, enum hf_status status,
-                          const struct hf_error *error)
-{
-    doc->failures_in_row++;
-    doc->conflicted = status == HF_CONFLICT;
-    if (worth_retrying(status))
-        put_off_all(batch, error);
-    else
-        fail_all(doc, batch, error);
-}
-
-/* Whether a write that was answered so may have landed all the same, or may yet. Something
- * between us and the store may have sent it twice: then the first landed, and the conflict is
- * with ourselves. */
-static bool may_have_landed(enum hf_status status)
-{
-    bool conflict = status == HF_CONFLICT || status == HF_NOT_FOUND;
-    return status == HF_UNSURE || (conflict && RULE(CONFLICT_MAY_BE_OURS));
-}
-
-static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
-                               const struct hf_error *error)
-{
-    doc->stale = RULE(RELOAD_AFTER_FAILURE);
-    for (size_t i = 0; i < batch->count; i++) /* one without an answer may be who has written */
-        batch->ops[i]->conflicts +=
-            status == HF_CONFLICT && batch->ops[i]->doubt != DOC_DOUBT_OPEN;
-    for (size_t i = 0; may_have_landed(status) && i < batch->count; i++) {
-        struct doc_op *op = batch->ops[i];
-        if (op->changed) {
-            op->doubt = DOC_DOUBT_OPEN;
-            op->doubt_base = doc->etag;
-        }
-    }
-    for (size_t i = 0; !RULE(REFUSED_AFTER_THE_PUT) && i < batch->count; i++)
-        batch->ops[i]->answer =
-            batch->ops[i]->error.status != HF_OK ? DOC_FAILED : DOC_UNANSWERED;
-    after_failure(doc, batch, status, error);
-}
-
-/* The results are good: the body was in the store. */
-static void after_success(struct doc *doc, struct batch *batch)
-{
-    doc->unwritten = false;
-    doc->failures_in_row = 0;
-    finish_all(batch);
-}
-
 /* ---- In one step --------------------------------------------------------------------- */
 
-/* Where the store has a lock of its own, a batch is applied while it is held. */
+/* A store with a lock of its own (sqlite) applies a batch while it holds that lock, so no other
+ * process can write between the load and the write. */
 struct step {
     struct doc *doc;
     struct batch *batch;
     struct attempt attempt;
     struct mono_time deadline;
     bool absent;
-    bool loaded;  /* the body is a new one */
-    bool applied; /* the body is not what it was */
+    bool loaded;  /* the body was decoded from new bytes */
+    bool applied; /* the operations have changed the body */
     bool given_up;
     struct change_call change;
 };
 
-/* Whether the body can be used without asking the store for more. */
+/* Whether the body can be prepared without another request. Inside a step the store holds its
+ * lock, so no request may be made. */
 static bool can_prepare(const struct doc *doc)
 {
     return !doc->type->prepare || (doc->type->is_whole && doc->type->is_whole(doc->body));
 }
 
-/* Makes sure that the body is that of the store now. False: it takes more than this step. */
-static bool have_body_now(struct step *step, const struct etag *now, struct view bytes)
+/* Ensures that the body is the one in the store now. False: a step is not enough. */
+static bool ensure_current_body(struct step *step, const struct etag *now, struct view bytes)
 {
     struct doc *doc = step->doc;
     const struct doc_type *type = doc->type;
     struct hf_error error;
     void *body;
     step->absent = now->size == 0;
+    /* decide_step may be called again for the same step. The body has been changed by then, so it
+     * cannot be used for another try. */
     if (step->applied || step->absent)
         return false;
     if (!bytes.data)
         return etag_equal(now, &doc->etag) && (doc->prepared || !type->prepare);
-    doc->stale = true; /* whether these can be used or not */
+    doc->stale = true; /* our body is outdated, even if these bytes cannot be used */
     if (bytes.size > type->bytes_max ||
         type->decode(bytes, env_now(doc->store->env), doc->body, &body, &error) != HF_OK)
         return false;
     set_body(doc, body, now);
     step->loaded = true;
-    return can_prepare(doc) && prepare(doc, step->deadline, &error) == HF_OK;
+    return can_prepare(doc) && prepare_body(doc, step->deadline, &error) == HF_OK;
 }
 
-static struct view decide(void *argument, const struct etag *now, struct view bytes)
+static struct view decide_step(void *argument, const struct etag *now, struct view bytes)
 {
     struct step *step = argument;
     struct doc *doc = step->doc;
     const struct view nothing = { NULL, 0 };
-    step->given_up = !have_body_now(step, now, bytes);
+    step->given_up = !ensure_current_body(step, now, bytes);
     if (step->given_up)
         return nothing;
     begin_attempt(doc, &step->attempt);
-    apply_all(doc, step->batch, &step->attempt);
+    apply_batch(doc, step->batch, &step->attempt);
     step->applied = true;
     if (!step->attempt.any_write)
         return nothing;
@@ -485,20 +546,21 @@ static struct view decide(void *argument, const struct etag *now, struct view by
 
 enum step_end { STEP_DONE, STEP_ABSENT, STEP_TOO_MUCH, STEP_TOO_LARGE };
 
-/* Half, so that one that shrinks slowly is not tried in vain each time. */
+/* The store refused a document of refused_size. Half of that size is the limit for the next try,
+ * so a document that shrinks slowly does not fail again at every step. */
 static bool may_fit_a_step(const struct doc *doc)
 {
     return doc->store->ops->change &&
            (doc->refused_size == 0 || doc->text.size < doc->refused_size / 2);
 }
 
-/* ABSENT: the object does not exist. TOO_MUCH, TOO_LARGE: this takes a get and a put. */
-static enum step_end make_step(struct doc *doc, struct batch *batch)
+/* ABSENT: the object does not exist. TOO_MUCH and TOO_LARGE: use a get and a put instead. */
+static enum step_end try_in_one_step(struct doc *doc, struct batch *batch)
 {
     struct step step = { .doc = doc,
                          .batch = batch,
-                         .deadline = request_deadline(doc, batch),
-                         .change = { .key = doc->key, .decide = decide } };
+                         .deadline = batch_deadline(doc, batch),
+                         .change = { .key = doc->key, .decide = decide_step } };
     if (!may_fit_a_step(doc))
         return STEP_TOO_MUCH;
     step.change.argument = &step;
@@ -508,8 +570,8 @@ static enum step_end make_step(struct doc *doc, struct batch *batch)
     struct mono_time sent = env_now(doc->store->env);
     enum hf_status status = store_change(doc->store, &step.change);
     clock_learn(doc->clock, &step.change.stamp);
-    if (status != HF_UNSUPPORTED) /* then no request was made */
-        learn_time_taken(doc, sent);
+    if (status != HF_UNSUPPORTED) /* UNSUPPORTED: no request was made */
+        update_round_trip(doc, sent);
     if (status == HF_UNSUPPORTED || (status == HF_OK && step.given_up)) {
         doc->stale = doc->stale || step.applied;
         if (status == HF_UNSUPPORTED)
@@ -524,26 +586,26 @@ static enum step_end make_step(struct doc *doc, struct batch *batch)
         doc->etag = step.change.etag;
         doc->doubted = false;
         if (step.change.wrote)
-            show_written(doc, &step.attempt.evidence);
+            report_written_body(doc, &step.attempt.evidence);
         else if (step.loaded)
-            show_now(doc);
+            report_loaded_body(doc);
         after_success(doc, batch);
     }
     return STEP_DONE;
 }
 
-/* ---- Both ways ----------------------------------------------------------------------- */
+/* ---- One attempt, either way --------------------------------------------------------- */
 
 void doc_try(struct doc *doc, struct batch *batch)
 {
     struct hf_error error;
     bool fresh = true;
-    struct mono_time deadline = request_deadline(doc, batch);
-    enum step_end end = make_step(doc, batch);
+    struct mono_time deadline = batch_deadline(doc, batch);
+    enum step_end end = try_in_one_step(doc, batch);
     if (end == STEP_DONE)
         return;
-    enum hf_status status = end == STEP_ABSENT ? be_born(doc, deadline, &error)
-                                               : have_body(doc, deadline, &fresh, &error);
+    enum hf_status status = end == STEP_ABSENT ? create_document(doc, deadline, &error)
+                                               : ensure_body(doc, deadline, &fresh, &error);
     if (status != HF_OK) {
         after_failure(doc, batch, status, &error);
         return;
@@ -551,21 +613,23 @@ void doc_try(struct doc *doc, struct batch *batch)
     size_t size_before = doc->text.size;
     struct attempt attempt;
     begin_attempt(doc, &attempt);
-    apply_all(doc, batch, &attempt);
+    apply_batch(doc, batch, &attempt);
     if (!attempt.any_write) {
-        doc->doubted = !fresh;
-        if (fresh || !RULE(REFUSED_BY_FRESH_BODY))
+        /* A refusal, or a success that needs no write, from a cached body is not published yet.
+         * The next attempt compares the body with the store first. */
+        doc->doubted = RULE(REFUSED_BY_FRESH_BODY) && !fresh;
+        if (!doc->doubted)
             after_success(doc, batch);
         return;
     }
-    status = write_body(doc, batch, &attempt, &error);
+    status = put_doc_body(doc, batch, &attempt, &error);
     if (end == STEP_TOO_LARGE)
         doc->refused_size = size_before > doc->text.size ? size_before : doc->text.size;
     if (status != HF_OK) {
         after_failed_write(doc, batch, status, &error);
         return;
     }
-    /* The swap shows that the body was current, so refusals from it are good too. */
-    show_written(doc, &attempt.evidence);
+    /* The swap proves that the body was current, so refusals computed from it are valid too. */
+    report_written_body(doc, &attempt.evidence);
     after_success(doc, batch);
 }

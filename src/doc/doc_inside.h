@@ -1,11 +1,11 @@
-/* doc_inside.h: the inside of a document, for the files of this folder: doc.c loads, applies and
- * writes; turns.c says who does that when. */
+/* doc_inside.h: the private structs of a document: doc.c loads, applies and writes; turns.c
+ * decides which task does so, and when. */
 #ifndef DOC_DOC_INSIDE_H
 #define DOC_DOC_INSIDE_H
 
 #include "doc/doc.h"
 
-/* Operations that one put may carry. */
+/* The maximum number of operations in one put. */
 #define BATCH_OPS_MAX 256
 
 struct doc {
@@ -17,25 +17,25 @@ struct doc {
     void *seen_argument;
     struct view key;
     struct {
-        struct env_mutex mutex; /* guards what stands beside it, and the state of queued ops */
-        struct env_cond idle;   /* for those who look; operations wait on their callers' own */
+        struct env_mutex mutex; /* guards this struct, and the state of queued operations */
+        struct env_cond idle;   /* for doc_look; operations wait on their callers' conditions */
         struct doc_op *first, *last;
-        bool busy; /* somebody makes an attempt, and owns the rest of the document */
-        struct hf_error trouble; /* why the last attempt is to be made again; OK: it is not */
+        bool busy; /* a task is making an attempt, and owns the rest of the document */
+        struct hf_error trouble; /* why the last attempt is being repeated; OK: it is not */
     } shared;
 
     void *body;       /* as we know it, or NULL */
     struct etag etag; /* of the body; empty: the object does not exist yet */
     bool stale;       /* the body is kept for its sightings only */
-    bool unreadable;  /* the object, when it was last loaded */
-    bool doubted;   /* nothing may be told of the body before it was compared with the store */
-    bool prepared;  /* it can be used */
-    bool unwritten; /* preparing it has changed it */
+    bool unreadable;  /* the object could not be decoded when it was last loaded */
+    bool doubted;     /* compare the body with the store before publishing a result */
+    bool prepared;    /* the body is ready for operations */
+    bool unwritten;   /* `prepare` has changed the body: it must be written */
     unsigned failures_in_row;
     bool conflicted; /* the last failure was a conflict */
     struct span round_trip;
     struct buffer text;
-    size_t refused_size; /* not 0: the store does not change one of this size in a step */
+    size_t refused_size; /* not 0: the store cannot change this size in one step */
 };
 
 /* The operations of one attempt. */
@@ -44,12 +44,12 @@ struct batch {
     size_t count;
 };
 
-/* Both are for the one who is busy.
+/* doc_try and doc_load may be called only by the task that set `busy`.
  *
- * Applies a batch once. Operations that are not finished afterwards are to be tried again. */
+ * Applies a batch once. Operations without a result afterwards must be tried again. */
 void doc_try(struct doc *doc, struct batch *batch);
 
-/* Reads the object, unless it still is what we have. */
+/* Reads the object, unless the cached body is still current. */
 enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_error *error);
 
 #endif

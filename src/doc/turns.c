@@ -1,16 +1,18 @@
-/* turns.c: those who want to change one document take turns: one leads an attempt for all who
- * wait. */
+/* turns.c: tasks that change the same document take turns: one leads an attempt for all that are
+ * waiting. It guards against lost wake-ups, conflicts between requests of one process, and
+ * retries that overload the store. */
 #include "base/check.h"
 #include "base/rule.h"
 #include "doc/doc_inside.h"
 
-/* After n failures in a row the next attempt waits up to 2^n round trips, within these. A conflict
- * means that somebody else was done: the first is followed at once, and later ones wait less. */
+/* After n failures in a row the next attempt waits up to 2^n round trips, within these bounds. A
+ * conflict means that another client made progress: the first retry follows immediately, and
+ * later ones wait less. */
 #define BACKOFF_DOUBLINGS_MAX  8
 #define CONFLICT_DOUBLINGS_MAX 4
 #define BACKOFF_MAX            SPAN_S(2)
 
-/* ---- Those who wait ------------------------------------------------------------------ */
+/* ---- The queue ----------------------------------------------------------------------- */
 
 static void push_locked(struct doc *doc, struct doc_op *op)
 {
@@ -35,25 +37,26 @@ static void remove_locked(struct doc *doc, struct doc_op *op)
         doc->shared.last = before;
 }
 
-/* What to say of an operation whose time is over. */
+/* Sets the error of an operation whose deadline has passed. */
 static void time_out(struct doc_op *op)
 {
     struct hf_error last = op->error;
-    bool in_doubt = op->doubt == DOC_DOUBT_OPEN;
-    error_set(&op->error, in_doubt && RULE(LATE_IS_UNSURE) ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
-              in_doubt ? "no answer in time, it may still happen" : "not done in time",
+    bool unsure = RULE(LATE_IS_UNSURE) && op->doubt == DOC_DOUBT_OPEN;
+    error_set(&op->error, unsure ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
+              unsure ? "no reply before the deadline; the change may still happen"
+                     : "not done before the deadline",
               last.status != HF_OK ? ": " : "", last.status != HF_OK ? last.why : "");
     op->answer = DOC_FAILED;
 }
 
-/* From here on the operation is its caller's again, as soon as the mutex is let go. */
-static void publish_locked(struct doc_op *op)
+/* From here on the operation belongs to its caller again, as soon as the mutex is unlocked. */
+static void publish_op_locked(struct doc_op *op)
 {
     op->state = DOC_OP_DONE;
     env_cond_signal(op->wake);
 }
 
-/* Takes those that wait, but for those whose time is over. */
+/* Takes the waiting operations. Those past their deadline time out instead. */
 static void take_batch_locked(struct doc *doc, struct batch *batch)
 {
     struct mono_time now = env_now(doc->store->env);
@@ -66,12 +69,12 @@ static void take_batch_locked(struct doc *doc, struct batch *batch)
             batch->ops[batch->count++] = op;
         } else {
             time_out(op);
-            publish_locked(op);
+            publish_op_locked(op);
         }
     }
 }
 
-/* Those that are not finished go back to the front, in order, or have run out of time. */
+/* Returns unfinished operations to the front of the queue, in order, or times them out. */
 static void give_back_locked(struct doc *doc, struct batch *batch)
 {
     struct mono_time now = env_now(doc->store->env);
@@ -84,7 +87,7 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
         if (op->answer == DOC_UNANSWERED && !mono_before(now, op->deadline))
             time_out(op);
         if (op->answer != DOC_UNANSWERED) {
-            publish_locked(op);
+            publish_op_locked(op);
             continue;
         }
         op->state = DOC_OP_QUEUED;
@@ -97,8 +100,9 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
 
 /* ---- Leading ------------------------------------------------------------------------- */
 
-/* Full jitter, growing with the failures in a row, and never past the first deadline. */
-static void back_off(struct doc *doc, struct mono_time deadline)
+/* Full jitter. The limit grows with consecutive failures and never exceeds the earliest
+ * deadline. */
+static void pause_before_retry(struct doc *doc, struct mono_time deadline)
 {
     if (doc->failures_in_row == 0 || (doc->conflicted && doc->failures_in_row == 1))
         return;
@@ -111,13 +115,16 @@ static void back_off(struct doc *doc, struct mono_time deadline)
     env_sleep_until(env, mono_earlier(wake, deadline));
 }
 
-/* Leads one attempt, for all who wait; with the mutex held, which is let go meanwhile. */
+/* Leads one attempt for all waiting operations. Called with the mutex held; unlocks it
+ * meanwhile. */
 static void lead_locked(struct doc *doc, struct mono_time deadline)
 {
     struct batch batch;
     doc->shared.busy = true;
     env_mutex_unlock(&doc->shared.mutex);
-    back_off(doc, deadline);
+    /* The batch is taken after the pause, so operations that arrive during it join the same
+     * put. */
+    pause_before_retry(doc, deadline);
     env_mutex_lock(&doc->shared.mutex);
     take_batch_locked(doc, &batch);
     env_mutex_unlock(&doc->shared.mutex);
@@ -126,12 +133,13 @@ static void lead_locked(struct doc *doc, struct mono_time deadline)
     env_mutex_lock(&doc->shared.mutex);
     give_back_locked(doc, &batch);
     if (!doc->shared.first)
-        doc->failures_in_row = 0; /* whoever comes next has not failed yet */
+        doc->failures_in_row = 0; /* the next caller has not failed yet */
     doc->shared.busy = false;
 }
 
-/* Whoever leaves while nobody leads wakes one who can, and one who wants to look. So there is
- * always somebody awake while there is something to do, and nobody wakes for nothing. */
+/* A task that leaves while no other is leading wakes the first in the queue, and one that is
+ * waiting in doc_look. So a task is always awake while there is work, and none is woken
+ * needlessly. */
 static void leave_locked(struct doc *doc)
 {
     if (!doc->shared.busy) {
@@ -142,8 +150,9 @@ static void leave_locked(struct doc *doc)
     env_mutex_unlock(&doc->shared.mutex);
 }
 
-/* Waits for one's turn or for somebody else to be done with it. */
-static void wait_locked(struct doc *doc, struct doc_op *op)
+/* Waits for a turn to lead, or until a leader has finished the operation. A leader must not lose
+ * an operation that it is working on, so one that is TAKEN ignores its deadline here. */
+static void wait_for_turn_locked(struct doc *doc, struct doc_op *op)
 {
     bool in_time = true;
     if (op->state == DOC_OP_QUEUED)
@@ -153,7 +162,7 @@ static void wait_locked(struct doc *doc, struct doc_op *op)
     if (!in_time && op->state == DOC_OP_QUEUED) {
         remove_locked(doc, op);
         time_out(op);
-        publish_locked(op);
+        publish_op_locked(op);
     }
 }
 
@@ -184,7 +193,7 @@ enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_
     for (size_t i = 0; i < count; i++) {
         while (ops[i]->state != DOC_OP_DONE) {
             if (doc->shared.busy)
-                wait_locked(doc, ops[i]);
+                wait_for_turn_locked(doc, ops[i]);
             else
                 lead_locked(doc, ops[i]->deadline);
         }
@@ -210,12 +219,12 @@ enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
     while (doc->shared.busy)
         if (!env_cond_wait_until(&doc->shared.idle, &doc->shared.mutex, deadline)) {
             leave_locked(doc);
-            return error_set(error, HF_TIMEOUT, "the document is busy");
+            return error_set(error, HF_TIMEOUT, "the document was busy until the deadline");
         }
     doc->shared.busy = true;
     env_mutex_unlock(&doc->shared.mutex);
     enum hf_status status = doc_load(doc, deadline, error);
-    if (status == HF_CONFLICT) /* it changed while it was read */
+    if (status == HF_CONFLICT) /* it changed while it was being read */
         status = doc_load(doc, deadline, error);
     if (status == HF_OK) {
         struct evidence evidence = { .nonce = VIEW("") };

@@ -1,30 +1,26 @@
-/* cascade.h: which level log-like data is to be compacted into: a counter of base `base`, one
- * digit a level.
+/* cascade.h: which level log-like data is to be compacted into: a counter in base `base`, with
+ * one digit per level.
  *
- * counts[L] is how many entries were made at level L - 1 since the last compaction into L; L
- * runs from 1, counts[0] is not used. A level whose count, plus the one that the level below
- * would add, reaches the base is the target; the highest such level is taken at once. Pure.
- * docs/design.md section 7. */
+ * counts[L] is the number of entries made at level L - 1 since the last compaction into L; L
+ * starts at 1, counts[0] is not used. A level is due if its count, plus one if the level below is
+ * also due, reaches the base. The target is the highest level that is due. Pure. docs/design.md
+ * section 7. */
 #ifndef ELECT_CASCADE_H
 #define ELECT_CASCADE_H
 
-#include <stdint.h>
+#include "holdfast/elect.h"
 
-#define CASCADE_LEVELS_MAX 8 /* levels 0 to 7 */
-#define CASCADE_BASE       20
-
-struct cascade {
-    uint64_t counts[CASCADE_LEVELS_MAX];
-};
+#define CASCADE_LEVELS_MAX HF_CASCADE_LEVELS /* levels 0 to 7 */
+#define CASCADE_BASE       HF_CASCADE_BASE
 
 /* The level to compact into, or 0 for none. */
-unsigned cascade_target(const struct cascade *cascade, uint64_t base);
+unsigned cascade_target(const struct hf_cascade *cascade, uint64_t base);
 
-/* So many entries were added at level 0. */
-void cascade_added(struct cascade *cascade, uint64_t count);
+/* Notes that this many entries were added at level 0. */
+void cascade_added(struct hf_cascade *cascade, uint64_t count);
 
-/* Everything below `level` was compacted into one entry of it: zeroes 1 to level and adds one to
- * level + 1, if there is such a level. */
-void cascade_completed(struct cascade *cascade, unsigned level);
+/* Notes that everything below `level` was compacted into one entry of it: sets counts 1 to level
+ * to zero and adds one to level + 1, if there is such a level. */
+void cascade_completed(struct hf_cascade *cascade, unsigned level);
 
 #endif

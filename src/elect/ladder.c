@@ -1,3 +1,5 @@
+/* ladder.c: rendezvous hashing and the steps of the ladder. It avoids duplicate work without
+ * messages. Data does not depend on it: two leaders only waste work. Pure. */
 #include "elect/ladder.h"
 
 #include "base/check.h"
@@ -87,7 +89,7 @@ static void sort_by_gap(const struct view *fingerprints, size_t count, const str
     }
 }
 
-/* In place, with scores computed as they are compared: nothing is allocated. */
+/* Sorts in place and computes scores when comparing them, so nothing is allocated. */
 void ladder_order(const struct view *fingerprints, size_t count, const struct work *work,
                   size_t *ret_order)
 {
@@ -115,7 +117,8 @@ struct span ladder_age(struct span since_due, struct span since_seen)
 
 bool ladder_may_start(size_t rank, struct span step, struct span age)
 {
-    return !RULE(LADDER_WAITS) || age.us >= ladder_delay(rank, step).us;
+    bool early = RULE(LADDER_WAITS) && age.us < ladder_delay(rank, step).us;
+    return !early;
 }
 
 struct span ladder_left(size_t rank, struct span step, struct span age)
@@ -126,5 +129,6 @@ struct span ladder_left(size_t rank, struct span step, struct span age)
 
 bool ladder_guard(bool still_due)
 {
-    return !RULE(GUARD_BEFORE_WORK) || still_due;
+    bool done_meanwhile = RULE(GUARD_BEFORE_WORK) && !still_due;
+    return !done_meanwhile;
 }

@@ -1,8 +1,10 @@
+/* membership.c: a group member that any thread may query. A task writes its heartbeats in the
+ * background; callers get copies, so they never wait for the store. */
 #include "elect/membership.h"
 
 #include <stdlib.h>
 
-/* A failed beat is due again after a quarter of one. */
+/* A failed heartbeat is due again after a quarter of the interval. */
 #define LOOKS_PER_BEAT 4
 
 void name_list_release(struct name_list *list)
@@ -14,14 +16,15 @@ void name_list_release(struct name_list *list)
 static enum hf_status copy_names(const struct view *names, size_t count,
                                  struct name_list *ret_list, struct hf_error *error)
 {
-    struct name_list list = { .arena = ARENA_INIT, .count = count };
+    struct name_list list = { .arena = ARENA_INIT };
     list.names = arena_take(&list.arena, (count + 1) * sizeof *list.names);
-    bool good = list.names != NULL;
-    for (size_t i = 0; good && i < count; i++) {
-        list.names[i] = arena_copy(&list.arena, names[i]);
-        good = list.names[i].data != NULL;
+    while (list.names && list.count < count) {
+        struct view copy = arena_copy(&list.arena, names[list.count]);
+        if (!copy.data)
+            break;
+        list.names[list.count++] = copy;
     }
-    if (!good) {
+    if (!list.names || list.count < count) {
         name_list_release(&list);
         return error_no_memory(error);
     }
@@ -31,8 +34,8 @@ static enum hf_status copy_names(const struct view *names, size_t count,
 
 /* ---- Asking the store ---------------------------------------------------------------- */
 
-/* What the roster has found is for all to see. Without memory they see what was before. */
-static void publish_locked(struct membership *membership)
+/* Publishes the result of the last listing. If out of memory, the previous one stays. */
+static void publish_present(struct membership *membership)
 {
     struct name_list list, before;
     if (copy_names(membership->roster.present, membership->roster.present_count, &list,
@@ -51,7 +54,7 @@ enum hf_status membership_keep(struct membership *membership, struct hf_error *e
     const struct view *before = membership->roster.present;
     enum hf_status status = roster_keep(&membership->roster, env_now(membership->env), error);
     if (membership->roster.present != before)
-        publish_locked(membership);
+        publish_present(membership);
     env_mutex_unlock(&membership->calls);
     return status;
 }
@@ -61,12 +64,12 @@ enum hf_status membership_look(struct membership *membership, struct hf_error *e
     env_mutex_lock(&membership->calls);
     enum hf_status status = roster_look(&membership->roster, error);
     if (status == HF_OK)
-        publish_locked(membership);
+        publish_present(membership);
     env_mutex_unlock(&membership->calls);
     return status;
 }
 
-/* ---- Coming and going ---------------------------------------------------------------- */
+/* ---- Joining and leaving ------------------------------------------------------------- */
 
 static void send_beats(void *argument)
 {
@@ -98,21 +101,20 @@ static void membership_release(struct membership *membership)
 }
 
 enum hf_status membership_join(struct membership *membership, struct store *store,
-                               struct view group, struct view name, struct view label,
-                               struct span beat, bool by_hand, struct hf_error *error)
+                               const struct roster_options *options, bool by_hand,
+                               struct hf_error *error)
 {
     struct env *env = store->env;
     *membership = (struct membership){ .env = env };
     env_mutex_init(env, &membership->calls);
     env_mutex_init(env, &membership->shared.mutex);
     env_cond_init(env, &membership->shared.changed);
-    enum hf_status status =
-        roster_join(&membership->roster, store, group, name, label, beat, error);
+    enum hf_status status = roster_join(&membership->roster, store, options, error);
     if (status != HF_OK) {
         membership_release(membership);
         return status;
     }
-    publish_locked(membership);
+    publish_present(membership);
     if (!by_hand)
         status = env_task_start(env, send_beats, membership, &membership->task, error);
     if (status != HF_OK)
@@ -144,7 +146,7 @@ enum hf_status membership_present(struct membership *membership, struct name_lis
     return status;
 }
 
-/* Both lists are in byte order: walks them side by side. */
+/* Both lists are in byte order and are traversed in parallel. */
 static size_t compare_lists(const struct name_list *told, const struct name_list *now,
                             struct membership_change *changes)
 {
@@ -169,14 +171,14 @@ static enum hf_status find_changes(const struct name_list *told, const struct na
 {
     struct membership_change *changes =
         arena_take(arena, (told->count + now->count + 1) * sizeof *changes);
-    size_t count = changes ? compare_lists(told, now, changes) : 0;
-    bool good = changes != NULL;
-    for (size_t i = 0; good && i < count; i++) {
-        changes[i].name = arena_copy(arena, changes[i].name);
-        good = changes[i].name.data != NULL;
-    }
-    if (!good)
+    if (!changes)
         return error_no_memory(error);
+    size_t count = compare_lists(told, now, changes);
+    for (size_t i = 0; i < count; i++) {
+        changes[i].name = arena_copy(arena, changes[i].name);
+        if (!changes[i].name.data)
+            return error_no_memory(error);
+    }
     *ret_changes = changes;
     *ret_count = count;
     return HF_OK;

@@ -1,11 +1,11 @@
-/* membership.h: a member of a group that any thread may ask: its roster, kept by beats in the
- * background or by hand, and what is known of the others. */
+/* membership.h: a group member that any thread may query: its roster, updated by heartbeats in
+ * the background or by the caller, and the other members. */
 #ifndef ELECT_MEMBERSHIP_H
 #define ELECT_MEMBERSHIP_H
 
 #include "elect/roster.h"
 
-/* Names in byte order, each followed by NUL. */
+/* Names in byte order, each followed by a NUL. */
 struct name_list {
     struct arena arena;
     struct view *names;
@@ -15,37 +15,38 @@ void name_list_release(struct name_list *list);
 
 struct membership {
     struct env *env;
-    struct env_mutex calls; /* one call to the store at a time; guards `roster` */
+    struct env_mutex calls; /* one request at a time; guards `roster` */
     struct roster roster;
-    struct env_task *task; /* beats; NULL: by hand */
+    struct env_task *task; /* writes heartbeats; NULL: the caller does */
     struct {
         struct env_mutex mutex;
         struct env_cond changed;
         bool leaving;
-        struct name_list present; /* those that the last listing found */
-        struct name_list told;    /* those of whom membership_changes has told */
+        struct name_list present; /* found by the last listing */
+        struct name_list told;    /* reported by membership_changes so far */
     } shared;
 };
 
-/* roster_join; and beats in the background unless `by_hand`. After a failure nothing is left. */
+/* roster_join, with heartbeats in the background unless `by_hand`. After a failure nothing is
+ * left to free. */
 enum hf_status membership_join(struct membership *membership, struct store *store,
-                               struct view group, struct view name, struct view label,
-                               struct span beat, bool by_hand, struct hf_error *error);
+                               const struct roster_options *options, bool by_hand,
+                               struct hf_error *error);
 
-/* Leaves the group and frees what it has. */
+/* Leaves the group and frees its memory. */
 void membership_leave(struct membership *membership);
 
 /* roster_keep and roster_look. */
 enum hf_status membership_keep(struct membership *membership, struct hf_error *error);
 enum hf_status membership_look(struct membership *membership, struct hf_error *error);
 
-/* A copy of those who are present, to be released. */
+/* A copy of the members that are present, to be released. */
 enum hf_status membership_present(struct membership *membership, struct name_list *ret_list,
                                   struct hf_error *error);
 
-/* Who came and who went since this was asked last. */
+/* A member that joined or left since the last call. */
 struct membership_change {
-    struct view name; /* with NUL behind it */
+    struct view name; /* followed by a NUL */
     bool present;
 };
 enum hf_status membership_changes(struct membership *membership, struct arena *arena,

@@ -1,12 +1,12 @@
 /* roster.h: the members of a group, each an object of its own: roster/<group>/<fingerprint>.
  *
- * A member writes its object again with every beat. A listing is the roster: who wrote within
- * the last ROSTER_BEATS_MISSED beats, as the store's modified times tell, compared with the
- * newest of the group, which all come from the store's side; no clock of ours is asked. One who
- * looks from outside, and so cannot tell a dead group from a live one by that, also takes the time
- * of the store's reply, or of a local store the calendar of its machine. Who
- * leaves in order deletes its object; what the dead leave behind is deleted by whoever finds
- * it ROSTER_DEAD_BEATS beats old. */
+ * Each heartbeat of a member rewrites its object. A listing is the roster: the members that wrote
+ * within the last ROSTER_BEATS_MISSED heartbeat intervals, by the store's modification times,
+ * compared with the newest in the group. All these times come from the store, so no clock of ours
+ * matters. A caller that is not a member cannot tell a dead group from a live one this way. So it
+ * also uses the time of the store's reply or, on a local store, the machine's wall clock. A
+ * member that leaves deletes its object. The objects of dead members are deleted by any member
+ * that finds them ROSTER_DEAD_BEATS intervals old. */
 #ifndef ELECT_ROSTER_H
 #define ELECT_ROSTER_H
 
@@ -17,19 +17,19 @@
 #define ROSTER_MEMBERS_MAX  4096
 #define FINGERPRINT_MAX     64
 #define ROSTER_GROUP_MAX    128
-#define ROSTER_BURIALS_MAX  16 /* deleted after one listing */
+#define ROSTER_DELETES_MAX  16 /* deleted after one listing */
 #define FINGERPRINT_DRAWN   32
 #define ROSTER_BEAT_LEAST   SPAN_MS(100)
 #define ROSTER_BEAT_MOST    SPAN_S(3600)
 
-/* One who is listed. */
+/* One member in a listing. */
 struct member {
     struct view fingerprint;
     struct wall_time modified;
     bool present;
 };
 
-/* A member of ours. Its calls are for one task at a time. */
+/* A member of ours. One task at a time may call it. */
 struct roster {
     struct store *store;
     struct span beat;
@@ -40,34 +40,45 @@ struct roster {
     struct mono_time beaten;
     struct mono_time listed;
     struct arena arena;
-    struct view *present; /* fingerprints, ours too, in byte order */
+    struct view *present; /* fingerprints, including ours, in byte order */
     size_t present_count;
 };
 
-/* Joins, with one put and one listing. An empty fingerprint: drawn, 32 hexadecimal digits. The
- * group and a given fingerprint are names (a-z 0-9 . _ -, one segment that starts with no dot).
- * On failure nothing is left to leave or to free. */
-enum hf_status roster_join(struct roster *roster, struct store *store, struct view group,
-                           struct view fingerprint, struct view label, struct span beat,
-                           struct hf_error *error);
+/* The group and a fingerprint are names (a-z 0-9 . _ -, one segment that does not start with a
+ * dot). If it is empty, a random fingerprint of 32 hexadecimal digits is used. */
+struct roster_options {
+    struct view group;
+    struct view fingerprint;
+    struct view label;
+    struct span beat;
+};
 
-/* Beats and lists again when it is time for it; cheap in between. A store that fails costs
- * nothing but a stale roster: the status is for who cares. */
+/* Joins the group, with one put and one listing. After a failure there is nothing to leave or to
+ * free. */
+enum hf_status roster_join(struct roster *roster, struct store *store,
+                           const struct roster_options *options, struct hf_error *error);
+
+/* Writes a heartbeat and lists again if either is due; cheap otherwise. If the store fails, the
+ * roster is only stale, so you may ignore the status. */
 enum hf_status roster_keep(struct roster *roster, struct mono_time now, struct hf_error *error);
 
 /* Lists again now. */
 enum hf_status roster_look(struct roster *roster, struct hf_error *error);
 
-/* Deletes our object, as well as that works, and frees. */
+/* Deletes our object, best effort, and frees the memory. */
 void roster_leave(struct roster *roster);
 
-/* Frees without a word to the store, as a crash would. */
+/* Frees the memory without a request, as a crash would. */
 void roster_release(struct roster *roster);
 
-/* All who are listed, in byte order of their fingerprints; `arena` keeps them. What else lies in
- * the folder is passed over, and so is what comes behind ROSTER_MEMBERS_MAX. */
+/* All members of a listing, in byte order of their fingerprints; `arena` keeps them. Other
+ * objects in the folder are ignored, as are members beyond ROSTER_MEMBERS_MAX. */
+struct member_list {
+    struct member *members;
+    size_t count;
+};
 enum hf_status roster_members(struct store *store, struct view group, struct span beat,
-                              struct arena *arena, struct member **ret_members,
-                              size_t *ret_count, struct hf_error *error);
+                              struct arena *arena, struct member_list *ret_list,
+                              struct hf_error *error);
 
 #endif

@@ -1,3 +1,4 @@
+/* env.c: unbiased random numbers, and jitter, built on env_random. */
 #include "env/env.h"
 
 #include "base/check.h"
@@ -21,7 +22,7 @@ void env_random_hex(struct env *env, size_t digits, char *text)
 uint64_t env_random_below(struct env *env, uint64_t bound)
 {
     check(bound > 0);
-    uint64_t fair = UINT64_MAX - UINT64_MAX % bound; /* above it the remainders are uneven */
+    uint64_t fair = UINT64_MAX - UINT64_MAX % bound; /* larger values would be biased */
     uint64_t value;
     do
         value = env_random_u64(env);

@@ -1,12 +1,12 @@
-/* env.h: the world as an interface: clocks, sleep, randomness, tasks, mutex, condition.
+/* env.h: clocks, sleep, randomness, tasks, mutexes and conditions behind one interface.
  *
- * Straight-line blocking code is written against this header. In the program a task is a
- * thread (env/real.c); in the simulator it is a fiber and time is virtual (sim/). Nothing under
- * src/ outside src/env reads a clock, sleeps, draws randomness or starts a thread by other
- * means, and nothing holds a lock of a library, or thread-local state, across a call of env:
- * in the simulator another fiber of the same thread may run meanwhile.
+ * Code against this header is straight-line and blocking. In the program a task is a thread
+ * (env/real.c). In the simulator it is a fiber, and time is virtual (sim/). Outside of src/env,
+ * nothing under src/ reads a clock, sleeps, draws randomness or starts a thread by other means.
+ * Nothing holds a library's lock, or thread-local state, across a call to env, because in the
+ * simulator another fiber of the same thread may run meanwhile.
  *
- * Every call is safe from any task of that env. None can fail except env_task_start. */
+ * Every call is safe from any task of that env. Only env_task_start can fail. */
 #ifndef ENV_ENV_H
 #define ENV_ENV_H
 
@@ -19,7 +19,7 @@
 struct env;
 struct env_task;
 
-/* Room for either implementation's state, in place, so that initialising cannot fail. */
+/* Room for the state of either implementation, in place, so initialising cannot fail. */
 struct env_mutex {
     struct env *env;
     uint64_t state[8];
@@ -56,27 +56,27 @@ struct env_ops {
 
 struct env {
     const struct env_ops *ops;
-    atomic_bool sweeping; /* one sweep a process */
+    atomic_bool sweeping; /* one sweep per process */
 };
 
-/* The real world. One for the whole process; never freed. */
+/* The real env: one for the whole process, never freed. */
 struct env *env_real(void);
 
-/* The boot-time clock: counts through suspend, never steps, means nothing on another machine.
- */
+/* The boot-time clock. It runs during suspend, never jumps, and has no meaning on another
+ * machine. */
 static inline struct mono_time env_now(struct env *env)
 {
     return env->ops->now(env);
 }
 
-/* The calendar, as this machine believes it: for display only. */
+/* The wall clock of this machine, for display only. */
 static inline struct wall_time env_wall(struct env *env)
 {
     return env->ops->wall(env);
 }
 
-/* Names the boot during which boot-time moments can be compared with each other: moments of
- * two processes are comparable only if their boot ids are equal. */
+/* The id of the current boot. Boot-time timestamps from two processes can be compared only if their
+ * boot ids are equal. */
 static inline const char *env_boot_id(struct env *env)
 {
     return env->ops->boot_id(env);
@@ -92,7 +92,7 @@ static inline void env_sleep(struct env *env, struct span span)
     env_sleep_until(env, mono_add(env_now(env), span));
 }
 
-/* Bytes nobody can foretell (in the simulator: bytes of the seed). */
+/* Unpredictable bytes. (In the simulator they come from the seed.) */
 static inline void env_random(struct env *env, void *bytes, size_t size)
 {
     env->ops->random(env, bytes, size);
@@ -110,7 +110,7 @@ uint64_t env_random_below(struct env *env, uint64_t bound);
 /* Uniform in [0, limit]: full jitter. */
 struct span env_jitter(struct env *env, struct span limit);
 
-/* Every task started is joined, once. */
+/* Every task that was started must be joined once. */
 static inline enum hf_status env_task_start(struct env *env, void (*run)(void *),
                                             void *argument, struct env_task **ret_task,
                                             struct hf_error *error)
@@ -155,8 +155,8 @@ static inline void env_cond_release(struct env_cond *cond)
     cond->env->ops->cond_release(cond);
 }
 
-/* Unlocks, waits for a signal or the moment, locks again. False once the moment has come.
- * May also wake for no reason: always wait in a loop on the condition itself. */
+/* Unlocks, waits for a signal or the given time, and locks again. False once that time has come.
+ * May also wake spuriously, so always wait in a loop on the condition itself. */
 static inline bool env_cond_wait_until(struct env_cond *cond, struct env_mutex *mutex,
                                        struct mono_time moment)
 {

@@ -1,4 +1,5 @@
-/* real.c: env on this machine: threads, CLOCK_BOOTTIME, getrandom. */
+/* real.c: env on this machine: threads, CLOCK_BOOTTIME, getrandom. Waits are cut into slices,
+ * so a deadline is noticed soon after a suspend. */
 #include "base/check.h"
 #include "env/env.h"
 
@@ -15,8 +16,8 @@
 
 #define STACK_BYTES (512 * 1024)
 
-/* A condition can wait by the monotonic clock only, which stands still in suspend. Waiting in
- * slices bounds how late a deadline of the boot-time clock is noticed after a resume. */
+/* A condition can wait only by the monotonic clock, which stops during suspend. Waiting in slices
+ * bounds how late a deadline on the boot-time clock is noticed after a resume. */
 #define WAIT_SLICE SPAN_S(1)
 
 struct env_task {
@@ -59,7 +60,7 @@ static struct wall_time real_wall(struct env *env)
 static char boot_id[64];
 static pthread_once_t boot_id_once = PTHREAD_ONCE_INIT;
 
-/* Reads a small file of /proc; the size, or 0. */
+/* Reads a small file in /proc. Returns the size, or 0. */
 static size_t read_small(const char *path, char *text, size_t room)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -70,8 +71,8 @@ static size_t read_small(const char *path, char *text, size_t room)
     return size > 0 ? (size_t)size : 0;
 }
 
-/* In a time namespace the boot-time clock has an offset: then it is another clock, with another
- * id. The line reads "boottime <seconds> <nanoseconds>", and is kept as it stands, but for its
+/* In a time namespace the boot-time clock has an offset, so it is another clock and needs
+ * another id. The line reads "boottime <seconds> <nanoseconds>"; it is appended without its
  * spaces. */
 static void add_clock_offset(void)
 {
@@ -85,9 +86,11 @@ static void add_clock_offset(void)
         return;
     size_t used = strlen(boot_id);
     boot_id[used++] = '+';
-    for (; *line && used < sizeof boot_id - 1; line++)
+    while (*line && used < sizeof boot_id - 1) {
         if (*line == '-' || (*line >= '0' && *line <= '9'))
             boot_id[used++] = *line;
+        line++;
+    }
     boot_id[used] = '\0';
 }
 
@@ -100,7 +103,8 @@ static void read_boot_id(void)
         add_clock_offset();
         return;
     }
-    /* Without /proc this process trusts nobody else's boot-time moments, and nobody its. */
+    /* Without /proc the id is random, so boot-time timestamps of different processes are never
+     * compared. */
     uint64_t random = env_random_u64(env_real());
     for (int i = 0; i < 16; i++, random >>= 4)
         boot_id[i] = "0123456789abcdef"[random & 15];

@@ -1,44 +1,37 @@
-/* compile.c: one shard under its lock: its entries read, folded, cleared away, batch by batch. */
+/* compile.c: compiles one shard under its lock: reads its entries, folds them, and clears
+ * them, batch by batch. An entry is cleared only after the shard that contains it is known
+ * to be stored, since it may be the only copy of its record. */
 #include "index/compile.h"
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *compile_end_name(enum compile_end end)
-{
-    static const char *const names[] = {
-        [COMPILE_DONE] = "done", [COMPILE_NOTHING] = "nothing", [COMPILE_HELD] = "held",
-        [COMPILE_LOST] = "lost", [COMPILE_FAILED] = "failed",   [COMPILE_STOPPED] = "stopped",
-    };
-    check(end < sizeof names / sizeof names[0]);
-    return names[end];
-}
-
-/* Entries that were loaded together, beside each other in a list. */
+/* Entries that were loaded together; they are adjacent in a list. */
 struct part {
     const struct entry *entries;
     struct entry_load load;
 };
 
-/* Entries that stand in one list, up to where they were taken. */
+/* The entries of one list, and how many were taken. */
 struct queue {
     const struct entry *entries;
     size_t count, taken;
 };
 
-struct job {
+struct shard_compile {
     struct index *index;
     const struct compile_options *options;
     struct compile_report *report;
     struct hf_lock *lock;
     struct queue flat;
-    struct entry_list list; /* of the shard's folder, as far as it was listed */
+    struct entry_list list; /* entries in the shard's folder, as far as it was listed */
     struct queue listed;
     bool began, failed;
-    /* The batch, which one swap folds. */
+    /* The batch that one swap folds. */
     struct part *parts;
     size_t part_count, part_capacity;
     size_t entry_count;
@@ -49,22 +42,23 @@ struct job {
     size_t cleared_count;
 };
 
-static bool is_stopped(const struct compile_options *options)
+static bool stop_requested(const struct compile_options *options)
 {
     return options->stop && options->stop(options->argument);
 }
 
 /* Ends the shard. */
-static bool end_with(struct job *job, enum compile_end end, const struct hf_error *error)
+static bool end_with(struct shard_compile *job, enum hf_index_end end,
+                     const struct hf_error *error)
 {
     job->report->end = end;
-    if (error && (end != COMPILE_FAILED || job->report->why.status == HF_OK))
+    if (error && (end != HF_INDEX_END_FAILED || job->report->why.status == HF_OK))
         job->report->why = *error;
     return false;
 }
 
-/* Something stays in the inbox; the rest goes on. */
-static void note_trouble(struct job *job, const struct hf_error *error)
+/* Some entries stay in the inbox; the others are still processed. */
+static void note_first_error(struct shard_compile *job, const struct hf_error *error)
 {
     if (job->report->why.status == HF_OK)
         job->report->why = *error;
@@ -93,30 +87,30 @@ static enum hf_status take_lock(struct index *index, const struct compile_option
     return status;
 }
 
-/* What became of it says nothing about the shard, which was swapped or not. */
-static void give_back(struct hf_lock *lock)
+/* Whether the release succeeds does not matter: the swap has already decided the outcome. */
+static void unlock_shard(struct hf_lock *lock)
 {
     struct hf_error ignored;
     hf_lock_release(lock, &ignored);
     hf_lock_free(lock);
 }
 
-static bool enter(struct job *job)
+static bool lock_shard(struct shard_compile *job)
 {
     struct hf_error why;
     enum hf_status status = take_lock(job->index, job->options, job->report->shard,
                                       /* wait_ms */ 0, &job->lock, &why);
     if (status == HF_HELD)
-        return end_with(job, COMPILE_HELD, &why);
+        return end_with(job, HF_INDEX_END_HELD, &why);
     if (status != HF_OK)
-        return end_with(job, status == HF_LOST ? COMPILE_LOST : COMPILE_FAILED, &why);
+        return end_with(job, status == HF_LOST ? HF_INDEX_END_LOST : HF_INDEX_END_FAILED, &why);
     job->report->token = hf_lock_token(job->lock);
     return true;
 }
 
 /* ---- Gathering a batch --------------------------------------------------------------- */
 
-static void batch_clear(struct job *job)
+static void release_batch(struct shard_compile *job)
 {
     for (size_t i = 0; i < job->part_count; i++)
         entry_load_release(&job->parts[i].load);
@@ -128,7 +122,7 @@ static void batch_clear(struct job *job)
     job->bytes = 0;
 }
 
-static struct part *add_part(struct job *job)
+static struct part *add_part(struct shard_compile *job)
 {
     if (job->part_count == job->part_capacity) {
         size_t capacity = job->part_capacity > 0 ? job->part_capacity * 2 : 16;
@@ -142,19 +136,14 @@ static struct part *add_part(struct job *job)
     return &job->parts[job->part_count];
 }
 
-static bool has_room(const struct job *job)
-{
-    return job->entry_count < job->options->batch_entries &&
-           job->bytes < job->options->batch_bytes;
-}
-
-/* Loads as many of a queue as the batch has room for. */
-static bool gather(struct job *job, struct queue *queue)
+/* Loads entries of a queue until the batch is full. */
+static bool load_queue(struct shard_compile *job, struct queue *queue)
 {
     struct hf_error why;
-    while (queue->taken < queue->count && has_room(job)) {
-        if (is_stopped(job->options))
-            return end_with(job, COMPILE_STOPPED, NULL);
+    while (queue->taken < queue->count && job->entry_count < job->options->batch_entries &&
+           job->bytes < job->options->batch_bytes) {
+        if (stop_requested(job->options))
+            return end_with(job, HF_INDEX_END_STOPPED, NULL);
         const struct entry *entries = queue->entries + queue->taken;
         size_t left = queue->count - queue->taken;
         size_t room = job->options->batch_entries - job->entry_count;
@@ -162,9 +151,9 @@ static bool gather(struct job *job, struct queue *queue)
                                    job->options->batch_bytes - job->bytes);
         struct part *part = add_part(job);
         if (!part)
-            return end_with(job, COMPILE_FAILED, (error_no_memory(&why), &why));
+            return end_with(job, HF_INDEX_END_FAILED, (error_no_memory(&why), &why));
         if (inbox_load(job->index, entries, count, &part->load, &why) != HF_OK)
-            return end_with(job, COMPILE_FAILED, &why);
+            return end_with(job, HF_INDEX_END_FAILED, &why);
         part->entries = entries;
         job->part_count++;
         job->entry_count += count;
@@ -174,9 +163,9 @@ static bool gather(struct job *job, struct queue *queue)
     return true;
 }
 
-/* Lists the shard's folder, from behind what was listed before: so what could not be cleared is not
- * folded twice. Only between batches, whose entries are in the list. */
-static bool list_more(struct job *job)
+/* Continues the listing of the shard's folder after the last listed entry, so an entry that could
+ * not be cleared is not folded again. Called only between batches, since they use the list. */
+static bool list_more(struct shard_compile *job)
 {
     char after[KEY_BYTES_MAX + 1];
     struct view behind = VIEW("");
@@ -190,11 +179,11 @@ static bool list_more(struct job *job)
     }
     entry_list_release(&job->list);
     job->listed = (struct queue){ 0 };
-    if (is_stopped(job->options))
-        return end_with(job, COMPILE_STOPPED, NULL);
+    if (stop_requested(job->options))
+        return end_with(job, HF_INDEX_END_STOPPED, NULL);
     if (inbox_list(job->index, job->report->shard, behind, job->options->batch_entries,
                    &job->list, &why) != HF_OK)
-        return end_with(job, COMPILE_FAILED, &why);
+        return end_with(job, HF_INDEX_END_FAILED, &why);
     job->began = true;
     job->listed = (struct queue){ .entries = job->list.entries, .count = job->list.count };
     return true;
@@ -202,7 +191,7 @@ static bool list_more(struct job *job)
 
 /* ---- Folding it ---------------------------------------------------------------------- */
 
-static void clear_later(struct job *job, const struct entry *entry,
+static void clear_later(struct shard_compile *job, const struct entry *entry,
                         const struct entry_body *body)
 {
     job->cleared[job->cleared_count++] = (struct cleared){
@@ -210,8 +199,9 @@ static void clear_later(struct job *job, const struct entry *entry,
     };
 }
 
-/* Keeps what cannot be read, before it is cleared away. */
-static void set_aside(struct job *job, const struct entry *entry, const struct entry_body *body)
+/* Copies an unreadable entry before it is cleared. */
+static void set_aside(struct shard_compile *job, const struct entry *entry,
+                      const struct entry_body *body)
 {
     struct compile_report *report = job->report;
     struct hf_error why = { .status = HF_OK };
@@ -222,7 +212,7 @@ static void set_aside(struct job *job, const struct entry *entry, const struct e
         return;
     if (status != HF_OK) {
         job->failed = true;
-        note_trouble(job, &why);
+        note_first_error(job, &why);
         return;
     }
     if (report->aside++ == 0)
@@ -231,7 +221,8 @@ static void set_aside(struct job *job, const struct entry *entry, const struct e
     clear_later(job, entry, body);
 }
 
-static bool sort_out(struct job *job, const struct entry *entry, const struct entry_body *body)
+static bool classify_entry(struct shard_compile *job, const struct entry *entry,
+                           const struct entry_body *body)
 {
     switch (body->state) {
     case ENTRY_READ:
@@ -239,88 +230,79 @@ static bool sort_out(struct job *job, const struct entry *entry, const struct en
         clear_later(job, entry, body);
         break;
     case ENTRY_BAD:
-        if (is_stopped(job->options))
-            return end_with(job, COMPILE_STOPPED, NULL);
+        if (stop_requested(job->options))
+            return end_with(job, HF_INDEX_END_STOPPED, NULL);
         set_aside(job, entry, body);
         break;
     case ENTRY_FAILED:
         job->failed = true;
-        note_trouble(job, &body->why);
+        note_first_error(job, &body->why);
         break;
     case ENTRY_VANISHED: break;
     }
     return true;
 }
 
-/* Makes records of what could be read, and sets aside what could not. */
-static bool sort_out_all(struct job *job)
+/* Turns readable entries into records, and sets the others aside. */
+static bool classify_entries(struct shard_compile *job)
 {
     struct hf_error why;
     job->records = malloc(job->entry_count * sizeof *job->records);
     job->cleared = malloc(job->entry_count * sizeof *job->cleared);
     if (!job->records || !job->cleared)
-        return end_with(job, COMPILE_FAILED, (error_no_memory(&why), &why));
+        return end_with(job, HF_INDEX_END_FAILED, (error_no_memory(&why), &why));
     for (size_t i = 0; i < job->part_count; i++) {
         const struct part *part = &job->parts[i];
         job->report->entries += part->load.count;
         for (size_t j = 0; j < part->load.count; j++)
-            if (!sort_out(job, &part->entries[j], &part->load.bodies[j]))
+            if (!classify_entry(job, &part->entries[j], &part->load.bodies[j]))
                 return false;
     }
     return true;
 }
 
-static void add_fold(struct compile_report *report, const struct fold_report *fold)
+/* If the shard has a higher token, a later holder has written it, and we stop. But another program
+ * may have deleted the lock file, and the token counter with it. So the store is asked: if the
+ * lease is still ours, we continue from the shard's token. */
+static enum hf_status fold_under_lock(struct index *index, struct hf_lock *lock,
+                                      const struct shard_records *new,
+                                      struct fold_report *ret_report, struct hf_error *error)
 {
-    report->folds++;
-    report->fold.records_in += fold->records_in;
-    report->fold.records_new += fold->records_new;
-    report->fold.records_later += fold->records_later;
-    report->fold.superseded += fold->superseded;
-    report->fold.records = fold->records;
-    report->fold.bytes = fold->bytes;
-    report->fold.token = fold->token;
-    report->fold.writes = fold->writes;
-}
-
-/* A shard that is ahead of our token was written by a later holder than us, and that is the end of
- * it; or how far tokens had come was lost with the lock, which other programs delete. The store
- * knows: if the lease is ours still, we go on from where the shard is. */
-static enum hf_status fold_under_lock(struct index *index, struct shard_id shard,
-                                      struct hf_lock *lock, struct record *records,
-                                      size_t count, struct fold_report *ret_report,
-                                      struct hf_error *error)
-{
-    enum hf_status status =
-        index_fold(index, shard, hf_lock_token(lock), records, count, ret_report, error);
+    enum hf_status status = index_fold(index, hf_lock_token(lock), new, ret_report, error);
     struct hf_error lost;
-    if (status != HF_FENCED || !RULE(FENCED_ASKS_THE_STORE) ||
-        hf_lock_renew(lock, &lost) != HF_OK)
-        return status;
-    return index_fold(index, shard, ret_report->fence, records, count, ret_report, error);
+    if (RULE(FENCED_ASKS_THE_STORE) && status == HF_FENCED &&
+        hf_lock_renew(lock, &lost) == HF_OK)
+        status = index_fold(index, ret_report->fence, new, ret_report, error);
+    return status;
 }
 
-static bool fold(struct job *job)
+static bool fold_records(struct shard_compile *job)
 {
     struct hf_error why;
     struct fold_report report;
     if (job->record_count == 0)
         return true;
-    if (is_stopped(job->options))
-        return end_with(job, COMPILE_STOPPED, NULL);
+    if (stop_requested(job->options))
+        return end_with(job, HF_INDEX_END_STOPPED, NULL);
     if (hf_lock_check(job->lock, &why) != HF_OK)
-        return end_with(job, COMPILE_LOST, &why);
-    enum hf_status status = fold_under_lock(job->index, job->report->shard, job->lock,
-                                            job->records, job->record_count, &report, &why);
+        return end_with(job, HF_INDEX_END_LOST, &why);
+    const struct shard_records new = { job->report->shard, job->records, job->record_count };
+    enum hf_status status = fold_under_lock(job->index, job->lock, &new, &report, &why);
     if (status == HF_CONFLICT || status == HF_FENCED)
-        return end_with(job, COMPILE_LOST, &why);
+        return end_with(job, HF_INDEX_END_LOST, &why);
     if (status != HF_OK)
-        return end_with(job, COMPILE_FAILED, &why);
-    add_fold(job->report, &report);
+        return end_with(job, HF_INDEX_END_FAILED, &why);
+    struct fold_report *total = &job->report->fold;
+    report.records_in += total->records_in;
+    report.records_new += total->records_new;
+    report.records_later += total->records_later;
+    report.superseded += total->superseded;
+    *total = report;
+    job->report->folds++;
     return true;
 }
 
-static void clear(struct job *job)
+static void clear_entries(struct shard_compile *job)
 {
     struct compile_report *report = job->report;
     struct clear_report cleared;
@@ -333,31 +315,29 @@ static void clear(struct job *job)
     report->clear.newer += cleared.newer;
     report->clear.left += cleared.left;
     if (why.status != HF_OK)
-        note_trouble(job, &why);
+        note_first_error(job, &why);
 }
 
-/* False when the shard is over. */
-static bool compile_batch(struct job *job)
+/* False once the shard is finished. */
+static bool compile_batch(struct shard_compile *job)
 {
-    batch_clear(job);
-    if (!list_more(job) || !gather(job, &job->flat) || !gather(job, &job->listed))
+    release_batch(job);
+    if (!list_more(job) || !load_queue(job, &job->flat) || !load_queue(job, &job->listed))
         return false;
     if (job->entry_count == 0) {
-        /* What was listed may have vanished since. */
+        /* Listed entries may have vanished since. */
         if (job->report->folds > 0 || job->report->aside > 0)
-            job->report->end = COMPILE_DONE;
+            job->report->end = HF_INDEX_END_DONE;
         if (job->failed)
-            job->report->end = COMPILE_FAILED;
+            job->report->end = HF_INDEX_END_FAILED;
         return false;
     }
-    if (!sort_out_all(job))
+    if (!classify_entries(job))
         return false;
-    if (!RULE(CLEAR_AFTER_THE_SWAP))
-        clear(job);
-    if (!fold(job))
+    MUTANT(mutant_clears_before_swap(clear_entries, job));
+    if (!fold_records(job))
         return false;
-    if (RULE(CLEAR_AFTER_THE_SWAP))
-        clear(job);
+    clear_entries(job);
     return true;
 }
 
@@ -365,20 +345,20 @@ void compile_shard(struct index *index, const struct compile_options *options,
                    struct shard_id shard, const struct entry *flat, size_t flat_count,
                    struct compile_report *ret_report)
 {
-    *ret_report = (struct compile_report){ .shard = shard, .end = COMPILE_NOTHING };
-    struct job job = { .index = index,
-                       .options = options,
-                       .report = ret_report,
-                       .flat = { .entries = flat, .count = flat_count } };
+    *ret_report = (struct compile_report){ .shard = shard, .end = HF_INDEX_END_NOTHING };
+    struct shard_compile job = { .index = index,
+                                 .options = options,
+                                 .report = ret_report,
+                                 .flat = { .entries = flat, .count = flat_count } };
     check(options->batch_entries > 0 && options->batch_bytes > 0);
-    /* Before the lock, so that nobody locks for nothing. */
+    /* Listed before the lock is taken, so an idle shard is not locked. */
     bool found = list_more(&job) && job.list.count + flat_count > 0;
-    if (found && enter(&job)) {
+    if (found && lock_shard(&job)) {
         while (compile_batch(&job))
             continue;
-        give_back(job.lock);
+        unlock_shard(job.lock);
     }
-    batch_clear(&job);
+    release_batch(&job);
     entry_list_release(&job.list);
     free(job.parts);
 }
@@ -386,22 +366,23 @@ void compile_shard(struct index *index, const struct compile_options *options,
 /* ---- Without the inbox --------------------------------------------------------------- */
 
 enum hf_status compile_straight(struct index *index, const struct compile_options *options,
-                                struct shard_id shard, struct record *records, size_t count,
-                                struct span wait, struct fold_report *ret_report,
-                                struct hf_error *error)
+                                const struct shard_records *new, struct span wait,
+                                struct fold_report *ret_report, struct hf_error *error)
 {
     struct hf_lock *lock;
     struct hf_error why = { .status = HF_OK };
-    for (size_t i = 0; i < count; i++)
-        check(strcmp(shard_of_key(records[i].key, index->schema.digits).text, shard.text) == 0);
-    enum hf_status status = take_lock(index, options, shard, wait.us / 1000, &lock, &why);
+    for (size_t i = 0; i < new->count; i++) {
+        struct shard_id shard = shard_of_key(new->records[i].key, index->schema.digits);
+        check(strcmp(shard.text, new->shard.text) == 0);
+    }
+    enum hf_status status = take_lock(index, options, new->shard, wait.us / 1000, &lock, &why);
     if (status == HF_TIMEOUT && wait.us > 0)
         status = why.status = HF_HELD;
     if (status == HF_OK) {
         status = hf_lock_check(lock, &why);
         if (status == HF_OK)
-            status = fold_under_lock(index, shard, lock, records, count, ret_report, &why);
-        give_back(lock);
+            status = fold_under_lock(index, lock, new, ret_report, &why);
+        unlock_shard(lock);
     }
     if (error)
         *error = why;

@@ -1,53 +1,42 @@
-/* compile.h: one shard under its lock, and which shard is next.
+/* compile.h: compiles one shard under its lock, and chooses the next shard.
  *
  *     list -> lock -> read entries -> read shard, merge, swap (fold) -> clear -> ... -> release
  *
- * The lock is a lease (src/lock) of the scope shard:<index>/<xx>, whose table is the file
- * shards/<xx>.lock. Nothing depends on it but that work is not done twice. */
+ * The lock is a lease (src/lock) with scope shard:<index>/<xx>, whose table is the file
+ * shards/<xx>.lock. It only saves work: without it two compilers would fold the same entries. */
 #ifndef INDEX_COMPILE_H
 #define INDEX_COMPILE_H
 
 #include "index/fold.h"
 #include "index/inbox.h"
 
-enum compile_end {
-    COMPILE_DONE,    /* all entries that were listed are folded, or set aside */
-    COMPILE_NOTHING, /* there were none, or they are gone by now */
-    COMPILE_HELD,    /* somebody else compiles it */
-    COMPILE_LOST,    /* somebody else wrote the shard, or our lease was over: on to another */
-    COMPILE_FAILED,  /* why */
-    COMPILE_STOPPED, /* by `stop` */
-};
-const char *compile_end_name(enum compile_end end);
-
 struct compile_report {
     struct shard_id shard;
-    enum compile_end end;
-    struct hf_error why; /* of held, lost and failed; of done: the first trouble on the way */
+    enum hf_index_end end;
+    struct hf_error why; /* for held, lost and failed; for done: the first problem met */
     uint64_t token;
     uint64_t entries;        /* read */
     uint64_t aside;          /* set aside */
     uint64_t folds;          /* swaps of the shard */
-    struct fold_report fold; /* summed up; what is of the shard: of the last */
+    struct fold_report fold; /* totals; its shard members describe the last fold */
     struct clear_report clear;
-    char first_aside[HF_WHY_MAX]; /* why the first of them was set aside; or empty */
+    char first_aside[HF_WHY_MAX]; /* why the first entry was set aside; or empty */
 };
 
 struct compile_options {
     struct span ttl;      /* of the lock */
-    size_t batch_entries; /* that one swap folds at most */
+    size_t batch_entries; /* most entries folded by one swap */
     uint64_t batch_bytes;
-    size_t few; /* up to so many entries in all: one pass over all shards */
-    struct span
-        poll;  /* of a watcher, when there is nothing to do; zero: by the kind of store */
-    bool once; /* every shard that has entries, once; else until stopped */
-    struct span wait;      /* with `once`: so long it goes on trying those that others hold */
-    struct shard_id shard; /* only this one; text empty: all */
-    bool (*stop)(void *argument); /* asked before each step; may be NULL */
-    /* After each shard, COMPILE_NOTHING too, but one that is still held as it was when it was told;
-     * may be NULL. */
+    size_t few;       /* up to this many entries in total, one pass folds all shards */
+    struct span poll; /* a watcher's idle interval; zero: depends on the kind of store */
+    bool once; /* compile each shard that has entries once; otherwise run until stopped */
+    struct span wait;             /* with `once`: how long to retry shards that others hold */
+    struct shard_id shard;        /* only this one; text empty: all */
+    bool (*stop)(void *argument); /* called before each step; may be NULL */
+    /* Called after each shard, even for HF_INDEX_END_NOTHING, but only once while a shard stays
+     * held; may be NULL. */
     void (*tell)(void *argument, const struct compile_report *report);
-    /* The store cannot be used just now; a watcher goes on. May be NULL. */
+    /* Called when the store is unavailable; a watcher continues. May be NULL. */
     void (*trouble)(void *argument, const struct hf_error *error);
     void *argument;
 };
@@ -57,44 +46,38 @@ struct compile_options {
     ((struct compile_options){ \
         .ttl = SPAN_S(60), .batch_entries = 10000, .batch_bytes = 16 * MIB, .few = 1000 })
 
-struct compile_totals {
-    uint64_t shards_done, shards_held, shards_lost, shards_failed;
-    uint64_t entries, aside, records_new, records_later, superseded;
-    struct clear_report clear;
-};
-
-/* One shard, to the end of its entries. `flat` are those of it that stand in no folder, may be
- * empty. Never waits for the lock. OK whatever the report says. */
+/* Compiles all entries of one shard. `flat` holds its entries outside any folder; may be empty.
+ * Never waits for the lock. The outcome is in the report. */
 void compile_shard(struct index *index, const struct compile_options *options,
                    struct shard_id shard, const struct entry *flat, size_t flat_count,
                    struct compile_report *ret_report);
 
-/* A shard at random, likelier the more entries it has: a random page of the inbox, a random
- * entry of it. *ret_few: there are no more than options->few in all. NOT_FOUND when there are
+/* Picks a random shard, weighted by its entries: the shard of a random entry on a random page of
+ * the inbox. *ret_few: there are at most options->few entries in total. NOT_FOUND: there are
  * none. */
 enum hf_status compile_pick(struct index *index, const struct compile_options *options,
                             struct shard_id *ret_shard, bool *ret_few, struct hf_error *error);
 
-/* Compiles as the options say. The index must have been opened with a client. Writes the
- * manifest at the end, and once a minute.
+/* Compiles according to the options. The index must have been opened with a client. Writes the
+ * manifest at the end, and once per minute.
  *
- * With `once`: OK when every shard that had entries was done, by us or by others, or others hold
- * it still after `wait`; the totals tell. HELD when it was that one shard that was asked for.
- * Else the first reason; a store that fails at some shards in a row is asked for no more. A dead
- * worker's lock can often be proven over at once, but that of an earlier boot of this machine
- * only by having watched it for as long as it lasts: so who is started again and again should
- * wait that long.
+ * With `once`: OK if every shard with entries was compiled, by us or by others, or is still held
+ * by others after `wait`; the totals hold the counts. HELD if a single shard was requested and is
+ * held. Otherwise the first error; after a few store failures in a row no more shards are tried.
+ * A dead worker's lock can often be proven expired immediately. A lock from an earlier boot of this
+ * machine must be watched for its whole ttl, so a command that is started repeatedly should wait
+ * that long.
  *
- * A watcher ends OK when it is stopped. */
+ * A watcher returns OK when it is stopped. */
 enum hf_status index_compile(struct index *index, const struct compile_options *options,
-                             struct compile_totals *ret_totals, struct hf_error *error);
+                             struct hf_index_compile_report *ret_totals,
+                             struct hf_error *error);
 
-/* Puts many records straight into their shards, under the shards' locks, without the inbox: for
- * large loads. Waits for each lock up to `wait`. Records that are not of this shard abort. As
- * index_fold, and HELD. */
+/* For large loads: puts many records straight into a shard, under its lock, bypassing the inbox.
+ * Waits for the lock up to `wait`. Aborts on a record of another shard. Returns what index_fold
+ * returns, or HELD. */
 enum hf_status compile_straight(struct index *index, const struct compile_options *options,
-                                struct shard_id shard, struct record *records, size_t count,
-                                struct span wait, struct fold_report *ret_report,
-                                struct hf_error *error);
+                                const struct shard_records *new, struct span wait,
+                                struct fold_report *ret_report, struct hf_error *error);
 
 #endif

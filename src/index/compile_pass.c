@@ -1,42 +1,44 @@
-/* compile_pass.c: which shard is next: a random one while there is much to do, each once when there
- * is little; and waiting for more. */
+/* compile_pass.c: chooses the next shard and waits for more entries. If there are many entries, it
+ * picks a random shard, so compilers do not compete for the same ones; if there are few, it visits
+ * each shard once. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "index/compile.h"
 #include "index/manifest.h"
-#include "index/marks.h"
+#include "index/shard_set.h"
 #include "store/pages.h"
 
 #include <stdlib.h>
 
-/* A stop may come out of a signal handler, which cannot wake anybody: so nobody sleeps longer. */
-#define SLEEP_MOST SPAN_MS(100)
+/* A signal handler can request a stop but cannot wake a sleeping task, so no sleep is longer than
+ * this. */
+#define SLEEP_MAX SPAN_MS(100)
 
-/* Any write wakes who listens, so this is how often a watcher looks at most. */
-#define LOOK_LEAST SPAN_MS(50)
+/* Every write wakes the watcher, which therefore reads at most this often. */
+#define LIST_INTERVAL_MIN SPAN_MS(50)
 
 #define POLL_LISTENING SPAN_S(1)
 #define POLL_LOCAL     SPAN_MS(200)
 #define POLL_NETWORK   SPAN_S(2)
 
-/* Waits that are doubled, after trouble, end here. */
-#define WAIT_MOST SPAN_S(60)
+/* The longest wait after errors; waits double up to this. */
+#define WAIT_MAX SPAN_S(60)
 
-/* Shards that were picked in a row and were somebody else's; then a watcher waits. */
-#define VAIN_MAX 8
+/* A watcher waits after picking this many held shards in a row. */
+#define IDLE_ROUNDS_MAX 8
 
-/* How often `once` goes to a shard that somebody else wrote meanwhile. */
+/* How often `once` returns to a shard that another compiler wrote meanwhile. */
 #define LOST_TRIES_MAX 3
 
 #define MANIFEST_EVERY SPAN_S(60)
 
 struct pace {
-    struct mono_time not_before; /* of a watcher: it has no success here until then */
+    struct mono_time not_before; /* a watcher does not retry the shard before this time */
     struct span wait;
-    bool held; /* by somebody else, as was told */
+    bool held; /* by another compiler, as reported */
 };
 
-struct run {
+struct compile_run {
     struct index *index;
     const struct compile_options *options;
     struct span poll;
@@ -44,22 +46,22 @@ struct run {
     struct entry_list flat;
     struct manifest noted;
     struct mono_time manifest_at;
-    struct compile_totals totals;
+    struct hf_index_compile_report totals;
     size_t *order;           /* room for the numbers of all shards */
     struct hf_error failed;  /* why the first shard failed */
-    struct hf_error lost;    /* why the last one was lost, ... */
-    struct hf_error held;    /* ... and held */
-    unsigned shard_failures; /* in a row, by the store's fault */
+    struct hf_error lost;    /* why the last lost shard was lost, ... */
+    struct hf_error held;    /* ... and why the last held one was held */
+    unsigned shard_failures; /* consecutive, caused by the store */
     bool stopped;
-    /* Of a watcher. */
+    /* For a watcher. */
     uint64_t ticket;
-    bool many;     /* a shard was picked at random; others have entries, too */
-    size_t stride; /* how many shards are visited by one look */
-    unsigned vain;
-    unsigned failures; /* of the store, in a row */
+    bool many;     /* a random shard was picked; others have entries too */
+    size_t stride; /* shards visited per listing */
+    unsigned idle_rounds;
+    unsigned failures; /* consecutive store failures */
 };
 
-static bool is_stopped(struct run *run)
+static bool run_is_stopped(struct compile_run *run)
 {
     const struct compile_options *options = run->options;
     if (!run->stopped && options->stop)
@@ -67,7 +69,7 @@ static bool is_stopped(struct run *run)
     return run->stopped;
 }
 
-static void tell_trouble(struct run *run, const struct hf_error *error)
+static void report_store_trouble(struct compile_run *run, const struct hf_error *error)
 {
     if (run->options->trouble)
         run->options->trouble(run->options->argument, error);
@@ -75,80 +77,82 @@ static void tell_trouble(struct run *run, const struct hf_error *error)
 
 /* ---- One shard ----------------------------------------------------------------------- */
 
-static void add_totals(struct compile_totals *totals, const struct compile_report *report)
+static void add_totals(struct hf_index_compile_report *totals,
+                       const struct compile_report *report)
 {
-    totals->shards_done += report->end == COMPILE_DONE;
-    totals->shards_held += report->end == COMPILE_HELD;
-    totals->shards_lost += report->end == COMPILE_LOST;
-    totals->shards_failed += report->end == COMPILE_FAILED;
-    totals->entries += report->entries;
-    totals->aside += report->aside;
-    totals->records_new += report->fold.records_new;
-    totals->records_later += report->fold.records_later;
-    totals->superseded += report->fold.superseded;
-    totals->clear.deleted += report->clear.deleted;
-    totals->clear.marked += report->clear.marked;
-    totals->clear.newer += report->clear.newer;
-    totals->clear.left += report->clear.left;
+    totals->shards_done += report->end == HF_INDEX_END_DONE;
+    totals->shards_held += report->end == HF_INDEX_END_HELD;
+    totals->shards_lost += report->end == HF_INDEX_END_LOST;
+    totals->shards_failed += report->end == HF_INDEX_END_FAILED;
+    totals->folded.entries += report->entries;
+    totals->folded.aside += report->aside;
+    totals->folded.records_new += report->fold.records_new;
+    totals->folded.records_later += report->fold.records_later;
+    totals->folded.superseded += report->fold.superseded;
+    totals->folded.deleted += report->clear.deleted;
+    totals->folded.marked += report->clear.marked;
+    totals->folded.newer += report->clear.newer;
+    totals->folded.left += report->clear.left;
 }
 
-/* When a watcher may come here again: at once after success, at the next poll when it is somebody
- * else's, later and later after trouble. */
-static void keep_pace(struct run *run, struct pace *pace, const struct compile_report *report)
+/* When a watcher may return: immediately after success, at the next poll if another compiler holds
+ * the shard, and after growing delays if there were errors. */
+static void set_pace(struct compile_run *run, struct pace *pace,
+                     const struct compile_report *report)
 {
-    bool trouble = report->end == COMPILE_FAILED || report->clear.left > 0;
-    pace->held = report->end == COMPILE_HELD;
-    bool others = report->end == COMPILE_HELD || report->end == COMPILE_LOST;
+    bool trouble = report->end == HF_INDEX_END_FAILED || report->clear.left > 0;
+    pace->held = report->end == HF_INDEX_END_HELD;
+    bool others = report->end == HF_INDEX_END_HELD || report->end == HF_INDEX_END_LOST;
     if (!trouble && !others) {
         *pace = (struct pace){ 0 };
         return;
     }
     pace->wait = others || pace->wait.us == 0
                      ? run->poll
-                     : span_smaller(SPAN_US(pace->wait.us * 2), WAIT_MOST);
+                     : span_smaller(SPAN_US(pace->wait.us * 2), WAIT_MAX);
     pace->not_before = mono_add(env_now(run->index->env), pace->wait);
 }
 
-static enum compile_end compile_one(struct run *run, size_t number)
+static enum hf_index_end compile_one(struct compile_run *run, size_t number)
 {
     struct index *index = run->index;
     struct shard_id shard = shard_of_number(number, index->schema.digits);
     struct compile_report report;
     size_t flat_count;
-    const struct entry *flat = marks_find_flat(&run->flat, shard, &flat_count);
+    const struct entry *flat = shard_set_find_flat(&run->flat, shard, &flat_count);
     compile_shard(index, run->options, shard, flat, flat_count, &report);
     add_totals(&run->totals, &report);
-    bool is_news = report.end != COMPILE_HELD || !run->paces[number].held;
+    bool is_news = report.end != HF_INDEX_END_HELD || !run->paces[number].held;
     if (run->options->tell && is_news)
         run->options->tell(run->options->argument, &report);
-    /* Statistics: without memory they are not written. */
+    /* These are only statistics: they are not written if memory is short. */
     if (report.folds > 0)
         (void)manifest_note(&run->noted, manifest_row_of(number, &report.fold));
-    keep_pace(run, &run->paces[number], &report);
-    bool failed = report.end == COMPILE_FAILED;
+    set_pace(run, &run->paces[number], &report);
+    bool failed = report.end == HF_INDEX_END_FAILED;
     run->shard_failures =
         failed && !shard_is_the_matter(report.why.status) ? run->shard_failures + 1 : 0;
     if (failed && run->failed.status == HF_OK)
         run->failed = report.why;
-    if (report.end == COMPILE_LOST)
+    if (report.end == HF_INDEX_END_LOST)
         run->lost = report.why;
-    if (report.end == COMPILE_HELD)
+    if (report.end == HF_INDEX_END_HELD)
         run->held = report.why;
     return report.end;
 }
 
-static void write_manifest(struct run *run)
+static void write_manifest(struct compile_run *run)
 {
     struct hf_error why;
     run->manifest_at = mono_add(env_now(run->index->env), MANIFEST_EVERY);
     if (run->noted.count == 0)
         return;
     if (manifest_write(run->index, &run->noted, &why) != HF_OK)
-        tell_trouble(run, &why);
+        report_store_trouble(run, &why);
     manifest_release(&run->noted);
 }
 
-static void write_manifest_in_time(struct run *run)
+static void write_manifest_in_time(struct compile_run *run)
 {
     if (!mono_before(env_now(run->index->env), run->manifest_at))
         write_manifest(run);
@@ -156,27 +160,28 @@ static void write_manifest_in_time(struct run *run)
 
 /* ---- Which shard is next --------------------------------------------------------------- */
 
-/* Entries that were seen in listings, one of them drawn: each is as likely. */
+/* Draws one of the listed entries, each with the same probability. */
 struct draw {
     struct index *index;
     size_t few;
-    struct marks *marks; /* of the shards that were seen; may be NULL */
-    uint64_t seen;       /* markers not counted, ... */
-    uint64_t flats;      /* ... and those of them that stand in no folder */
-    size_t number;       /* the shard of the one that was drawn, ... */
-    bool flat;           /* ... which stands in no folder */
-    bool all;            /* nothing else is there */
+    uint64_t enough;              /* entries after which a listing ends */
+    struct shard_set *shards_due; /* the shards seen; may be NULL */
+    uint64_t seen;                /* entries seen, without markers, ... */
+    uint64_t flats;               /* ... and how many of them are outside any folder */
+    size_t number;                /* the shard of the drawn entry, ... */
+    bool flat;                    /* ... whether that entry is outside any folder */
+    bool all;                     /* everything was listed */
 };
 
-static void see_entry(struct draw *draw, const struct entry_name *name, bool flat)
+static void sample_entry(struct draw *draw, const struct entry_name *name, bool flat)
 {
     const unsigned digits = draw->index->schema.digits;
     size_t number;
-    /* A stray in no shard's folder is for the first one to set aside. */
+    /* A stray outside any shard's folder is set aside by the first shard. */
     if (!shard_number(view_of(name->shard.text), digits, &number))
         number = 0;
-    if (draw->marks)
-        draw->marks->of[number] |= MARK_WAITING;
+    if (draw->shards_due)
+        draw->shards_due->of[number] |= MARK_WAITING;
     draw->flats += flat;
     if (env_random_below(draw->index->env, ++draw->seen) > 0)
         return;
@@ -184,39 +189,33 @@ static void see_entry(struct draw *draw, const struct entry_name *name, bool fla
     draw->flat = flat;
 }
 
-/* Whether an entry in the inbox stands in a folder. */
-static bool is_in_folder(struct view rest)
-{
-    view_cut(&rest, '/');
-    return view_find(rest, '/') < rest.size;
-}
-
-static enum hf_status see_page(struct draw *draw, const struct list_call *page, size_t root,
-                               struct hf_error *error)
+static enum hf_status scan_page(struct draw *draw, const struct list_call *page, size_t root,
+                                struct hf_error *error)
 {
     const struct schema *schema = &draw->index->schema;
     struct buffer key = BUFFER_INIT(KEY_BYTES_MAX);
-    for (size_t i = 0; i < page->count && !key.failed; i++) {
+    for (size_t i = 0; i < page->count; i++) {
         const struct list_entry *object = &page->entries[i];
         struct view rest = view_from(object->key, root);
         struct entry_name name = entry_read(rest, schema->digits, &key);
-        bool flat = !is_in_folder(rest);
+        if (key.failed)
+            break;
+        view_cut(&rest, '/');
+        bool flat = view_find(rest, '/') == rest.size; /* not in a folder of the inbox */
         bool is_entry = !object->is_prefix && object->info.size > 0 && name.kind != ENTRY_NONE;
-        /* Nobody lists a folder that is no shard's. */
+        /* Folders that do not belong to a shard are never listed. */
         bool is_listed = flat ? schema->foreign : name.shard.text[0] != '\0';
         if (is_entry && is_listed)
-            see_entry(draw, &name, flat);
+            sample_entry(draw, &name, flat);
     }
     bool failed = key.failed;
     buffer_release(&key);
     return failed ? error_no_memory(error) : HF_OK;
 }
 
-/* Sees what is below `folder`, from behind `after`, until it is enough: *ret_more says that
- * there is more. */
-static enum hf_status see(struct draw *draw, const char *folder, struct view delimiter,
-                          const char *after, uint64_t enough, bool *ret_more,
-                          struct hf_error *error)
+/* Scans `folder`, starting after `after`, until enough is found; *ret_more: there is more. */
+static enum hf_status scan_folder(struct draw *draw, const char *folder, struct view delimiter,
+                                  const char *after, bool *ret_more, struct hf_error *error)
 {
     char root[KEY_BYTES_MAX + 1];
     enum hf_status status = HF_OK;
@@ -224,14 +223,15 @@ static enum hf_status see(struct draw *draw, const char *folder, struct view del
         .list = { .prefix = view_of(folder), .after = view_of(after), .delimiter = delimiter }
     };
     check(index_key(draw->index, root, "%s", ""));
-    while (status == HF_OK && draw->seen < enough && pages_next(&pages, draw->index->store))
-        status = see_page(draw, &pages.list, strlen(root), error);
+    while (status == HF_OK && draw->seen < draw->enough &&
+           pages_next(&pages, draw->index->store))
+        status = scan_page(draw, &pages.list, strlen(root), error);
     *ret_more = !pages.begun || pages.list.more;
     return pages_end(&pages, status, error);
 }
 
-/* Draws anew, out of a page that begins at a random shard. If there is nothing behind that, what
- * was drawn stays. */
+/* Draws again, from a page that starts at a random shard. If nothing follows there, the
+ * first draw stays. */
 static enum hf_status draw_from_random_page(struct draw *draw, const char *inbox,
                                             struct hf_error *error)
 {
@@ -239,10 +239,10 @@ static enum hf_status draw_from_random_page(struct draw *draw, const char *inbox
     struct index *index = draw->index;
     size_t number = env_random_below(index->env, shard_count(index->schema.digits));
     struct shard_id start = shard_of_number(number, index->schema.digits);
-    struct draw again = { .index = index };
+    struct draw again = { .index = index, .enough = 1 };
     bool more;
     check(index_key(index, after, LAYOUT_INBOX_FOLDER "%s", start.text));
-    enum hf_status status = see(&again, inbox, VIEW(""), after, /* enough */ 1, &more, error);
+    enum hf_status status = scan_folder(&again, inbox, VIEW(""), after, &more, error);
     if (status == HF_OK && again.seen > 0) {
         draw->number = again.number;
         draw->flat = again.flat;
@@ -250,7 +250,7 @@ static enum hf_status draw_from_random_page(struct draw *draw, const char *inbox
     return status;
 }
 
-/* Sees all when there is little; else draws from a random page. */
+/* Reads everything if there is little; otherwise draws from a random page. */
 static enum hf_status draw_entry(struct draw *draw, struct hf_error *error)
 {
     char folder[KEY_BYTES_MAX + 1];
@@ -258,18 +258,20 @@ static enum hf_status draw_entry(struct draw *draw, struct hf_error *error)
     struct index *index = draw->index;
     bool more = false, many = false;
     enum hf_status status = HF_OK;
+    draw->enough = enough;
     if (index->schema.foreign) {
         check(index_key(index, folder, "%s", ""));
-        status = see(draw, folder, VIEW("/"), /* after */ "", enough, &more, error);
+        status = scan_folder(draw, folder, VIEW("/"), /* after */ "", &more, error);
         many = more;
     }
     check(index_key(index, folder, LAYOUT_INBOX_FOLDER));
+    draw->enough = draw->seen + enough;
     if (status == HF_OK)
-        status = see(draw, folder, VIEW(""), /* after */ "", draw->seen + enough, &more, error);
+        status = scan_folder(draw, folder, VIEW(""), /* after */ "", &more, error);
     many = many || more || draw->seen > draw->few;
     draw->all = !many;
     if (status == HF_OK && draw->seen == 0)
-        return error_set(error, HF_NOT_FOUND, "nothing waits in the inbox of %s", index->name);
+        return error_set(error, HF_NOT_FOUND, "the inbox of index %s is empty", index->name);
     if (status == HF_OK && many && !draw->flat)
         status = draw_from_random_page(draw, folder, error);
     return status;
@@ -292,12 +294,12 @@ enum hf_status compile_pick(struct index *index, const struct compile_options *o
 
 /* ---- Over all shards ------------------------------------------------------------------- */
 
-/* The marked shards, in an order of its own for everybody who compiles. */
-static size_t shuffle(struct run *run, const struct marks *marks)
+/* The marked shards, in a different order for each compiler, so they do not collide. */
+static size_t shuffle(struct compile_run *run, const struct shard_set *shards_due)
 {
     size_t count = 0;
-    for (size_t i = 0; i < marks->count; i++)
-        if (marks->of[i] & MARK_WAITING)
+    for (size_t i = 0; i < shards_due->count; i++)
+        if (shards_due->of[i] & MARK_WAITING)
             run->order[count++] = i;
     for (size_t i = count; i > 1; i--) {
         size_t other = (size_t)env_random_below(run->index->env, i);
@@ -308,131 +310,139 @@ static size_t shuffle(struct run *run, const struct marks *marks)
     return count;
 }
 
-static bool may_try(struct run *run, size_t number)
+/* Whether a single run must end before all shards were visited. */
+static bool must_end(struct compile_run *run)
 {
-    return !mono_before(env_now(run->index->env), run->paces[number].not_before);
+    return run_is_stopped(run) || run->shard_failures >= SHARD_FAILURES_MAX;
 }
 
-/* Whether a single pass has come to its end before all was visited. */
-static bool is_over(struct run *run)
+/* Visits every marked shard; a shard that another compiler wrote meanwhile stays marked. */
+static void visit_each_shard(struct compile_run *run, struct shard_set *shards_due)
 {
-    return is_stopped(run) || run->shard_failures >= SHARD_FAILURES_MAX;
-}
-
-/* Visits every marked shard; those that somebody else wrote meanwhile stay marked. */
-static void pass(struct run *run, struct marks *marks)
-{
-    size_t count = shuffle(run, marks);
-    for (size_t i = 0; i < count && !is_over(run); i++) {
+    size_t count = shuffle(run, shards_due);
+    for (size_t i = 0; i < count; i++) {
+        if (must_end(run))
+            break;
         size_t number = run->order[i];
-        enum compile_end end = compile_one(run, number);
-        if (end != COMPILE_LOST)
-            marks->of[number] = end == COMPILE_HELD ? MARK_HELD : 0;
+        enum hf_index_end end = compile_one(run, number);
+        if (end != HF_INDEX_END_LOST)
+            shards_due->of[number] = end == HF_INDEX_END_HELD ? MARK_HELD : 0;
         write_manifest_in_time(run);
     }
 }
 
-/* The same for a watcher. What it saw is old as soon as others work, too: whoever meets them looks
- * again, and then after one shard, two, four ... *ret_left: there are others to be visited. Whether
- * there was anything to fold. */
-static bool pass_among_others(struct run *run, struct marks *marks, bool *ret_left)
+/* The same for a watcher. A listing goes stale while other compilers work. So after meeting one,
+ * the watcher lists again, first after one shard, then after two, four, and so on. *ret_left: there
+ * are more shards to visit. Returns whether there was anything to fold. */
+static bool visit_among_others(struct compile_run *run, struct shard_set *shards_due,
+                               bool *ret_left)
 {
-    size_t count = shuffle(run, marks), visited = 0, i = 0;
+    size_t count = shuffle(run, shards_due), visited = 0, i = 0;
     bool worked = false, met = false;
-    for (; i < count && visited < run->stride && !met && !is_stopped(run); i++) {
-        if (!may_try(run, run->order[i]))
+    while (i < count && visited < run->stride && !met) {
+        if (run_is_stopped(run))
+            break;
+        size_t number = run->order[i++];
+        if (mono_before(env_now(run->index->env), run->paces[number].not_before))
             continue;
         visited++;
-        enum compile_end end = compile_one(run, run->order[i]);
-        worked = worked || end == COMPILE_DONE;
-        met = end == COMPILE_NOTHING || end == COMPILE_HELD || end == COMPILE_LOST;
+        enum hf_index_end end = compile_one(run, number);
+        worked = worked || end == HF_INDEX_END_DONE;
+        met =
+            end == HF_INDEX_END_NOTHING || end == HF_INDEX_END_HELD || end == HF_INDEX_END_LOST;
         write_manifest_in_time(run);
     }
     *ret_left = i < count;
     if (met)
         run->stride = 1;
-    else if (visited > 0 && run->stride < marks->count)
+    else if (visited > 0 && run->stride < shards_due->count)
         run->stride *= 2;
     return worked;
 }
 
-static size_t count_marked(const struct marks *marks, unsigned char mark)
+static size_t count_marked(const struct shard_set *shards_due, unsigned char mark)
 {
     size_t count = 0;
-    for (size_t i = 0; i < marks->count; i++)
-        count += (marks->of[i] & mark) != 0;
+    for (size_t i = 0; i < shards_due->count; i++)
+        count += (shards_due->of[i] & mark) != 0;
     return count;
 }
 
-static enum hf_status list_flat(struct run *run, struct marks *marks, struct hf_error *error)
+static enum hf_status list_flat(struct compile_run *run, struct shard_set *shards_due,
+                                struct hf_error *error)
 {
     entry_list_release(&run->flat);
     enum hf_status status = inbox_list_flat(run->index, run->options->shard, &run->flat, error);
     if (status == HF_OK)
-        marks_flat(marks, run->index, &run->flat);
+        shard_set_flat(shards_due, run->index, &run->flat);
     return status;
 }
 
-/* Only the shard that was asked for. */
-static bool mark_wanted(struct run *run, struct marks *marks)
+/* Only the requested shard. */
+static bool mark_wanted(struct compile_run *run, struct shard_set *shards_due)
 {
     size_t number;
     if (!shard_number(view_of(run->options->shard.text), run->index->schema.digits, &number))
         return false;
-    marks->of[number] = MARK_WAITING;
+    shards_due->of[number] = MARK_WAITING;
     return true;
 }
 
-static void visit_marked(struct run *run, struct marks *marks)
+static void visit_marked(struct compile_run *run, struct shard_set *shards_due)
 {
-    for (unsigned i = 0; i < LOST_TRIES_MAX && count_marked(marks, MARK_WAITING) > 0; i++)
-        if (!is_over(run))
-            pass(run, marks);
+    for (unsigned i = 0; i < LOST_TRIES_MAX; i++) {
+        if (count_marked(shards_due, MARK_WAITING) == 0 || must_end(run))
+            break;
+        visit_each_shard(run, shards_due);
+    }
 }
 
-static void sleep_until(struct run *run, struct mono_time moment)
+static void sleep_until(struct compile_run *run, struct mono_time moment)
 {
     struct env *env = run->index->env;
-    for (struct mono_time now = env_now(env); mono_before(now, moment) && !is_stopped(run);
-         now = env_now(env))
-        env_sleep_until(env, mono_earlier(moment, mono_add(now, SLEEP_MOST)));
+    struct mono_time now = env_now(env);
+    while (mono_before(now, moment) && !run_is_stopped(run)) {
+        env_sleep_until(env, mono_earlier(moment, mono_add(now, SLEEP_MAX)));
+        now = env_now(env);
+    }
 }
 
-/* Whoever holds a shard does the work, or is dead; and that it is dead may take as long to know as
- * its lease lasts. */
-static void visit_held(struct run *run, struct marks *marks)
+/* The holder of a shard is either compiling it or dead. Proving that it is dead may take as long as
+ * its lease. */
+static void visit_held(struct compile_run *run, struct shard_set *shards_due)
 {
     struct env *env = run->index->env;
     const struct mono_time end = mono_add(env_now(env), run->options->wait);
     size_t held;
-    while ((held = count_marked(marks, MARK_HELD)) > 0 && !is_over(run) &&
+    while ((held = count_marked(shards_due, MARK_HELD)) > 0 && !must_end(run) &&
            mono_before(env_now(env), end)) {
         sleep_until(run, mono_earlier(end, mono_add(env_now(env), run->poll)));
-        if (is_stopped(run))
+        if (run_is_stopped(run))
             return;
-        for (size_t i = 0; i < marks->count; i++)
-            if (marks->of[i] == MARK_HELD)
-                marks->of[i] = MARK_WAITING;
+        for (size_t i = 0; i < shards_due->count; i++)
+            if (shards_due->of[i] == MARK_HELD)
+                shards_due->of[i] = MARK_WAITING;
         run->totals.shards_held -= held;
-        visit_marked(run, marks);
+        visit_marked(run, shards_due);
     }
 }
 
-static enum hf_status compile_once(struct run *run, struct marks *marks, struct hf_error *error)
+static enum hf_status compile_once(struct compile_run *run, struct shard_set *shards_due,
+                                   struct hf_error *error)
 {
-    enum hf_status status = list_flat(run, marks, error);
-    bool one = status == HF_OK && mark_wanted(run, marks);
+    enum hf_status status = list_flat(run, shards_due, error);
+    bool one = status == HF_OK && mark_wanted(run, shards_due);
     if (status == HF_OK && !one)
-        status = marks_waiting(marks, run->index, error);
+        status = shard_set_waiting(shards_due, run->index, error);
     if (status != HF_OK)
         return status;
-    visit_marked(run, marks);
-    visit_held(run, marks);
-    if (is_stopped(run))
-        return error_set(error, HF_CANCELLED, "stopped on the way");
-    if (run->failed.status == HF_OK && count_marked(marks, MARK_WAITING) > 0)
+    visit_marked(run, shards_due);
+    visit_held(run, shards_due);
+    if (run_is_stopped(run))
+        return error_set(error, HF_CANCELLED, "stopped by the caller");
+    if (run->failed.status == HF_OK && count_marked(shards_due, MARK_WAITING) > 0)
         run->failed = run->lost;
-    if (run->failed.status == HF_OK && one && count_marked(marks, MARK_HELD) > 0)
+    if (run->failed.status == HF_OK && one && count_marked(shards_due, MARK_HELD) > 0)
         run->failed = run->held;
     *error = run->failed;
     return run->failed.status;
@@ -440,8 +450,9 @@ static enum hf_status compile_once(struct run *run, struct marks *marks, struct 
 
 /* ---- Watching -------------------------------------------------------------------------- */
 
-/* Whether anything is there to be done in the one shard that is watched. */
-static enum hf_status look_at_one(struct run *run, struct marks *marks, struct hf_error *error)
+/* Whether the one watched shard has entries. */
+static enum hf_status mark_one_if_due(struct compile_run *run, struct shard_set *shards_due,
+                                      struct hf_error *error)
 {
     struct entry_list list = { 0 };
     enum hf_status status = inbox_list(run->index, run->options->shard, /* after */ VIEW(""),
@@ -449,101 +460,100 @@ static enum hf_status look_at_one(struct run *run, struct marks *marks, struct h
     bool empty = list.count == 0;
     entry_list_release(&list);
     if (status == HF_OK)
-        status = list_flat(run, marks, error);
+        status = list_flat(run, shards_due, error);
     if (status == HF_OK && empty && run->flat.count == 0)
         return error_set(error, HF_NOT_FOUND, "nothing waits");
     if (status == HF_OK)
-        mark_wanted(run, marks);
+        mark_wanted(run, shards_due);
     return status;
 }
 
-/* Marks what is to be visited next: all that has entries, or one shard. */
-static enum hf_status look(struct run *run, struct marks *marks, struct hf_error *error)
+/* Marks the shards to visit next: all that have entries, or one. */
+static enum hf_status mark_due_shards(struct compile_run *run, struct shard_set *shards_due,
+                                      struct hf_error *error)
 {
-    struct draw draw = { .index = run->index, .few = run->options->few, .marks = marks };
-    memset(marks->of, 0, marks->count);
+    struct draw draw = { .index = run->index,
+                         .few = run->options->few,
+                         .shards_due = shards_due };
+    memset(shards_due->of, 0, shards_due->count);
     entry_list_release(&run->flat);
     run->many = false;
     if (run->options->shard.text[0] != '\0')
-        return look_at_one(run, marks, error);
+        return mark_one_if_due(run, shards_due, error);
     enum hf_status status = draw_entry(&draw, error);
     if (status != HF_OK)
         return status;
     run->many = !draw.all && !draw.flat;
     if (run->many) {
-        memset(marks->of, 0, marks->count);
-        marks->of[draw.number] = MARK_WAITING;
+        memset(shards_due->of, 0, shards_due->count);
+        shards_due->of[draw.number] = MARK_WAITING;
         return HF_OK;
     }
-    /* To find those of one shard that stand in no folder takes a listing of all of them: so let
-     * it be for all shards. */
+    /* Finding the flat entries of one shard takes a listing of all, so all shards are
+     * marked. */
     if (draw.flats > 0 || draw.flat)
-        status = list_flat(run, marks, error);
+        status = list_flat(run, shards_due, error);
     if (status == HF_OK && !draw.all)
-        status = marks_waiting(marks, run->index, error);
+        status = shard_set_waiting(shards_due, run->index, error);
     return status;
 }
 
-/* Whether to look again at once. */
-static bool work(struct run *run, struct marks *marks)
+/* Whether to read again immediately. */
+static bool visit_due_shards(struct compile_run *run, struct shard_set *shards_due)
 {
     struct hf_error why;
-    enum hf_status status = look(run, marks, &why);
+    enum hf_status status = mark_due_shards(run, shards_due, &why);
     run->failures = status == HF_OK || status == HF_NOT_FOUND ? 0 : run->failures + 1;
     if (run->failures > 0)
-        tell_trouble(run, &why);
+        report_store_trouble(run, &why);
     if (status != HF_OK)
         return false;
-    bool left, worked = pass_among_others(run, marks, &left);
-    run->vain = worked ? 0 : run->vain + 1;
-    return worked || ((run->many || left) && run->vain < VAIN_MAX);
+    bool left, worked = visit_among_others(run, shards_due, &left);
+    run->idle_rounds = worked ? 0 : run->idle_rounds + 1;
+    return worked || ((run->many || left) && run->idle_rounds < IDLE_ROUNDS_MAX);
 }
 
-static struct span waiting_time(const struct run *run)
-{
-    struct span wait = run->poll;
-    for (unsigned i = 1; i < run->failures && wait.us < WAIT_MOST.us; i++)
-        wait.us *= 2;
-    return span_smaller(wait, WAIT_MOST);
-}
-
-/* Until somebody may have written, or it is time to look in any case. */
-static void wait_for_news(struct run *run)
+/* Waits for a write, or until the next poll. */
+static void wait_for_writes(struct compile_run *run)
 {
     struct env *env = run->index->env;
     struct store *store = run->index->store;
     const struct mono_time start = env_now(env);
-    const struct mono_time least = mono_add(start, LOOK_LEAST);
-    const struct mono_time most = mono_add(start, waiting_time(run));
+    const struct mono_time least = mono_add(start, LIST_INTERVAL_MIN);
+    struct span wait = span_smaller(run->poll, WAIT_MAX);
+    for (unsigned i = 1; i < run->failures; i++)
+        wait = span_smaller(SPAN_US(wait.us * 2), WAIT_MAX);
+    const struct mono_time most = mono_add(start, wait);
     bool news = false;
-    for (struct mono_time now = start;
-         !is_stopped(run) && mono_before(now, news ? least : most); now = env_now(env)) {
-        struct mono_time until = mono_earlier(most, mono_add(now, SLEEP_MOST));
+    struct mono_time now = start;
+    while (!run_is_stopped(run) && mono_before(now, news ? least : most)) {
+        struct mono_time until = mono_earlier(most, mono_add(now, SLEEP_MAX));
         if (news || run->failures > 0 || !store_listens(store))
             env_sleep_until(env, news ? least : until);
         else
             news = store_listen(store, &run->ticket, until);
+        now = env_now(env);
     }
 }
 
-static void watch(struct run *run, struct marks *marks)
+static void run_watcher(struct compile_run *run, struct shard_set *shards_due)
 {
     struct env *env = run->index->env;
     struct store *store = run->index->store;
     if (store_listens(store))
         store_listen(store, &run->ticket, env_now(env));
-    while (!is_stopped(run)) {
-        if (!work(run, marks))
-            wait_for_news(run);
+    while (!run_is_stopped(run)) {
+        if (!visit_due_shards(run, shards_due))
+            wait_for_writes(run);
         write_manifest_in_time(run);
     }
 }
 
-/* ---- All of it ------------------------------------------------------------------------- */
+/* ---- Entry points ---------------------------------------------------------------------- */
 
-static enum hf_status judge_options(const struct index *index,
-                                    const struct compile_options *options,
-                                    struct hf_error *error)
+static enum hf_status check_compile_options(const struct index *index,
+                                            const struct compile_options *options,
+                                            struct hf_error *error)
 {
     const unsigned digits = index->schema.digits;
     size_t number;
@@ -551,7 +561,7 @@ static enum hf_status judge_options(const struct index *index,
         return error->status;
     if (options->batch_entries < 1 || options->batch_entries > INBOX_LIST_MAX ||
         options->batch_bytes < 1)
-        return error_set(error, HF_INVALID, "1 to %d entries are folded at once",
+        return error_set(error, HF_INVALID, "1 to %d entries can be folded at once",
                          INBOX_LIST_MAX);
     if (options->shard.text[0] && !shard_number(view_of(options->shard.text), digits, &number))
         return error_set(error, HF_INVALID, "the index %s has no shard %s: it has %zu",
@@ -559,54 +569,52 @@ static enum hf_status judge_options(const struct index *index,
     return HF_OK;
 }
 
-static enum hf_status run_init(struct run *run, struct marks *marks, struct hf_error *error)
+static enum hf_status run_init(struct compile_run *run, struct shard_set *shards_due,
+                               struct hf_error *error)
 {
     struct index *index = run->index;
     struct store *store = index->store;
     bool local = store->traits.clock == STORE_CLOCK_BOOT;
-    enum hf_status status = marks_init(marks, index, error);
+    enum hf_status status = shard_set_init(shards_due, index, error);
     if (status != HF_OK)
         return status;
-    run->paces = calloc(marks->count, sizeof *run->paces);
-    run->order = calloc(marks->count, sizeof *run->order);
+    run->paces = calloc(shards_due->count, sizeof *run->paces);
+    run->order = calloc(shards_due->count, sizeof *run->order);
     if (!run->paces || !run->order)
         return error_no_memory(error);
     run->poll = run->options->poll;
     if (run->poll.us <= 0)
         run->poll = store_listens(store) ? POLL_LISTENING : local ? POLL_LOCAL : POLL_NETWORK;
     run->manifest_at = mono_add(env_now(index->env), MANIFEST_EVERY);
-    run->stride = marks->count;
+    run->stride = shards_due->count;
     return HF_OK;
 }
 
-static void run_release(struct run *run)
-{
-    entry_list_release(&run->flat);
-    manifest_release(&run->noted);
-    free(run->paces);
-    free(run->order);
-}
-
 enum hf_status index_compile(struct index *index, const struct compile_options *options,
-                             struct compile_totals *ret_totals, struct hf_error *error)
+                             struct hf_index_compile_report *ret_totals, struct hf_error *error)
 {
-    struct run run = { .index = index, .options = options };
-    struct marks marks = { 0 };
+    struct compile_run run = { .index = index,
+                               .options = options,
+                               .totals = HF_INDEX_COMPILE_REPORT };
+    struct shard_set shards_due = { 0 };
     struct hf_error why = { .status = HF_OK };
     check(index->client);
     client_active(index->client);
-    enum hf_status status = judge_options(index, options, &why);
+    enum hf_status status = check_compile_options(index, options, &why);
     if (status == HF_OK)
-        status = run_init(&run, &marks, &why);
+        status = run_init(&run, &shards_due, &why);
     if (status == HF_OK && options->once)
-        status = compile_once(&run, &marks, &why);
+        status = compile_once(&run, &shards_due, &why);
     else if (status == HF_OK)
-        watch(&run, &marks);
+        run_watcher(&run, &shards_due);
     write_manifest(&run);
     if (ret_totals)
         *ret_totals = run.totals;
-    marks_release(&marks);
-    run_release(&run);
+    shard_set_release(&shards_due);
+    entry_list_release(&run.flat);
+    manifest_release(&run.noted);
+    free(run.paces);
+    free(run.order);
     if (error)
         *error = why;
     return status;

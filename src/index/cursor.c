@@ -1,4 +1,5 @@
-/* cursor.c: reading ranges of a shard: whole blocks, checked before anything of them is shown. */
+/* cursor.c: reads ranges of a shard. Whole blocks are checked before any record is returned,
+ * and all reads name one ETag, so a reader never mixes two versions. */
 #include "index/cursor.h"
 
 #include "base/check.h"
@@ -7,39 +8,37 @@
 
 #include <inttypes.h>
 
-/* How often a shard that is replaced just then is opened anew. */
+/* How often to reopen a shard that is being replaced. */
 #define OPEN_TRIES_MAX 4
 
 #define WINDOW_MAX (SHARD_LINE_MAX + SHARD_BLOCK_MAX)
 
 static_assert(SHARD_READ_LARGE <= WINDOW_MAX, "the first read fits");
 
-/* Says which shard it is about. */
-static enum hf_status blame(const struct shard_cursor *cursor, struct hf_error *error)
+/* Adds the shard's name to the error. */
+static enum hf_status name_shard(const struct shard_cursor *cursor, struct hf_error *error)
 {
     error_prefix(error, "%s", cursor->object);
     return error->status;
 }
 
-static enum hf_status corrupt(const struct shard_cursor *cursor, const char *why,
-                              struct hf_error *error)
+static enum hf_status shard_corrupt(const struct shard_cursor *cursor, const char *why,
+                                    struct hf_error *error)
 {
     error_set(error, HF_CORRUPT, "%s", why);
-    return blame(cursor, error);
+    return name_shard(cursor, error);
 }
 
-/* Appends a range of the version that was opened to the window, all of it. */
-static enum hf_status read_range(struct shard_cursor *cursor, uint64_t at, uint64_t size,
-                                 struct hf_error *error)
+/* Appends a whole range of the opened version to the window. */
+static enum hf_status read_shard_range(struct shard_cursor *cursor, uint64_t at, uint64_t size,
+                                       struct hf_error *error)
 {
     size_t before = cursor->window.size;
-    struct get_call get = { .key = view_of(cursor->object),
-                            .match = cursor->etag,
-                            .offset = at,
-                            .length = size,
-                            .body = &cursor->window };
-    if (!RULE(ONE_VERSION_OF_A_SHARD))
-        get.match = (struct etag){ 0 };
+    struct get_call get = {
+        .key = view_of(cursor->object), .offset = at, .length = size, .body = &cursor->window
+    };
+    if (RULE(ONE_VERSION_OF_A_SHARD))
+        get.match = cursor->etag;
     if (!buffer_reserve(&cursor->window, size))
         return error_no_memory(error);
     enum hf_status status = store_get(cursor->index->store, &get);
@@ -47,25 +46,25 @@ static enum hf_status read_range(struct shard_cursor *cursor, uint64_t at, uint6
     if (status == HF_NOT_FOUND)
         status = error_set(error, HF_CONFLICT, "it is gone");
     if (status != HF_OK)
-        return blame(cursor, error);
+        return name_shard(cursor, error);
     if (cursor->window.size - before != size)
-        return corrupt(cursor, "it ends before its last block", error);
+        return shard_corrupt(cursor, "the object ends before its last block", error);
     return HF_OK;
 }
 
 /* ---- Opening ------------------------------------------------------------------------- */
 
-static enum hf_status judge_schema(struct shard_cursor *cursor, struct hf_error *error)
+static enum hf_status check_shard_schema(struct shard_cursor *cursor, struct hf_error *error)
 {
     struct index *index = cursor->index;
     const struct shard_head *head = &cursor->head;
     enum hf_status status =
-        schema_judge(&index->schema, head->version, head->schema_hash, error);
+        schema_check_version(&index->schema, head->version, head->schema_hash, error);
     if (status != HF_UNSUPPORTED)
         return status;
     status = index_refresh(index, error);
     return status == HF_OK
-               ? schema_judge(&index->schema, head->version, head->schema_hash, error)
+               ? schema_check_version(&index->schema, head->version, head->schema_hash, error)
                : status;
 }
 
@@ -82,22 +81,23 @@ static bool blocks_are_whole(const struct shard_cursor *cursor, size_t first, si
     return true;
 }
 
-/* Takes the bytes of the window from `at` on as the blocks from `first` up to `behind`. */
-static enum hf_status take_blocks(struct shard_cursor *cursor, size_t at, size_t first,
-                                  size_t behind, struct hf_error *error)
+/* Takes the bytes of the window, starting at `at`, as the blocks from `first` up to but not
+ * including `behind`. */
+static enum hf_status use_blocks(struct shard_cursor *cursor, size_t at, size_t first,
+                                 size_t behind, struct hf_error *error)
 {
     cursor->loaded = view_from(buffer_view(&cursor->window), at);
     cursor->loaded_at = first < behind ? cursor->head.blocks[first].at : 0;
     if (!blocks_are_whole(cursor, first, behind)) {
         cursor->loaded = VIEW("");
-        return corrupt(cursor, "a block of it is damaged: its check does not hold", error);
+        return shard_corrupt(cursor, "a block is damaged: its checksum is wrong", error);
     }
     cursor->rest = cursor->loaded;
     cursor->next_block = behind;
     return HF_OK;
 }
 
-/* Keeps the blocks that came whole with the first request. */
+/* Keeps the complete blocks of the first request. */
 static enum hf_status keep_first_blocks(struct shard_cursor *cursor, struct hf_error *error)
 {
     const struct shard_head *head = &cursor->head;
@@ -106,7 +106,7 @@ static enum hf_status keep_first_blocks(struct shard_cursor *cursor, struct hf_e
     while (count < head->block_count && size + head->blocks[count].size <= came)
         size += head->blocks[count++].size;
     cursor->window.size = (size_t)(head->line_size + size);
-    return take_blocks(cursor, (size_t)head->line_size, 0, count, error);
+    return use_blocks(cursor, (size_t)head->line_size, 0, count, error);
 }
 
 static enum hf_status read_head(struct shard_cursor *cursor, uint64_t object_size,
@@ -114,22 +114,22 @@ static enum hf_status read_head(struct shard_cursor *cursor, uint64_t object_siz
 {
     uint64_t size;
     if (shard_line_size(buffer_view(&cursor->window), &size, error) != HF_OK)
-        return blame(cursor, error);
+        return name_shard(cursor, error);
     if (size > object_size)
-        return corrupt(cursor, "it ends before its line does", error);
+        return shard_corrupt(cursor, "the object ends within its header line", error);
     uint64_t came = cursor->window.size;
-    if (came < size && read_range(cursor, came, size - came, error) != HF_OK)
+    if (came < size && read_shard_range(cursor, came, size - came, error) != HF_OK)
         return error->status;
     struct view line = view_first(buffer_view(&cursor->window), (size_t)size);
     if (shard_head_read(line, &cursor->head, error) != HF_OK)
-        return blame(cursor, error);
+        return name_shard(cursor, error);
     if (object_size - size != cursor->head.size) {
         error_set(error, HF_CORRUPT,
-                  "it has %" PRIu64 " bytes behind its line, which says %" PRIu64,
+                  "%" PRIu64 " bytes follow its header line, which records %" PRIu64,
                   object_size - size, cursor->head.size);
-        return blame(cursor, error);
+        return name_shard(cursor, error);
     }
-    return judge_schema(cursor, error) == HF_OK ? HF_OK : blame(cursor, error);
+    return check_shard_schema(cursor, error) == HF_OK ? HF_OK : name_shard(cursor, error);
 }
 
 static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
@@ -148,21 +148,14 @@ static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
         return error_clear(error);
     }
     *error = get.error;
-    if (status == HF_INVALID) /* stores on the network give no range of nothing */
-        return corrupt(cursor, "it is empty", error);
+    if (status == HF_INVALID) /* network stores refuse an empty range */
+        return shard_corrupt(cursor, "it is empty", error);
     if (status != HF_OK)
-        return blame(cursor, error);
+        return name_shard(cursor, error);
     cursor->exists = true;
     cursor->etag = get.info.etag;
     status = read_head(cursor, get.info.size, error);
     return status == HF_OK ? keep_first_blocks(cursor, error) : status;
-}
-
-static bool reserve_keys(struct shard_cursor *cursor)
-{
-    return buffer_reserve(&cursor->wanted, cursor->wanted.max) &&
-           buffer_reserve(&cursor->last_key, cursor->last_key.max) &&
-           buffer_reserve(&cursor->key_space, cursor->key_space.max);
 }
 
 enum hf_status shard_cursor_open(struct shard_cursor *cursor, struct index *index,
@@ -179,8 +172,12 @@ enum hf_status shard_cursor_open(struct shard_cursor *cursor, struct index *inde
     };
     check(first >= SHARD_PROLOGUE && first <= SHARD_READ_LARGE);
     check(index_key(index, cursor->object, LAYOUT_SHARD_FOLDER "%s" LAYOUT_SHARD, shard.text));
-    enum hf_status status = reserve_keys(cursor) ? HF_CONFLICT : error_no_memory(error);
-    for (int tries = 0; status == HF_CONFLICT && tries < OPEN_TRIES_MAX; tries++)
+    bool has_room = buffer_reserve(&cursor->wanted, cursor->wanted.max) &&
+                    buffer_reserve(&cursor->last_key, cursor->last_key.max) &&
+                    buffer_reserve(&cursor->key_space, cursor->key_space.max);
+    enum hf_status status = has_room ? HF_CONFLICT : error_no_memory(error);
+    int tries = 0;
+    while (status == HF_CONFLICT && tries++ < OPEN_TRIES_MAX)
         status = open_once(cursor, first, error);
     if (status != HF_OK)
         shard_cursor_close(cursor);
@@ -201,17 +198,11 @@ void shard_cursor_close(struct shard_cursor *cursor)
 
 /* ---- Moving -------------------------------------------------------------------------- */
 
-/* Whether the block is among those in memory. */
-static bool is_loaded(const struct shard_cursor *cursor, const struct shard_block *block)
-{
-    return block->at >= cursor->loaded_at &&
-           block->at + block->size <= cursor->loaded_at + cursor->loaded.size;
-}
-
 static void go_to_block(struct shard_cursor *cursor, size_t number)
 {
     const struct shard_block *block = &cursor->head.blocks[number];
-    if (is_loaded(cursor, block)) {
+    if (block->at >= cursor->loaded_at &&
+        block->at + block->size <= cursor->loaded_at + cursor->loaded.size) {
         cursor->rest = view_from(cursor->loaded, (size_t)(block->at - cursor->loaded_at));
         return;
     }
@@ -223,7 +214,7 @@ void shard_cursor_seek(struct shard_cursor *cursor, struct view key, bool beyond
 {
     if (!cursor->exists)
         return;
-    /* One byte more than a key has tells as much as a longer text. */
+    /* A text cut one byte after the longest key length compares like the whole text. */
     buffer_clear(&cursor->wanted);
     check(buffer_append(&cursor->wanted, view_first(key, cursor->wanted.max)));
     buffer_clear(&cursor->last_key);
@@ -233,7 +224,7 @@ void shard_cursor_seek(struct shard_cursor *cursor, struct view key, bool beyond
         go_to_block(cursor, shard_find_block(&cursor->head, buffer_view(&cursor->wanted)));
 }
 
-/* Reads the next block, and more as long as it is not too much; who goes on is given more. */
+/* Reads the next block, or several small ones; sequential reads grow larger. */
 static enum hf_status load_blocks(struct shard_cursor *cursor, struct hf_error *error)
 {
     const struct shard_head *head = &cursor->head;
@@ -245,22 +236,26 @@ static enum hf_status load_blocks(struct shard_cursor *cursor, struct hf_error *
            size + head->blocks[behind].size <= cursor->window_max);
     cursor->rest = cursor->loaded = VIEW("");
     buffer_clear(&cursor->window);
-    if (read_range(cursor, head->line_size + head->blocks[first].at, size, error) != HF_OK)
+    if (read_shard_range(cursor, head->line_size + head->blocks[first].at, size, error) !=
+        HF_OK)
         return error->status;
     if (cursor->window_max < SHARD_READ_LARGE)
         cursor->window_max *= 2;
-    return take_blocks(cursor, 0, first, behind, error);
+    return use_blocks(cursor, 0, first, behind, error);
 }
 
-/* The key of a record as it stands in the shard. */
-static bool key_of(struct shard_cursor *cursor, struct view bytes, struct view *ret_key)
+/* The key of a record as written in the shard. */
+static bool read_record_key(struct shard_cursor *cursor, struct view bytes,
+                            struct view *ret_key)
 {
     const struct schema *schema = &cursor->index->schema;
     struct view field = VIEW("");
     bool more = true;
     size_t fields = 0;
-    for (; fields <= schema->key && more; fields++)
+    while (fields <= schema->key && more) {
         field = field_cut(&bytes, &more);
+        fields++;
+    }
     *ret_key = field;
     if (memchr(field.data, '\x1b', field.size)) {
         buffer_clear(&cursor->key_space);
@@ -271,15 +266,15 @@ static bool key_of(struct shard_cursor *cursor, struct view bytes, struct view *
     return fields > schema->key && ret_key->size > 0 && ret_key->size <= INDEX_KEY_BYTES_MAX;
 }
 
-/* Cuts the next record off what is loaded, which is not empty. */
+/* Takes the next record from the loaded bytes, which are not empty. */
 static enum hf_status cut_record(struct shard_cursor *cursor, struct record *ret_record,
                                  struct hf_error *error)
 {
     struct view bytes = view_cut(&cursor->rest, '\n'), key;
-    if (!key_of(cursor, bytes, &key))
-        return corrupt(cursor, "a record of it has no key, or one that is none", error);
+    if (!read_record_key(cursor, bytes, &key))
+        return shard_corrupt(cursor, "a record has no key, or an invalid one", error);
     if (view_compare(buffer_view(&cursor->last_key), key) >= 0)
-        return corrupt(cursor, "its records are not in the order of their keys", error);
+        return shard_corrupt(cursor, "the records are not in key order", error);
     buffer_clear(&cursor->last_key);
     check(buffer_append(&cursor->last_key, key));
     ret_record->bytes = bytes;
@@ -287,7 +282,7 @@ static enum hf_status cut_record(struct shard_cursor *cursor, struct record *ret
     return HF_OK;
 }
 
-static bool is_wanted(struct shard_cursor *cursor, struct view key)
+static bool reached_wanted(struct shard_cursor *cursor, struct view key)
 {
     if (!cursor->seeking)
         return true;
@@ -296,7 +291,7 @@ static bool is_wanted(struct shard_cursor *cursor, struct view key)
     return !cursor->seeking;
 }
 
-static enum hf_status at_end(struct hf_error *error)
+static enum hf_status no_further_record(struct hf_error *error)
 {
     return error_set(error, HF_NOT_FOUND, "no further record");
 }
@@ -308,16 +303,16 @@ enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret
     do {
         if (cursor->rest.size == 0) {
             if (cursor->next_block == cursor->head.block_count)
-                return at_end(error);
+                return no_further_record(error);
             status = load_blocks(cursor, error);
         }
         if (status == HF_OK)
             status = cut_record(cursor, ret_record, error);
-    } while (status == HF_OK && !is_wanted(cursor, ret_record->key));
+    } while (status == HF_OK && !reached_wanted(cursor, ret_record->key));
     return status;
 }
 
-/* Reads the record that was cut off last as a whole. */
+/* Parses the whole last record. */
 static enum hf_status read_whole(struct shard_cursor *cursor, struct record *record,
                                  struct hf_error *error)
 {
@@ -326,8 +321,8 @@ static enum hf_status read_whole(struct shard_cursor *cursor, struct record *rec
                     /* ret_too_many_fields */ NULL, error);
     if (status == HF_INVALID) {
         error->status = HF_CORRUPT;
-        error_prefix(error, "a record that cannot be read");
-        return blame(cursor, error);
+        error_prefix(error, "unreadable record");
+        return name_shard(cursor, error);
     }
     return status;
 }
@@ -345,16 +340,16 @@ enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
     shard_cursor_seek(cursor, key, /* beyond */ false);
     if (cursor->head.block_count == 0 ||
         view_compare(key, cursor->head.blocks[0].first_key) < 0)
-        return at_end(error);
+        return no_further_record(error);
     enum hf_status status = cursor->rest.size > 0 ? HF_OK : load_blocks(cursor, error);
     while (status == HF_OK && cursor->seeking && cursor->rest.size > 0) {
         status = cut_record(cursor, ret_record, error);
         if (status == HF_OK)
-            is_wanted(cursor, ret_record->key);
+            reached_wanted(cursor, ret_record->key);
     }
     if (status != HF_OK)
         return status;
     if (cursor->seeking || !view_equal(ret_record->key, key))
-        return at_end(error);
+        return no_further_record(error);
     return read_whole(cursor, ret_record, error);
 }

@@ -1,4 +1,4 @@
-/* cursor.h: a shard read in the order of its keys, block by block, always of one version. */
+/* cursor.h: reads a shard in key order, block by block, always from one version. */
 #ifndef INDEX_CURSOR_H
 #define INDEX_CURSOR_H
 
@@ -9,57 +9,57 @@ struct shard_cursor {
     struct index *index;
     struct shard_id shard;
     char object[KEY_BYTES_MAX + 1];
-    bool exists; /* else there is no shard yet: it is at its end */
+    bool exists; /* otherwise there is no shard yet, and the cursor is at its end */
     struct etag etag;
     struct shard_head head;
-    /* The blocks that are in memory, whole and checked. */
+    /* The complete, checked blocks in memory. */
     struct buffer window;
-    struct view loaded;  /* they, in the window */
-    uint64_t loaded_at;  /* the first of their bytes, behind the line */
-    size_t next_block;   /* the first behind them */
-    uint64_t window_max; /* how much to read at once */
-    struct view rest;    /* of what is loaded: not read yet */
-    bool seeking;        /* records before `wanted` are passed over, ... */
-    bool beyond;         /* ... and one with this key, too */
+    struct view loaded;  /* their bytes, in the window */
+    uint64_t loaded_at;  /* offset of their first byte after the header line */
+    size_t next_block;   /* the first block after them */
+    uint64_t window_max; /* most bytes to read in one request */
+    struct view rest;    /* loaded bytes not read yet */
+    bool seeking;        /* skip records before `wanted`, ... */
+    bool beyond;         /* ... and also the one with this key */
     struct buffer wanted;
-    struct buffer last_key; /* of the record that was read last: keys must rise */
+    struct buffer last_key; /* key of the last record read, to check that keys rise */
     struct buffer key_space;
 };
 
-/* For lookups, and for those who read all of it. */
+/* For lookups, and for full scans. */
 #define SHARD_READ_SMALL (64 * KIB)
 #define SHARD_READ_LARGE (1 * MIB)
 
-/* Opens the shard as it is now: OK also when there is none. Reads `first` bytes of it in one
- * request, and more if its line is longer. CORRUPT names the shard. CONFLICT: it was replaced,
- * again and again, while its line was read. A version of the schema that is not known here makes
- * it refresh the schema. */
+/* Opens the current shard; OK also if there is none. Reads `first` bytes in one request, and
+ * more if its header line is longer. CORRUPT names the shard. CONFLICT: it kept being replaced
+ * while its header line was being read. An unknown schema version causes a refresh of the
+ * schema. */
 enum hf_status shard_cursor_open(struct shard_cursor *cursor, struct index *index,
                                  struct shard_id shard, uint64_t first, struct hf_error *error);
 
-/* Fine after a failed open, too. */
+/* May also be called after a failed open. */
 void shard_cursor_close(struct shard_cursor *cursor);
 
-/* Goes to the first record whose key is at or, with `beyond`, behind this one. Nothing is read
- * yet. */
+/* Moves to the first record whose key is this one or later; with `beyond`, strictly later. Nothing
+ * is read yet. */
 void shard_cursor_seek(struct shard_cursor *cursor, struct view key, bool beyond);
 
-/* The next record; *ret_record's views live until the next call. NOT_FOUND at the end. CONFLICT:
- * the shard was replaced meanwhile; open it anew. CORRUPT: damaged, and the reason names it. */
+/* The next record; its views are valid until the next call. NOT_FOUND at the end. CONFLICT:
+ * the shard was replaced; open it again. CORRUPT: the shard, named in the reason, is damaged. */
 enum hf_status shard_cursor_next(struct shard_cursor *cursor, struct record *ret_record,
                                  struct hf_error *error);
 
-/* The same, for those who do without the record's time, which is left alone: cheaper. */
+/* The same without parsing the record's time, which is cheaper. */
 enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret_record,
                                  struct hf_error *error);
 
-/* The record of this key, as shard_cursor_next; NOT_FOUND when there is none. Reads only the block
- * where it would be. */
+/* The record of this key, like shard_cursor_next; NOT_FOUND if there is none. Reads only the block
+ * that could contain it. */
 enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
                                  struct record *ret_record, struct hf_error *error);
 
-/* Whether a failure is about the shard itself, or the store's, which may fail at the next as
- * well. So many of the latter in a row are enough for those who go from shard to shard. */
+/* Whether a failure concerns this shard only; otherwise the store failed, and may fail for the next
+ * shard too. A caller that visits many shards stops after a few store failures in a row. */
 static inline bool shard_is_the_matter(enum hf_status status)
 {
     return status == HF_CORRUPT || status == HF_UNSUPPORTED || status == HF_CONFLICT ||

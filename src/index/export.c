@@ -1,4 +1,5 @@
-/* export.c: a walk whose records become lines of a file. */
+/* export.c: writes the records of a walk to a file. Records of damaged shards are missing,
+ * which the status reports. */
 #include "index/export.h"
 
 #include "index/text.h"
@@ -7,12 +8,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Written out when there is more than this. */
+/* The buffer is written out when it exceeds this size. */
 #define WRITE_AT (256 * KIB)
 
 struct export
 {
-    struct schema schema; /* as it was at first: all lines have the same fields */
+    struct schema schema; /* as first read, so all lines have the same fields */
     enum hf_index_format format;
     const struct index_visitor *visitor;
     int fd;
@@ -20,7 +21,7 @@ struct export
     struct buffer space, text;
 };
 
-static enum hf_status write_out(struct export *export, struct hf_error *error)
+static enum hf_status flush_export(struct export *export, struct hf_error *error)
 {
     struct view left = buffer_view(&export->text);
     while (left.size > 0) {
@@ -33,18 +34,18 @@ static enum hf_status write_out(struct export *export, struct hf_error *error)
     return HF_OK;
 }
 
-static enum hf_status write_record(void *argument, const struct record *record,
-                                   struct hf_error *error)
+static enum hf_status export_record(void *argument, const struct record *record,
+                                    struct hf_error *error)
 {
     struct export *export = argument;
     if (!text_of_record(&export->schema, export->format, record->bytes, !export->began,
                         &export->space, &export->text))
         return error_no_memory(error);
     export->began = true;
-    return export->text.size > WRITE_AT ? write_out(export, error) : HF_OK;
+    return export->text.size > WRITE_AT ? flush_export(export, error) : HF_OK;
 }
 
-static bool pass_progress(void *argument, const struct walk_totals *totals)
+static bool pass_progress(void *argument, const struct hf_index_progress *totals)
 {
     const struct export *export = argument;
     return !export->visitor->progress ||
@@ -58,36 +59,30 @@ static void pass_trouble(void *argument, const struct hf_error *error)
         export->visitor->trouble(export->visitor->argument, error);
 }
 
-/* What can be read is written, whatever cannot. */
-static enum hf_status export_all(struct export *export, struct index *index,
-                                 const struct index_query *query,
-                                 struct walk_totals *ret_totals, struct hf_error *error)
-{
-    const struct index_visitor visitor = { write_record, pass_progress, pass_trouble, export };
-    struct hf_error write_error;
-    if (!text_of_header(&export->schema, export->format, &export->text))
-        return error_no_memory(error);
-    enum hf_status status = index_walk(index, query, &visitor, ret_totals, error);
-    enum hf_status written = write_out(export, &write_error);
-    if (status == HF_OK && written != HF_OK)
-        *error = write_error;
-    return status == HF_OK ? written : status;
-}
-
-enum hf_status index_export(struct index *index, const struct index_query *query, int fd,
-                            enum hf_index_format format, const struct index_visitor *visitor,
-                            struct walk_totals *ret_totals, struct hf_error *error)
+enum hf_status index_export(struct index *index, const struct index_query *query,
+                            const struct export_file *file, const struct index_visitor *visitor,
+                            struct hf_index_progress *ret_totals, struct hf_error *error)
 {
     struct export *export = calloc(1, sizeof *export);
     if (!export)
         return error_no_memory(error);
     *export = (struct export){ .schema = index->schema,
-                               .format = format,
+                               .format = file->format,
                                .visitor = visitor,
-                               .fd = fd,
+                               .fd = file->fd,
                                .space = BUFFER_INIT(INDEX_TEXT_MAX),
                                .text = BUFFER_INIT(INDEX_TEXT_MAX + 2 * WRITE_AT) };
-    enum hf_status status = export_all(export, index, query, ret_totals, error);
+    const struct index_visitor shown = { export_record, pass_progress, pass_trouble, export };
+    struct hf_error write_error;
+    enum hf_status status = HF_OK;
+    if (text_of_header(&export->schema, export->format, &export->text)) {
+        status = index_walk(index, query, &shown, ret_totals, error);
+        /* Writes the records that could be read, even if others could not. */
+        if (flush_export(export, &write_error) != HF_OK && status == HF_OK)
+            status = (*error = write_error).status;
+    } else {
+        status = error_no_memory(error);
+    }
     buffer_release(&export->space);
     buffer_release(&export->text);
     free(export);

@@ -1,13 +1,18 @@
-/* export.h: records that are wanted, written to a file. */
+/* export.h: writes the selected records to a file. */
 #ifndef INDEX_EXPORT_H
 #define INDEX_EXPORT_H
 
 #include "index/read.h"
 
-/* As index_walk; of the visitor only `progress` and `trouble` are asked. A write that fails ends
- * it with the status of the file. */
-enum hf_status index_export(struct index *index, const struct index_query *query, int fd,
-                            enum hf_index_format format, const struct index_visitor *visitor,
-                            struct walk_totals *ret_totals, struct hf_error *error);
+struct export_file {
+    int fd; /* owned by the caller */
+    enum hf_index_format format;
+};
+
+/* Like index_walk; only the visitor's `progress` and `trouble` are used. A failed write ends the
+ * export with the file's error. */
+enum hf_status index_export(struct index *index, const struct index_query *query,
+                            const struct export_file *file, const struct index_visitor *visitor,
+                            struct hf_index_progress *ret_totals, struct hf_error *error);
 
 #endif

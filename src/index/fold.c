@@ -1,33 +1,27 @@
-/* fold.c: the merge of a shard with new records, and the swap, whose outcome must be known before
- * anybody clears away what was folded. README.md has the rules. */
+/* fold.c: merges new records into a shard and swaps it. Entries may be cleared only if the
+ * swap is known to have happened: clearing them after a lost write would lose records.
+ * README.md has the rules. */
 #include "index/fold.h"
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Puts without an answer, and the pause behind the first of them. */
+/* Attempts for an unanswered put, and the pause after the first. */
 #define PUT_TRIES_MAX   4
 #define PUT_PAUSE_FIRST SPAN_MS(50)
 
 struct fold {
     struct index *index;
-    struct shard_cursor cursor; /* the shard as it is */
-    struct shard_writer writer; /* as it will be */
+    struct shard_cursor cursor; /* the current shard */
+    struct shard_writer writer; /* the new shard */
     struct buffer line;
     struct buffer key_space;
     struct fold_report report;
 };
-
-static void fold_release(struct fold *fold)
-{
-    shard_cursor_close(&fold->cursor);
-    shard_writer_release(&fold->writer);
-    buffer_release(&fold->line);
-    buffer_release(&fold->key_space);
-}
 
 /* ---- Merging ------------------------------------------------------------------------- */
 
@@ -38,21 +32,24 @@ static int compare_keys(const void *left, const void *right)
     return order != 0 ? order : view_compare(a->bytes, b->bytes);
 }
 
-/* The latest of the records with the key of the first; *ret_behind is the first with another. */
+/* The latest record with the first record's key; *ret_behind is the first record with another
+ * key. */
 static const struct record *latest_of(struct fold *fold, const struct record *records,
                                       size_t first, size_t count, size_t *ret_behind)
 {
     const struct record *latest = &records[first];
     size_t behind = first + 1;
-    for (; behind < count && view_equal(records[behind].key, latest->key); behind++)
-        if (record_compare(latest, &records[behind]) < 0)
-            latest = &records[behind];
+    while (behind < count && view_equal(records[behind].key, latest->key)) {
+        const struct record *next = &records[behind++];
+        if (record_compare(latest, next) < 0)
+            latest = next;
+    }
     fold->report.superseded += behind - first - 1;
     *ret_behind = behind;
     return latest;
 }
 
-/* Writes the later of two records with one key. Only here the time of an old one matters. */
+/* Writes the later of two records with the same key. Only here is an old record's time needed. */
 static enum hf_status write_later(struct fold *fold, const struct record *old,
                                   const struct record *new, struct hf_error *error)
 {
@@ -60,7 +57,7 @@ static enum hf_status write_later(struct fold *fold, const struct record *old,
     enum hf_status status = record_read(&fold->index->schema, old->bytes, &fold->key_space,
                                         &there, /* ret_too_many_fields */ NULL, error);
     if (status == HF_INVALID) {
-        error_prefix(error, "%s: a record that cannot be read", fold->cursor.object);
+        error_prefix(error, "%s: unreadable record", fold->cursor.object);
         return error->status = HF_CORRUPT;
     }
     if (status != HF_OK)
@@ -71,8 +68,8 @@ static enum hf_status write_later(struct fold *fold, const struct record *old,
     return shard_writer_add(&fold->writer, later ? new : &there, error);
 }
 
-/* Writes the old records up to this new one, and it, or the old one that is later. `old` is the
- * next of the shard, *at_end when there is none. */
+/* Writes the old records that precede this new one, then the later of the two records with its key.
+ * `old` is the shard's next record; *at_end: none is left. */
 static enum hf_status write_up_to(struct fold *fold, const struct record *new,
                                   struct record *old, bool *at_end, struct hf_error *error)
 {
@@ -95,102 +92,93 @@ static enum hf_status write_up_to(struct fold *fold, const struct record *new,
     return shard_writer_add(&fold->writer, new, error);
 }
 
-static enum hf_status write_rest(struct fold *fold, struct record *old, bool at_end,
-                                 struct hf_error *error)
-{
-    if (at_end)
-        return HF_OK;
-    enum hf_status status = HF_OK;
-    while (status == HF_OK) {
-        status = shard_writer_add(&fold->writer, old, error);
-        if (status == HF_OK)
-            status = shard_cursor_step(&fold->cursor, old, error);
-    }
-    return status == HF_NOT_FOUND ? HF_OK : status;
-}
-
 /* The records are sorted. */
-static enum hf_status merge(struct fold *fold, const struct record *records, size_t count,
-                            struct hf_error *error)
+static enum hf_status merge_records(struct fold *fold, const struct record *records,
+                                    size_t count, struct hf_error *error)
 {
     struct record old = { .bytes = VIEW(""), .key = VIEW("") };
     enum hf_status status = shard_cursor_step(&fold->cursor, &old, error);
     bool at_end = status == HF_NOT_FOUND;
-    if (at_end)
-        status = HF_OK;
-    for (size_t i = 0, behind; status == HF_OK && i < count; i = behind) {
+    if (status != HF_OK && !at_end)
+        return status;
+    for (size_t i = 0, behind; i < count; i = behind) {
         const struct record *latest = latest_of(fold, records, i, count, &behind);
         status = write_up_to(fold, latest, &old, &at_end, error);
+        if (status != HF_OK)
+            return status;
     }
-    return status == HF_OK ? write_rest(fold, &old, at_end, error) : status;
+    while (!at_end) {
+        status = shard_writer_add(&fold->writer, &old, error);
+        if (status == HF_OK)
+            status = shard_cursor_step(&fold->cursor, &old, error);
+        at_end = status == HF_NOT_FOUND;
+        if (status != HF_OK && !at_end)
+            return status;
+    }
+    return HF_OK;
 }
 
 /* ---- The swap ------------------------------------------------------------------------ */
 
-/* Tokens of a shard's lock rise: a lower one than the shard's is of a lease that is over. */
+/* Tokens of a shard's lock rise, so a token lower than the shard's belongs to an expired
+ * lease. */
 static enum hf_status check_token(const struct shard_cursor *cursor, uint64_t token,
                                   struct hf_error *error)
 {
-    if (!RULE(STALE_COMPILERS_ARE_FENCED) || !cursor->exists || cursor->head.token <= token)
-        return HF_OK;
-    return error_set(error, HF_FENCED,
-                     "%s: token %" PRIu64 " has written it, after %" PRIu64 " was given out",
-                     cursor->object, cursor->head.token, token);
-}
-
-static struct condition condition_of(const struct shard_cursor *cursor)
-{
-    const struct condition always = { .kind = CONDITION_ALWAYS };
-    if (cursor->exists)
-        return RULE(SHARDS_ARE_SWAPPED) ? if_match(&cursor->etag) : always;
-    return RULE(FIRST_SHARD_IF_ABSENT) ? if_absent() : always;
+    if (RULE(STALE_COMPILERS_ARE_FENCED) && cursor->exists && cursor->head.token > token)
+        return error_set(error, HF_FENCED,
+                         "%s: written with the later token %" PRIu64 "; ours is %" PRIu64,
+                         cursor->object, cursor->head.token, token);
+    return HF_OK;
 }
 
 static enum hf_status put_shard(struct fold *fold, struct hf_error *error)
 {
-    struct put_call put = { .key = view_of(fold->cursor.object),
-                            .condition = condition_of(&fold->cursor) };
-    enum hf_status status =
-        draft_put(&fold->writer.draft, fold->index->store, buffer_view(&fold->line), &put);
+    const struct shard_cursor *cursor = &fold->cursor;
+    struct put_call put = { .key = view_of(cursor->object) };
+    if (RULE(SHARDS_ARE_SWAPPED) && cursor->exists)
+        put.condition = if_match(&cursor->etag);
+    if (RULE(FIRST_SHARD_IF_ABSENT) && !cursor->exists)
+        put.condition = if_absent();
+    enum hf_status status = object_writer_put(&fold->writer.writer, fold->index->store,
+                                              buffer_view(&fold->line), &put);
     if (status == HF_NOT_FOUND)
         status = error_set(&put.error, HF_CONFLICT, "it is gone");
     if (status == HF_OK)
         return HF_OK;
     *error = put.error;
-    error_prefix(error, "%s", fold->cursor.object);
-    if (status == HF_CONFLICT && !RULE(CONFLICT_CLEARS_NOTHING))
-        return HF_OK;
-    if (status == HF_UNSURE && !RULE(UNSURE_CLEARS_NOTHING))
-        return HF_OK;
+    error_prefix(error, "%s", cursor->object);
+    MUTANT(mutant_takes_shard_for_stored(&status));
     return status;
 }
 
-/* What a look at the shard tells after a put that was not answered by OK. */
-enum sight {
-    SIGHT_OURS,    /* it carries our nonce */
-    SIGHT_OLD,     /* it is still the version that we read */
-    SIGHT_ANOTHER, /* somebody else's */
-    SIGHT_NONE,    /* it cannot be read just now */
+/* What a read of the shard shows after a put that was not answered with OK. */
+enum stored_version {
+    STORED_OURS,       /* it carries our nonce */
+    STORED_OLD,        /* it is still the version that we read */
+    STORED_ANOTHER,    /* written by another compiler */
+    STORED_UNREADABLE, /* cannot be read now */
 };
 
-static enum sight look(struct fold *fold, struct hf_error *error)
+static enum stored_version check_stored_version(struct fold *fold, struct hf_error *error)
 {
     struct shard_cursor now;
     const struct shard_cursor *then = &fold->cursor;
     if (shard_cursor_open(&now, fold->index, then->shard, SHARD_READ_SMALL, error) != HF_OK)
-        return SIGHT_NONE;
-    enum sight sight = SIGHT_ANOTHER;
+        return STORED_UNREADABLE;
+    enum stored_version version = STORED_ANOTHER;
     if (now.exists && view_equal(view_of(now.head.nonce), view_of(fold->writer.head.nonce)))
-        sight = SIGHT_OURS;
+        version = STORED_OURS;
     else if (now.exists == then->exists && (!now.exists || etag_equal(&now.etag, &then->etag)))
-        sight = SIGHT_OLD;
+        version = STORED_OLD;
     shard_cursor_close(&now);
-    return sight;
+    return version;
 }
 
-/* Once a put was not answered, only OK and our own nonce tell that it is done, and nothing tells
- * that it is not: somebody else may have read it and written the shard since. */
-static enum hf_status swap(struct fold *fold, struct hf_error *error)
+/* After an unanswered put, only OK or our own nonce in the shard prove that it happened.
+ * Nothing proves that it did not: another compiler may have read our shard and replaced it
+ * since. */
+static enum hf_status swap_shard(struct fold *fold, struct hf_error *error)
 {
     struct env *env = fold->index->env;
     struct span pause = PUT_PAUSE_FIRST;
@@ -204,10 +192,10 @@ static enum hf_status swap(struct fold *fold, struct hf_error *error)
         if (!unsure && status != HF_CONFLICT)
             break;
         struct hf_error ignored;
-        enum sight sight = look(fold, &ignored);
-        if (sight == SIGHT_OURS)
+        enum stored_version version = check_stored_version(fold, &ignored);
+        if (version == STORED_OURS)
             return HF_OK;
-        if (!unsure || sight == SIGHT_ANOTHER)
+        if (!unsure || version == STORED_ANOTHER)
             break;
         if (tries + 1 < PUT_TRIES_MAX)
             env_sleep(env, env_jitter(env, pause));
@@ -220,13 +208,12 @@ static enum hf_status swap(struct fold *fold, struct hf_error *error)
 /* ---- Both ---------------------------------------------------------------------------- */
 
 static enum hf_status begin_writing(struct fold *fold, uint64_t token,
-                                    const struct record *records, size_t count,
-                                    struct hf_error *error)
+                                    const struct shard_records *new, struct hf_error *error)
 {
     char nonce[NONCE_SIZE + 1];
     uint64_t expected = fold->cursor.head.size;
-    for (size_t i = 0; i < count; i++)
-        expected += records[i].bytes.size + sizeof RECORD_END - 1;
+    for (size_t i = 0; i < new->count; i++)
+        expected += new->records[i].bytes.size + sizeof RECORD_END - 1;
     env_random_hex(fold->index->env, NONCE_SIZE, nonce);
     enum hf_status status =
         shard_writer_init(&fold->writer, &fold->index->schema, token, nonce, expected, error);
@@ -234,43 +221,40 @@ static enum hf_status begin_writing(struct fold *fold, uint64_t token,
     return status;
 }
 
-static enum hf_status fold_all(struct fold *fold, uint64_t token, struct record *records,
-                               size_t count, struct hf_error *error)
-{
-    enum hf_status status = check_token(&fold->cursor, token, error);
-    if (status == HF_OK)
-        status = begin_writing(fold, token, records, count, error);
-    if (status == HF_OK && count > 1)
-        qsort(records, count, sizeof *records, compare_keys);
-    if (status == HF_OK)
-        status = merge(fold, records, count, error);
-    if (status == HF_OK)
-        status = shard_writer_end(&fold->writer, &fold->line, error);
-    return status == HF_OK ? swap(fold, error) : status;
-}
-
-enum hf_status index_fold(struct index *index, struct shard_id shard, uint64_t token,
-                          struct record *records, size_t count, struct fold_report *ret_report,
-                          struct hf_error *error)
+enum hf_status index_fold(struct index *index, uint64_t token, const struct shard_records *new,
+                          struct fold_report *ret_report, struct hf_error *error)
 {
     struct fold fold = { .index = index,
                          .line = BUFFER_INIT(SHARD_LINE_MAX),
                          .key_space = BUFFER_INIT(INDEX_KEY_BYTES_MAX),
-                         .report = { .records_in = count } };
-    draft_init(&fold.writer.draft);
+                         .report = { .records_in = new->count } };
+    object_writer_init(&fold.writer.writer);
     enum hf_status status =
-        shard_cursor_open(&fold.cursor, index, shard, SHARD_READ_LARGE, error);
+        shard_cursor_open(&fold.cursor, index, new->shard, SHARD_READ_LARGE, error);
     if (status == HF_OK)
-        status = fold_all(&fold, token, records, count, error);
+        status = check_token(&fold.cursor, token, error);
+    if (status == HF_OK)
+        status = begin_writing(&fold, token, new, error);
+    if (status == HF_OK && new->count > 1)
+        qsort(new->records, new->count, sizeof *new->records, compare_keys);
+    if (status == HF_OK)
+        status = merge_records(&fold, new->records, new->count, error);
+    if (status == HF_OK)
+        status = shard_writer_end(&fold.writer, &fold.line, error);
+    if (status == HF_OK)
+        status = swap_shard(&fold, error);
     if (status == HF_OK) {
         fold.report.records = fold.writer.head.records;
-        fold.report.bytes = fold.line.size + fold.writer.draft.size;
+        fold.report.bytes = fold.line.size + fold.writer.writer.size;
         fold.report.token = fold.writer.head.token;
         fold.report.writes = fold.writer.head.writes;
         *ret_report = fold.report;
     }
     if (status == HF_FENCED)
         *ret_report = (struct fold_report){ .fence = fold.cursor.head.token };
-    fold_release(&fold);
+    shard_cursor_close(&fold.cursor);
+    shard_writer_release(&fold.writer);
+    buffer_release(&fold.line);
+    buffer_release(&fold.key_space);
     return status;
 }

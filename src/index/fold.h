@@ -1,34 +1,38 @@
-/* fold.h: records into one shard: read it, merge, swap it. */
+/* fold.h: folds records into one shard: reads it, merges, and swaps it. */
 #ifndef INDEX_FOLD_H
 #define INDEX_FOLD_H
 
 #include "index/cursor.h"
 
 struct fold_report {
-    uint64_t records_in;    /* given */
-    uint64_t records_new;   /* keys that the shard had not */
-    uint64_t records_later; /* that took the place of an older one */
-    uint64_t
-        superseded;   /* that were not later than what was there, or than another one given */
-    uint64_t records; /* of the shard now */
-    uint64_t bytes;   /* of the shard now */
-    uint64_t token, writes; /* and which version of it that is: later ones have greater ones */
-    uint64_t
-        fence; /* when it was FENCED, and only then: the token that has written the shard */
+    uint64_t records_in;    /* records passed in */
+    uint64_t records_new;   /* keys that were not in the shard */
+    uint64_t records_later; /* records that replaced an older one */
+    uint64_t superseded;    /* not later than the existing record, or than another new one */
+    uint64_t records;       /* of the shard now */
+    uint64_t bytes;         /* of the shard now */
+    uint64_t token, writes; /* identify the shard's version; both rise with later versions */
+    uint64_t fence;         /* set only for FENCED: the token in the shard */
 };
 
-/* Puts these records, in any order, keys more than once or not, into the shard; the array is sorted
- * on the way. Always writes, even when nothing is new: what is told as done is known to be durable.
- *   OK        the shard has them all, or later ones
- *   CONFLICT  somebody else wrote the shard meanwhile: nothing was changed
- *   FENCED    a later token has written the shard: nothing was changed
- *   UNSURE    nobody knows; nothing may be cleared
+/* Records of one shard. */
+struct shard_records {
+    struct shard_id shard;
+    struct record *records;
+    size_t count;
+};
+
+/* Folds these records into the shard. They may be in any order and repeat keys; sorts the array.
+ * Always writes, even if nothing is new, so a reported success is known to be durable.
+ *   OK        the shard holds all of them, or later ones
+ *   CONFLICT  another compiler wrote the shard meanwhile; nothing was changed
+ *   FENCED    a later token has written the shard; nothing was changed
+ *   UNSURE    the outcome is unknown; do not clear any entry
  *   CORRUPT   the shard is damaged
- *   others    as the store's; nothing was changed
- * A put without an answer is settled by looking whether the shard carries our nonce, and tried
- * again a few times, always if-match of the same version. */
-enum hf_status index_fold(struct index *index, struct shard_id shard, uint64_t token,
-                          struct record *records, size_t count, struct fold_report *ret_report,
-                          struct hf_error *error);
+ *   others    from the store; nothing was changed
+ * After an unanswered put it checks whether the shard carries our nonce, and retries a few times,
+ * always with If-Match on the same version. */
+enum hf_status index_fold(struct index *index, uint64_t token, const struct shard_records *new,
+                          struct fold_report *ret_report, struct hf_error *error);
 
 #endif

@@ -1,4 +1,5 @@
-/* inbox.c: entries listed and read. What becomes of them afterwards is in inbox_clear.c. */
+/* inbox.c: lists and reads entries. Other programs may write entries too, so a name, a
+ * record and its key are checked against each other. inbox_clear.c removes entries. */
 #include "index/inbox.h"
 
 #include "base/check.h"
@@ -7,10 +8,10 @@
 
 #include <stdlib.h>
 
-/* The largest entry that is read: a record and its end. */
+/* The largest entry that is read: a record and its terminator. */
 #define ENTRY_BYTES_MAX (INDEX_RECORD_BYTES_MAX + 2)
 
-/* An entry that another program has written anew since it was listed may be this much longer. */
+/* An entry that another program rewrote since it was listed may be this much longer. */
 #define ENTRY_SLACK ((size_t)512)
 
 #define ENTRIES_AT_FIRST ((size_t)64)
@@ -20,7 +21,7 @@
 struct listing {
     struct index *index;
     struct view root;      /* indexes/<name>/ */
-    struct shard_id shard; /* whose entries are wanted; empty: of all */
+    struct shard_id shard; /* whose entries are wanted; empty: all shards */
     size_t max;
     struct entry_list list;
     struct buffer key;
@@ -33,7 +34,7 @@ void entry_list_release(struct entry_list *list)
     *list = (struct entry_list){ 0 };
 }
 
-static struct entry *add_entry(struct entry_list *list)
+static struct entry *reserve_entry(struct entry_list *list)
 {
     if (list->count == list->capacity) {
         size_t capacity = list->capacity > 0 ? list->capacity * 2 : ENTRIES_AT_FIRST;
@@ -46,7 +47,8 @@ static struct entry *add_entry(struct entry_list *list)
     return &list->entries[list->count];
 }
 
-/* What an object is, as its name tells. Where nobody reads entries of others, nobody folds them. */
+/* The kind of an object, from its name. Other programs' entries count only if the index accepts
+ * them; otherwise readers ignore them. */
 static struct entry_name read_name(struct listing *listing, struct view object)
 {
     const struct schema *schema = &listing->index->schema;
@@ -57,12 +59,12 @@ static struct entry_name read_name(struct listing *listing, struct view object)
     return name;
 }
 
-static bool is_wanted(const struct listing *listing, const struct list_entry *object,
-                      const struct entry_name *name)
+static bool is_entry_wanted(const struct listing *listing, const struct list_entry *object,
+                            const struct entry_name *name)
 {
     if (name->kind == ENTRY_NONE)
         return false;
-    if (object->info.size == 0 && RULE(MARKERS_SAY_NOTHING))
+    if (RULE(MARKERS_SAY_NOTHING) && object->info.size == 0)
         return false;
     return listing->shard.text[0] == '\0' || strcmp(name->shard.text, listing->shard.text) == 0;
 }
@@ -76,9 +78,9 @@ static enum hf_status take_object(struct listing *listing, const struct list_ent
     struct entry_name name = read_name(listing, object->key);
     if (listing->key.failed)
         return error_no_memory(error);
-    if (!is_wanted(listing, object, &name))
+    if (!is_entry_wanted(listing, object, &name))
         return HF_OK;
-    struct entry *entry = add_entry(list);
+    struct entry *entry = reserve_entry(list);
     if (!entry)
         return error_no_memory(error);
     *entry = (struct entry){ .object = arena_copy(&list->arena, object->key),
@@ -95,8 +97,8 @@ static enum hf_status take_object(struct listing *listing, const struct list_ent
     return HF_OK;
 }
 
-/* Takes in what starts like this, page by page, up to the listing's maximum. */
-static enum hf_status take_pages(struct listing *listing, struct view prefix,
+/* Lists objects with this prefix, page by page, up to the maximum. */
+static enum hf_status list_pages(struct listing *listing, struct view prefix,
                                  struct view delimiter, struct view after,
                                  struct hf_error *error)
 {
@@ -110,8 +112,11 @@ static enum hf_status take_pages(struct listing *listing, struct view prefix,
         list->more = room == 0;
         if (list->more || !pages_next(&pages, listing->index->store))
             break;
-        for (size_t i = 0; i < pages.list.count && status == HF_OK; i++)
+        for (size_t i = 0; i < pages.list.count; i++) {
             status = take_object(listing, &pages.list.entries[i], error);
+            if (status != HF_OK)
+                break;
+        }
     }
     return pages_end(&pages, status, error);
 }
@@ -140,7 +145,7 @@ enum hf_status inbox_list(struct index *index, struct shard_id shard, struct vie
                                .max = max,
                                .key = BUFFER_INIT(KEY_BYTES_MAX) };
     enum hf_status status =
-        take_pages(&listing, view_of(prefix), /* delimiter */ VIEW(""), after, error);
+        list_pages(&listing, view_of(prefix), /* delimiter */ VIEW(""), after, error);
     return end_listing(&listing, status, ret_list);
 }
 
@@ -156,20 +161,20 @@ enum hf_status inbox_list_flat(struct index *index, struct shard_id shard,
                                .key = BUFFER_INIT(KEY_BYTES_MAX) };
     enum hf_status status = HF_OK;
     if (index->schema.foreign)
-        status = take_pages(&listing, view_of(root), VIEW("/"), /* after */ VIEW(""), error);
+        status = list_pages(&listing, view_of(root), VIEW("/"), /* after */ VIEW(""), error);
     if (index->schema.foreign && status == HF_OK && !listing.list.more)
-        status = take_pages(&listing, view_of(inbox), VIEW("/"), /* after */ VIEW(""), error);
+        status = list_pages(&listing, view_of(inbox), VIEW("/"), /* after */ VIEW(""), error);
     return end_listing(&listing, status, ret_list);
 }
 
-/* ---- Judging what was read ----------------------------------------------------------- */
+/* ---- Checking entries ---------------------------------------------------------------- */
 
 /* One call of inbox_load. */
 struct loading {
     struct index *index;
     const struct entry *entries;
     struct entry_load load;
-    struct view *texts; /* what was read, in the load's arena; data NULL: nothing to judge */
+    struct view *texts; /* texts read, in the load's arena; data NULL: nothing to check */
     struct buffer space;
 };
 
@@ -185,7 +190,7 @@ static void set_bad(struct entry_body *body, const char *why)
     error_set(&body->why, HF_INVALID, "%s", why);
 }
 
-/* Whether the name that the key would have is what the object's name starts with. */
+/* Whether the object's name starts with the name of this key. */
 static bool is_name_of(struct view object, struct view key)
 {
     struct key_name name = key_name_of(key);
@@ -197,20 +202,21 @@ static bool is_name_of(struct view object, struct view key)
            (end.data[0] == '~' || view_equal(end, VIEW(LAYOUT_SHARD)));
 }
 
-/* A reader looks for a record under the name of its key, and takes the latest by name. */
-static const char *disagreement(const struct entry *entry, const struct record *record)
+/* A reader finds a key's entries, and the latest of them, by name, so key and time must match the
+ * name. */
+static const char *find_mismatch(const struct entry *entry, const struct record *record)
 {
     bool same = entry->key.data ? view_equal(entry->key, record->key)
                                 : is_name_of(entry->object, record->key);
     if (!same)
-        return "the key of the record is not that of the entry's name";
+        return "the key of the record differs from the key in the entry's name";
     if (entry->name.kind == ENTRY_OURS && instant_compare(entry->name.time, record->time) != 0)
-        return "the time of the record is not that of the entry's name";
+        return "the time of the record differs from the time in the entry's name";
     return NULL;
 }
 
-/* A key with escapes was undone into the space, which the next record will use. */
-static bool settle_key(struct loading *loading, struct record *record)
+/* An unescaped key is in a buffer that the next record reuses, so it is copied. */
+static bool copy_unescaped_key(struct loading *loading, struct record *record)
 {
     struct view *key = &record->key;
     if (loading->space.size == 0 || key->data != loading->space.data)
@@ -219,8 +225,9 @@ static bool settle_key(struct loading *loading, struct record *record)
     return key->data != NULL;
 }
 
-/* OK whether it is bad or not; UNAVAILABLE without memory. */
-static enum hf_status judge_text(struct loading *loading, size_t i, struct hf_error *error)
+/* Checks one entry. OK even if it is bad; UNAVAILABLE if out of memory. */
+static enum hf_status check_entry_text(struct loading *loading, size_t i,
+                                       struct hf_error *error)
 {
     struct entry_body *body = &loading->load.bodies[i];
     struct view rest = loading->texts[i], bytes;
@@ -238,51 +245,50 @@ static enum hf_status judge_text(struct loading *loading, size_t i, struct hf_er
             *error = body->why;
             return status;
         }
-        const char *why = disagreement(&loading->entries[i], &record);
+        const char *why = find_mismatch(&loading->entries[i], &record);
         if (why) {
             set_bad(body, why);
             return HF_OK;
         }
         if (found++ > 0 && record_compare(&body->record, &record) >= 0)
             continue;
-        if (!settle_key(loading, &record))
+        if (!copy_unescaped_key(loading, &record))
             return error_no_memory(error);
         body->record = record;
     }
     if (found == 0)
-        set_bad(body, "there is no record in it");
+        set_bad(body, "it contains no record");
     return error_clear(found > 0 ? &body->why : NULL);
 }
 
-/* Judges all, or again those that were bad. *ret_bad: some are. */
-static enum hf_status judge_all(struct loading *loading, bool again, bool *ret_bad,
-                                struct hf_error *error)
+/* Checks all entries, or rechecks the bad ones. *ret_bad: some are bad. */
+static enum hf_status check_entry_texts(struct loading *loading, bool again, bool *ret_bad,
+                                        struct hf_error *error)
 {
-    enum hf_status status = HF_OK;
     *ret_bad = false;
-    for (size_t i = 0; i < loading->load.count && status == HF_OK; i++) {
+    for (size_t i = 0; i < loading->load.count; i++) {
         struct entry_body *body = &loading->load.bodies[i];
         if (!loading->texts[i].data || (again && body->state != ENTRY_BAD))
             continue;
-        status = judge_text(loading, i, error);
+        enum hf_status status = check_entry_text(loading, i, error);
+        if (status != HF_OK)
+            return status;
         *ret_bad = *ret_bad || body->state == ENTRY_BAD;
     }
-    return status;
+    return HF_OK;
 }
 
-/* The schema may have been extended after we read it and before these were written: they are bad
- * only if that of now, which was read after them, does not take them either. */
-static enum hf_status judge_by_schema_of_now(struct loading *loading, struct hf_error *error)
+/* The schema may have been extended after we read it and before these entries were written. So an
+ * entry is bad only if a schema that was read after it says so. */
+static enum hf_status check_by_current_schema(struct loading *loading, struct hf_error *error)
 {
     struct hf_error why;
     struct etag known = loading->index->etag;
     bool bad;
-    if (!RULE(SCHEMA_READ_AFTER_ENTRY))
-        return HF_OK;
     if (index_refresh(loading->index, &why) == HF_OK) {
         if (etag_equal(&known, &loading->index->etag))
             return HF_OK;
-        return judge_all(loading, /* again */ true, &bad, error);
+        return check_entry_texts(loading, /* again */ true, &bad, error);
     }
     for (size_t i = 0; i < loading->load.count; i++) {
         struct entry_body *body = &loading->load.bodies[i];
@@ -300,7 +306,9 @@ size_t inbox_batch(const struct entry *entries, size_t count, uint64_t bytes_max
 {
     uint64_t bytes = 0;
     size_t taken = 0;
-    for (; taken < count && taken < BATCH_MAX; taken++) {
+    if (count > BATCH_MAX)
+        count = BATCH_MAX;
+    for (; taken < count; taken++) {
         uint64_t size = entries[taken].size <= ENTRY_BYTES_MAX ? entries[taken].size : 0;
         if (taken > 0 && size > bytes_max - bytes)
             break;
@@ -309,16 +317,16 @@ size_t inbox_batch(const struct entry *entries, size_t count, uint64_t bytes_max
     return taken;
 }
 
-/* Takes in what a get brought, but for an object that was longer than its buffer. */
-static void take_answer(struct loading *loading, size_t i, const struct get_call *get)
+/* Accepts the result of a get, unless the object was longer than its buffer. */
+static void take_get_result(struct loading *loading, size_t i, const struct get_call *get)
 {
     struct entry_body *body = &loading->load.bodies[i];
     if (get->error.status == HF_OK) {
         body->etag = get->info.etag;
-        if (get->body->size > 0 || !RULE(MARKERS_SAY_NOTHING))
-            loading->texts[i] = buffer_view(get->body);
-        else
+        if (RULE(MARKERS_SAY_NOTHING) && get->body->size == 0)
             body->state = ENTRY_VANISHED;
+        else
+            loading->texts[i] = buffer_view(get->body);
     } else if (get->error.status == HF_NOT_FOUND) {
         body->state = ENTRY_VANISHED;
     } else {
@@ -327,7 +335,7 @@ static void take_answer(struct loading *loading, size_t i, const struct get_call
     }
 }
 
-/* It has grown since it was listed. */
+/* Reads an entry that has grown since it was listed. */
 static enum hf_status read_alone(struct loading *loading, size_t i, struct hf_error *error)
 {
     struct entry_body *body = &loading->load.bodies[i];
@@ -338,7 +346,7 @@ static enum hf_status read_alone(struct loading *loading, size_t i, struct hf_er
         body->etag = get.info.etag;
         set_bad(body, "it is larger than a record may be");
     } else {
-        take_answer(loading, i, &get);
+        take_get_result(loading, i, &get);
     }
     if (loading->texts[i].data) {
         loading->texts[i] = arena_copy(&loading->load.arena, loading->texts[i]);
@@ -350,86 +358,85 @@ static enum hf_status read_alone(struct loading *loading, size_t i, struct hf_er
     return status;
 }
 
-/* A buffer in the arena that never moves: it has room for all that it may hold. */
-static bool lay_buffer(struct arena *arena, size_t size, struct buffer *ret_buffer)
+/* A buffer in the arena that never moves, because it is allocated at its maximum size. */
+static bool arena_buffer(struct arena *arena, size_t size, struct buffer *ret_buffer)
 {
     char *space = arena_take(arena, size + 1);
     *ret_buffer = (struct buffer){ .data = space, .capacity = size + 1, .max = size };
     return space != NULL;
 }
 
-/* Why an entry is bad without being read; NULL when it is not. */
-static const char *bad_at_sight(const struct loading *loading, const struct entry *entry)
+/* Why an entry is bad even before it is read; NULL if it is not. */
+static const char *find_name_fault(const struct loading *loading, const struct entry *entry)
 {
     if (entry->name.kind == ENTRY_FOREIGN && !loading->index->schema.foreign)
-        return "this index takes no entries of other programs";
+        return "this index does not accept entries of other programs";
     if (entry->name.kind != ENTRY_OURS && entry->name.kind != ENTRY_FOREIGN)
-        return "its name is none that an entry here may have";
+        return "its name is not a valid entry name";
     if (entry->size > ENTRY_BYTES_MAX)
         return "it is larger than a record may be";
     return NULL;
 }
 
 /* The gets of a load: `which` entry each is for. */
-struct errand {
-    struct get_call *gets;
+struct entry_gets {
+    struct get_call *calls;
     struct buffer *bodies;
     size_t *which;
     size_t count;
 };
 
-static void errand_release(struct errand *errand)
-{
-    free(errand->gets);
-    free(errand->bodies);
-    free(errand->which);
-}
-
-static enum hf_status plan(struct loading *loading, struct errand *errand,
-                           struct hf_error *error)
+static enum hf_status plan_gets(struct loading *loading, struct entry_gets *gets,
+                                struct hf_error *error)
 {
     size_t count = loading->load.count;
-    errand->gets = calloc(count, sizeof *errand->gets);
-    errand->bodies = calloc(count, sizeof *errand->bodies);
-    errand->which = calloc(count, sizeof *errand->which);
-    if (!errand->gets || !errand->bodies || !errand->which)
+    gets->calls = calloc(count, sizeof *gets->calls);
+    gets->bodies = calloc(count, sizeof *gets->bodies);
+    gets->which = calloc(count, sizeof *gets->which);
+    if (!gets->calls || !gets->bodies || !gets->which)
         return error_no_memory(error);
     for (size_t i = 0; i < count; i++) {
         const struct entry *entry = &loading->entries[i];
-        const char *bad = bad_at_sight(loading, entry);
+        const char *bad = find_name_fault(loading, entry);
         loading->load.bodies[i].etag = entry->etag;
         if (bad) {
             set_bad(&loading->load.bodies[i], bad);
             continue;
         }
-        size_t n = errand->count++;
-        if (!lay_buffer(&loading->load.arena, (size_t)entry->size + ENTRY_SLACK,
-                        &errand->bodies[n]))
+        size_t n = gets->count++;
+        if (!arena_buffer(&loading->load.arena, (size_t)entry->size + ENTRY_SLACK,
+                          &gets->bodies[n]))
             return error_no_memory(error);
-        loading->load.bytes += errand->bodies[n].max;
-        errand->gets[n] = (struct get_call){ .key = entry->object, .body = &errand->bodies[n] };
-        errand->which[n] = i;
+        loading->load.bytes += gets->bodies[n].max;
+        gets->calls[n] = (struct get_call){ .key = entry->object, .body = &gets->bodies[n] };
+        gets->which[n] = i;
     }
     return HF_OK;
 }
 
-static enum hf_status read_all(struct loading *loading, struct hf_error *error)
+static enum hf_status get_bodies(struct loading *loading, struct hf_error *error)
 {
-    struct errand errand = { 0 };
-    enum hf_status status = plan(loading, &errand, error);
-    if (status == HF_OK && errand.count > 0)
-        store_get_many(loading->index->store, errand.gets, errand.count);
-    for (size_t n = 0; n < errand.count && status == HF_OK; n++) {
-        if (errand.gets[n].error.status == HF_INVALID)
-            status = read_alone(loading, errand.which[n], error);
+    struct entry_gets gets = { 0 };
+    enum hf_status status = plan_gets(loading, &gets, error);
+    if (status == HF_OK && gets.count > 0)
+        store_get_many(loading->index->store, gets.calls, gets.count);
+    size_t done = 0;
+    while (status == HF_OK && done < gets.count) {
+        const struct get_call *get = &gets.calls[done];
+        size_t i = gets.which[done++];
+        if (get->error.status == HF_INVALID)
+            status = read_alone(loading, i, error);
         else
-            take_answer(loading, errand.which[n], &errand.gets[n]);
+            take_get_result(loading, i, get);
     }
-    errand_release(&errand);
+    free(gets.calls);
+    free(gets.bodies);
+    free(gets.which);
     return status;
 }
 
-static enum hf_status load_all(struct loading *loading, size_t count, struct hf_error *error)
+static enum hf_status load_entries(struct loading *loading, size_t count,
+                                   struct hf_error *error)
 {
     struct entry_load *load = &loading->load;
     load->bodies = arena_take(&load->arena, count * sizeof *load->bodies);
@@ -440,11 +447,11 @@ static enum hf_status load_all(struct loading *loading, size_t count, struct hf_
     memset(loading->texts, 0, count * sizeof *loading->texts);
     load->count = count;
     bool bad;
-    enum hf_status status = read_all(loading, error);
+    enum hf_status status = get_bodies(loading, error);
     if (status == HF_OK)
-        status = judge_all(loading, /* again */ false, &bad, error);
-    if (status == HF_OK && bad)
-        status = judge_by_schema_of_now(loading, error);
+        status = check_entry_texts(loading, /* again */ false, &bad, error);
+    if (RULE(SCHEMA_READ_AFTER_ENTRY) && status == HF_OK && bad)
+        status = check_by_current_schema(loading, error);
     return status;
 }
 
@@ -455,7 +462,7 @@ enum hf_status inbox_load(struct index *index, const struct entry *entries, size
     struct loading loading = { .index = index,
                                .entries = entries,
                                .space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX) };
-    enum hf_status status = count > 0 ? load_all(&loading, count, error) : HF_OK;
+    enum hf_status status = count > 0 ? load_entries(&loading, count, error) : HF_OK;
     buffer_release(&loading.space);
     if (status == HF_OK)
         *ret_load = loading.load;

@@ -1,15 +1,15 @@
-/* inbox.h: the entries of a shard: listed, read, cleared away, set aside. */
+/* inbox.h: the entries of a shard: listing, reading, clearing, setting aside. */
 #ifndef INDEX_INBOX_H
 #define INDEX_INBOX_H
 
 #include "index/index.h"
 
-/* An object of the inbox, as a listing showed it. */
+/* An object of the inbox, as listed. */
 struct entry {
     struct view object; /* its key */
     struct entry_name name;
-    struct view key; /* of the record, as the name tells it; data NULL: hashed, or a stray */
-    uint64_t size;   /* 0: a marker, which says nothing */
+    struct view key; /* the record's key, from the name; data NULL: hashed, or a stray */
+    uint64_t size;   /* 0: a marker, which holds no record */
     struct etag etag;
     struct wall_time modified; /* by the store's clock; for display */
 };
@@ -18,45 +18,44 @@ struct entry_list {
     struct arena arena;
     struct entry *entries;
     size_t count, capacity;
-    bool more; /* there are others behind the last: it was enough */
+    bool more; /* more entries follow the last one */
 };
 
 void entry_list_release(struct entry_list *list);
 
-/* Entries that one list takes, markers not counted. */
+/* Most entries in one list, not counting markers. */
 #define INBOX_LIST_MAX 1000000
 
-/* Lists what is in the folder of a shard, markers left out, up to `max` entries. Lists that folder
- * only. `after` is the key of the last entry of the list before, or empty. */
+/* Lists the entries in the folder of a shard, without markers, up to `max`. `after` is the
+ * key of the last entry of the previous list, or empty. */
 enum hf_status inbox_list(struct index *index, struct shard_id shard, struct view after,
                           size_t max, struct entry_list *ret_list, struct hf_error *error);
 
-/* Lists those that stand in no shard's folder: of all shards, or of one (its text not empty). OK
- * and empty, without a request, when the index takes none from others. */
+/* Lists the entries outside any shard's folder: of all shards, or of one if the shard's text is not
+ * empty. If the index does not accept entries of other programs, returns OK and an empty list
+ * without a request. */
 enum hf_status inbox_list_flat(struct index *index, struct shard_id shard,
                                struct entry_list *ret_list, struct hf_error *error);
 
-/* ---- Reading --------------------------------------------------------------------------- */
-
 enum entry_state {
-    ENTRY_READ,     /* `record` is the latest of those in it */
-    ENTRY_VANISHED, /* it is gone, or has become a marker: somebody has folded it */
-    ENTRY_BAD,      /* it cannot be read: why.why */
-    ENTRY_FAILED,   /* the store does not give it just now: why */
+    ENTRY_READ,     /* `record` is the latest record in it */
+    ENTRY_VANISHED, /* gone, or replaced by a marker: it was folded */
+    ENTRY_BAD,      /* cannot be read; why.why is the reason */
+    ENTRY_FAILED,   /* the store did not return it; see `why` */
 };
 
 struct entry_body {
     enum entry_state state;
-    struct etag etag;     /* of what was read */
+    struct etag etag;     /* of the version that was read */
     struct record record; /* points into `arena` of the load */
     struct hf_error why;
 };
 
 struct entry_load {
     struct arena arena;
-    struct entry_body *bodies; /* one for each entry that was asked for */
+    struct entry_body *bodies; /* one per requested entry */
     size_t count;
-    uint64_t bytes; /* that it keeps in memory, of records and of what is none */
+    uint64_t bytes; /* memory in use, for records and everything else */
 };
 
 void entry_load_release(struct entry_load *load);
@@ -65,16 +64,14 @@ void entry_load_release(struct entry_load *load);
  * least one. */
 size_t inbox_batch(const struct entry *entries, size_t count, uint64_t bytes_max);
 
-/* Reads them, all in one batch. An entry that is larger than a record may be is ENTRY_BAD,
- * unread. One whose record has more fields than the schema, or whose key or time is not that of
- * its name, is ENTRY_BAD only by the schema as it is afterwards: it is refreshed once. OK unless
- * out of memory; what the store did not give is ENTRY_FAILED, each by itself. */
+/* Reads entries in one batch. An entry larger than the longest record is ENTRY_BAD and is not read.
+ * An entry with more fields than the schema, or whose key or time differs from its name, is
+ * ENTRY_BAD only after the schema was refreshed once, because a newer schema version may have added
+ * fields. OK unless out of memory; an entry that the store did not return is ENTRY_FAILED. */
 enum hf_status inbox_load(struct index *index, const struct entry *entries, size_t count,
                           struct entry_load *ret_load, struct hf_error *error);
 
-/* ---- Clearing away --------------------------------------------------------------------- */
-
-/* An entry of the version that was folded, or set aside. */
+/* An entry, in the version that was folded or set aside. */
 struct cleared {
     struct view object;
     bool foreign;
@@ -84,18 +81,20 @@ struct cleared {
 struct clear_report {
     uint64_t deleted;
     uint64_t marked; /* became markers */
-    uint64_t newer;  /* foreign ones that were written again meanwhile: left */
-    uint64_t left;   /* without an answer, or refused: somebody clears them later */
+    uint64_t newer;  /* foreign entries rewritten meanwhile: left in place */
+    uint64_t left;   /* unanswered or refused: cleared by a later compile */
 };
 
-/* Clears them away, in batches. Never what was not folded: ours by name, those of others by
- * ETag. Only to be called for what is known to be in the shard, or aside. What fails is left,
- * counted, and the first reason told in `why`, whose status is OK when there was none. */
+/* Clears entries in batches: ours by name, those of other programs by ETag, so an
+ * unfolded version is never removed. Call it only for entries that are known to be in the
+ * shard, or set aside. Failures are counted, and the first is stored in `why`, whose status is OK
+ * if there was none. */
 void inbox_clear(struct index *index, const struct cleared *cleared, size_t count,
                  struct clear_report *ret_report, struct hf_error *why);
 
-/* Keeps a copy of an entry of this version, and why: aside/<id>.usv and aside/<id>.json; of any
- * size, streamed. To be cleared afterwards. NOT_FOUND or CONFLICT: it is gone or another by now. */
+/* Copies this version of an entry to aside/<id>.usv and writes the reason to aside/<id>.json.
+ * Streams entries of any size. Clear the entry afterwards. NOT_FOUND or CONFLICT: it is gone or was
+ * replaced. */
 enum hf_status inbox_set_aside(struct index *index, const struct entry *entry,
                                const struct etag *etag, const char *reason,
                                struct hf_error *error);

@@ -1,12 +1,13 @@
-/* inbox_clear.c: entries cleared away once their records are in the shard, and those that cannot
- * be read set aside. */
+/* inbox_clear.c: clears entries whose records are in the shard, and sets unreadable ones
+ * aside. An entry that another program rewrote after it was read must not be removed, so foreign
+ * entries are cleared by ETag. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "base/rule.h"
+#include "file/new_file.h"
 #include "index/inbox.h"
-#include "merge/new_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #define ASIDE_FORMAT "holdfast.aside/1"
 #define ASIDE_DIGITS 32
 
-/* A put without an answer is sent again, so often in all. */
+/* Attempts for an unanswered put. */
 #define ASIDE_TRIES_MAX 3
 
 /* An object up to this size is copied through memory. */
@@ -25,8 +26,8 @@
 
 /* ---- Clearing away ------------------------------------------------------------------- */
 
-/* How an entry is cleared. Ours are never written again, so their name says enough; those of
- * others may be by now what was not folded. */
+/* How an entry is cleared. Ours are never rewritten, so the name is enough; those of other
+ * programs may have been replaced since. */
 enum clearing {
     CLEAR_BY_NAME,
     CLEAR_BY_MATCH,
@@ -36,9 +37,9 @@ enum clearing {
 
 static enum clearing clearing_of(const struct index *index, const struct cleared *cleared)
 {
-    if (!cleared->foreign || !RULE(CLEAR_BY_ETAG))
-        return CLEAR_BY_NAME;
-    return index->store->traits.delete_conditional ? CLEAR_BY_MATCH : CLEAR_BY_MARKER;
+    if (RULE(CLEAR_BY_ETAG) && cleared->foreign)
+        return index->store->traits.delete_conditional ? CLEAR_BY_MATCH : CLEAR_BY_MARKER;
+    return CLEAR_BY_NAME;
 }
 
 static void count_answer(const struct hf_error *error, uint64_t *done,
@@ -55,8 +56,9 @@ static void count_answer(const struct hf_error *error, uint64_t *done,
     }
 }
 
-static void delete_batch(struct index *index, const struct cleared *const *batch, size_t count,
-                         bool match, struct clear_report *report, struct hf_error *why)
+static void delete_cleared(struct index *index, const struct cleared *const *batch,
+                           size_t count, bool match, struct clear_report *report,
+                           struct hf_error *why)
 {
     struct delete_call *calls = calloc(count, sizeof *calls);
     if (!calls) {
@@ -75,9 +77,9 @@ static void delete_batch(struct index *index, const struct cleared *const *batch
     free(calls);
 }
 
-/* Where nothing can be deleted by its ETag, nothing takes its place, by its ETag. */
-static void mark_batch(struct index *index, const struct cleared *const *batch, size_t count,
-                       struct clear_report *report, struct hf_error *why)
+/* Without conditional deletes, an entry is replaced with an empty marker, by ETag. */
+static void mark_cleared(struct index *index, const struct cleared *const *batch, size_t count,
+                         struct clear_report *report, struct hf_error *why)
 {
     struct put_call *calls = calloc(count, sizeof *calls);
     if (!calls) {
@@ -103,9 +105,9 @@ static void clear_batch(struct index *index, enum clearing how,
     if (count == 0)
         return;
     if (how == CLEAR_BY_MARKER)
-        mark_batch(index, batch, count, report, why);
+        mark_cleared(index, batch, count, report, why);
     else
-        delete_batch(index, batch, count, how == CLEAR_BY_MATCH, report, why);
+        delete_cleared(index, batch, count, how == CLEAR_BY_MATCH, report, why);
 }
 
 void inbox_clear(struct index *index, const struct cleared *cleared, size_t count,
@@ -132,7 +134,7 @@ void inbox_clear(struct index *index, const struct cleared *cleared, size_t coun
 
 /* ---- Setting aside ------------------------------------------------------------------- */
 
-/* One entry of one version, on its way aside. */
+/* One version of an entry that is being set aside. */
 struct removal {
     struct index *index;
     const struct entry *entry;
@@ -141,7 +143,8 @@ struct removal {
     uint64_t size; /* of the copy */
 };
 
-/* Made of what it is the copy of: who sets the same aside again writes the same object. */
+/* Derived from the entry's name and ETag, so setting it aside twice writes the same
+ * object. */
 static bool name_copy(struct removal *removal)
 {
     unsigned char digest[32];
@@ -157,23 +160,25 @@ static bool name_copy(struct removal *removal)
     return ok;
 }
 
-/* Puts an object that only ever has these bytes; one that is there has them. `fd` < 0: the body of
- * the call. A put may be refused though none is there, since another is under way. */
-static enum hf_status put_once(struct index *index, struct put_call *put, int fd,
-                               struct hf_error *error)
+/* Puts an object whose contents never vary, so an existing one is identical. `fd` < 0: the body is
+ * in the call. A put may be refused because another is in progress, so the object is checked. */
+static enum hf_status put_aside(struct index *index, struct put_call *put, int fd,
+                                struct hf_error *error)
 {
     enum hf_status status = HF_UNSURE;
     bool there = false;
     if (fd < 0 || index->store->traits.put_file_conditional)
         put->condition = if_absent();
-    for (int tries = 0; tries < ASIDE_TRIES_MAX && status == HF_UNSURE; tries++) {
+    int tries = 0;
+    while (status == HF_UNSURE && tries++ < ASIDE_TRIES_MAX) {
         status = fd < 0 ? store_put(index->store, put)
                         : store_put_file(index->store, put, fd, /* progress */ NULL);
         if (status != HF_CONFLICT)
             continue;
         status = index_has(index, put->key, &there, &put->error);
         if (status == HF_OK && !there)
-            status = error_set(&put->error, HF_UNSURE, "refused, though there is none yet");
+            status = error_set(&put->error, HF_UNSURE,
+                               "the store refused the write although no such object exists");
     }
     *error = put->error;
     if (status != HF_OK)
@@ -181,14 +186,14 @@ static enum hf_status put_once(struct index *index, struct put_call *put, int fd
     return status;
 }
 
-static enum hf_status tell_get(const struct get_call *get, struct hf_error *error)
+static enum hf_status name_get_error(const struct get_call *get, struct hf_error *error)
 {
     *error = get->error;
     error_prefix(error, "%.*s", VIEW_ARGS(view_first(get->key, ERROR_PATH_MAX)));
     return error->status;
 }
 
-/* INVALID: there is more of it. */
+/* INVALID: it is larger than the memory for copies. */
 static enum hf_status copy_in_memory(struct removal *removal, struct put_call *put,
                                      struct hf_error *error)
 {
@@ -200,10 +205,10 @@ static enum hf_status copy_in_memory(struct removal *removal, struct put_call *p
     if (status == HF_OK) {
         put->body = buffer_view(&bytes);
         removal->size = bytes.size;
-        status = put_once(removal->index, put, /* fd */ -1, error);
+        status = put_aside(removal->index, put, /* fd */ -1, error);
         put->body = VIEW("");
     } else {
-        tell_get(&get, error);
+        name_get_error(&get, error);
     }
     buffer_release(&bytes);
     return status;
@@ -220,9 +225,9 @@ static enum hf_status copy_by_file(struct removal *removal, struct put_call *put
     status = store_get_file(removal->index->store, &get, fd, /* progress */ NULL);
     if (status == HF_OK) {
         removal->size = get.info.size;
-        status = put_once(removal->index, put, fd, error);
+        status = put_aside(removal->index, put, fd, error);
     } else {
-        tell_get(&get, error);
+        name_get_error(&get, error);
     }
     close(fd);
     return status;
@@ -239,21 +244,6 @@ static enum hf_status keep_copy(struct removal *removal, struct hf_error *error)
     return status == HF_INVALID ? copy_by_file(removal, &put, error) : status;
 }
 
-static bool write_note(const struct removal *removal, const char *reason, struct buffer *text)
-{
-    char at[TIME_TEXT_MAX];
-    buffer_append(text, VIEW("{\"format\":\"" ASIDE_FORMAT "\",\"entry\":"));
-    json_write_string(text, removal->entry->object);
-    buffer_append(text, VIEW(",\"etag\":"));
-    json_write_string(text, etag_view(removal->etag));
-    buffer_append(text, VIEW(",\"size\":"));
-    buffer_append_u64(text, removal->size);
-    buffer_append(text, VIEW(",\"reason\":"));
-    json_write_string(text, view_of(reason));
-    return buffer_print(text, ",\"set_aside_at\":\"%s\"}\n",
-                        time_text(env_wall(removal->index->env), at));
-}
-
 static enum hf_status keep_note(const struct removal *removal, const char *reason,
                                 struct hf_error *error)
 {
@@ -262,9 +252,19 @@ static enum hf_status keep_note(const struct removal *removal, const char *reaso
     check(index_key(removal->index, key, LAYOUT_ASIDE_FOLDER "%s.json", removal->id));
     struct put_call put = { .key = view_of(key), .quiet = true };
     enum hf_status status = HF_OK;
-    if (write_note(removal, reason, &text)) {
+    char at[TIME_TEXT_MAX];
+    buffer_append(&text, VIEW("{\"format\":\"" ASIDE_FORMAT "\",\"entry\":"));
+    json_write_string(&text, removal->entry->object);
+    buffer_append(&text, VIEW(",\"etag\":"));
+    json_write_string(&text, etag_view(removal->etag));
+    buffer_append(&text, VIEW(",\"size\":"));
+    buffer_append_u64(&text, removal->size);
+    buffer_append(&text, VIEW(",\"reason\":"));
+    json_write_string(&text, view_of(reason));
+    if (buffer_print(&text, ",\"set_aside_at\":\"%s\"}\n",
+                     time_text(env_wall(removal->index->env), at))) {
         put.body = buffer_view(&text);
-        status = put_once(removal->index, &put, /* fd */ -1, error);
+        status = put_aside(removal->index, &put, /* fd */ -1, error);
     } else {
         status = error_no_memory(error);
     }

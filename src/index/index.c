@@ -1,9 +1,11 @@
-/* index.c: index.json, made and grown by swaps, and entries put into the inbox. It knows nothing
- * of shards. */
+/* index.c: creates and extends index.json by swaps, and puts entries into the inbox. A put
+ * whose reply was lost is found again by its unique name, so a record is never reported as
+ * lost when it is stored. */
 #include "index/index.h"
 
 #include "base/check.h"
 #include "base/evidence.h"
+#include "base/mutant.h"
 #include "base/parse.h"
 #include "base/rule.h"
 
@@ -11,10 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Somebody else changes the schema at the same time, or an answer is lost: so often in a row. */
-#define CREATE_TRIES_MAX 8
-
-/* A put without an answer is sent again: so often in all, after pauses of up to this, doubled. */
+/* Attempts for an unanswered put, and the longest pause between them, doubled each time. */
 #define PUT_TRIES_MAX 3
 #define PUT_PAUSE     SPAN_MS(50)
 
@@ -32,7 +31,7 @@ bool index_key(const struct index *index, char ret_key[KEY_BYTES_MAX + 1], const
     return size >= 0 && (size_t)size < room;
 }
 
-/* ---- Is it there? --------------------------------------------------------------------- */
+/* ---- Checking for an object ----------------------------------------------------------- */
 
 static struct get_call first_byte_of(struct view object, struct buffer *byte)
 {
@@ -40,16 +39,16 @@ static struct get_call first_byte_of(struct view object, struct buffer *byte)
     return (struct get_call){ .key = object, .length = 1, .body = byte };
 }
 
-static enum hf_status judge_presence(const struct get_call *get, bool *ret_there,
+static enum hf_status check_presence(const struct get_call *get, bool *ret_there,
                                      struct hf_error *error)
 {
     enum hf_status status = get->error.status;
-    bool there = status == HF_OK || status == HF_INVALID; /* it has no first byte */
-    if (!RULE(REFUSED_ENTRY_IS_LOOKED_FOR))
-        there = true;
-    if (!there && status != HF_NOT_FOUND)
-        return error_set(error, HF_UNSURE, "whether it is there: %s", get->error.why);
-    *ret_there = there;
+    bool exists = status == HF_OK || status == HF_INVALID; /* it exists but is empty */
+    bool missing = RULE(REFUSED_ENTRY_IS_LOOKED_FOR) && !exists;
+    if (missing && status != HF_NOT_FOUND)
+        return error_set(error, HF_UNSURE, "cannot find out whether the object exists: %s",
+                         get->error.why);
+    *ret_there = !missing;
     return error_clear(error);
 }
 
@@ -60,7 +59,7 @@ enum hf_status index_has(struct index *index, struct view object, bool *ret_ther
     struct get_call get = first_byte_of(object, &byte);
     store_get(index->store, &get);
     buffer_release(&byte);
-    return judge_presence(&get, ret_there, error);
+    return check_presence(&get, ret_there, error);
 }
 
 /* ---- Opening ------------------------------------------------------------------------- */
@@ -78,7 +77,6 @@ static enum hf_status index_new(struct store *store, struct hf_client *client, s
     index->env = store->env;
     index->store = store;
     index->client = client;
-    index->unknown = BUFFER_INIT(INDEX_BYTES_MAX);
     memcpy(index->name, name.data, name.size);
     *ret_index = index;
     return HF_OK;
@@ -86,18 +84,14 @@ static enum hf_status index_new(struct store *store, struct hf_client *client, s
 
 void index_close(struct index *index)
 {
-    if (index)
-        buffer_release(&index->unknown);
     free(index);
 }
 
 struct index *index_copy(const struct index *index)
 {
     struct index *copy = malloc(sizeof *copy);
-    if (!copy)
-        return NULL;
-    *copy = *index;
-    copy->unknown = BUFFER_INIT(INDEX_BYTES_MAX); /* only who creates needs it */
+    if (copy)
+        *copy = *index;
     return copy;
 }
 
@@ -115,20 +109,19 @@ void index_learn(struct index *index, const struct index *copy)
     index->etag = copy->etag;
 }
 
-/* Whether the schema that was just read is the one that we had, or a later one. */
-static enum hf_status judge_later(const struct index *index, const struct schema *later,
-                                  struct hf_error *error)
+/* Whether the schema just read is the one we had, or a later one. */
+static enum hf_status check_later_schema(const struct index *index, const struct schema *later,
+                                         struct hf_error *error)
 {
     const struct schema *had = &index->schema;
     size_t version = had->version_count;
     struct hf_error why;
     if (version == 0 ||
         (had->digits == later->digits && had->foreign == later->foreign &&
-         schema_judge(later, version, had->versions[version - 1].hash, &why) == HF_OK))
+         schema_check_version(later, version, had->versions[version - 1].hash, &why) == HF_OK))
         return HF_OK;
     return error_set(error, HF_CORRUPT,
-                     "the index %s has been replaced by another one: open it anew",
-                     index->name);
+                     "the index %s was replaced by another one; open it again", index->name);
 }
 
 static enum hf_status take_schema(struct index *index, const struct get_call *get,
@@ -141,10 +134,7 @@ static enum hf_status take_schema(struct index *index, const struct get_call *ge
     if (status != HF_OK)
         error_prefix(error, "%.*s", VIEW_ARGS(get->key));
     else
-        status = judge_later(index, schema, error);
-    buffer_clear(&index->unknown);
-    if (status == HF_OK && !schema_unknown(buffer_view(get->body), &index->unknown))
-        status = error_no_memory(error);
+        status = check_later_schema(index, schema, error);
     if (status == HF_OK) {
         index->schema = *schema;
         index->etag = get->info.etag;
@@ -192,142 +182,163 @@ enum hf_status index_open(struct store *store, struct hf_client *client, struct 
 
 /* ---- Creating ------------------------------------------------------------------------ */
 
-static enum hf_status write_schema(struct index *index, const struct schema *schema,
-                                   struct hf_error *error)
+enum hf_status index_change(struct index *index, const char *name, const struct doc_type *type,
+                            struct doc_op *op, struct hf_error *error)
 {
-    char key[KEY_BYTES_MAX + 1], nonce[NONCE_SIZE + 1];
-    struct buffer text = BUFFER_INIT(INDEX_BYTES_MAX);
-    check(index_key(index, key, LAYOUT_INDEX));
-    env_random_hex(index->env, NONCE_SIZE, nonce);
-    struct put_call put = { .key = view_of(key),
-                            .condition =
-                                index->etag.size > 0 ? if_match(&index->etag) : if_absent() };
-    enum hf_status status = HF_OK;
-    if (!schema_encode(schema, buffer_view(&index->unknown), view_of(nonce), &text)) {
-        status = text.size < INDEX_BYTES_MAX / 2
-                     ? error_no_memory(error)
-                     : error_set(error, HF_INVALID, "the schema is too large");
-    } else {
-        put.body = buffer_view(&text);
-        status = store_put(index->store, &put);
-        *error = put.error;
+    char key[KEY_BYTES_MAX + 1];
+    struct doc_clock clock;
+    struct doc *doc;
+    check(index_key(index, key, "%s", name));
+    clock_init(&clock, index->store);
+    enum hf_status status =
+        doc_new(index->store, &clock, view_of(key), type, /* context */ NULL, &doc, error);
+    if (status == HF_OK) {
+        op->deadline = mono_add(env_now(index->env), REQUEST_TIME);
+        status = doc_update(doc, op);
+        *error = op->error;
+        if (status == HF_TIMEOUT && doc_trouble(doc, error))
+            status = error->status; /* report the cause, not the timeout */
+        if (status == HF_CORRUPT)
+            error_prefix(error, "%s", key);
+        doc_free(doc);
     }
-    buffer_release(&text);
+    clock_release(&clock);
     return status;
 }
 
-/* `tried`: an earlier try was without an answer, and was about to be `made`; so what is found there
- * now may be our own doing. */
+/* index.json with its unknown members (schema_unknown). */
+struct definition {
+    bool exists;
+    struct schema schema;
+    struct buffer unknown;
+};
+
+static void *definition_birth(void *context)
+{
+    (void)context;
+    struct definition *definition = calloc(1, sizeof *definition);
+    if (definition)
+        definition->unknown = BUFFER_INIT(INDEX_BYTES_MAX);
+    return definition;
+}
+
+static void definition_free(void *argument)
+{
+    struct definition *definition = argument;
+    buffer_release(&definition->unknown);
+    free(definition);
+}
+
+static enum hf_status definition_decode(struct view bytes, struct mono_time arrived,
+                                        const void *previous, void **ret_body,
+                                        struct hf_error *error)
+{
+    (void)arrived;
+    (void)previous;
+    struct definition *definition = definition_birth(NULL);
+    if (!definition)
+        return error_no_memory(error);
+    enum hf_status status = schema_decode(bytes, &definition->schema, error);
+    if (status == HF_OK && !schema_unknown(bytes, &definition->unknown))
+        status = error_no_memory(error);
+    definition->exists = true;
+    if (status == HF_OK)
+        *ret_body = definition;
+    else
+        definition_free(definition);
+    return status;
+}
+
+static bool definition_encode(const void *argument, struct view nonce, struct buffer *text)
+{
+    const struct definition *definition = argument;
+    return schema_encode(&definition->schema, buffer_view(&definition->unknown), nonce, text);
+}
+
+static const struct doc_type definition_type = {
+    .bytes_max = INDEX_BYTES_MAX,
+    .decode = definition_decode,
+    .birth = definition_birth,
+    .encode = definition_encode,
+    .free = definition_free,
+};
+
 struct creation {
-    struct index *index;
+    struct doc_op op;
     const struct schema *wanted;
-    bool tried;
     enum index_made made;
 };
 
-static enum hf_status create_once(struct creation *creation, struct schema *schema,
-                                  struct hf_error *error)
+/* After an unanswered write an existing index may be our own; then this call has created it. */
+static enum hf_status apply_creation(struct doc_op *op, void *body,
+                                     const struct evidence *evidence)
 {
-    struct index *index = creation->index;
-    index->etag = (struct etag){ 0 };
-    index->schema.version_count = 0;
-    buffer_clear(&index->unknown);
-    enum index_made making = INDEX_CREATED;
-    bool changed = true;
-    enum hf_status status = index_refresh(index, error);
-    if (status == HF_NOT_FOUND) {
-        *schema = *creation->wanted;
-    } else if (status == HF_OK) {
-        *schema = index->schema;
-        making = INDEX_EXTENDED;
-        status = schema_extend(schema, creation->wanted, &changed, error);
-        if (status != HF_OK)
-            return status;
-    } else {
-        return status;
-    }
-    if (!changed) {
-        if (!creation->tried)
-            creation->made = INDEX_UNCHANGED;
-        return HF_OK;
-    }
-    status = write_schema(index, schema, error);
-    creation->tried = creation->tried || status == HF_UNSURE;
-    if (status == HF_OK || status == HF_UNSURE)
-        creation->made = making;
+    (void)evidence;
+    struct creation *creation = (struct creation *)(void *)op;
+    struct definition *definition = body;
+    enum hf_status status = HF_OK;
+    op->changed = true;
+    if (definition->exists)
+        status = schema_extend(&definition->schema, creation->wanted, &op->changed, &op->error);
+    else
+        definition->schema = *creation->wanted;
+    if (status != HF_OK)
+        op->changed = false;
+    else if (op->changed)
+        creation->made = definition->exists ? INDEX_EXTENDED : INDEX_CREATED;
+    else if (op->doubt == DOC_DOUBT_NONE)
+        creation->made = INDEX_UNCHANGED;
     return status;
 }
 
 enum hf_status index_create(struct store *store, struct view name, const struct schema *schema,
                             enum index_made *ret_made, struct hf_error *error)
 {
-    struct creation creation = { .wanted = schema };
-    enum hf_status status = index_new(store, NULL, name, &creation.index, error);
+    struct creation creation = { .op.apply = apply_creation, .wanted = schema };
+    struct index *index = NULL;
+    enum hf_status status = index_new(store, /* client */ NULL, name, &index, error);
     if (status != HF_OK)
         return status;
-    struct schema *space = malloc(sizeof *space);
-    status = space ? create_once(&creation, space, error) : error_no_memory(error);
-    for (int tries = 1;
-         tries < CREATE_TRIES_MAX && (status == HF_CONFLICT || status == HF_UNSURE); tries++) {
-        env_sleep(store->env, env_jitter(store->env, SPAN_MS(20 * tries)));
-        status = create_once(&creation, space, error);
-    }
+    status = index_change(index, LAYOUT_INDEX, &definition_type, &creation.op, error);
     if (status == HF_OK)
         *ret_made = creation.made;
-    else if (creation.tried && status != HF_INVALID)
-        status = error->status = HF_UNSURE;
-    free(space);
-    index_close(creation.index);
+    index_close(index);
     return status;
 }
 
 /* ---- Putting ------------------------------------------------------------------------- */
 
-/* Microseconds, since two records of one second are common. */
+/* In microseconds, since two records within one second are common. */
 #define NOW_TEXT_MAX (TIME_TEXT_MAX + 4)
-static const char *now_text(struct env *env, char text[NOW_TEXT_MAX])
-{
-    struct wall_time now = env_wall(env);
-    char to_ms[TIME_TEXT_MAX];
-    time_text(now, to_ms);
-    snprintf(text, NOW_TEXT_MAX, "%.23s%03dZ", to_ms, (int)(now.us % 1000));
-    return text;
-}
 
 bool index_write_record(const struct index *index, struct view *values, struct buffer *bytes)
 {
     const struct schema *schema = &index->schema;
-    char now[NOW_TEXT_MAX];
+    char to_ms[TIME_TEXT_MAX], now[NOW_TEXT_MAX];
     size_t count = 0;
-    if (!values[schema->time].data)
-        values[schema->time] = view_of(now_text(index->env, now));
+    if (!values[schema->time].data) {
+        struct wall_time time = env_wall(index->env);
+        time_text(time, to_ms);
+        snprintf(now, sizeof now, "%.23s%03dZ", to_ms, (int)(time.us % 1000));
+        values[schema->time] = view_of(now);
+    }
     for (size_t i = 0; i < schema->field_count; i++)
         count = values[i].data ? i + 1 : count;
     return record_write(bytes, values, count);
 }
 
 /* The records of one call as objects. */
-struct parcel {
+struct put_batch {
     struct index *index;
     struct put_call *calls;
     size_t count;
     struct arena arena;
 };
 
-/* An entry is never written again under its name, so whoever has folded it may delete that. */
-static void draw_nonce(struct env *env, char nonce[NONCE_SIZE + 1])
-{
-    if (RULE(ENTRIES_HAVE_A_NONCE)) {
-        env_random_hex(env, NONCE_SIZE, nonce);
-    } else {
-        memset(nonce, '0', NONCE_SIZE);
-        nonce[NONCE_SIZE] = '\0';
-    }
-}
-
-/* Reads a record by the schema, and once more if it has changed meanwhile. */
-static enum hf_status judge_record(struct index *index, struct view bytes, struct buffer *space,
-                                   struct record *ret_record, struct hf_error *error)
+/* Parses a record by the schema, and again if the schema has changed meanwhile. */
+static enum hf_status read_by_current_schema(struct index *index, struct view bytes,
+                                             struct buffer *space, struct record *ret_record,
+                                             struct hf_error *error)
 {
     bool too_many = false;
     size_t fields = index->schema.field_count;
@@ -346,55 +357,46 @@ static enum hf_status judge_record(struct index *index, struct view bytes, struc
     return record_read(&index->schema, bytes, space, ret_record, NULL, error);
 }
 
-static enum hf_status pack(struct parcel *parcel, struct view bytes, struct buffer *space,
-                           struct hf_error *error)
+static enum hf_status add_put(struct put_batch *batch, struct view bytes, struct buffer *space,
+                              struct hf_error *error)
 {
-    struct index *index = parcel->index;
+    struct index *index = batch->index;
     char nonce[NONCE_SIZE + 1], key[KEY_BYTES_MAX + 1];
     struct record record;
-    enum hf_status status = judge_record(index, bytes, space, &record, error);
+    enum hf_status status = read_by_current_schema(index, bytes, space, &record, error);
     if (status != HF_OK)
         return status;
-    draw_nonce(index->env, nonce);
+    /* With a nonce, no name is ever written again, so the compiler that folded the entry may
+     * delete it by name. */
+    env_random_hex(index->env, NONCE_SIZE, nonce);
+    MUTANT(mutant_drops_nonce(nonce));
     if (!entry_key(view_of(index->name), &index->schema, &record, nonce, key))
         return error_set(error, HF_INVALID, "the key is too long for the name of an object");
-    struct view name = arena_copy(&parcel->arena, view_of(key));
-    char *body = arena_take(&parcel->arena, bytes.size + strlen(RECORD_END));
+    struct view name = arena_copy(&batch->arena, view_of(key));
+    char *body = arena_take(&batch->arena, bytes.size + strlen(RECORD_END));
     if (!name.data || !body)
         return error_no_memory(error);
     memcpy(body, bytes.data, bytes.size);
     memcpy(body + bytes.size, RECORD_END, strlen(RECORD_END));
-    parcel->calls[parcel->count++] = (struct put_call){
+    batch->calls[batch->count++] = (struct put_call){
         .key = name, .body = { body, bytes.size + strlen(RECORD_END) }, .condition = if_absent()
     };
     return HF_OK;
 }
 
-static enum hf_status pack_all(struct parcel *parcel, const struct view *records, size_t count,
-                               size_t *ret_bad, struct hf_error *error)
-{
-    struct buffer space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
-    enum hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
-        status = pack(parcel, records[i], &space, error);
-        if (status == HF_INVALID)
-            *ret_bad = i;
-    }
-    buffer_release(&space);
-    return status;
-}
-
-/* What a look after a conflict tells of the put. */
+/* Turns the conflict of a put into OK if the entry exists. */
 static void settle_conflict(struct put_call *put, const struct get_call *get)
 {
     bool there = false;
-    if (judge_presence(get, &there, &put->error) == HF_OK && !there)
-        error_set(&put->error, HF_CONFLICT, "the store refuses it, though there is none yet");
+    if (check_presence(get, &there, &put->error) == HF_OK && !there)
+        error_set(&put->error, HF_CONFLICT,
+                  "the store refused the entry although no such object exists");
 }
 
-/* Nobody but us knows the name of an entry: if one is there, we have put it there. But a store may
- * also refuse a put since another of that name is under way: so those with a conflict are looked
- * for, and the conflict of those that are there becomes OK. Without memory all stay as they are. */
+/* Nobody else knows the name of an entry, so an existing one is ours. But a store may also
+ * refuse a put because another one of that name is in progress. So after a conflict the entry is
+ * looked up, and if it exists, the put counts as OK. If memory is short, all results stay as they
+ * are. */
 static void settle_conflicts(struct index *index, struct put_call *calls, size_t count)
 {
     size_t conflicts = 0;
@@ -423,50 +425,53 @@ static void settle_conflicts(struct index *index, struct put_call *calls, size_t
     free(of);
 }
 
-/* What came of a parcel so far. */
-struct delivery {
-    size_t landed;
-    bool open;              /* some may still arrive, or be there */
-    struct hf_error failed; /* the first that certainly did not */
+/* The state of a batch. */
+struct put_outcome {
+    size_t stored;
+    bool unsure;            /* some may be stored, or may still arrive */
+    struct hf_error failed; /* the first put that certainly failed */
 };
 
-/* Keeps those in front that should be sent again, and returns how many they are. */
-static size_t sort_answers(struct put_call *calls, size_t count, struct delivery *delivery)
+/* Moves the calls that must be sent again to the front, and returns their number. */
+static size_t sort_answers(struct put_call *calls, size_t count, struct put_outcome *outcome)
 {
     size_t again = 0;
     for (size_t i = 0; i < count; i++) {
         enum hf_status status = calls[i].error.status;
-        delivery->open = delivery->open || status == HF_UNSURE;
+        outcome->unsure = outcome->unsure || status == HF_UNSURE;
         if (status == HF_OK)
-            delivery->landed++;
+            outcome->stored++;
         else if (status == HF_UNSURE || status == HF_CONFLICT)
             calls[again++] = calls[i];
-        else if (delivery->failed.status == HF_OK)
-            delivery->failed = calls[i].error;
+        else if (outcome->failed.status == HF_OK)
+            outcome->failed = calls[i].error;
     }
     return again;
 }
 
-/* A call that was once without an answer may still arrive, whatever a later try is told. */
-static enum hf_status send_parcel(struct parcel *parcel, struct hf_error *error)
+/* A put that was once unanswered may still arrive, whatever the answer to a later attempt
+ * is. */
+static enum hf_status send_puts(struct put_batch *batch, struct hf_error *error)
 {
-    struct env *env = parcel->index->env;
-    struct delivery delivery = { 0 };
-    size_t left = parcel->count;
-    for (int tries = 0; tries < PUT_TRIES_MAX && left > 0; tries++) {
+    struct env *env = batch->index->env;
+    struct put_outcome outcome = { 0 };
+    size_t left = batch->count;
+    for (int tries = 0; tries < PUT_TRIES_MAX; tries++) {
         if (tries > 0)
             env_sleep(env, env_jitter(env, SPAN_US(PUT_PAUSE.us << tries)));
-        store_put_many(parcel->index->store, parcel->calls, left);
-        settle_conflicts(parcel->index, parcel->calls, left);
-        left = sort_answers(parcel->calls, left, &delivery);
+        store_put_many(batch->index->store, batch->calls, left);
+        settle_conflicts(batch->index, batch->calls, left);
+        left = sort_answers(batch->calls, left, &outcome);
+        if (left == 0)
+            break;
     }
-    if (delivery.landed == parcel->count)
+    if (outcome.stored == batch->count)
         return error_clear(error);
-    *error = left > 0 ? parcel->calls[0].error : delivery.failed;
-    if (delivery.open || delivery.landed > 0) {
+    *error = left > 0 ? batch->calls[0].error : outcome.failed;
+    if (outcome.unsure || outcome.stored > 0) {
         error->status = HF_UNSURE;
-        error_prefix(error, "%zu of %zu records are known to be there", delivery.landed,
-                     parcel->count);
+        error_prefix(error, "%zu of %zu records are known to be there", outcome.stored,
+                     batch->count);
     } else if (error->status == HF_CONFLICT) {
         error->status = HF_UNAVAILABLE;
     }
@@ -480,13 +485,19 @@ enum hf_status index_put(struct index *index, const struct view *records, size_t
     if (count == 0)
         return error_clear(error);
     client_active(index->client);
-    struct parcel parcel = { .index = index, .arena = ARENA_INIT };
-    parcel.calls = calloc(count, sizeof *parcel.calls);
-    enum hf_status status = parcel.calls ? pack_all(&parcel, records, count, ret_bad, error)
-                                         : error_no_memory(error);
+    struct put_batch batch = { .index = index, .arena = ARENA_INIT };
+    batch.calls = calloc(count, sizeof *batch.calls);
+    struct buffer space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
+    enum hf_status status = batch.calls ? HF_OK : error_no_memory(error);
+    while (status == HF_OK && batch.count < count) {
+        status = add_put(&batch, records[batch.count], &space, error);
+        if (status == HF_INVALID)
+            *ret_bad = batch.count;
+    }
+    buffer_release(&space);
     if (status == HF_OK)
-        status = send_parcel(&parcel, error);
-    free(parcel.calls);
-    arena_release(&parcel.arena);
+        status = send_puts(&batch, error);
+    free(batch.calls);
+    arena_release(&batch.arena);
     return status;
 }

@@ -1,6 +1,5 @@
-/* index.h: an index as a handle: created, extended, opened; records put into its inbox.
- *
- * A handle is used by one task at a time. docs/design.md section 8; README.md has the rules. */
+/* index.h: an index handle: create, extend, open; put records into the inbox. A handle is
+ * used by one task at a time. docs/design.md section 8; README.md has the rules. */
 #ifndef INDEX_INDEX_H
 #define INDEX_INDEX_H
 
@@ -11,57 +10,59 @@
 struct index {
     struct env *env;
     struct store *store;
-    struct hf_client *client; /* NULL for those who do not compile */
+    struct hf_client *client; /* NULL if the handle is not used to compile */
     char name[INDEX_NAME_MAX + 1];
     struct schema schema;
-    struct etag etag;      /* of index.json, as it was read, ... */
-    struct buffer unknown; /* ... and what it has that we do not know (schema_unknown) */
+    struct etag etag; /* of index.json, as it was read */
 };
 
 enum index_made {
     INDEX_CREATED,
-    INDEX_EXTENDED,  /* it was there, and has further fields now */
-    INDEX_UNCHANGED, /* it was there just like this */
+    INDEX_EXTENDED,  /* it existed, and was given new fields */
+    INDEX_UNCHANGED, /* it existed with exactly this schema */
 };
 
-/* Creates it, or extends the one that is there. INVALID when that is another; the reason says what
- * differs. CONFLICT when somebody else changes it just now, again and again. */
+/* Creates the index, or extends the existing one. INVALID: the existing one differs, as the reason
+ * explains. */
 enum hf_status index_create(struct store *store, struct view name, const struct schema *schema,
                             enum index_made *ret_made, struct hf_error *error);
 
-/* NOT_FOUND when there is none of this name; INVALID when it is no name. `store` and `client` stay
- * the caller's. */
+/* NOT_FOUND: no such index. INVALID: not a valid name. The caller still owns `store` and
+ * `client`. */
 enum hf_status index_open(struct store *store, struct hf_client *client, struct view name,
                           struct index **ret_index, struct hf_error *error);
 void index_close(struct index *index);
 
-/* A handle of its own for another task, without asking the store; NULL without memory. And what one
- * that was given back has learnt of the schema: fields are added behind those that are there, which
- * stay where they are. */
+/* Makes a separate handle for another task without a request; NULL if out of memory. index_learn
+ * takes over new fields that such a handle has read, since fields are only added at the end. */
 struct index *index_copy(const struct index *index);
 void index_learn(struct index *index, const struct index *copy);
 
-/* Reads index.json again, if it is another one by now. */
+/* Reads index.json again if it has changed. */
 enum hf_status index_refresh(struct index *index, struct hf_error *error);
 
-/* The key of an object of the index: "index.json", "shards/a3.usv". False when it is too long. */
+/* The key of an object of the index: "index.json", "shards/a3.usv". False if it is too long. */
 bool index_key(const struct index *index, char ret_key[KEY_BYTES_MAX + 1], const char *format,
                ...) __attribute__((format(printf, 3, 4)));
 
-/* Whether an object is there: for those whose put, if it is still absent, was refused. UNSURE when
- * the store does not say. */
+/* Changes a document of the index once, for a caller that does not cache it. */
+enum hf_status index_change(struct index *index, const char *name, const struct doc_type *type,
+                            struct doc_op *op, struct hf_error *error);
+
+/* Whether an object exists, for a refused put with *absent*. UNSURE if the store does not
+ * answer. */
 enum hf_status index_has(struct index *index, struct view object, bool *ret_there,
                          struct hf_error *error);
 
-/* Writes a record of these values, one for each field of the schema; data NULL: left out, and where
- * that is the time, it is now. False without memory. */
+/* Writes a record of these values, one per field of the schema. data NULL: the field is omitted,
+ * or, for the time, set to now. False if out of memory. */
 bool index_write_record(const struct index *index, struct view *values, struct buffer *bytes);
 
-/* Puts records into the inbox, each as an entry of its own, at most BATCH_MAX. Each is read by the
- * schema first: INVALID is for the whole call, and *ret_bad the first that is none.
- *   OK      all are there, and durable: every reader sees them from now on
- *   UNSURE  some may be there or not, and may still arrive; to put them again does no harm
- * A put without an answer is tried again under its name, a few times. */
+/* Puts at most BATCH_MAX records into the inbox, one entry each. Each is parsed by the
+ * schema first; INVALID concerns the whole call, and *ret_bad is the first bad record. OK:
+ * all are stored and durable, and every reader sees them. UNSURE: some may be stored or may
+ * still arrive; putting them again is harmless. An unanswered put is retried a few times
+ * under its name. */
 enum hf_status index_put(struct index *index, const struct view *records, size_t count,
                          size_t *ret_bad, struct hf_error *error);
 

@@ -1,4 +1,6 @@
-/* load.c: rows of a file, batch by batch, into the inbox or straight into shards. */
+/* load.c: loads the rows of a file into an index, batch by batch, through the inbox or straight
+ * into shards. If a shard cannot be written, its rows go to the inbox, so no accepted row is
+ * lost. */
 #include "index/load.h"
 
 #include "index/compile.h"
@@ -8,29 +10,29 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* What one batch takes: into the inbox by number, straight into shards by memory. */
+/* Size of a batch: by number for the inbox, by memory for shards. */
 #define INBOX_BATCH_BYTES (8 * MIB)
 #define FOLD_BATCH_BYTES  (64 * MIB)
 #define WAIT_STEP         SPAN_MS(500)
 
-/* To lock, read and write a shard for less than this takes longer than so many entries. */
+/* Below this number, putting entries is faster than locking and rewriting a shard. */
 #define FOLD_FEW 8
 
 struct loading {
     struct index *index;
     const struct load_options *options;
-    struct load_report *report;
+    struct hf_index_load_report *report;
     struct rows rows;
-    struct arena arena; /* of the batch: */
+    struct arena arena; /* for the batch: */
     struct record *records;
     size_t count, capacity;
-    uint64_t bytes; /* that it takes of memory */
+    uint64_t bytes; /* memory that it uses */
     struct buffer space;
     struct manifest noted;   /* shards that were folded */
-    struct hf_error trouble; /* of the first shard that is damaged */
+    struct hf_error trouble; /* error of the first damaged shard */
 };
 
-static bool stops(void *argument)
+static bool load_is_stopped(void *argument)
 {
     struct loading *loading = argument;
     const struct load_options *options = loading->options;
@@ -41,10 +43,11 @@ static bool stops(void *argument)
 
 static enum hf_status check_stop(struct loading *loading, struct hf_error *error)
 {
-    return stops(loading) ? error_set(error, HF_CANCELLED, "stopped by the caller") : HF_OK;
+    return load_is_stopped(loading) ? error_set(error, HF_CANCELLED, "stopped by the caller")
+                                    : HF_OK;
 }
 
-static void refuse(struct loading *loading, const struct hf_error *why)
+static void refuse_row(struct loading *loading, const struct hf_error *why)
 {
     const struct load_options *options = loading->options;
     loading->report->refused++;
@@ -52,7 +55,7 @@ static void refuse(struct loading *loading, const struct hf_error *why)
         options->refused(options->argument, loading->rows.line, why);
 }
 
-static bool grow(struct loading *loading)
+static bool reserve_record(struct loading *loading)
 {
     if (loading->count < loading->capacity)
         return true;
@@ -65,35 +68,36 @@ static bool grow(struct loading *loading)
     return true;
 }
 
-/* Judges the row that was read and keeps a copy. */
-static enum hf_status keep_row(struct loading *loading, struct hf_error *error)
+/* Parses the row and keeps a copy. */
+static enum hf_status copy_row(struct loading *loading, struct hf_error *error)
 {
     struct record record;
     enum hf_status status = record_read(&loading->index->schema, loading->rows.record,
                                         &loading->space, &record, NULL, error);
     if (status == HF_INVALID) {
-        refuse(loading, error);
+        refuse_row(loading, error);
         return HF_OK;
     }
     if (status != HF_OK)
         return status;
-    bool inside = loading->space.size == 0; /* else it has escapes */
+    bool inside = loading->space.size == 0; /* otherwise the key has escapes */
     struct view copy = arena_copy(&loading->arena, record.bytes);
     if (!copy.data)
         return error_no_memory(error);
     struct view key = inside ? (struct view){ copy.data + (record.key.data - record.bytes.data),
                                               record.key.size }
                              : arena_copy(&loading->arena, record.key);
-    if (!key.data || !grow(loading))
+    if (!key.data || !reserve_record(loading))
         return error_no_memory(error);
     loading->records[loading->count++] = (struct record){ copy, key, record.time };
     loading->bytes += copy.size + (inside ? 0 : key.size) + 2 * sizeof record;
     return HF_OK;
 }
 
-/* Puts records into the inbox, in as many calls as it takes. */
-static enum hf_status put_records(struct loading *loading, const struct record *records,
-                                  size_t count, enum load_way way, struct hf_error *error)
+/* Puts records into the inbox, in as many calls as necessary. `reason`, which may be NULL, counts
+ * records meant to go straight to a shard. */
+static enum hf_status put_in_inbox(struct loading *loading, const struct record *records,
+                                   size_t count, uint64_t *reason, struct hf_error *error)
 {
     struct view batch[BATCH_MAX];
     size_t bad;
@@ -105,8 +109,9 @@ static enum hf_status put_records(struct loading *loading, const struct record *
         if (status != HF_OK)
             return status;
         done += now;
-        loading->report->taken += now;
-        loading->report->by_way[way] += now;
+        loading->report->records += now;
+        if (reason)
+            *reason += now;
     }
     return HF_OK;
 }
@@ -124,7 +129,7 @@ static int compare_placed(const void *a, const void *b)
     return left->shard < right->shard ? -1 : left->shard > right->shard;
 }
 
-/* Sorts the batch by shards; the number of each record's shard goes to ret_shards. */
+/* Sorts the batch by shard, and stores each record's shard number in ret_shards. */
 static enum hf_status sort_by_shard(struct loading *loading, size_t *ret_shards,
                                     struct hf_error *error)
 {
@@ -146,9 +151,8 @@ static enum hf_status sort_by_shard(struct loading *loading, size_t *ret_shards,
     return HF_OK;
 }
 
-/* Waits for the shard in small steps, since nobody can end a wait within one. */
-static enum hf_status fold_when_free(struct loading *loading, struct shard_id shard,
-                                     struct record *records, size_t count,
+/* Waits for the shard in small steps, because a single wait cannot be cancelled. */
+static enum hf_status fold_when_free(struct loading *loading, const struct shard_records *new,
                                      struct fold_report *ret_report, struct hf_error *error)
 {
     struct env *env = loading->index->env;
@@ -157,8 +161,8 @@ static enum hf_status fold_when_free(struct loading *loading, struct shard_id sh
     for (;;) {
         struct span left = mono_since(until, env_now(env));
         struct span wait = span_smaller(left.us > 0 ? left : SPAN_S(0), WAIT_STEP);
-        enum hf_status status = compile_straight(loading->index, &options, shard, records,
-                                                 count, wait, ret_report, error);
+        enum hf_status status =
+            compile_straight(loading->index, &options, new, wait, ret_report, error);
         if (status != HF_HELD || left.us <= 0)
             return status;
         status = check_stop(loading, error);
@@ -167,9 +171,9 @@ static enum hf_status fold_when_free(struct loading *loading, struct shard_id sh
     }
 }
 
-/* A shard that is damaged is for people to mend; what belongs to it waits in its inbox. */
-static void note_damage(struct loading *loading, struct shard_id shard,
-                        const struct hf_error *error)
+/* A damaged shard must be repaired by an operator; its records stay in the inbox until then. */
+static void note_damaged_shard(struct loading *loading, struct shard_id shard,
+                               const struct hf_error *error)
 {
     struct hf_error why = *error;
     error_prefix(&why, "records of shard %s are in its inbox", shard.text);
@@ -179,29 +183,30 @@ static void note_damage(struct loading *loading, struct shard_id shard,
         loading->trouble = why;
 }
 
-/* A shard that cannot be written takes its records by way of the inbox, which waits for nobody. */
+/* If a shard cannot be written, its records go to the inbox, which needs no lock. */
 static enum hf_status fold_shard(struct loading *loading, size_t shard, struct record *records,
                                  size_t count, struct hf_error *error)
 {
     struct fold_report report = { 0 };
     struct shard_id id = shard_of_number(shard, loading->index->schema.digits);
-    enum hf_status status = fold_when_free(loading, id, records, count, &report, error);
+    const struct shard_records new = { id, records, count };
+    enum hf_status status = fold_when_free(loading, &new, &report, error);
     if (status == HF_HELD || status == HF_LOST || status == HF_CONFLICT || status == HF_FENCED)
-        return put_records(loading, records, count, WAY_HELD, error);
+        return put_in_inbox(loading, records, count, &loading->report->held, error);
     if (status == HF_CORRUPT || status == HF_UNSUPPORTED) {
-        note_damage(loading, id, error);
-        return put_records(loading, records, count, WAY_DAMAGED, error);
+        note_damaged_shard(loading, id, error);
+        return put_in_inbox(loading, records, count, &loading->report->damaged, error);
     }
     if (status != HF_OK)
         return status;
-    loading->report->taken += count;
-    loading->report->by_way[WAY_STRAIGHT] += count;
+    loading->report->records += count;
+    loading->report->straight += count;
     manifest_note(&loading->noted, manifest_row_of(shard, &report));
     return HF_OK;
 }
 
-/* Shard by shard. Those of which there are few are moved to the front, where all records were dealt
- * with already, and go into the inbox together at last. */
+/* Folds shard by shard. If a shard has few records, they are moved to the front, over records
+ * already handled, and go to the inbox together at the end. */
 static enum hf_status fold_batch(struct loading *loading, struct hf_error *error)
 {
     size_t few = 0;
@@ -209,8 +214,10 @@ static enum hf_status fold_batch(struct loading *loading, struct hf_error *error
     if (!shards)
         return error_no_memory(error);
     enum hf_status status = sort_by_shard(loading, shards, error);
-    for (size_t i = 0, end; i < loading->count && status == HF_OK; i = end) {
-        for (end = i + 1; end < loading->count && shards[end] == shards[i];)
+    size_t i = 0;
+    while (status == HF_OK && i < loading->count) {
+        size_t end = i + 1;
+        while (end < loading->count && shards[end] == shards[i])
             end++;
         status = check_stop(loading, error);
         if (end - i < FOLD_FEW) {
@@ -220,10 +227,12 @@ static enum hf_status fold_batch(struct loading *loading, struct hf_error *error
         } else if (status == HF_OK) {
             status = fold_shard(loading, shards[i], loading->records + i, end - i, error);
         }
+        i = end;
     }
     free(shards);
-    return status == HF_OK ? put_records(loading, loading->records, few, WAY_FEW, error)
-                           : status;
+    return status == HF_OK
+               ? put_in_inbox(loading, loading->records, few, &loading->report->few, error)
+               : status;
 }
 
 /* ---- The whole file ------------------------------------------------------------------ */
@@ -234,18 +243,19 @@ static enum hf_status flush_batch(struct loading *loading, struct hf_error *erro
     if (loading->count > 0)
         status = loading->options->straight
                      ? fold_batch(loading, error)
-                     : put_records(loading, loading->records, loading->count, WAY_INBOX, error);
+                     : put_in_inbox(loading, loading->records, loading->count,
+                                    /* reason */ NULL, error);
     if (status != HF_OK)
         return status;
     arena_release(&loading->arena);
     loading->arena = ARENA_INIT;
     loading->count = 0;
     loading->bytes = 0;
-    loading->report->lines_taken = loading->rows.last_line;
+    loading->report->up_to_line = loading->rows.last_line;
     return HF_OK;
 }
 
-/* Rows that come one by one, as from a pipe, are not kept waiting for others. */
+/* Rows that arrive one by one, as from a pipe, are not delayed. */
 static bool batch_is_full(const struct loading *loading)
 {
     if (loading->options->straight)
@@ -258,11 +268,11 @@ static enum hf_status load_row(struct loading *loading, enum hf_status status,
                                struct hf_error *error)
 {
     if (status == HF_INVALID && loading->rows.go_on) {
-        refuse(loading, error);
+        refuse_row(loading, error);
         return check_stop(loading, error);
     }
     if (status == HF_OK)
-        status = keep_row(loading, error);
+        status = copy_row(loading, error);
     if (status != HF_OK || !batch_is_full(loading))
         return status;
     status = check_stop(loading, error);
@@ -284,25 +294,25 @@ static enum hf_status load_rows(struct loading *loading, struct hf_error *error)
     return status;
 }
 
-/* What was left out, or is not where it should be, is told though all else is done. */
-static enum hf_status judge_load(const struct loading *loading, struct hf_error *error)
+/* Reports rows that were refused or left in the inbox, although the rest was loaded. */
+static enum hf_status check_load_result(const struct loading *loading, struct hf_error *error)
 {
-    const struct load_report *report = loading->report;
+    const struct hf_index_load_report *report = loading->report;
     if (report->refused > 0)
         return error_set(error, HF_INVALID, "%" PRIu64 " row%s refused, %" PRIu64 " put",
                          report->refused, report->refused == 1 ? " was" : "s were",
-                         report->taken);
+                         report->records);
     *error = loading->trouble;
     return error->status;
 }
 
 enum hf_status index_load(struct index *index, int fd, enum hf_index_format format,
-                          const struct load_options *options, struct load_report *ret_report,
-                          struct hf_error *error)
+                          const struct load_options *options,
+                          struct hf_index_load_report *ret_report, struct hf_error *error)
 {
-    struct hf_error ignored; /* statistics: whoever compiles next writes them */
+    struct hf_error ignored; /* statistics: the next compile writes them */
     struct loading *loading = calloc(1, sizeof *loading);
-    *ret_report = (struct load_report){ 0 };
+    *ret_report = HF_INDEX_LOAD_REPORT;
     if (!loading)
         return error_no_memory(error);
     *loading = (struct loading){ .index = index,
@@ -311,7 +321,7 @@ enum hf_status index_load(struct index *index, int fd, enum hf_index_format form
                                  .arena = ARENA_INIT,
                                  .space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX) };
     rows_init(&loading->rows, &index->schema, format, fd);
-    loading->rows.stop = stops;
+    loading->rows.stop = load_is_stopped;
     loading->rows.argument = loading;
     enum hf_status status = load_rows(loading, error);
     ret_report->bytes_read = loading->rows.bytes_read;
@@ -320,7 +330,7 @@ enum hf_status index_load(struct index *index, int fd, enum hf_index_format form
     if (loading->noted.count > 0)
         manifest_write(index, &loading->noted, &ignored);
     if (status == HF_OK)
-        status = judge_load(loading, error);
+        status = check_load_result(loading, error);
     manifest_release(&loading->noted);
     arena_release(&loading->arena);
     free(loading->records);

@@ -1,4 +1,5 @@
-/* manifest.c: the manifest of an index, read, written, and swapped. Nothing is decided by it. */
+/* manifest.c: reads, writes and swaps the manifest of an index. It is statistics and decides
+ * nothing, but a slow writer must not replace newer numbers with older ones. */
 #include "index/manifest.h"
 
 #include "base/check.h"
@@ -9,8 +10,7 @@
 
 #include <stdlib.h>
 
-#define MANIFEST_TRIES_MAX 3
-#define ROWS_AT_FIRST      ((size_t)16)
+#define ROWS_AT_FIRST ((size_t)16)
 
 /* ---- Rows ---------------------------------------------------------------------------- */
 
@@ -20,7 +20,7 @@ void manifest_release(struct manifest *manifest)
     *manifest = (struct manifest){ 0 };
 }
 
-/* Where the row of this shard is, or would be. Mostly they come in order. */
+/* The index of a shard's row, or where it belongs. Rows usually come in order. */
 static size_t find_row(const struct manifest *manifest, size_t shard)
 {
     size_t low = 0, high = manifest->count;
@@ -36,7 +36,7 @@ static size_t find_row(const struct manifest *manifest, size_t shard)
     return low;
 }
 
-static bool make_room(struct manifest *manifest)
+static bool reserve_row(struct manifest *manifest)
 {
     if (manifest->count < manifest->capacity)
         return true;
@@ -58,7 +58,8 @@ struct manifest_row manifest_row_of(size_t shard, const struct fold_report *repo
                                   .writes = report->writes };
 }
 
-/* Tokens of a shard never fall; a program that does not count writes begins with a higher one. */
+/* A shard's tokens never decrease; a program that does not count writes starts with a higher
+ * token. */
 static bool is_earlier(const struct manifest_row *row, const struct manifest_row *other)
 {
     if (row->token != other->token)
@@ -70,10 +71,10 @@ bool manifest_note(struct manifest *manifest, struct manifest_row row)
 {
     size_t at = find_row(manifest, row.shard);
     bool known = at < manifest->count && manifest->rows[at].shard == row.shard;
-    if (known && RULE(STATISTICS_GO_FORWARD) && is_earlier(&row, &manifest->rows[at]))
+    if (RULE(STATISTICS_GO_FORWARD) && known && is_earlier(&row, &manifest->rows[at]))
         return true;
     if (!known) {
-        if (!make_room(manifest))
+        if (!reserve_row(manifest))
             return false;
         struct manifest_row *place = &manifest->rows[at];
         memmove(place + 1, place, (manifest->count - at) * sizeof row);
@@ -89,7 +90,7 @@ static bool same_rows(const struct manifest_row *a, const struct manifest_row *b
            a->token == b->token && a->writes == b->writes;
 }
 
-/* Notes all rows; *ret_changed says whether any came to differ. False without memory. */
+/* Notes all rows; *ret_changed: some row differs now. False if out of memory. */
 static bool note_all(struct manifest *manifest, const struct manifest *noted, bool *ret_changed)
 {
     *ret_changed = false;
@@ -107,21 +108,23 @@ static bool note_all(struct manifest *manifest, const struct manifest *noted, bo
 
 /* ---- The document -------------------------------------------------------------------- */
 
-/* "a3":[records,bytes,token,writes] for each shard; older ones have the first two. False without
- * memory. */
-static bool read_rows(struct json_reader *reader, unsigned digits, struct manifest *manifest)
+/* "a3":[records,bytes,token,writes] for each shard; older manifests have the first two only. False
+ * if out of memory. */
+static bool read_rows(struct json_reader *reader, struct manifest *manifest)
 {
     struct view name;
     for (json_enter_object(reader); json_next_member(reader, &name);) {
         uint64_t values[4] = { 0, 0, 0, 0 };
         struct manifest_row row;
-        if (!shard_number(name, digits, &row.shard))
-            json_fail(reader, "a row that is of no shard");
+        if (manifest->digits == 0)
+            manifest->digits = (unsigned)name.size;
+        if (!shard_number(name, manifest->digits, &row.shard))
+            json_fail(reader, "a row for a shard that does not exist");
         size_t count = 0;
         for (json_enter_array(reader); json_next_element(reader); count++)
             json_take_u64(reader, UINT64_MAX, &values[count % 4]);
         if (count != 2 && count != 4)
-            json_fail(reader, "a row that is neither two numbers nor four");
+            json_fail(reader, "a row must have two or four numbers");
         row.records = values[0], row.bytes = values[1];
         row.token = values[2], row.writes = values[3];
         if (!reader->why && !manifest_note(manifest, row))
@@ -130,28 +133,23 @@ static bool read_rows(struct json_reader *reader, unsigned digits, struct manife
     return true;
 }
 
-static void read_time(struct json_reader *reader, struct wall_time *ret_time)
-{
-    struct view text;
-    struct hf_error why;
-    if (json_take_plain(reader, &text) && parse_time(text, ret_time, &why) != HF_OK)
-        json_fail(reader, "a time that is none");
-}
-
-static enum hf_status decode(struct view text, unsigned digits, struct manifest *manifest,
-                             struct hf_error *error)
+static enum hf_status read_manifest(struct view text, struct manifest *manifest,
+                                    struct hf_error *error)
 {
     struct json_reader reader = json_read(text);
     struct view name, raw, format = VIEW("");
+    struct hf_error why;
     bool rows = false;
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
         if (view_equal(name, VIEW("format"))) {
             json_take_plain(&reader, &format);
         } else if (view_equal(name, VIEW("written_at"))) {
-            read_time(&reader, &manifest->written_at);
+            if (json_take_plain(&reader, &raw) &&
+                parse_time(raw, &manifest->written_at, &why) != HF_OK)
+                json_fail(&reader, "invalid time");
         } else if (view_equal(name, VIEW("shards"))) {
             rows = true;
-            if (!read_rows(&reader, digits, manifest))
+            if (!read_rows(&reader, manifest))
                 return error_no_memory(error);
         } else {
             json_skip(&reader, &raw);
@@ -160,30 +158,30 @@ static enum hf_status decode(struct view text, unsigned digits, struct manifest 
     if (!json_end(&reader))
         return error_set(error, HF_CORRUPT, "%s", reader.why);
     if (!view_equal(format, VIEW(MANIFEST_FORMAT)) || !rows)
-        return error_set(error, HF_CORRUPT, "it is not a manifest of the format %s",
-                         MANIFEST_FORMAT);
+        return error_set(error, HF_CORRUPT, "not a manifest of format %s", MANIFEST_FORMAT);
     return HF_OK;
 }
 
-static bool encode(struct index *index, const struct manifest *manifest, struct buffer *text)
+static bool manifest_encode(const void *body, struct view nonce, struct buffer *text)
 {
-    char nonce[NONCE_SIZE + 1], at[TIME_TEXT_MAX];
+    const struct manifest *manifest = body;
+    char at[TIME_TEXT_MAX];
     uint64_t records = 0, bytes = 0;
     for (size_t i = 0; i < manifest->count; i++) {
         records += manifest->rows[i].records;
         bytes += manifest->rows[i].bytes;
     }
-    env_random_hex(index->env, NONCE_SIZE, nonce);
-    buffer_print(text, "{\"format\":\"" MANIFEST_FORMAT "\",\"write\":\"%s\",", nonce);
+    buffer_print(text, "{\"format\":\"" MANIFEST_FORMAT "\",\"write\":\"%.*s\",",
+                 VIEW_ARGS(nonce));
     buffer_print(text,
-                 "\"written_at\":\"%s\",\"records\":", time_text(env_wall(index->env), at));
+                 "\"written_at\":\"%s\",\"records\":", time_text(manifest->written_at, at));
     buffer_append_u64(text, records);
     buffer_append(text, VIEW(",\"bytes\":"));
     buffer_append_u64(text, bytes);
     buffer_append(text, VIEW(",\"shards\":{"));
     for (size_t i = 0; i < manifest->count; i++) {
         const struct manifest_row *row = &manifest->rows[i];
-        struct shard_id shard = shard_of_number(row->shard, index->schema.digits);
+        struct shard_id shard = shard_of_number(row->shard, manifest->digits);
         buffer_append(text, i > 0 ? VIEW(",\n\"") : VIEW("\n\""));
         buffer_append(text, view_of(shard.text));
         buffer_append(text, VIEW("\":["));
@@ -201,9 +199,8 @@ static bool encode(struct index *index, const struct manifest *manifest, struct 
 
 /* ---- Reading and writing ------------------------------------------------------------- */
 
-/* *ret_etag is set whenever there is one, readable or not. */
-static enum hf_status load(struct index *index, struct manifest *ret_manifest,
-                           struct etag *ret_etag, struct hf_error *error)
+enum hf_status manifest_read(struct index *index, struct manifest *ret_manifest,
+                             struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
     struct buffer text = BUFFER_INIT(MANIFEST_BYTES_MAX);
@@ -213,12 +210,13 @@ static enum hf_status load(struct index *index, struct manifest *ret_manifest,
     enum hf_status status = store_get(index->store, &get);
     *error = get.error;
     if (status == HF_OK)
-        status = decode(buffer_view(&text), index->schema.digits, &manifest, error);
+        status = read_manifest(buffer_view(&text), &manifest, error);
     else if (status == HF_INVALID)
-        status = error_set(error, HF_CORRUPT, "it is too large to be a manifest");
+        status = error_set(error, HF_CORRUPT, "too large for a manifest");
+    if (status == HF_OK && manifest.count > 0 && manifest.digits != index->schema.digits)
+        status = error_set(error, HF_CORRUPT, "a row for a shard that does not exist");
     if (status != HF_OK)
         error_prefix(error, "%s", key);
-    *ret_etag = get.info.etag;
     if (status == HF_OK)
         *ret_manifest = manifest;
     else
@@ -227,61 +225,78 @@ static enum hf_status load(struct index *index, struct manifest *ret_manifest,
     return status;
 }
 
-enum hf_status manifest_read(struct index *index, struct manifest *ret_manifest,
-                             struct hf_error *error)
+static void *manifest_birth(void *context)
 {
-    struct etag etag;
-    return load(index, ret_manifest, &etag, error);
+    (void)context;
+    return calloc(1, sizeof(struct manifest));
 }
 
-static enum hf_status swap(struct index *index, const struct manifest *manifest,
-                           const struct etag *etag, struct hf_error *error)
+static void manifest_free(void *body)
 {
-    char key[KEY_BYTES_MAX + 1];
-    struct buffer text = BUFFER_INIT(MANIFEST_BYTES_MAX);
-    check(index_key(index, key, LAYOUT_MANIFEST));
-    struct put_call put = { .key = view_of(key),
-                            .condition = etag->size > 0 ? if_match(etag) : if_absent(),
-                            .quiet = true };
-    enum hf_status status = HF_OK;
-    if (encode(index, manifest, &text)) {
-        put.body = buffer_view(&text);
-        status = store_put(index->store, &put);
-        *error = put.error;
-    } else {
-        status = error_no_memory(error);
-    }
-    buffer_release(&text);
+    manifest_release(body);
+    free(body);
+}
+
+static enum hf_status manifest_decode(struct view bytes, struct mono_time arrived,
+                                      const void *previous, void **ret_body,
+                                      struct hf_error *error)
+{
+    (void)arrived;
+    (void)previous;
+    struct manifest *manifest = manifest_birth(NULL);
+    enum hf_status status =
+        manifest ? read_manifest(bytes, manifest, error) : error_no_memory(error);
+    if (status == HF_OK)
+        *ret_body = manifest;
+    else if (manifest)
+        manifest_free(manifest);
     return status;
 }
 
-static enum hf_status write_once(struct index *index, const struct manifest *noted,
-                                 struct hf_error *error)
+/* The lost rows are found again as shards are compiled. */
+static enum hf_status manifest_rescue(void *context, struct view key, struct view bytes,
+                                      struct mono_time deadline, void **ret_body,
+                                      struct hf_error *error)
 {
-    struct manifest manifest = { 0 };
-    struct etag etag = { 0 };
-    bool changed;
-    enum hf_status status = load(index, &manifest, &etag, error);
-    if (status != HF_OK && status != HF_NOT_FOUND && status != HF_CORRUPT)
-        return status;
-    if (!note_all(&manifest, noted, &changed))
-        status = error_no_memory(error);
-    else
-        status = changed ? swap(index, &manifest, &etag, error) : error_clear(error);
-    manifest_release(&manifest);
-    return status;
+    (void)key;
+    (void)bytes;
+    (void)deadline;
+    *ret_body = manifest_birth(context);
+    return *ret_body ? HF_OK : error_no_memory(error);
+}
+
+static const struct doc_type manifest_type = { .bytes_max = MANIFEST_BYTES_MAX,
+                                               .decode = manifest_decode,
+                                               .birth = manifest_birth,
+                                               .rescue = manifest_rescue,
+                                               .encode = manifest_encode,
+                                               .free = manifest_free };
+
+struct noting {
+    struct doc_op op;
+    const struct manifest *noted;
+    unsigned digits;
+};
+
+static enum hf_status apply_rows(struct doc_op *op, void *body, const struct evidence *evidence)
+{
+    struct noting *noting = (struct noting *)(void *)op;
+    struct manifest *manifest = body;
+    if (manifest->digits != noting->digits) /* from an earlier index of this name */
+        manifest->count = 0;
+    manifest->digits = noting->digits;
+    manifest->written_at = evidence->wall;
+    return note_all(manifest, noting->noted, &op->changed) ? HF_OK
+                                                           : error_no_memory(&op->error);
 }
 
 enum hf_status manifest_write(struct index *index, const struct manifest *noted,
                               struct hf_error *error)
 {
-    enum hf_status status = HF_CONFLICT;
+    struct noting noting = { .op = { .apply = apply_rows, .quiet = true },
+                             .noted = noted,
+                             .digits = index->schema.digits };
     if (noted->count == 0)
         return error_clear(error);
-    for (int tries = 0; tries < MANIFEST_TRIES_MAX; tries++) {
-        status = write_once(index, noted, error);
-        if (status != HF_CONFLICT && status != HF_UNSURE && status != HF_NOT_FOUND)
-            break;
-    }
-    return status;
+    return index_change(index, LAYOUT_MANIFEST, &manifest_type, &noting.op, error);
 }

@@ -1,7 +1,6 @@
-/* manifest.h: indexes/<name>/manifest.json: how many records and bytes each shard has, as its last
- * compiler found. Statistics, outside of the critical path: what cannot be written is not. But they
- * do not go back: a row says of which version of its shard it is, and none of an earlier version
- * takes its place, however slow its writer was. */
+/* manifest.h: indexes/<name>/manifest.json: the records and bytes of each shard, as counted by its
+ * last compiler. Statistics, outside the critical path: a failed write is ignored. A row names the
+ * version of its shard, and is never replaced by a row of an earlier version. */
 #ifndef INDEX_MANIFEST_H
 #define INDEX_MANIFEST_H
 
@@ -14,31 +13,31 @@
 struct manifest_row {
     size_t shard; /* its number */
     uint64_t records, bytes;
-    uint64_t token,
-        writes; /* of the shard's version, as in its line; 0: of before they counted */
+    uint64_t token, writes; /* as in the shard's header line; 0: older than this counter */
 };
 
-/* The rows in the order of their shards, each shard once. */
+/* One row per shard, in shard order. */
 struct manifest {
     struct manifest_row *rows;
     size_t count, capacity;
+    unsigned digits;             /* digits in a shard's name */
     struct wall_time written_at; /* for display */
 };
 
 void manifest_release(struct manifest *manifest);
 
-/* What a fold says of its shard. */
+/* The row for a shard after a fold. */
 struct manifest_row manifest_row_of(size_t shard, const struct fold_report *report);
 
-/* Sets the row of a shard, unless there is one of a later version; false without memory. */
+/* Sets a shard's row, unless there is one of a later version; false if out of memory. */
 bool manifest_note(struct manifest *manifest, struct manifest_row row);
 
-/* NOT_FOUND when there is none yet; one that cannot be read is CORRUPT. */
+/* NOT_FOUND: there is none yet. CORRUPT: it cannot be read. */
 enum hf_status manifest_read(struct index *index, struct manifest *ret_manifest,
                              struct hf_error *error);
 
-/* Writes these rows over those of the manifest that is there, but for those of earlier versions, if
- * any of them differs. One that cannot be read is replaced. Tries three times. */
+/* Merges these rows into the stored manifest, except rows of earlier versions, and writes it if any
+ * row differs. An unreadable manifest is replaced. */
 enum hf_status manifest_write(struct index *index, const struct manifest *noted,
                               struct hf_error *error);
 

@@ -1,5 +1,5 @@
-/* name.c: keys as names of objects, the shard of a key, and names of entries: writing and
- * reading of each side by side. */
+/* name.c: keys as object names, the shard of a key, and names of entries, each written and
+ * parsed. A key has exactly one name; otherwise a reader would miss its entries. */
 #include "index/name.h"
 
 #include "base/check.h"
@@ -17,7 +17,7 @@
 #define FRACTION_MAX  18
 #define SECONDS_A_DAY 86400
 
-/* Flat, in the inbox, in the folder of a shard. */
+/* Flat, in the inbox, or in a shard's folder. */
 #define FOREIGN_PLACES 3
 static_assert(2 * FOREIGN_PLACES == FOREIGN_NAMES_MAX, "each with two names");
 
@@ -89,7 +89,7 @@ static bool is_hashed_name(struct view name)
            is_small_hex(view_from(name, HASHED_MARK.size));
 }
 
-/* The byte that %XX stands for, or -1: only in the one way in which it is written. */
+/* The byte of %XX, or -1. Only the canonical form is accepted. */
 static int escaped_byte(struct view text)
 {
     if (text.size < 3 || text.data[0] != '%')
@@ -171,7 +171,7 @@ struct time_name {
     char text[TIME_DIGITS + 1 + FRACTION_MAX + 1];
 };
 
-static void put_digits(char *text, size_t count, uint64_t number)
+static void write_decimal(char *text, size_t count, uint64_t number)
 {
     for (size_t i = count; i > 0; i--, number /= 10)
         text[i - 1] = (char)('0' + number % 10);
@@ -184,21 +184,22 @@ static struct time_name time_name_of(struct instant time)
     uint64_t second = (uint64_t)(time.s - days * SECONDS_A_DAY);
     check(time.s >= INSTANT_S_MIN && time.s <= INSTANT_S_MAX);
     struct date date = date_of_days(days);
-    put_digits(name.text, 8, date.year * 10000 + date.month * 100 + date.day);
+    write_decimal(name.text, 8, date.year * 10000 + date.month * 100 + date.day);
     name.text[8] = 'T';
-    put_digits(name.text + 9, 6, second / 3600 * 10000 + second / 60 % 60 * 100 + second % 60);
+    write_decimal(name.text + 9, 6,
+                  second / 3600 * 10000 + second / 60 % 60 * 100 + second % 60);
     if (time.atto == 0)
         return name;
     size_t end = TIME_DIGITS + 1 + FRACTION_MAX;
     name.text[TIME_DIGITS] = '.';
-    put_digits(name.text + TIME_DIGITS + 1, FRACTION_MAX, time.atto);
+    write_decimal(name.text + TIME_DIGITS + 1, FRACTION_MAX, time.atto);
     while (name.text[end - 1] == '0')
         name.text[--end] = '\0';
     return name;
 }
 
-/* Reads the time as RFC 3339, and takes it only in the way in which it is written. */
-static bool read_time(struct view name, struct instant *ret_time)
+/* Parses the time, and accepts only the canonical form. */
+static bool parse_time_name(struct view name, struct instant *ret_time)
 {
     char text[sizeof "2026-02-06T10:00:00.Z" + FRACTION_MAX];
     if (name.size < TIME_DIGITS || name.size > TIME_DIGITS + 1 + FRACTION_MAX)
@@ -219,18 +220,9 @@ static bool read_time(struct view name, struct instant *ret_time)
 
 /* ---- Entries ------------------------------------------------------------------------- */
 
-/* Reads <time>-<nonce>. */
-static bool read_tail(struct view tail, struct instant *ret_time)
-{
-    if (tail.size < NONCE_SIZE + 1 || tail.data[tail.size - NONCE_SIZE - 1] != '-')
-        return false;
-    return is_small_hex(view_from(tail, tail.size - NONCE_SIZE)) &&
-           read_time(view_first(tail, tail.size - NONCE_SIZE - 1), ret_time);
-}
-
-/* A name of key_name_of. Of a hashed one the shard is known, and the key is not. */
-static bool read_key(struct view text, unsigned digits, struct entry_name *name,
-                     struct key_space *key)
+/* A name made by key_name_of. A hashed name reveals the shard, but not the key. */
+static bool parse_key_name(struct view text, unsigned digits, struct entry_name *name,
+                           struct key_space *key)
 {
     name->hashed = is_hashed_name(text);
     if (name->hashed) {
@@ -244,23 +236,26 @@ static bool read_key(struct view text, unsigned digits, struct entry_name *name,
     return true;
 }
 
-static bool read_ours(struct view leaf, unsigned digits, struct entry_name *ret_name,
-                      struct key_space *key)
+static bool parse_own_name(struct view leaf, unsigned digits, struct entry_name *ret_name,
+                           struct key_space *key)
 {
     struct entry_name name = { .kind = ENTRY_OURS };
     size_t mark = view_find(leaf, '~');
-    if (mark == leaf.size || !read_tail(view_from(leaf, mark + 1), &name.time) ||
-        !read_key(view_first(leaf, mark), digits, &name, key))
+    struct view tail = view_from(leaf, mark + 1); /* <time>-<nonce> */
+    if (tail.size < NONCE_SIZE + 1 || tail.data[tail.size - NONCE_SIZE - 1] != '-' ||
+        !is_small_hex(view_from(tail, tail.size - NONCE_SIZE)) ||
+        !parse_time_name(view_first(tail, tail.size - NONCE_SIZE - 1), &name.time) ||
+        !parse_key_name(view_first(leaf, mark), digits, &name, key))
         return false;
     *ret_name = name;
     return true;
 }
 
-static bool read_foreign(struct view leaf, unsigned digits, struct entry_name *ret_name,
-                         struct key_space *key)
+static bool parse_foreign_name(struct view leaf, unsigned digits, struct entry_name *ret_name,
+                               struct key_space *key)
 {
     struct entry_name name = { .kind = ENTRY_FOREIGN };
-    if (!read_key(leaf, digits, &name, key)) {
+    if (!parse_key_name(leaf, digits, &name, key)) {
         if (leaf.size == 0 || leaf.size > INDEX_ESCAPED_MAX || view_find(leaf, '/') < leaf.size)
             return false;
         memcpy(key->bytes, leaf.data, leaf.size);
@@ -271,12 +266,13 @@ static bool read_foreign(struct view leaf, unsigned digits, struct entry_name *r
     return true;
 }
 
-/* In a shard's folder stands what is ours, and what is not, but all of it of that shard. */
-static bool read_in_folder(struct view folder, struct view leaf, unsigned digits,
-                           struct entry_name *ret_name, struct key_space *key)
+/* A shard's folder contains our entries for that shard and those of other programs. */
+static bool parse_in_folder(struct view folder, struct view leaf, unsigned digits,
+                            struct entry_name *ret_name, struct key_space *key)
 {
     struct entry_name name;
-    if (!read_ours(leaf, digits, &name, key) && !read_foreign(leaf, digits, &name, key))
+    if (!parse_own_name(leaf, digits, &name, key) &&
+        !parse_foreign_name(leaf, digits, &name, key))
         return false;
     if (!view_equal(folder, view_of(name.shard.text)))
         return false;
@@ -284,7 +280,8 @@ static bool read_in_folder(struct view folder, struct view leaf, unsigned digits
     return true;
 }
 
-static struct entry_name read_entry(struct view rest, unsigned digits, struct key_space *key)
+static struct entry_name parse_entry_name(struct view rest, unsigned digits,
+                                          struct key_space *key)
 {
     bool in_inbox = view_starts_with(rest, VIEW(LAYOUT_INBOX_FOLDER));
     struct entry_name name = { .kind = in_inbox ? ENTRY_STRAY : ENTRY_NONE };
@@ -301,8 +298,8 @@ static struct entry_name read_entry(struct view rest, unsigned digits, struct ke
     if (!view_ends_with(rest, ENTRY_END))
         return name;
     struct view leaf = view_first(rest, rest.size - ENTRY_END.size);
-    bool read = in_folder ? read_in_folder(folder, leaf, digits, &name, key)
-                          : read_foreign(leaf, digits, &name, key);
+    bool read = in_folder ? parse_in_folder(folder, leaf, digits, &name, key)
+                          : parse_foreign_name(leaf, digits, &name, key);
     if (!read)
         key->size = 0;
     return name;
@@ -311,7 +308,7 @@ static struct entry_name read_entry(struct view rest, unsigned digits, struct ke
 struct entry_name entry_read(struct view rest, unsigned digits, struct buffer *key)
 {
     struct key_space space;
-    struct entry_name name = read_entry(rest, digits, &space);
+    struct entry_name name = parse_entry_name(rest, digits, &space);
     buffer_clear(key);
     buffer_append(key, (struct view){ space.bytes, space.size });
     return name;
@@ -330,12 +327,12 @@ bool entry_key(struct view index, const struct schema *schema, const struct reco
     return size > 0 && size <= KEY_BYTES_MAX;
 }
 
-/* Whether an object of this name is read as a foreign entry of this key. That of a hashed name may
- * be of any key, unless the name was `made` of it. */
+/* Whether an object with this name is read as a foreign entry of this key. A hashed name may
+ * belong to any key, unless it was `made` from this one. */
 static bool is_foreign_of(struct view rest, unsigned digits, struct view key, bool made)
 {
     struct key_space space;
-    struct entry_name name = read_entry(rest, digits, &space);
+    struct entry_name name = parse_entry_name(rest, digits, &space);
     if (name.kind != ENTRY_FOREIGN)
         return false;
     return name.hashed ? made : view_equal((struct view){ space.bytes, space.size }, key);

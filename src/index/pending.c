@@ -1,3 +1,6 @@
+/* pending.c: the entries of an inbox as a stream of records in key order, the latest of each
+ * key. Entries may be folded and cleared meanwhile; a vanished entry makes the reader open
+ * the shard again, so no key is missed. */
 #include "index/pending.h"
 
 #include "base/rule.h"
@@ -15,7 +18,7 @@ void pending_init(struct pending *pending, struct index *index,
 
 /* ---- Loading ------------------------------------------------------------------------- */
 
-static void batch_clear(struct pending_batch *batch)
+static void pending_batch_clear(struct pending_batch *batch)
 {
     entry_load_release(&batch->load);
     batch->load = (struct entry_load){ 0 };
@@ -23,15 +26,15 @@ static void batch_clear(struct pending_batch *batch)
     batch->bytes = 0;
 }
 
-static void batch_release(struct pending_batch *batch)
+static void pending_batch_release(struct pending_batch *batch)
 {
-    batch_clear(batch);
+    pending_batch_clear(batch);
     free(batch->picks);
     *batch = (struct pending_batch){ 0 };
 }
 
-/* Room for some entries, and for no more than can be loaded at once. */
-static bool batch_reserve(struct pending_batch *batch, size_t count)
+/* Room for some entries, at most as many as can be loaded together. */
+static bool pending_batch_reserve(struct pending_batch *batch, size_t count)
 {
     size_t capacity = count < BATCH_MAX ? count : BATCH_MAX;
     if (capacity <= batch->capacity)
@@ -44,8 +47,8 @@ static bool batch_reserve(struct pending_batch *batch, size_t count)
     return true;
 }
 
-/* False when the batch is full. */
-static bool batch_pick(struct pending_batch *batch, const struct entry *entry)
+/* False if the batch is full. */
+static bool pending_batch_pick(struct pending_batch *batch, const struct entry *entry)
 {
     uint64_t size = entry->size < INDEX_RECORD_BYTES_MAX ? entry->size : INDEX_RECORD_BYTES_MAX;
     bool first = batch->count == 0;
@@ -56,31 +59,33 @@ static bool batch_pick(struct pending_batch *batch, const struct entry *entry)
     return true;
 }
 
-/* Somebody has folded what was listed: it is gone, or another program has written it anew, and then
- * what was there may be later than what is there now. */
+/* The listed entry was folded: it is gone, or another program rewrote it, and then the
+ * folded record may be later than the current one. */
 static bool is_replaced(const struct entry *listed, const struct entry_body *body)
 {
     bool rewritten = listed->etag.size > 0 && !etag_equal(&listed->etag, &body->etag);
-    return body->state == ENTRY_VANISHED || (rewritten && RULE(REWRITTEN_IS_VANISHED));
+    return body->state == ENTRY_VANISHED || (RULE(REWRITTEN_IS_VANISHED) && rewritten);
 }
 
-static enum hf_status batch_load(struct pending *pending, struct pending_batch *batch,
-                                 struct hf_error *error)
+static enum hf_status pending_batch_load(struct pending *pending, struct pending_batch *batch,
+                                         struct hf_error *error)
 {
     if (batch->count == 0)
         return HF_OK;
     enum hf_status status =
         inbox_load(pending->index, batch->picks, batch->count, &batch->load, error);
-    for (size_t i = 0; status == HF_OK && i < batch->count; i++)
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < batch->count; i++)
         if (is_replaced(&batch->picks[i], &batch->load.bodies[i]))
             pending->vanished = true;
-    return status;
+    return HF_OK;
 }
 
 /* ---- Which entries ------------------------------------------------------------------- */
 
-/* A name may tell that its record is not wanted. One that is too early can be left out: what is
- * older still, in the shard, is not wanted either. */
+/* Whether the record may match the query, judging by the entry's name. An entry that is too early
+ * can be skipped: older records in the shard are not wanted either. */
 static bool may_be_wanted(const struct pending *pending, const struct entry *entry)
 {
     const struct index_query *wanted = pending->wanted;
@@ -98,7 +103,8 @@ static bool is_keyless(const struct entry *entry)
     return !entry->key.data && entry->name.kind != ENTRY_STRAY;
 }
 
-/* Of what is no record. One that failed might be the latest: so nothing is told of that key. */
+/* Handles an entry without a record. If reading failed, it might be the latest, so nothing
+ * is returned for that key. */
 static enum hf_status note_body(struct pending *pending, const struct entry_body *body,
                                 struct hf_error *error)
 {
@@ -111,44 +117,50 @@ static enum hf_status note_body(struct pending *pending, const struct entry_body
     return body->why.status;
 }
 
-/* The keys of one batch of entries whose names do not tell it. Their records are not kept: there
- * may be many, and large ones. */
+/* Reads the keys of entries whose names do not contain them. The records are not kept,
+ * because they may be many and large. */
 static enum hf_status learn_keys(struct pending *pending, struct pending_batch *batch,
                                  struct entry *entries, struct hf_error *error)
 {
-    enum hf_status status = batch_load(pending, batch, error);
-    for (size_t i = 0; status == HF_OK && i < batch->count; i++) {
+    enum hf_status status = pending_batch_load(pending, batch, error);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < batch->count; i++) {
         const struct entry_body *body = &batch->load.bodies[i];
         while (!is_keyless(entries) || !view_equal(entries->object, batch->picks[i].object))
             entries++;
         status = note_body(pending, body, error);
-        if (status != HF_OK || body->state != ENTRY_READ)
+        if (status != HF_OK)
+            return status;
+        if (body->state != ENTRY_READ)
             continue;
         entries->key = arena_copy(&pending->arena, body->record.key);
         if (!entries->key.data)
-            status = error_no_memory(error);
+            return error_no_memory(error);
     }
-    return status;
+    return HF_OK;
 }
 
 static enum hf_status learn_all_keys(struct pending *pending, struct entry *entries,
                                      size_t count, struct hf_error *error)
 {
     struct pending_batch batch = { 0 };
-    enum hf_status status = HF_OK;
-    size_t keyless = 0;
-    for (size_t i = 0; i < count; i++)
-        keyless += is_keyless(&entries[i]);
-    if (keyless > 0 && !batch_reserve(&batch, keyless))
-        status = error_no_memory(error);
-    for (size_t i = 0; keyless > 0 && i < count && status == HF_OK;) {
+    size_t keyless = 0, i = 0;
+    for (size_t n = 0; n < count; n++)
+        keyless += is_keyless(&entries[n]);
+    if (keyless == 0)
+        return HF_OK;
+    enum hf_status status =
+        pending_batch_reserve(&batch, keyless) ? HF_OK : error_no_memory(error);
+    while (status == HF_OK && i < count) {
         size_t first = i;
-        while (i < count && (!is_keyless(&entries[i]) || batch_pick(&batch, &entries[i])))
+        while (i < count &&
+               (!is_keyless(&entries[i]) || pending_batch_pick(&batch, &entries[i])))
             i++;
         status = learn_keys(pending, &batch, entries + first, error);
-        batch_clear(&batch);
+        pending_batch_clear(&batch);
     }
-    batch_release(&batch);
+    pending_batch_release(&batch);
     return status;
 }
 
@@ -185,7 +197,7 @@ enum hf_status pending_add(struct pending *pending, struct entry *entries, size_
 
 /* ---- In which order ------------------------------------------------------------------ */
 
-static int compare_entries(const void *a, const void *b)
+static int compare_by_key(const void *a, const void *b)
 {
     const struct entry *one = *(struct entry *const *)a;
     const struct entry *two = *(struct entry *const *)b;
@@ -198,8 +210,9 @@ static int compare_entries(const void *a, const void *b)
     return one_is_ours ? instant_compare(two->name.time, one->name.time) : 0;
 }
 
-/* Whether it is of others, or has the latest time of its key's names: such an entry is read first,
- * and nearly always nothing else of its key needs to be. To be asked in order. */
+/* Whether the entry comes from another program, or has the latest time among its key's
+ * names: such an entry is read first, and the key's other entries rarely need to be read. Call it
+ * in order. */
 static bool is_first_choice(struct pending *pending, const struct entry *entry)
 {
     if (entry->name.kind != ENTRY_OURS)
@@ -212,7 +225,7 @@ static bool is_first_choice(struct pending *pending, const struct entry *entry)
 }
 
 /* Where the entries of a key begin. */
-static size_t find_key(const struct pending *pending, struct view key)
+static size_t find_first_of_key(const struct pending *pending, struct view key)
 {
     size_t low = 0, high = pending->count;
     while (low < high) {
@@ -225,18 +238,19 @@ static size_t find_key(const struct pending *pending, struct view key)
     return low;
 }
 
-/* Those of a key that are no first choice. */
+/* The entries of a key that are not read first. */
 static void find_earlier(const struct pending *pending, struct view key, size_t *ret_from,
                          size_t *ret_end)
 {
-    size_t at = find_key(pending, key);
+    size_t at = find_first_of_key(pending, key);
     const struct entry *latest = NULL;
-    for (; at < pending->count && view_equal(pending->entries[at]->key, key); at++) {
+    while (at < pending->count && view_equal(pending->entries[at]->key, key)) {
         const struct entry *entry = pending->entries[at];
         if (!latest && entry->name.kind == ENTRY_OURS)
             latest = entry;
         if (latest && instant_compare(latest->name.time, entry->name.time) != 0)
             break;
+        at++;
     }
     *ret_from = at;
     while (at < pending->count && view_equal(pending->entries[at]->key, key))
@@ -244,16 +258,15 @@ static void find_earlier(const struct pending *pending, struct view key, size_t 
     *ret_end = at;
 }
 
-/* Loads the earlier entries of all keys of the batch whose latest one of ours could not be read, as
- * many as one batch takes: while somebody compiles there may be many such keys. */
+/* Loads earlier entries for keys of the batch whose latest entry could not be read, as many
+ * as fit into a batch: during a compile there may be many such keys. */
 static enum hf_status load_earlier(struct pending *pending, struct hf_error *error)
 {
     const struct pending_batch *batch = &pending->batch;
     struct pending_batch *earlier = &pending->earlier;
     struct view last = { NULL, 0 };
-    bool room = true;
-    batch_clear(earlier);
-    for (size_t i = 0; i < batch->count && room; i++) {
+    pending_batch_clear(earlier);
+    for (size_t i = 0; i < batch->count; i++) {
         const struct entry *entry = &batch->picks[i];
         size_t from, end;
         if (entry->name.kind != ENTRY_OURS || batch->load.bodies[i].state == ENTRY_READ ||
@@ -261,37 +274,39 @@ static enum hf_status load_earlier(struct pending *pending, struct hf_error *err
             continue;
         last = entry->key;
         find_earlier(pending, entry->key, &from, &end);
-        if (from < end && !batch_reserve(earlier, pending->count))
+        if (from < end && !pending_batch_reserve(earlier, pending->count))
             return error_no_memory(error);
-        while (from < end && (room = batch_pick(earlier, pending->entries[from])))
+        while (from < end && pending_batch_pick(earlier, pending->entries[from]))
             from++;
+        if (from < end)
+            break; /* it is full */
     }
-    return batch_load(pending, earlier, error);
+    return pending_batch_load(pending, earlier, error);
 }
 
 /* The next batch of first choices; at the end it is empty. */
 static enum hf_status refill(struct pending *pending, struct hf_error *error)
 {
-    batch_clear(&pending->batch);
+    pending_batch_clear(&pending->batch);
     pending->shown = 0;
-    if (!batch_reserve(&pending->batch, pending->count - pending->next))
+    if (!pending_batch_reserve(&pending->batch, pending->count - pending->next))
         return error_no_memory(error);
     while (pending->next < pending->count) {
         const struct entry *entry = pending->entries[pending->next];
-        if (is_first_choice(pending, entry) && !batch_pick(&pending->batch, entry))
+        if (is_first_choice(pending, entry) && !pending_batch_pick(&pending->batch, entry))
             break;
         pending->next++;
     }
-    enum hf_status status = batch_load(pending, &pending->batch, error);
+    enum hf_status status = pending_batch_load(pending, &pending->batch, error);
     return status == HF_OK ? load_earlier(pending, error) : status;
 }
 
 /* ---- One key ------------------------------------------------------------------------- */
 
-/* The best of a key so far, in memory of its own. */
+/* The latest record of a key so far, in its own memory. */
 struct best {
-    bool any;  /* record, and ... */
-    bool ours; /* ... whether any of ours could be read */
+    bool any;  /* some record was found, and ... */
+    bool ours; /* ... some entry of ours could be read */
     struct record record;
 };
 
@@ -314,24 +329,26 @@ static enum hf_status consider(struct pending *pending, const struct entry *entr
     return HF_OK;
 }
 
-/* Those of a batch that have this key; *ret_count says how many they are. */
+/* Considers the entries with this key in a batch; *ret_count: how many there are. */
 static enum hf_status consider_batch(struct pending *pending, const struct pending_batch *batch,
                                      struct view key, struct best *best, size_t *ret_count,
                                      struct hf_error *error)
 {
-    enum hf_status status = HF_OK;
     *ret_count = 0;
-    for (size_t i = 0; status == HF_OK && i < batch->count; i++) {
+    for (size_t i = 0; i < batch->count; i++) {
         if (!view_equal(batch->picks[i].key, key))
             continue;
         ++*ret_count;
-        status = consider(pending, &batch->picks[i], &batch->load.bodies[i], best, error);
+        enum hf_status status =
+            consider(pending, &batch->picks[i], &batch->load.bodies[i], best, error);
+        if (status != HF_OK)
+            return status;
     }
-    return status;
+    return HF_OK;
 }
 
-/* The earlier entries of ours of a key whose latest is gone or cannot be read. It may have been set
- * aside, so that it is gone says nothing about these. The first of them are loaded already. */
+/* Our earlier entries of a key whose latest is gone or unreadable. The latest may have been
+ * set aside, so these still count. The first of them are loaded already. */
 static enum hf_status consider_earlier(struct pending *pending, struct view key,
                                        struct best *best, struct hf_error *error)
 {
@@ -341,17 +358,17 @@ static enum hf_status consider_earlier(struct pending *pending, struct view key,
         consider_batch(pending, &pending->earlier, key, best, &count, error);
     find_earlier(pending, key, &from, &end);
     from += count;
-    if (status == HF_OK && from < end && !batch_reserve(&batch, end - from))
+    if (status == HF_OK && from < end && !pending_batch_reserve(&batch, end - from))
         status = error_no_memory(error);
     while (from < end && status == HF_OK && !best->ours) {
-        while (from < end && batch_pick(&batch, pending->entries[from]))
+        while (from < end && pending_batch_pick(&batch, pending->entries[from]))
             from++;
-        status = batch_load(pending, &batch, error);
+        status = pending_batch_load(pending, &batch, error);
         if (status == HF_OK)
             status = consider_batch(pending, &batch, key, best, &count, error);
-        batch_clear(&batch);
+        pending_batch_clear(&batch);
     }
-    batch_release(&batch);
+    pending_batch_release(&batch);
     return status;
 }
 
@@ -360,7 +377,8 @@ static bool is_at_end(const struct pending *pending)
     return pending->shown == pending->batch.count && pending->next == pending->count;
 }
 
-/* All first choices of the next key; they may go on in the next batch. */
+/* Considers the entries of the next key that are read first; the next batch may have more of
+ * them. */
 static enum hf_status consider_key(struct pending *pending, struct view *ret_key,
                                    struct best *best, struct hf_error *error)
 {
@@ -393,7 +411,7 @@ enum hf_status pending_next(struct pending *pending, struct record *ret_record,
                             struct hf_error *error)
 {
     if (!pending->sorted && pending->count > 0)
-        qsort(pending->entries, pending->count, sizeof *pending->entries, compare_entries);
+        qsort(pending->entries, pending->count, sizeof *pending->entries, compare_by_key);
     pending->sorted = true;
     while (!is_at_end(pending)) {
         struct best best = { .any = false };
@@ -411,10 +429,10 @@ enum hf_status pending_next(struct pending *pending, struct record *ret_record,
     return HF_NOT_FOUND;
 }
 
-void pending_release(struct pending *pending)
+void pending_free(struct pending *pending)
 {
-    batch_release(&pending->batch);
-    batch_release(&pending->earlier);
+    pending_batch_release(&pending->batch);
+    pending_batch_release(&pending->earlier);
     buffer_release(&pending->bytes);
     arena_release(&pending->arena);
     free(pending->entries);

@@ -1,17 +1,17 @@
-/* pending.h: entries of the inbox as a stream of records in the order of their keys, of each key
- * the latest, loaded piece by piece. For read and walk only. */
+/* pending.h: the entries of an inbox as a stream of records in key order, the latest of each
+ * key, loaded piece by piece. For read and walk only. */
 #ifndef INDEX_PENDING_H
 #define INDEX_PENDING_H
 
 #include "index/inbox.h"
 #include "index/read.h"
 
-/* Records that are in memory at once. */
+/* Most bytes of records in memory at a time. */
 #define PENDING_BYTES (4 * MIB)
 
 /* Some entries, loaded together. */
 struct pending_batch {
-    struct entry *picks; /* copies; their views point to where those of the entries do */
+    struct entry *picks; /* copies; their views share the entries' memory */
     size_t count, capacity;
     uint64_t bytes;
     struct entry_load load;
@@ -20,37 +20,36 @@ struct pending_batch {
 struct pending {
     struct index *index;
     const struct index_query *wanted; /* NULL: all */
-    struct entry *
-        *entries; /* by key; of one key those of others, then ours, the latest first */
+    struct entry **entries; /* by key; within a key, foreign entries, then ours, latest first */
     size_t count, capacity;
     bool sorted;
-    struct arena arena; /* of keys that only records tell */
+    struct arena arena; /* keys that are only in records */
 
-    struct pending_batch batch; /* the one that is being shown, ... */
-    size_t shown;               /* ... so far, ... */
-    size_t next;                /* ... and the first entry behind it */
+    struct pending_batch batch; /* the current batch, ... */
+    size_t shown;               /* ... how much of it was returned, ... */
+    size_t next;                /* ... and the first entry after it */
     struct pending_batch
-        earlier;             /* of keys of that batch whose latest is gone: those before it */
-    struct view top_key;     /* the last key of ours among the entries before that, and */
-    struct instant top_time; /* its latest time, as names tell it */
+        earlier;             /* earlier entries of keys in that batch whose latest is gone */
+    struct view top_key;     /* key of our last entry before that, and */
+    struct instant top_time; /* its latest time, from the names */
 
-    struct buffer bytes; /* of the record that was given last */
-    /* To be cleared by who looks: something that was listed is gone, so it is in the shard. */
+    struct buffer bytes; /* the record returned last */
+    /* Cleared by the caller: a listed entry is gone, so its record is in the shard. */
     bool vanished;
     uint64_t unreadable; /* so far */
 };
 
 void pending_init(struct pending *pending, struct index *index,
                   const struct index_query *wanted);
-void pending_release(struct pending *pending);
+void pending_free(struct pending *pending);
 
-/* Adds those that may be wanted, all before the first pending_next. They stay where they are, and
- * where a name does not tell the key it is filled in, out of the record. */
+/* Adds entries that may match; must be called before the first pending_next. They are not copied; a
+ * key that is not in the name is filled in from the record. */
 enum hf_status pending_add(struct pending *pending, struct entry *entries, size_t count,
                            struct hf_error *error);
 
-/* The record of the next key; it lives until the next call. A key of which nothing can be read, or
- * is there any more, is passed over. NOT_FOUND at the end; else what the store said. */
+/* The record of the next key, valid until the next call. Keys without a readable entry are
+ * skipped. NOT_FOUND at the end; otherwise the store's error. */
 enum hf_status pending_next(struct pending *pending, struct record *ret_record,
                             struct hf_error *error);
 

@@ -1,19 +1,20 @@
-/* read.c: one key, as readers see it: what waits in the inbox and what is in the shard. */
+/* read.c: looks up one key in the inbox and in the shard. The inbox is read first: an entry
+ * that is folded in between is then found in the shard. */
 #include "index/read.h"
 
 #include "base/check.h"
-#include "base/rule.h"
+#include "base/mutant.h"
 #include "index/pending.h"
 #include "store/pages.h"
 
 #include <stdlib.h>
 
-/* A shard may be replaced while it is read: so often in a row. */
+/* How often in a row a shard may be replaced while it is being read. */
 #define SHARD_TRIES_MAX 8
 
-/* ---- What is wanted ------------------------------------------------------------------ */
+/* ---- Queries ------------------------------------------------------------------------- */
 
-static bool meets(const struct condition_on_field *condition, struct view record)
+static bool meets_condition(const struct condition_on_field *condition, struct view record)
 {
     struct view written = VIEW("");
     bool more = true;
@@ -27,29 +28,31 @@ bool index_query_takes(const struct index_query *query, const struct record *rec
     if (query->since_given && instant_compare(record->time, query->since) < 0)
         return false;
     for (size_t i = 0; i < query->where_count; i++)
-        if (!meets(&query->where[i], record->bytes))
+        if (!meets_condition(&query->where[i], record->bytes))
             return false;
     return true;
 }
 
 /* ---- One key ------------------------------------------------------------------------- */
 
-/* A key that is looked up, and the latest of its records so far. */
+/* A lookup, and the latest record so far. */
 struct lookup {
     struct index *index;
     struct view key;
     struct shard_id shard;
     struct entry *entries;
     size_t count, capacity;
-    struct arena arena; /* of their names */
+    struct arena arena; /* for entry names */
     struct pending pending;
     struct shard_cursor cursor;
     bool found;
     struct record record; /* in `pending` or in the cursor */
 };
 
-static struct entry *add_entry(struct lookup *lookup, struct view object,
-                               struct entry_name name)
+typedef enum hf_status lookup_step(struct lookup *lookup, struct hf_error *error);
+
+static struct entry *add_lookup_entry(struct lookup *lookup, struct view object,
+                                      struct entry_name name)
 {
     if (lookup->count == lookup->capacity) {
         size_t capacity = lookup->capacity > 0 ? lookup->capacity * 2 : 16;
@@ -67,9 +70,9 @@ static struct entry *add_entry(struct lookup *lookup, struct view object,
     return entry;
 }
 
-/* One page of the entries of ours. What starts like one and is none, compilers set aside. */
-static enum hf_status add_page(struct lookup *lookup, const struct list_call *page, size_t root,
-                               struct buffer *space, struct hf_error *error)
+/* One page of our entries. Strays with such names are left for the compilers. */
+static enum hf_status add_own_entries(struct lookup *lookup, const struct list_call *page,
+                                      size_t root, struct buffer *space, struct hf_error *error)
 {
     const unsigned digits = lookup->index->schema.digits;
     for (size_t i = 0; i < page->count; i++) {
@@ -79,7 +82,7 @@ static enum hf_status add_page(struct lookup *lookup, const struct list_call *pa
             return error_no_memory(error);
         if (object->is_prefix || name.kind != ENTRY_OURS)
             continue;
-        struct entry *entry = add_entry(lookup, object->key, name);
+        struct entry *entry = add_lookup_entry(lookup, object->key, name);
         if (!entry)
             return error_no_memory(error);
         entry->size = object->info.size;
@@ -103,25 +106,25 @@ static enum hf_status list_ours(struct lookup *lookup, struct hf_error *error)
     struct pages pages = { .list = { .prefix = view_of(prefix) } };
     enum hf_status status = HF_OK;
     while (status == HF_OK && pages_next(&pages, lookup->index->store))
-        status = add_page(lookup, &pages.list, strlen(root), &space, error);
+        status = add_own_entries(lookup, &pages.list, strlen(root), &space, error);
     buffer_release(&space);
     return pages_end(&pages, status, error);
 }
 
-/* The names that other programs may have used. Most are not there: then they read as vanished. */
+/* The names that other programs may use. Most do not exist, and read as vanished. */
 static enum hf_status add_foreign(struct lookup *lookup, struct hf_error *error)
 {
     char(*keys)[KEY_BYTES_MAX + 1] = malloc(FOREIGN_NAMES_MAX * sizeof *keys);
-    enum hf_status status = keys ? HF_OK : error_no_memory(error);
-    size_t count = keys ? foreign_keys(view_of(lookup->index->name), &lookup->index->schema,
-                                       lookup->key, keys)
-                        : 0;
-    for (size_t i = 0; i < count && status == HF_OK; i++)
-        if (!add_entry(lookup, view_of(keys[i]),
-                       (struct entry_name){ .kind = ENTRY_FOREIGN, .shard = lookup->shard }))
-            status = error_no_memory(error);
+    if (!keys)
+        return error_no_memory(error);
+    const struct entry_name name = { .kind = ENTRY_FOREIGN, .shard = lookup->shard };
+    size_t count =
+        foreign_keys(view_of(lookup->index->name), &lookup->index->schema, lookup->key, keys);
+    size_t added = 0;
+    while (added < count && add_lookup_entry(lookup, view_of(keys[added]), name))
+        added++;
     free(keys);
-    return status;
+    return added == count ? HF_OK : error_no_memory(error);
 }
 
 static void take_later(struct lookup *lookup, const struct record *record)
@@ -150,7 +153,8 @@ static enum hf_status look_in_shard(struct lookup *lookup, struct hf_error *erro
 {
     struct record record;
     enum hf_status status = HF_CONFLICT;
-    for (unsigned i = 0; i < SHARD_TRIES_MAX && status == HF_CONFLICT; i++) {
+    unsigned tries = 0;
+    while (status == HF_CONFLICT && tries++ < SHARD_TRIES_MAX) {
         shard_cursor_close(&lookup->cursor);
         status = shard_cursor_open(&lookup->cursor, lookup->index, lookup->shard,
                                    SHARD_READ_SMALL, error);
@@ -162,25 +166,12 @@ static enum hf_status look_in_shard(struct lookup *lookup, struct hf_error *erro
     return status == HF_NOT_FOUND ? error_clear(error) : status;
 }
 
-/* What is not in the inbox any more when it is listed is in the shard by then. */
-static enum hf_status look(struct lookup *lookup, struct hf_error *error)
-{
-    enum hf_status status = HF_OK;
-    if (!RULE(INBOX_BEFORE_SHARD))
-        status = look_in_shard(lookup, error);
-    if (status == HF_OK)
-        status = look_in_inbox(lookup, error);
-    if (status == HF_OK && RULE(INBOX_BEFORE_SHARD))
-        status = look_in_shard(lookup, error);
-    return status;
-}
-
 enum hf_status index_get(struct index *index, struct view key, struct buffer *ret_bytes,
                          struct hf_error *error)
 {
     struct hf_error why = { .status = HF_OK };
     if (key.size == 0 || key.size > INDEX_KEY_BYTES_MAX)
-        return error_set(error, HF_NOT_FOUND, "no key is empty or longer than %d bytes",
+        return error_set(error, HF_NOT_FOUND, "no such key: keys have 1 to %d bytes",
                          INDEX_KEY_BYTES_MAX);
     struct lookup lookup = { .index = index,
                              .key = key,
@@ -188,13 +179,18 @@ enum hf_status index_get(struct index *index, struct view key, struct buffer *re
                              .arena = ARENA_INIT };
     client_active(index->client);
     pending_init(&lookup.pending, index, /* wanted */ NULL);
-    enum hf_status status = look(&lookup, &why);
+    /* The shard is read after the inbox was listed: an entry that was gone by then is in it. */
+    lookup_step *first = look_in_inbox, *second = look_in_shard;
+    MUTANT(mutant_looks_in_shard_first(&first, &second));
+    enum hf_status status = first(&lookup, &why);
+    if (status == HF_OK)
+        status = second(&lookup, &why);
     if (status == HF_OK && !lookup.found)
         status = error_set(&why, HF_NOT_FOUND, "the index %s has no such key", index->name);
     if (status == HF_OK && !buffer_append(ret_bytes, lookup.record.bytes))
         status = error_no_memory(&why);
     shard_cursor_close(&lookup.cursor);
-    pending_release(&lookup.pending);
+    pending_free(&lookup.pending);
     arena_release(&lookup.arena);
     free(lookup.entries);
     if (error)

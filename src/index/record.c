@@ -1,10 +1,10 @@
-/* record.c: records, their fields, and the rule of separators.
- *
- * Every record that is folded or read comes through record_read, so it looks at eight bytes at
- * once, and closer only at what is not plain ASCII text. */
+/* record.c: records, their fields and the separator rule. Every record that is folded or
+ * read is checked here first, because an unescaped separator would change its fields. Plain
+ * ASCII is checked eight bytes at a time. */
 #include "index/record.h"
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 #include "base/utf8.h"
 #include "base/word.h"
@@ -15,12 +15,12 @@
 #define RECORD_SEPARATOR '\x1e'
 #define ESCAPE           '\x1b'
 
-/* What stands behind ESC is the character itself with this bit set. */
+/* ESC is followed by the character with this bit set. */
 #define ESCAPE_BIT 0x40
 
 /* ---- Bytes --------------------------------------------------------------------------- */
 
-/* NUL, LF, ESC, FS, GS, RS, US: in a value they are written with an escape. */
+/* NUL, LF, ESC, FS, GS, RS, US: these are escaped in a value. */
 static inline bool needs_escape(char byte)
 {
     const uint32_t set = UINT32_C(1) << 0 | UINT32_C(1) << '\n' | UINT32_C(0x1f) << 0x1b;
@@ -34,19 +34,19 @@ static inline bool ends_escape(char byte)
     return (byte & ESCAPE_BIT) && needs_escape((char)(byte ^ ESCAPE_BIT));
 }
 
-/* Marks, by its highest bit, each of eight bytes that is a control character or no ASCII. The
- * lowest mark is right; those above it may be wrong. */
+/* Sets the highest bit of each of eight bytes that is a control character or not ASCII. The lowest
+ * mark is exact; those above it may be wrong. */
 static inline uint64_t not_plain(uint64_t word)
 {
     return ((word - EACH_BYTE(0x20)) | word) & EACH_BYTE(0x80);
 }
 
-static inline bool is_plain(char byte)
+static inline bool is_plain_ascii(char byte)
 {
     return (unsigned char)byte >= 0x20 && (unsigned char)byte < 0x80;
 }
 
-/* The first byte from `at` on that is not plain, or the end. */
+/* The first byte at or after `at` that is not plain, or the end. */
 static inline size_t skip_plain(struct view bytes, size_t at)
 {
     for (; bytes.size - at >= 8; at += 8) {
@@ -54,12 +54,12 @@ static inline size_t skip_plain(struct view bytes, size_t at)
         if (marks)
             return at + (size_t)__builtin_ctzll(marks) / 8;
     }
-    while (at < bytes.size && is_plain(bytes.data[at]))
+    while (at < bytes.size && is_plain_ascii(bytes.data[at]))
         at++;
     return at;
 }
 
-/* The first byte from `at` on that does not begin a character of several bytes, or the end. */
+/* The first byte at or after `at` that does not begin a multibyte character, or the end. */
 static inline size_t skip_wide(struct view bytes, size_t at)
 {
     while (at < bytes.size && (unsigned char)bytes.data[at] >= 0x80) {
@@ -71,7 +71,7 @@ static inline size_t skip_wide(struct view bytes, size_t at)
     return at;
 }
 
-/* The first byte from `at` on that has or needs an escape, or the end. */
+/* The first byte at or after `at` that has or needs an escape, or the end. */
 static size_t find_escaped(struct view bytes, size_t at)
 {
     at = skip_plain(bytes, at);
@@ -87,7 +87,7 @@ static inline bool ends_record(char byte)
     return byte == '\n' || byte == RECORD_SEPARATOR;
 }
 
-/* Marks LF and RS, the lowest rightly. */
+/* Marks LF and RS; only the lowest mark is exact. */
 static inline uint64_t record_ends(uint64_t word)
 {
     uint64_t from_lf = word ^ EACH_BYTE('\n'), from_rs = word ^ EACH_BYTE(RECORD_SEPARATOR);
@@ -183,16 +183,16 @@ bool record_write(struct buffer *to, const struct view *values, size_t count)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* What one pass over the bytes tells. */
+/* The result of one pass over the bytes. */
 struct scan {
-    struct view key; /* as they are written; empty when there is no such field */
+    struct view key; /* as written; empty if there is no such field */
     struct view time;
     bool key_escaped;
     size_t field_count;
 };
 
-static inline void end_field(const struct schema *schema, struct scan *scan, struct view field,
-                             bool escaped)
+static inline void note_field(const struct schema *schema, struct scan *scan, struct view field,
+                              bool escaped)
 {
     if (scan->field_count == schema->key) {
         scan->key = field;
@@ -210,16 +210,16 @@ static enum hf_status refuse_byte(struct view bytes, size_t at, struct hf_error 
         return error_set(error, HF_INVALID, "the record is not UTF-8: byte 0x%02x at %zu", byte,
                          at);
     if (byte != ESCAPE)
-        return error_set(error, HF_INVALID, "the byte 0x%02x at %zu stands there without ESC",
+        return error_set(error, HF_INVALID, "the byte 0x%02x at %zu must be escaped with ESC",
                          byte, at);
     if (at + 1 == bytes.size)
         return error_set(error, HF_INVALID, "the record ends with ESC, which escapes nothing");
-    return error_set(error, HF_INVALID, "ESC at %zu before the byte 0x%02x, which is no escape",
-                     at, (unsigned char)bytes.data[at + 1]);
+    return error_set(error, HF_INVALID,
+                     "ESC at %zu is followed by 0x%02x, which is not an escape", at,
+                     (unsigned char)bytes.data[at + 1]);
 }
 
-/* How many bytes at `at`, the first of which is not plain, are as they should be; 0: not even
- * one character is. */
+/* How many bytes at `at`, starting with one that is not plain, are valid; 0: none. */
 static inline size_t odd_size(struct view bytes, size_t at, bool *escaped)
 {
     char byte = bytes.data[at];
@@ -239,7 +239,7 @@ static enum hf_status scan_record(const struct schema *schema, struct view bytes
     bool escaped = false;
     for (at = skip_plain(bytes, 0); at < bytes.size; at = skip_plain(bytes, at)) {
         if (bytes.data[at] == UNIT_SEPARATOR) {
-            end_field(schema, scan, (struct view){ bytes.data + field, at - field }, escaped);
+            note_field(schema, scan, (struct view){ bytes.data + field, at - field }, escaped);
             field = ++at;
             escaped = false;
             continue;
@@ -249,13 +249,13 @@ static enum hf_status scan_record(const struct schema *schema, struct view bytes
             return refuse_byte(bytes, at, error);
         at += size;
     }
-    end_field(schema, scan, view_from(bytes, field), escaped);
+    note_field(schema, scan, view_from(bytes, field), escaped);
     return HF_OK;
 }
 
-/* The key as a value. */
-static enum hf_status read_key(const struct scan *scan, struct buffer *space,
-                               struct view *ret_key, struct hf_error *error)
+/* The key, unescaped. */
+static enum hf_status check_key(const struct scan *scan, struct buffer *space,
+                                struct view *ret_key, struct hf_error *error)
 {
     size_t size = scan->key.size;
     if (scan->key_escaped)
@@ -264,25 +264,25 @@ static enum hf_status read_key(const struct scan *scan, struct buffer *space,
     if (size == 0)
         return error_set(error, HF_INVALID, "the record has no key");
     if (size > INDEX_KEY_BYTES_MAX)
-        return error_set(error, HF_INVALID, "the key has %zu bytes, and may have %d", size,
-                         INDEX_KEY_BYTES_MAX);
+        return error_set(error, HF_INVALID, "the key has %zu bytes; at most %d are allowed",
+                         size, INDEX_KEY_BYTES_MAX);
     if (scan->key_escaped && !field_read(space, scan->key))
         return error_no_memory(error);
     *ret_key = scan->key_escaped ? buffer_view(space) : scan->key;
     return HF_OK;
 }
 
-/* What was taken for a time, on one line that no terminal minds: control characters as %XX, as
- * in the names of entries, and cut when it is long. */
+/* Shows an invalid time on one line that is safe for a terminal: control characters as %XX,
+ * and cut if it is long. */
 #define SHOWN_BYTES    40
 #define SHOWN_TEXT_MAX (3 * SHOWN_BYTES + sizeof "...")
-static const char *show(struct view text, char shown[SHOWN_TEXT_MAX])
+static const char *printable_time(struct view text, char shown[SHOWN_TEXT_MAX])
 {
     size_t size = 0, at = 0, next;
     for (; at < text.size; at = next) {
         unsigned char byte = (unsigned char)text.data[at];
         next = at + (byte < 0x80 ? 1 : utf8_size(view_from(text, at)));
-        check(next > at); /* it was read as UTF-8 before */
+        check(next > at); /* it was checked to be UTF-8 before */
         if (next > SHOWN_BYTES)
             break;
         if (byte < 0x20 || byte == 0x7f) {
@@ -297,8 +297,8 @@ static const char *show(struct view text, char shown[SHOWN_TEXT_MAX])
 }
 
 /* Names of entries have room for the years 1 to 9999. */
-static enum hf_status read_time(struct view text, struct instant *ret_time,
-                                struct hf_error *error)
+static enum hf_status check_time(struct view text, struct instant *ret_time,
+                                 struct hf_error *error)
 {
     struct instant time;
     char shown[SHOWN_TEXT_MAX];
@@ -308,7 +308,7 @@ static enum hf_status read_time(struct view text, struct instant *ret_time,
         return error_set(error, HF_INVALID,
                          "'%s' is no time: RFC 3339 with a zone, or a number since 1970, is "
                          "expected",
-                         show(text, shown));
+                         printable_time(text, shown));
     if (time.s < INSTANT_S_MIN || time.s > INSTANT_S_MAX)
         return error_set(error, HF_INVALID, "the time %.*s is not in the years 1 to 9999",
                          VIEW_ARGS(view_first(text, 40)));
@@ -326,19 +326,19 @@ enum hf_status record_read(const struct schema *schema, struct view bytes, struc
     if (ret_too_many_fields)
         *ret_too_many_fields = false;
     if (bytes.size > INDEX_RECORD_BYTES_MAX)
-        return error_set(error, HF_INVALID, "the record has %zu bytes, and may have %zu",
+        return error_set(error, HF_INVALID, "the record has %zu bytes; at most %zu are allowed",
                          bytes.size, INDEX_RECORD_BYTES_MAX);
     enum hf_status status = scan_record(schema, bytes, &scan, error);
     if (status == HF_OK)
-        status = read_key(&scan, space, &record.key, error);
+        status = check_key(&scan, space, &record.key, error);
     if (status == HF_OK)
-        status = read_time(scan.time, &record.time, error);
+        status = check_time(scan.time, &record.time, error);
     if (status != HF_OK)
         return status;
     if (scan.field_count > schema->field_count) {
         if (ret_too_many_fields)
             *ret_too_many_fields = true;
-        return error_set(error, HF_INVALID, "the record has %zu fields, and the index has %zu",
+        return error_set(error, HF_INVALID, "the record has %zu fields, but the index has %zu",
                          scan.field_count, schema->field_count);
     }
     *ret_record = record;
@@ -347,10 +347,9 @@ enum hf_status record_read(const struct schema *schema, struct view bytes, struc
 
 int record_compare(const struct record *a, const struct record *b)
 {
-    if (!RULE(LATEST_WINS))
-        return -1;
     int order = instant_compare(a->time, b->time);
-    if (order == 0 && RULE(TIES_BY_BYTES))
+    if (RULE(TIES_BY_BYTES) && order == 0)
         order = view_compare(a->bytes, b->bytes);
+    MUTANT(mutant_takes_last_read(&order));
     return order;
 }

@@ -1,5 +1,5 @@
-/* record.h: one record of an index: the bytes between two ends, with US between its fields.
- * src/index/README.md has the rule of separators. Pure. */
+/* record.h: one record of an index: the bytes between two terminators, with US between its fields.
+ * src/index/README.md has the separator rule. Pure. */
 #ifndef INDEX_RECORD_H
 #define INDEX_RECORD_H
 
@@ -9,46 +9,45 @@
 #define INDEX_KEY_BYTES_MAX    1024
 #define INDEX_RECORD_BYTES_MAX ((size_t)1024 * 1024)
 
-/* What all records of this index are read by. Views point to where the bytes are. */
+/* A parsed record. Views point into its bytes. */
 struct record {
     struct view bytes; /* without its end */
-    struct view key;   /* as a value: in the bytes, or in `space` where it has escapes */
+    struct view key;   /* unescaped: in the bytes, or in `space` if it had escapes */
     struct instant time;
 };
 
-/* Reads one. INVALID, with the reason in words, when it is no record of this schema: too long,
- * not UTF-8, a separator or NUL without its escape, a wrong escape, more fields than the
- * schema has, no key, a key that is too long, no time or one that cannot be read.
- * *ret_too_many_fields (may be NULL) says that a later schema might take it. `space` is used
- * for a key with escapes only; it is cleared first. */
+/* Parses a record. INVALID, with the reason, if it is not a record of this schema: too long, not
+ * UTF-8, a separator or NUL without its escape, a wrong escape, more fields than the schema has, no
+ * key, a key that is too long, no time, or an unreadable one. *ret_too_many_fields (may be NULL): a
+ * later schema might accept it. `space` is cleared, and used only for a key with escapes. */
 enum hf_status record_read(const struct schema *schema, struct view bytes, struct buffer *space,
                            struct record *ret_record, bool *ret_too_many_fields,
                            struct hf_error *error);
 
-/* <0, 0, >0: whether a is earlier than b: by time, then by bytes. They have the same key. Give
- * the one that was there first as a. */
+/* Compares two records with the same key by time, then by bytes: <0 if a is earlier than b. Pass
+ * the existing record as a. */
 int record_compare(const struct record *a, const struct record *b);
 
-/* Cuts the next record off a text of many: LF, RS and RS LF end one, and one that is empty is
- * none. False at the end. */
+/* Takes the next record from a text: LF, RS and RS LF end a record; empty ones are skipped. False
+ * at the end. */
 bool record_cut(struct view *rest, struct view *ret_bytes);
 
-/* Cuts the next field off, as it is written; call it with *more true at first, until it is
+/* Takes the next field, as written. Set *more to true before the first call, and call until it is
  * false. An empty record has one field, which is empty. */
 struct view field_cut(struct view *rest, bool *more);
 
-/* Appends a value as it is written in a field; false without memory or room. */
+/* Appends a value in its escaped form; false if out of memory or room. */
 bool field_write(struct buffer *to, struct view value);
 
-/* Appends the value of what is written in a field; false when an escape is wrong, too: then
- * nothing was appended, and to->failed is not set. */
+/* Appends the value of an escaped field. Also false for an invalid escape; then nothing was
+ * appended, and to->failed is not set. */
 bool field_read(struct buffer *to, struct view written);
 
-/* Whether this is the value of what is written in a field of a record that was read. */
+/* Whether an escaped field of a valid record has this value. */
 bool field_is(struct view written, struct view value);
 
-/* Appends a record of these values, one for each field (fewer: the rest are left out), without
- * its end. Then it should be read by record_read, which judges it. */
+/* Appends a record of these values, one per field, without its terminator. Missing values at the
+ * end are omitted. Check the result with record_read. */
 bool record_write(struct buffer *to, const struct view *values, size_t count);
 
 #define RECORD_END "\n"

@@ -1,6 +1,9 @@
-/* rows.c: rows of files as records of an index. */
+/* rows.c: reads rows of files as records of an index, one at a time in bounded memory. A malformed
+ * row is refused by itself; the rows after it are still read. */
 #include "index/rows.h"
 
+#include "index/text.h"
+#include "merge/csv.h"
 #include "merge/format.h"
 #include "merge/json_scan.h"
 
@@ -40,30 +43,18 @@ static bool has_header(const struct rows *rows)
     return rows->format == HF_INDEX_CSV || rows->format == HF_INDEX_TSV;
 }
 
-static char separator_of(const struct rows *rows)
-{
-    return rows->format == HF_INDEX_CSV ? ',' : '\t';
-}
-
 /* ---- Bytes --------------------------------------------------------------------------- */
 
-/* Forgets what was used, so that there is room for more. */
-static void move_to_front(struct rows *rows)
+/* Reads more bytes after the existing ones, reusing the space of consumed ones. */
+static enum hf_status fill_window(struct rows *rows, struct hf_error *error)
 {
+    ssize_t got;
     size_t left = rows->window.size - rows->at;
-    if (rows->at == 0)
-        return;
-    memmove(rows->window.data, rows->window.data + rows->at, left);
+    if (rows->at > 0)
+        memmove(rows->window.data, rows->window.data + rows->at, left);
     rows->window.size = left;
     rows->scanned -= rows->at;
     rows->at = 0;
-}
-
-/* Reads more behind what is there. */
-static enum hf_status read_more(struct rows *rows, struct hf_error *error)
-{
-    ssize_t got;
-    move_to_front(rows);
     if (!buffer_reserve(&rows->window, READ_PIECE + BLOCK_SLACK))
         return error_no_memory(error);
     do {
@@ -83,8 +74,9 @@ static enum hf_status read_more(struct rows *rows, struct hf_error *error)
 
 /* ---- Where rows end ------------------------------------------------------------------ */
 
-/* The place behind one more byte of csv, RFC 4180: a quote opens only at the start of a field, and
- * closes at the next one that is not one of two. What is wrong goes on as text without quotes. */
+/* The state after one more byte of csv (RFC 4180): a quote opens a quoted part only at the start of
+ * a field, and the next quote that is not doubled closes it. Malformed text continues as
+ * unquoted. */
 static enum rows_place next_place(enum rows_place place, char byte, char separator)
 {
     if (place == ROWS_QUOTED)
@@ -92,31 +84,25 @@ static enum rows_place next_place(enum rows_place place, char byte, char separat
     if (byte == separator)
         return ROWS_FIELD_START;
     if (byte == '"' && place != ROWS_UNQUOTED)
-        return ROWS_QUOTED; /* it opens, or is the second of two */
+        return ROWS_QUOTED; /* an opening quote, or the second of a doubled one */
     return ROWS_UNQUOTED;
 }
 
-/* Whether a byte that is looked at ends the row. */
-static bool ends_row(struct rows *rows, char byte)
-{
-    if (byte == '\n' && rows->place != ROWS_QUOTED)
-        return true;
-    if (has_header(rows)) {
-        enum rows_place before = rows->place;
-        rows->place = next_place(before, byte, separator_of(rows));
-        if (before == ROWS_FIELD_START && rows->place == ROWS_QUOTED)
-            rows->quote_line = rows->next_line;
-    }
-    return rows->format == HF_INDEX_USV && byte == RS;
-}
-
-/* Looks on for the end of the row: true when rows->scanned is at it. */
+/* Searches for the end of the row; true if rows->scanned has reached it. */
 static bool find_end(struct rows *rows)
 {
+    const char separator = format_separator(rows->format);
     for (; rows->scanned < rows->window.size; rows->scanned++) {
         char byte = rows->window.data[rows->scanned];
-        if (ends_row(rows, byte))
+        enum rows_place before = rows->place;
+        if (byte == '\n' && before != ROWS_QUOTED)
             return true;
+        if (rows->format == HF_INDEX_USV && byte == RS)
+            return true;
+        if (has_header(rows))
+            rows->place = next_place(before, byte, separator);
+        if (before == ROWS_FIELD_START && rows->place == ROWS_QUOTED)
+            rows->quote_line = rows->next_line;
         rows->next_line += byte == '\n';
     }
     return false;
@@ -127,8 +113,7 @@ static size_t row_bytes_max(const struct rows *rows)
     return rows->format == HF_INDEX_USV ? INDEX_RECORD_BYTES_MAX : ROWS_TEXT_MAX;
 }
 
-/* Passes a byte order mark at the start of the file, which means nothing, once it is known whether
- * one is there. */
+/* Skips a byte order mark at the start of the file, once enough was read to recognise it. */
 static void pass_mark(struct rows *rows)
 {
     struct view start = buffer_view(&rows->window);
@@ -140,25 +125,14 @@ static void pass_mark(struct rows *rows)
     rows->mark_passed = true;
 }
 
-/* Passes the end of a row that was found. */
-static void pass_end(struct rows *rows)
-{
-    if (rows->scanned < rows->window.size) {
-        rows->next_line += rows->window.data[rows->scanned] == '\n';
-        rows->scanned++;
-    }
-    rows->at = rows->scanned;
-    rows->place = ROWS_FIELD_START;
-}
-
-/* What was cut off. */
+/* The text of a row. */
 struct row_text {
-    struct view text; /* without its end; lives in the window until the next call */
-    bool too_long;    /* it was not held */
-    bool open;        /* within quotes when the file ended */
+    struct view text; /* without its terminator; valid in the window until the next call */
+    bool too_long;    /* it was not kept in memory */
+    bool open;        /* the file ended within quotes */
 };
 
-/* Reads until the end of the next row is in the window, or that of the file. */
+/* Reads until the window holds the end of the next row, or of the file. */
 static enum hf_status read_to_end(struct rows *rows, bool *ret_too_long, struct hf_error *error)
 {
     while (!(rows->mark_passed && find_end(rows)) && !rows->ended) {
@@ -166,7 +140,7 @@ static enum hf_status read_to_end(struct rows *rows, bool *ret_too_long, struct 
             *ret_too_long = true;
             rows->at = rows->scanned;
         }
-        enum hf_status status = read_more(rows, error);
+        enum hf_status status = fill_window(rows, error);
         if (status != HF_OK)
             return status;
         if (!rows->mark_passed)
@@ -191,19 +165,15 @@ static enum hf_status cut_row_off(struct rows *rows, struct row_text *ret_row,
     if (at_end && row.text.size == 0 && !row.too_long)
         return HF_NOT_FOUND;
     rows->last_line = rows->next_line - (row.open && rows->last_byte == '\n');
-    pass_end(rows);
+    if (rows->scanned < rows->window.size)
+        rows->next_line += rows->window.data[rows->scanned++] == '\n';
+    rows->at = rows->scanned;
+    rows->place = ROWS_FIELD_START;
     *ret_row = row;
     return HF_OK;
 }
 
 /* ---- Values -------------------------------------------------------------------------- */
-
-static void begin_values(struct rows *rows)
-{
-    buffer_clear(&rows->values);
-    for (size_t i = 0; i < rows->schema->field_count; i++)
-        rows->fields[i].given = false;
-}
 
 static enum hf_status no_room(struct rows *rows, struct hf_error *error)
 {
@@ -211,14 +181,14 @@ static enum hf_status no_room(struct rows *rows, struct hf_error *error)
     return error_set(error, HF_INVALID, "it is too long, or there is no memory for it");
 }
 
-/* Says that the values from `at` on are those of a field. */
+/* Records that the bytes in `values` from `at` on are a field's value. */
 static enum hf_status take_value(struct rows *rows, size_t field, size_t at,
                                  struct hf_error *error)
 {
     if (rows->values.failed)
         return no_room(rows, error);
     if (rows->fields[field].given)
-        return error_set(error, HF_INVALID, "the field '%s' stands twice in it",
+        return error_set(error, HF_INVALID, "the field '%s' occurs twice",
                          rows->schema->fields[field]);
     rows->fields[field].given = true;
     rows->fields[field].at = at;
@@ -226,8 +196,8 @@ static enum hf_status take_value(struct rows *rows, size_t field, size_t at,
     return HF_OK;
 }
 
-/* Makes the record of the values. Those behind the last one given are left out. */
-static enum hf_status write_record(struct rows *rows, struct hf_error *error)
+/* Builds the record from the values. Fields after the last one with a value are omitted. */
+static enum hf_status build_record(struct rows *rows, struct hf_error *error)
 {
     struct view values[INDEX_FIELDS_MAX];
     struct view all = buffer_view(&rows->values);
@@ -248,65 +218,11 @@ static enum hf_status write_record(struct rows *rows, struct hf_error *error)
 
 /* ---- csv and tsv --------------------------------------------------------------------- */
 
-/* Appends the value of the next field and cuts it off; *more says whether another follows. False
- * when its quotes are wrong. */
-static bool cut_value(struct view *rest, char separator, struct buffer *to, bool *more)
-{
-    enum rows_place place = ROWS_FIELD_START;
-    bool good = true;
-    size_t i = 0;
-    for (; i < rest->size; i++) {
-        char byte = rest->data[i];
-        enum rows_place before = place;
-        place = next_place(before, byte, separator);
-        if (place == ROWS_FIELD_START)
-            break;
-        bool opens = before == ROWS_FIELD_START && place == ROWS_QUOTED;
-        bool closes = place == ROWS_QUOTE_CLOSED;
-        good = good && !(before == ROWS_QUOTE_CLOSED && place == ROWS_UNQUOTED) &&
-               !(before == ROWS_UNQUOTED && byte == '"');
-        if (!opens && !closes)
-            buffer_append_byte(to, byte);
-    }
-    *more = i < rest->size;
-    *rest = view_from(*rest, i + 1);
-    return good && place != ROWS_QUOTED;
-}
-
-/* All up to the end of the file is within it. */
-static enum hf_status open_quote(const struct rows *rows, struct hf_error *error)
-{
-    if (rows->line == rows->last_line)
-        return error_set(error, HF_INVALID,
-                         "a quote that opens in it is never closed: the line is left out");
-    return error_set(error, HF_INVALID,
-                     "a quote that opens in line %" PRIu64 " is never closed: lines %" PRIu64
-                     " to %" PRIu64 " are left out",
-                     rows->quote_line, rows->line, rows->last_line);
-}
-
 static enum hf_status wrong_quotes(struct hf_error *error)
 {
     return error_set(error, HF_INVALID,
                      "its quotes do not fit: a field with quotes stands in quotes, and each of "
                      "its own is written as two");
-}
-
-/* Notes which field the next column is. */
-static enum hf_status take_column(struct rows *rows, struct view name, struct hf_error *error)
-{
-    size_t field;
-    enum hf_status status = schema_pick(rows->schema, name, &field, error);
-    if (status != HF_OK)
-        return status;
-    if (rows->column_count == INDEX_FIELDS_MAX)
-        return error_set(error, HF_INVALID, "it has more columns than an index has fields");
-    for (size_t i = 0; i < rows->column_count; i++)
-        if (rows->columns[i] == field)
-            return error_set(error, HF_INVALID, "it has the column '%s' twice",
-                             rows->schema->fields[field]);
-    rows->columns[rows->column_count++] = field;
-    return HF_OK;
 }
 
 static bool has_column(const struct rows *rows, size_t field)
@@ -317,51 +233,69 @@ static bool has_column(const struct rows *rows, size_t field)
     return false;
 }
 
+/* Records which field the next column holds. */
+static enum hf_status take_column(struct rows *rows, struct view name, struct hf_error *error)
+{
+    size_t field;
+    enum hf_status status = schema_pick(rows->schema, name, &field, error);
+    if (status != HF_OK)
+        return status;
+    if (rows->column_count == INDEX_FIELDS_MAX)
+        return error_set(error, HF_INVALID, "it has more columns than an index has fields");
+    if (has_column(rows, field))
+        return error_set(error, HF_INVALID, "the column '%s' occurs twice",
+                         rows->schema->fields[field]);
+    rows->columns[rows->column_count++] = field;
+    return HF_OK;
+}
+
 static enum hf_status read_columns(struct rows *rows, struct view text, struct hf_error *error)
 {
     const struct schema *schema = rows->schema;
-    enum hf_status status = HF_OK;
     bool more = true;
-    while (more && status == HF_OK) {
+    while (more) {
+        struct csv_value name;
         buffer_clear(&rows->values);
-        if (!cut_value(&text, separator_of(rows), &rows->values, &more))
+        if (!csv_take_field(&text, format_separator(rows->format), &name, &more))
             return wrong_quotes(error);
-        if (rows->values.failed)
+        if (!csv_append_value(&rows->values, &name))
             return error_no_memory(error);
-        status = take_column(rows, buffer_view(&rows->values), error);
+        enum hf_status status = take_column(rows, buffer_view(&rows->values), error);
+        if (status != HF_OK)
+            return status;
     }
     const size_t needed[] = { schema->key, schema->time };
-    for (size_t i = 0; i < 2 && status == HF_OK; i++)
+    for (size_t i = 0; i < 2; i++)
         if (!has_column(rows, needed[i]))
-            status = error_set(error, HF_INVALID, "it has no column '%s', which is the %s",
-                               schema->fields[needed[i]], i == 0 ? "key" : "time");
-    return status;
+            return error_set(error, HF_INVALID, "the column '%s' is missing, which is the %s",
+                             schema->fields[needed[i]], i == 0 ? "key" : "time");
+    return HF_OK;
 }
 
 static enum hf_status read_csv(struct rows *rows, struct view text, struct hf_error *error)
 {
     size_t count = 0;
-    bool more = true, good = true;
-    for (; more; count++) {
+    for (bool more = true; more; count++) {
+        struct csv_value value;
         size_t at = rows->values.size;
-        good = cut_value(&text, separator_of(rows), &rows->values, &more) && good;
+        if (!csv_take_field(&text, format_separator(rows->format), &value, &more))
+            return wrong_quotes(error);
         if (count >= rows->column_count)
             continue;
+        csv_append_value(&rows->values, &value);
         enum hf_status status = take_value(rows, rows->columns[count], at, error);
         if (status != HF_OK)
             return status;
     }
-    if (!good)
-        return wrong_quotes(error);
     if (count != rows->column_count)
-        return error_set(error, HF_INVALID, "it has %zu field%s, and the header %zu", count,
+        return error_set(error, HF_INVALID, "it has %zu field%s, but the header has %zu", count,
                          count == 1 ? "" : "s", rows->column_count);
-    return write_record(rows, error);
+    return build_record(rows, error);
 }
 
 /* ---- ndjson -------------------------------------------------------------------------- */
 
-/* What stands before `end` when a value is neither text nor number: null is an empty value. */
+/* The text of a value that is neither string nor number; null is an empty value. */
 static bool append_other(struct rows *rows, const char *start, const char *end)
 {
     struct view text = { start, (size_t)(end - start) };
@@ -375,7 +309,7 @@ static bool append_other(struct rows *rows, const char *start, const char *end)
            (text.data[text.size - 1] != '}' && text.data[text.size - 1] != ']');
 }
 
-/* Appends what a member is worth as a field. Returns what is wrong with it, or NULL. */
+/* Appends a member as a field. Returns the fault, or NULL. */
 static const char *append_member(struct rows *rows, const struct json_text *value,
                                  const char *start, const char *end)
 {
@@ -390,9 +324,9 @@ static const char *append_member(struct rows *rows, const struct json_text *valu
     return NULL;
 }
 
-/* The field that a member is. Its name is kept behind the values for a moment. */
-static enum hf_status find_member(struct rows *rows, const struct json_text *name,
-                                  size_t *ret_field, struct hf_error *error)
+/* The field for a member. Its name is kept temporarily after the values. */
+static enum hf_status find_member_field(struct rows *rows, const struct json_text *name,
+                                        size_t *ret_field, struct hf_error *error)
 {
     if (!name->escaped)
         return schema_pick(rows->schema, name->text, ret_field, error);
@@ -404,12 +338,12 @@ static enum hf_status find_member(struct rows *rows, const struct json_text *nam
     return status;
 }
 
-static enum hf_status read_member(struct rows *rows, const struct json_text *name,
-                                  const struct json_text *value, const char *start,
-                                  const char *end, struct hf_error *error)
+static enum hf_status read_member_value(struct rows *rows, const struct json_text *name,
+                                        const struct json_text *value, const char *start,
+                                        const char *end, struct hf_error *error)
 {
     size_t field, at = rows->values.size;
-    enum hf_status status = find_member(rows, name, &field, error);
+    enum hf_status status = find_member_field(rows, name, &field, error);
     if (status != HF_OK)
         return status;
     const char *fault = append_member(rows, value, start, end);
@@ -428,33 +362,29 @@ static enum hf_status read_json(struct rows *rows, struct view text, struct hf_e
         const char *start = scan.at;
         more = json_member(&scan, &name, &value);
         enum hf_status status =
-            more ? read_member(rows, &name, &value, start, scan.at, error) : HF_OK;
+            more ? read_member_value(rows, &name, &value, start, scan.at, error) : HF_OK;
         if (status != HF_OK)
             return status;
     }
     if (scan.fault != ROW_NONE)
         return error_set(error, HF_INVALID, "it %s", row_fault_text(scan.fault));
-    return write_record(rows, error);
+    return build_record(rows, error);
 }
 
 /* ---- Rows ---------------------------------------------------------------------------- */
 
-/* Without the CR that a text may have before its LF. */
-static struct view trimmed(const struct rows *rows, struct view text)
+/* Why the text cannot be parsed, if it cannot. */
+static enum hf_status check_row_text(const struct rows *rows, const struct row_text *row,
+                                     struct hf_error *error)
 {
-    if (rows->format == HF_INDEX_USV)
-        return text;
-    if (text.size > 0 && text.data[text.size - 1] == '\r')
-        text.size--;
-    return text;
-}
-
-/* Why what was cut off cannot be read, if it cannot. */
-static enum hf_status judge_text(const struct rows *rows, const struct row_text *row,
-                                 struct hf_error *error)
-{
+    if (row->open && rows->line == rows->last_line)
+        return error_set(error, HF_INVALID,
+                         "a quote that opens in it is never closed: the line is left out");
     if (row->open)
-        return open_quote(rows, error);
+        return error_set(error, HF_INVALID,
+                         "a quote that opens in line %" PRIu64
+                         " is never closed: lines %" PRIu64 " to %" PRIu64 " are left out",
+                         rows->quote_line, rows->line, rows->last_line);
     if (row->too_long)
         return error_set(error, HF_INVALID, "it is longer than a record may be: %zu bytes",
                          INDEX_RECORD_BYTES_MAX);
@@ -464,29 +394,19 @@ static enum hf_status judge_text(const struct rows *rows, const struct row_text 
 static enum hf_status read_row(struct rows *rows, const struct row_text *row,
                                struct hf_error *error)
 {
-    enum hf_status status = judge_text(rows, row, error);
+    enum hf_status status = check_row_text(rows, row, error);
     rows->go_on = true;
-    begin_values(rows);
     if (status != HF_OK)
         return status;
+    buffer_clear(&rows->values);
+    for (size_t i = 0; i < rows->schema->field_count; i++)
+        rows->fields[i].given = false;
     if (has_header(rows))
         return read_csv(rows, row->text, error);
     if (rows->format == HF_INDEX_NDJSON)
         return read_json(rows, row->text, error);
     rows->record = row->text;
     return HF_OK;
-}
-
-/* The first row names the fields. Nothing can be read behind one that is wrong. */
-static enum hf_status read_header(struct rows *rows, const struct row_text *row,
-                                  struct hf_error *error)
-{
-    enum hf_status status = judge_text(rows, row, error);
-    if (status == HF_OK)
-        status = read_columns(rows, row->text, error);
-    if (status != HF_OK)
-        error_prefix(error, "the header");
-    return status;
 }
 
 enum hf_status rows_next(struct rows *rows, struct hf_error *error)
@@ -497,16 +417,24 @@ enum hf_status rows_next(struct rows *rows, struct hf_error *error)
         enum hf_status status = cut_row_off(rows, &row, error);
         if (status != HF_OK)
             return status;
-        row.text = trimmed(rows, row.text);
+        struct view *text = &row.text;
+        if (rows->format != HF_INDEX_USV && text->size > 0 &&
+            text->data[text->size - 1] == '\r')
+            text->size--; /* the CR of a CRLF */
         if (row.text.size == 0 && !row.too_long)
             continue;
         bool is_header = !rows->started && has_header(rows);
         rows->started = true;
         if (!is_header)
             return read_row(rows, &row, error);
-        status = read_header(rows, &row, error);
-        if (status != HF_OK)
+        /* The header names the fields, so nothing can be read after a faulty one. */
+        status = check_row_text(rows, &row, error);
+        if (status == HF_OK)
+            status = read_columns(rows, row.text, error);
+        if (status != HF_OK) {
+            error_prefix(error, "the header");
             return status;
+        }
     }
 }
 

@@ -1,13 +1,13 @@
-/* rows.h: a file of records, read one row at a time in bounded memory: usv, csv or tsv with a
- * header that names the fields, or one JSON object a line. Whatever it is, each row becomes the
- * bytes of a record of the index.
+/* rows.h: reads a file of records one row at a time in bounded memory: usv, csv or tsv with a
+ * header that names the fields, or one JSON object per line. Each row becomes the bytes of a
+ * record of the index.
  *
  *     rows_init(&rows, schema, format, fd);
  *     while ((status = rows_next(&rows, &error)) != HF_NOT_FOUND) {
  *         if (status == HF_OK)
  *             use rows.record
  *         else if (status == HF_INVALID && rows.go_on)
- *             say that rows.line was passed over, and why
+ *             report that rows.line was skipped, and why
  *         else
  *             break;
  *     }
@@ -20,42 +20,42 @@
 
 #include <assert.h>
 
-/* How long a row may be as it is written: what takes a byte in a record takes up to six in JSON. In
- * usv it is the record. What is longer is passed over without being held. */
+/* The longest row as written: a byte of a record takes up to six in JSON. In usv a row is
+ * the record. Longer rows are skipped without being kept in memory. */
 #define ROWS_TEXT_MAX (8 * MIB)
 static_assert(ROWS_TEXT_MAX > 7 * INDEX_RECORD_BYTES_MAX, "a record can be written as JSON");
 
-/* Where in a csv record the bytes are that were looked at last. */
+/* The csv state after the last scanned byte. */
 enum rows_place { ROWS_FIELD_START, ROWS_UNQUOTED, ROWS_QUOTED, ROWS_QUOTE_CLOSED };
 
 struct rows {
     const struct schema *schema;
     enum hf_index_format format;
-    int fd;                       /* stays the caller's */
-    bool (*stop)(void *argument); /* asked after each read; may be NULL */
+    int fd;                       /* owned by the caller */
+    bool (*stop)(void *argument); /* called after each read; may be NULL */
     void *argument;
 
-    uint64_t line;      /* on which the row began that was read last, counted from 1 ... */
-    uint64_t last_line; /* ... and on which it ended */
-    bool go_on;         /* INVALID was about that row alone */
+    uint64_t line;      /* first line of the last row read, counted from 1 ... */
+    uint64_t last_line; /* ... and its last line */
+    bool go_on;         /* INVALID concerns that row only */
     struct view record;
-    uint64_t bytes_read; /* of the file, for progress */
+    uint64_t bytes_read; /* from the file, for progress */
 
-    /* Bytes of the file: from `at` on not used yet, up to `scanned` looked at. */
+    /* Bytes of the file: unused from `at` on, scanned up to `scanned`. */
     struct buffer window;
     size_t at;
     size_t scanned;
-    bool ended;     /* the file is */
-    char last_byte; /* that was read of it */
+    bool ended;     /* the end of the file was reached */
+    char last_byte; /* the last byte read from the file */
     uint64_t next_line;
     enum rows_place place;
-    uint64_t quote_line; /* on which a quote opened last */
+    uint64_t quote_line; /* line of the last opening quote */
 
-    bool mark_passed;    /* what may stand before all rows is behind us */
-    bool started;        /* the header is, too */
-    size_t column_count; /* csv, tsv: of the header, and the field that each column is */
+    bool mark_passed;    /* the byte order mark, if any, was skipped */
+    bool started;        /* the header was read too */
+    size_t column_count; /* csv, tsv: columns of the header, and the field of each */
     size_t columns[INDEX_FIELDS_MAX];
-    struct buffer values; /* of the present row, one behind the other */
+    struct buffer values; /* of the current row, one after the other */
     struct {
         bool given;
         size_t at, size; /* in `values` */
@@ -67,12 +67,12 @@ void rows_init(struct rows *rows, const struct schema *schema, enum hf_index_for
                int fd);
 void rows_release(struct rows *rows);
 
-/* The next row that is not empty: OK, and it is the record of rows->record until the next call, not
- * judged yet. INVALID: it is none, or the header is wrong, and then nothing more can be read.
- * NOT_FOUND: there are no more. CANCELLED by `stop`; others when the file cannot be read. */
+/* The next row that is not empty. OK: rows->record holds it, not yet parsed, until the next call.
+ * INVALID: not a record, or a faulty header, after which nothing more can be read. NOT_FOUND: no
+ * more rows. CANCELLED: by `stop`. Other errors: the file cannot be read. */
 enum hf_status rows_next(struct rows *rows, struct hf_error *error);
 
-/* Whether rows_next would wait for somebody to write more: time to do what else there is. */
+/* Whether rows_next would block, so the caller can do other work first. */
 bool rows_would_wait(const struct rows *rows);
 
 #endif

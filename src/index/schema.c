@@ -1,4 +1,5 @@
-/* schema.c: what an index is: made, extended, and the JSON of it. */
+/* schema.c: the schema of an index: creating, extending, JSON. Fields are only added at the
+ * end, so older records and programs keep their meaning. */
 #include "index/schema.h"
 
 #include "base/check.h"
@@ -47,8 +48,7 @@ enum hf_status schema_pick(const struct schema *schema, struct view name, size_t
     return HF_INVALID;
 }
 
-/* Each name with a LF behind it, which no name has: the key's, the time's, then those of all
- * fields. */
+/* Hashes each name, followed by an LF, which no name contains: key, time, then all fields. */
 static uint64_t hash_version(const struct schema *schema, size_t field_count)
 {
     struct hash_stream stream;
@@ -82,25 +82,25 @@ static bool is_name_byte(char c)
            c == '-';
 }
 
-/* At the end. */
-static enum hf_status add_field(struct schema *schema, struct view name, struct hf_error *error)
+/* Appends at the end. */
+static enum hf_status schema_add_field(struct schema *schema, struct view name,
+                                       struct hf_error *error)
 {
     size_t plain = 0;
     while (plain < name.size && is_name_byte(name.data[plain]))
         plain++;
     if (name.size == 0)
-        return error_set(error, HF_INVALID, "a field without a name");
+        return error_set(error, HF_INVALID, "a field has no name");
     if (plain < name.size)
         return error_set(error, HF_INVALID,
                          "a field's name has only a-z A-Z 0-9 . _ - in it: the one that starts "
                          "with '%.*s' has something else",
                          VIEW_ARGS(view_first(name, plain < 40 ? plain : 40)));
     if (name.size > INDEX_FIELD_BYTES)
-        return error_set(error, HF_INVALID, "the field %.*s... has a name of over %d bytes",
+        return error_set(error, HF_INVALID, "the name of field %.*s... is longer than %d bytes",
                          VIEW_ARGS(view_first(name, 40)), INDEX_FIELD_BYTES);
     if (schema_find(schema, name) < schema->field_count)
-        return error_set(error, HF_INVALID, "the field %.*s stands there twice",
-                         VIEW_ARGS(name));
+        return error_set(error, HF_INVALID, "the field %.*s is named twice", VIEW_ARGS(name));
     if (schema->field_count == INDEX_FIELDS_MAX)
         return error_set(error, HF_INVALID, "an index has at most %d fields", INDEX_FIELDS_MAX);
     memcpy(schema->fields[schema->field_count], name.data, name.size);
@@ -109,17 +109,17 @@ static enum hf_status add_field(struct schema *schema, struct view name, struct 
     return HF_OK;
 }
 
-/* The key and the time: fields of version 1, which are all that are there yet. */
+/* Key and time must be fields of version 1, which has all fields read so far. */
 static enum hf_status set_roles(struct schema *schema, struct view key, struct view time,
                                 struct hf_error *error)
 {
     schema->key = schema_find(schema, key);
     schema->time = schema_find(schema, time);
     if (schema->key == schema->field_count)
-        return error_set(error, HF_INVALID, "the key '%.*s' is none of the fields",
+        return error_set(error, HF_INVALID, "the key '%.*s' is not one of the fields",
                          VIEW_ARGS(view_first(key, INDEX_FIELD_BYTES)));
     if (schema->time == schema->field_count)
-        return error_set(error, HF_INVALID, "the time '%.*s' is none of the fields",
+        return error_set(error, HF_INVALID, "the time '%.*s' is not one of the fields",
                          VIEW_ARGS(view_first(time, INDEX_FIELD_BYTES)));
     if (schema->key == schema->time)
         return error_set(error, HF_INVALID, "%.*s cannot be both the key and the time",
@@ -127,23 +127,20 @@ static enum hf_status set_roles(struct schema *schema, struct view key, struct v
     return HF_OK;
 }
 
-enum hf_status schema_new(const struct view *fields, size_t field_count, struct view key,
-                          struct view time, unsigned digits, bool foreign,
-                          struct schema *ret_schema, struct hf_error *error)
+enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_schema,
+                          struct hf_error *error)
 {
-    struct schema schema = { .digits = digits, .foreign = foreign };
-    enum hf_status status = HF_OK;
-    if (digits < 1 || digits > INDEX_DIGITS_MAX)
+    struct schema schema = { .digits = spec->digits, .foreign = spec->foreign };
+    if (spec->digits < 1 || spec->digits > INDEX_DIGITS_MAX)
         return error_set(error, HF_INVALID, "a shard's name has 1 to %d digits, not %u",
-                         INDEX_DIGITS_MAX, digits);
-    if (field_count == 0)
-        return error_set(error, HF_INVALID, "an index without fields");
-    for (size_t i = 0; i < field_count && status == HF_OK; i++)
-        status = add_field(&schema, fields[i], error);
-    if (status == HF_OK)
-        status = set_roles(&schema, key, time, error);
-    if (status != HF_OK)
-        return status;
+                         INDEX_DIGITS_MAX, spec->digits);
+    if (spec->field_count == 0)
+        return error_set(error, HF_INVALID, "an index needs at least one field");
+    for (size_t i = 0; i < spec->field_count; i++)
+        if (schema_add_field(&schema, spec->fields[i], error) != HF_OK)
+            return HF_INVALID;
+    if (set_roles(&schema, spec->key, spec->time, error) != HF_OK)
+        return HF_INVALID;
     add_version(&schema);
     *ret_schema = schema;
     return HF_OK;
@@ -151,8 +148,7 @@ enum hf_status schema_new(const struct view *fields, size_t field_count, struct 
 
 /* ---- Extending ----------------------------------------------------------------------- */
 
-/* Whether some version had just so many fields: who asks for those asks for what was there
- * before. */
+/* Whether some version had this many fields: then the request matches an earlier version. */
 static bool was_version(const struct schema *schema, size_t field_count)
 {
     for (size_t i = 0; i < schema->version_count; i++)
@@ -161,7 +157,7 @@ static bool was_version(const struct schema *schema, size_t field_count)
     return false;
 }
 
-/* What never changes. */
+/* The parts that never change. */
 static enum hf_status check_same(const struct schema *schema, const struct schema *wanted,
                                  struct hf_error *error)
 {
@@ -216,11 +212,11 @@ enum hf_status schema_extend(struct schema *schema, const struct schema *wanted,
     return HF_OK;
 }
 
-enum hf_status schema_judge(const struct schema *schema, uint64_t version, uint64_t hash,
-                            struct hf_error *error)
+enum hf_status schema_check_version(const struct schema *schema, uint64_t version,
+                                    uint64_t hash, struct hf_error *error)
 {
     if (version == 0)
-        return error_set(error, HF_CORRUPT, "a version 0 of the schema cannot be");
+        return error_set(error, HF_CORRUPT, "the schema version must not be 0");
     if (version > schema->version_count)
         return error_set(error, HF_UNSUPPORTED,
                          "version %" PRIu64
@@ -255,14 +251,14 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
     return buffer_append(text, VIEW("}\n"));
 }
 
-/* What is read before anything is believed: of a later format the members may be others. */
+/* What is parsed before the format is known: a later format may have other members. */
 struct parts {
     struct view format, key, time, fields, versions;
     uint64_t digits;
     bool foreign, foreign_given;
 };
 
-static void take_part(struct json_reader *reader, struct view name, struct parts *parts)
+static void read_part(struct json_reader *reader, struct view name, struct parts *parts)
 {
     struct view raw;
     if (view_equal(name, VIEW("format")))
@@ -283,7 +279,7 @@ static void take_part(struct json_reader *reader, struct view name, struct parts
         json_skip(reader, &raw);
 }
 
-static bool is_ours(struct view name)
+static bool is_known_member(struct view name)
 {
     static const char *const names[] = { "format", "write", "digits", "foreign",
                                          "key",    "time",  "fields", "versions" };
@@ -298,7 +294,7 @@ bool schema_unknown(struct view text, struct buffer *unknown)
     struct json_reader reader = json_read(text);
     struct view name, raw;
     for (json_enter_object(&reader); json_next_member(&reader, &name);)
-        if (json_skip(&reader, &raw) && !is_ours(name)) {
+        if (json_skip(&reader, &raw) && !is_known_member(name)) {
             buffer_append(unknown, VIEW(",\""));
             buffer_append(unknown, name);
             buffer_append(unknown, VIEW("\":"));
@@ -322,18 +318,18 @@ static bool read_hash(struct view text, uint64_t *ret_hash)
     return true;
 }
 
-static bool take_fields(struct view text, struct schema *schema)
+static bool read_schema_fields(struct view text, struct schema *schema)
 {
     struct json_reader reader = json_read(text);
     struct view name;
     for (json_enter_array(&reader); json_next_element(&reader);)
-        if (json_take_plain(&reader, &name) && add_field(schema, name, NULL) != HF_OK)
-            json_fail(&reader, "a field that cannot be one");
+        if (json_take_plain(&reader, &name) && schema_add_field(schema, name, NULL) != HF_OK)
+            json_fail(&reader, "invalid field");
     return json_end(&reader) && schema->field_count > 0;
 }
 
-/* One [count of fields, "hash"]; the hash must be what those fields make. */
-static bool take_version(struct json_reader *reader, struct schema *schema)
+/* One [count of fields, "hash"]; the hash must match those fields. */
+static bool read_schema_version(struct json_reader *reader, struct schema *schema)
 {
     size_t before =
         schema->version_count ? schema->versions[schema->version_count - 1].field_count : 0;
@@ -346,19 +342,19 @@ static bool take_version(struct json_reader *reader, struct schema *schema)
     if (!whole || count <= before || !read_hash(text, &hash) ||
         hash != hash_version(schema, (size_t)count) ||
         schema->version_count == INDEX_VERSIONS_MAX)
-        return json_fail(reader, "a version that cannot be one");
+        return json_fail(reader, "invalid version");
     schema->versions[schema->version_count].field_count = (size_t)count;
     schema->versions[schema->version_count].hash = hash;
     schema->version_count++;
     return true;
 }
 
-/* The last version has all fields; the first the key and the time already. */
-static bool take_versions(struct view text, struct schema *schema)
+/* The last version has all fields; the first must already have key and time. */
+static bool read_schema_versions(struct view text, struct schema *schema)
 {
     struct json_reader reader = json_read(text);
     for (json_enter_array(&reader); json_next_element(&reader);)
-        take_version(&reader, schema);
+        read_schema_version(&reader, schema);
     if (!json_end(&reader) || schema->version_count == 0)
         return false;
     return schema->versions[schema->version_count - 1].field_count == schema->field_count &&
@@ -373,22 +369,22 @@ enum hf_status schema_decode(struct view text, struct schema *ret_schema,
     struct parts parts = { .digits = 0 };
     struct view name;
     for (json_enter_object(&reader); json_next_member(&reader, &name);)
-        take_part(&reader, name, &parts);
+        read_part(&reader, name, &parts);
     bool readable = json_end(&reader);
     bool ours = view_equal(parts.format, VIEW(INDEX_FORMAT));
     if (!ours && view_starts_with(parts.format, VIEW("holdfast.index/")))
         return error_set(error, HF_UNSUPPORTED,
-                         "the index is of a later format, %.*s: a later holdfast reads it",
+                         "the index has a later format, %.*s: use a newer version of holdfast",
                          VIEW_ARGS(view_first(parts.format, 40)));
     if (!readable || !ours || parts.digits == 0 || !parts.foreign_given)
         return error_set(error, HF_CORRUPT, "index.json is damaged: %s",
                          !readable ? reader.why : "a member is missing or out of range");
     struct schema schema = { .digits = (unsigned)parts.digits, .foreign = parts.foreign };
-    if (!take_fields(parts.fields, &schema) ||
+    if (!read_schema_fields(parts.fields, &schema) ||
         set_roles(&schema, parts.key, parts.time, NULL) != HF_OK)
         return error_set(error, HF_CORRUPT,
                          "index.json is damaged: its fields, key and time do not go together");
-    if (!take_versions(parts.versions, &schema))
+    if (!read_schema_versions(parts.versions, &schema))
         return error_set(error, HF_CORRUPT,
                          "index.json is damaged: its versions are not those of its fields");
     *ret_schema = schema;

@@ -1,8 +1,8 @@
-/* schema.h: what an index is, as indexes/<name>/index.json says it: the fields of its records,
- * which of them is the key and which the time, and into how many shards it is cut.
+/* schema.h: the definition of an index, stored in indexes/<name>/index.json: the fields of its
+ * records, which of them are the key and the time, and the number of shards.
  *
  * Fields are only ever added at the end: version n has the first fields_of(n) of them. Each
- * version has a hash, which the shards that were written by it repeat. Pure. */
+ * version has a hash, which is repeated in the shards written with it. Pure. */
 #ifndef INDEX_SCHEMA_H
 #define INDEX_SCHEMA_H
 
@@ -21,53 +21,60 @@
 
 struct schema {
     unsigned digits; /* 1 to INDEX_DIGITS_MAX: 16, 256, 4,096 or 65,536 shards; never changes */
-    bool foreign;    /* other programs may write entries of their own, under names of theirs */
-    size_t key;      /* the field that is the key, counted from 0; never changes */
-    size_t time;     /* the one that says when; never changes */
+    bool foreign;    /* other programs may write entries too, under their own names */
+    size_t key;      /* index of the key field, from 0; never changes */
+    size_t time;     /* index of the time field; never changes */
     size_t field_count;
     char fields[INDEX_FIELDS_MAX][INDEX_FIELD_BYTES + 1];
     size_t version_count;
     struct {
-        size_t field_count;         /* rises from version to version */
+        size_t field_count;         /* grows with each version */
         uint64_t hash;              /* of its fields, key and time */
     } versions[INDEX_VERSIONS_MAX]; /* version 1 first */
 };
 
-/* Version 1 of these fields. INVALID: none, too many, one that stands twice or has other bytes
- * than a-z A-Z 0-9 . _ -, a key or time that is no field, or key and time the same. */
-enum hf_status schema_new(const struct view *fields, size_t field_count, struct view key,
-                          struct view time, unsigned digits, bool foreign,
-                          struct schema *ret_schema, struct hf_error *error);
+/* What a schema is created from. */
+struct schema_spec {
+    const struct view *fields;
+    size_t field_count;
+    struct view key, time; /* names of these two fields */
+    unsigned digits;
+    bool foreign;
+};
 
-/* The schema with what `wanted` (of version 1) has more at its end, as a further version;
- * *ret_changed says whether it has: not when it is an earlier version. INVALID when `wanted` is
- * anything else: the reason names what differs. */
+/* Version 1 with these fields. INVALID: no fields, too many, a duplicate, a name with bytes
+ * other than a-z A-Z 0-9 . _ -, a key or time that is not a field, or both the same. */
+enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_schema,
+                          struct hf_error *error);
+
+/* Adds the fields that `wanted` (version 1) has at its end, as a new version; *ret_changed:
+ * false if `wanted` is an earlier version. INVALID: `wanted` differs in another way, given in the
+ * reason. */
 enum hf_status schema_extend(struct schema *schema, const struct schema *wanted,
                              bool *ret_changed, struct hf_error *error);
 
-/* The field of this name, or field_count. */
+/* The field with this name, or field_count. */
 size_t schema_find(const struct schema *schema, struct view name);
 
-/* The same for people: INVALID, with the names that there are and the one that was probably meant,
- * when there is none. */
+/* The same, with a helpful error: INVALID lists the fields and suggests a likely one. */
 enum hf_status schema_pick(const struct schema *schema, struct view name, size_t *ret_field,
                            struct hf_error *error);
 
-/* Whether a shard of this version and hash is one of ours: OK; CORRUPT when the hash is
- * another; UNSUPPORTED when there is no such version here (yet). */
-enum hf_status schema_judge(const struct schema *schema, uint64_t version, uint64_t hash,
-                            struct hf_error *error);
+/* Whether a shard with this version and hash matches the schema. CORRUPT: the hash differs.
+ * UNSUPPORTED: this schema does not have the version (yet). */
+enum hf_status schema_check_version(const struct schema *schema, uint64_t version,
+                                    uint64_t hash, struct hf_error *error);
 
-/* index.json. CORRUPT when it is not one or contradicts itself (hashes too), UNSUPPORTED when
- * its format is a later one. `nonce` makes its ETag new. `unknown` has the members that we do not
- * know, as schema_unknown found them. */
+/* Encodes and decodes index.json. CORRUPT: malformed, or inconsistent, such as a wrong hash.
+ * UNSUPPORTED: a later format. `nonce` makes the ETag unique. `unknown` holds the unknown members
+ * found by schema_unknown. */
 bool schema_encode(const struct schema *schema, struct view unknown, struct view nonce,
                    struct buffer *text);
 enum hf_status schema_decode(struct view text, struct schema *ret_schema,
                              struct hf_error *error);
 
-/* Appends the members of an index.json that we do not know, each as it stands behind a comma, so
- * that they survive a later version of the schema. False without memory. */
+/* Appends the unknown members of an index.json, each after a comma, so they survive a schema
+ * change. False if out of memory. */
 bool schema_unknown(struct view text, struct buffer *unknown);
 
 #endif

@@ -1,4 +1,5 @@
-/* shard.c: the line of a shard, written and read; its blocks, cut and found. */
+/* shard.c: writes and parses the header line of a shard, and finds its blocks. The line and the
+ * blocks have checksums, so damage is detected before a record is used. */
 #include "index/shard.h"
 
 #include "base/check.h"
@@ -19,12 +20,12 @@
 #define CHECK_DIGITS 8
 #define LINE_AT      (sizeof BEFORE_LINE - 1)
 #define CHECK_AT     (LINE_AT + LINE_DIGITS + sizeof BEFORE_CHECK - 1)
-#define CHECKED_AT   (CHECK_AT + CHECK_DIGITS + 1) /* behind the quote */
+#define CHECKED_AT   (CHECK_AT + CHECK_DIGITS + 1) /* after the quote */
 
 static_assert(CHECKED_AT <= SHARD_PROLOGUE, "the first read has what tells the line's size");
 static_assert(SHARD_LINE_MAX < 100000000, "the size of a line has eight digits");
 
-static bool take_hex(struct view text, size_t digits, uint64_t *ret_value)
+static bool parse_hex(struct view text, size_t digits, uint64_t *ret_value)
 {
     uint64_t value = 0;
     for (size_t i = 0; i < text.size; i++) {
@@ -37,12 +38,12 @@ static bool take_hex(struct view text, size_t digits, uint64_t *ret_value)
     return text.size == digits;
 }
 
-static struct view part(struct view text, size_t at, size_t size)
+static struct view text_part(struct view text, size_t at, size_t size)
 {
     return view_first(view_from(text, at), size);
 }
 
-/* Whether it says that it is a shard, of another format than ours. */
+/* Whether it claims to be a shard of another format. */
 static bool is_later_format(struct view start)
 {
     struct view rest = view_from(start, sizeof FORMAT_FAMILY - 1);
@@ -56,18 +57,18 @@ static bool is_later_format(struct view start)
 enum hf_status shard_line_size(struct view start, uint64_t *ret_size, struct hf_error *error)
 {
     if (is_later_format(start))
-        return error_set(error, HF_UNSUPPORTED, "it is of a later format than %s",
-                         SHARD_FORMAT);
+        return error_set(error, HF_UNSUPPORTED, "its format is newer than %s", SHARD_FORMAT);
     if (!view_starts_with(start, VIEW(BEFORE_LINE)))
-        return error_set(error, HF_CORRUPT, "it does not start as a shard does");
+        return error_set(error, HF_CORRUPT, "it does not start like a shard");
     uint64_t size, sum;
-    if (parse_u64(part(start, LINE_AT, LINE_DIGITS), SHARD_LINE_MAX, &size, NULL) != HF_OK ||
+    if (parse_u64(text_part(start, LINE_AT, LINE_DIGITS), SHARD_LINE_MAX, &size, NULL) !=
+            HF_OK ||
         size <= CHECKED_AT ||
-        !view_equal(part(start, LINE_AT + LINE_DIGITS, sizeof BEFORE_CHECK - 1),
+        !view_equal(text_part(start, LINE_AT + LINE_DIGITS, sizeof BEFORE_CHECK - 1),
                     VIEW(BEFORE_CHECK)) ||
-        !take_hex(part(start, CHECK_AT, CHECK_DIGITS), CHECK_DIGITS, &sum) ||
-        !view_equal(part(start, CHECKED_AT - 1, 1), VIEW("\"")))
-        return error_set(error, HF_CORRUPT, "the start of its line is damaged");
+        !parse_hex(text_part(start, CHECK_AT, CHECK_DIGITS), CHECK_DIGITS, &sum) ||
+        !view_equal(text_part(start, CHECKED_AT - 1, 1), VIEW("\"")))
+        return error_set(error, HF_CORRUPT, "the start of its header line is damaged");
     *ret_size = size;
     return HF_OK;
 }
@@ -86,29 +87,29 @@ struct line_reader {
     struct buffer key; /* scratch */
     size_t block_capacity;
     bool no_memory;
-    unsigned seen; /* a bit for each member that must be there */
+    unsigned seen; /* one bit per required member */
 };
 
-static void take_nonce(struct line_reader *reader)
+static void read_head_nonce(struct line_reader *reader)
 {
     struct view text;
     if (!json_take_plain(&reader->json, &text))
         return;
     if (text.size != NONCE_SIZE || memchr(text.data, '\0', text.size))
-        json_fail(&reader->json, "a nonce of another size");
+        json_fail(&reader->json, "nonce of the wrong size");
     else
         memcpy(reader->head->nonce, text.data, NONCE_SIZE);
 }
 
-static void take_hex_string(struct line_reader *reader, size_t digits, uint64_t *ret_value)
+static void read_hex_string(struct line_reader *reader, size_t digits, uint64_t *ret_value)
 {
     struct view text;
-    if (json_take_plain(&reader->json, &text) && !take_hex(text, digits, ret_value))
-        json_fail(&reader->json, "a number in hexadecimal that is none");
+    if (json_take_plain(&reader->json, &text) && !parse_hex(text, digits, ret_value))
+        json_fail(&reader->json, "invalid hexadecimal number");
 }
 
-/* [at, size, check, first key], the next of its parts. */
-static void take_block_part(struct line_reader *reader, unsigned number,
+/* Parses the next part of [at, size, check, first key]. */
+static void read_block_part(struct line_reader *reader, unsigned number,
                             struct shard_block *block)
 {
     uint64_t sum = 0;
@@ -116,7 +117,7 @@ static void take_block_part(struct line_reader *reader, unsigned number,
     case 0: json_take_u64(&reader->json, SHARD_BYTES_MAX, &block->at); return;
     case 1: json_take_u64(&reader->json, SHARD_BLOCK_MAX, &block->size); return;
     case 2:
-        take_hex_string(reader, CHECK_DIGITS, &sum);
+        read_hex_string(reader, CHECK_DIGITS, &sum);
         block->crc32c = (uint32_t)sum;
         return;
     case 3: json_take_text(&reader->json, &reader->key, &block->first_key); return;
@@ -124,7 +125,7 @@ static void take_block_part(struct line_reader *reader, unsigned number,
     }
 }
 
-/* Whether a block may stand behind those that were read. */
+/* Whether a block can follow the previous ones. */
 static bool block_follows(const struct shard_head *head, const struct shard_block *block)
 {
     bool key_fits = block->first_key.size > 0 && block->first_key.size <= INDEX_KEY_BYTES_MAX;
@@ -135,7 +136,7 @@ static bool block_follows(const struct shard_head *head, const struct shard_bloc
            view_compare(last->first_key, block->first_key) < 0;
 }
 
-static void take_block(struct line_reader *reader)
+static void read_block_entry(struct line_reader *reader)
 {
     struct shard_head *head = reader->head;
     struct shard_block block = { .first_key = { "", 0 } };
@@ -143,12 +144,12 @@ static void take_block(struct line_reader *reader)
     buffer_clear(&reader->key);
     json_enter_array(&reader->json);
     for (; json_next_element(&reader->json); parts++)
-        take_block_part(reader, parts, &block);
+        read_block_part(reader, parts, &block);
     if (reader->json.why)
         return;
     if (parts != 4 || head->block_count == reader->block_capacity ||
         !block_follows(head, &block)) {
-        json_fail(&reader->json, "blocks that do not follow each other");
+        json_fail(&reader->json, "blocks are not contiguous");
         return;
     }
     block.first_key = arena_copy(&head->arena, block.first_key);
@@ -156,14 +157,7 @@ static void take_block(struct line_reader *reader)
     head->blocks[head->block_count++] = block;
 }
 
-static void take_blocks(struct line_reader *reader)
-{
-    json_enter_array(&reader->json);
-    while (!reader->no_memory && json_next_element(&reader->json))
-        take_block(reader);
-}
-
-static void take_member(struct line_reader *reader, struct view name)
+static void read_head_member(struct line_reader *reader, struct view name)
 {
     struct shard_head *head = reader->head;
     static const char *const names[] = { "nonce",   "token", "version", "schema",
@@ -172,18 +166,22 @@ static void take_member(struct line_reader *reader, struct view name)
     while (which < sizeof names / sizeof *names && !view_equal(name, view_of(names[which])))
         which++;
     if (reader->seen & 1U << which) {
-        json_fail(&reader->json, "a member that stands twice");
+        json_fail(&reader->json, "duplicate member");
         return;
     }
     struct view skipped;
     switch (which) {
-    case 0: take_nonce(reader); break;
+    case 0: read_head_nonce(reader); break;
     case 1: json_take_u64(&reader->json, UINT64_MAX, &head->token); break;
     case 2: json_take_u64(&reader->json, UINT64_MAX, &head->version); break;
-    case 3: take_hex_string(reader, 16, &head->schema_hash); break;
+    case 3: read_hex_string(reader, 16, &head->schema_hash); break;
     case 4: json_take_u64(&reader->json, SHARD_BYTES_MAX, &head->records); break;
     case 5: json_take_u64(&reader->json, SHARD_BYTES_MAX, &head->size); break;
-    case 6: take_blocks(reader); break;
+    case 6:
+        json_enter_array(&reader->json);
+        while (!reader->no_memory && json_next_element(&reader->json))
+            read_block_entry(reader);
+        break;
     case 7: json_take_u64(&reader->json, UINT64_MAX - 1, &head->writes); break;
     default: json_skip(&reader->json, &skipped); return;
     }
@@ -193,39 +191,34 @@ static void take_member(struct line_reader *reader, struct view name)
 static enum hf_status head_is_whole(const struct line_reader *reader, struct hf_error *error)
 {
     const struct shard_head *head = reader->head;
-    if ((reader->seen & 0x7f) != 0x7f) /* older ones do not count writes */
-        return error_set(error, HF_CORRUPT, "its line lacks a member");
+    if ((reader->seen & 0x7f) != 0x7f) /* older shards do not count writes */
+        return error_set(error, HF_CORRUPT, "a member of its header line is missing");
     const struct shard_block *last =
         head->block_count > 0 ? &head->blocks[head->block_count - 1] : NULL;
     if (head->size != (last ? last->at + last->size : 0) || head->records > head->size ||
         head->records < head->block_count || (head->records > 0 && !last))
-        return error_set(error, HF_CORRUPT, "the sizes in its line do not add up");
+        return error_set(error, HF_CORRUPT, "the sizes in its header line do not add up");
     return HF_OK;
 }
 
-/* "[0,1,"00000000","a"]," is the least that a block takes. */
-static size_t blocks_at_most(struct view line)
-{
-    size_t count = line.size / 20;
-    return count < SHARD_BLOCKS_MAX ? count : SHARD_BLOCKS_MAX;
-}
-
-static enum hf_status read_members(struct line_reader *reader, struct view line,
-                                   struct hf_error *error)
+static enum hf_status read_head_members(struct line_reader *reader, struct view line,
+                                        struct hf_error *error)
 {
     struct view name;
-    reader->block_capacity = blocks_at_most(line);
+    /* The shortest block is [0,1,"00000000","a"], with its comma. */
+    reader->block_capacity =
+        line.size / 20 < SHARD_BLOCKS_MAX ? line.size / 20 : SHARD_BLOCKS_MAX;
     reader->head->blocks =
         arena_take(&reader->head->arena, reader->block_capacity * sizeof(struct shard_block));
     if (!reader->head->blocks)
         return error_no_memory(error);
     json_enter_object(&reader->json);
     while (!reader->no_memory && json_next_member(&reader->json, &name))
-        take_member(reader, name);
-    if (reader->no_memory || reader->key.failed) /* a whole line has room in it */
+        read_head_member(reader, name);
+    if (reader->no_memory || reader->key.failed) /* it has room for a whole line */
         return error_no_memory(error);
     if (!json_end(&reader->json))
-        return error_set(error, HF_CORRUPT, "its line is damaged: %s", reader->json.why);
+        return error_set(error, HF_CORRUPT, "its header line is damaged: %s", reader->json.why);
     return head_is_whole(reader, error);
 }
 
@@ -236,14 +229,15 @@ enum hf_status shard_head_read(struct view line, struct shard_head *ret_head,
     if (shard_line_size(line, &head.line_size, error) != HF_OK)
         return error->status;
     uint64_t sum = 0;
-    take_hex(part(line, CHECK_AT, CHECK_DIGITS), CHECK_DIGITS, &sum);
+    parse_hex(text_part(line, CHECK_AT, CHECK_DIGITS), CHECK_DIGITS, &sum);
     if (head.line_size != line.size || line.data[line.size - 1] != '\n' ||
         crc32c(0, view_from(line, CHECKED_AT)) != sum)
-        return error_set(error, HF_CORRUPT, "its line is damaged: the check does not hold");
+        return error_set(error, HF_CORRUPT,
+                         "its header line is damaged: the checksum is wrong");
     struct line_reader reader = { .json = json_read(line),
                                   .head = &head,
                                   .key = BUFFER_INIT(SHARD_LINE_MAX) };
-    enum hf_status status = read_members(&reader, line, error);
+    enum hf_status status = read_head_members(&reader, line, error);
     buffer_release(&reader.key);
     if (status == HF_OK)
         *ret_head = head;
@@ -255,7 +249,7 @@ enum hf_status shard_head_read(struct view line, struct shard_head *ret_head,
 size_t shard_find_block(const struct shard_head *head, struct view key)
 {
     check(head->block_count > 0);
-    size_t low = 0, high = head->block_count; /* blocks[low] starts at or before, or is 0 */
+    size_t low = 0, high = head->block_count; /* low: 0, or a block at or before `key` */
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
         if (view_compare(head->blocks[middle].first_key, key) <= 0)
@@ -281,7 +275,7 @@ enum hf_status shard_writer_init(struct shard_writer *writer, const struct schem
                   .schema_hash = schema->versions[schema->version_count - 1].hash },
     };
     memcpy(writer->head.nonce, nonce, NONCE_SIZE);
-    draft_init(&writer->draft);
+    object_writer_init(&writer->writer);
     if (bytes_expected > SHARD_BYTES_MAX)
         bytes_expected = SHARD_BYTES_MAX;
     while (bytes_expected / writer->block_bytes >= SHARD_BLOCKS_MAX - 1)
@@ -296,12 +290,12 @@ enum hf_status shard_writer_init(struct shard_writer *writer, const struct schem
 
 void shard_writer_release(struct shard_writer *writer)
 {
-    draft_release(&writer->draft);
+    object_writer_release(&writer->writer);
     shard_head_release(&writer->head);
     buffer_release(&writer->last_key);
 }
 
-/* The block that takes the next record; NULL without memory. */
+/* The block that takes the next record; NULL if out of memory. */
 static struct shard_block *open_block(struct shard_writer *writer, struct view key)
 {
     struct shard_head *head = &writer->head;
@@ -309,7 +303,7 @@ static struct shard_block *open_block(struct shard_writer *writer, struct view k
         head->block_count > 0 ? &head->blocks[head->block_count - 1] : NULL;
     if (last && last->size < writer->block_bytes)
         return last;
-    check(head->block_count < writer->block_capacity); /* or more came than was expected */
+    check(head->block_count < writer->block_capacity); /* bytes_expected was enough */
     struct view first_key = arena_copy(&head->arena, key);
     if (!first_key.data)
         return NULL;
@@ -332,9 +326,9 @@ enum hf_status shard_writer_add(struct shard_writer *writer, const struct record
     struct shard_block *block = open_block(writer, record->key);
     if (!block || !buffer_append(&writer->last_key, record->key))
         return error_no_memory(error);
-    if (!draft_append(&writer->draft, record->bytes) ||
-        !draft_append(&writer->draft, VIEW(RECORD_END))) {
-        *error = writer->draft.error;
+    if (!object_writer_append(&writer->writer, record->bytes) ||
+        !object_writer_append(&writer->writer, VIEW(RECORD_END))) {
+        *error = writer->writer.error;
         return error->status;
     }
     block->crc32c = crc32c(crc32c(block->crc32c, record->bytes), VIEW(RECORD_END));

@@ -1,5 +1,5 @@
-/* shard.h: the bytes of a shard: one line of JSON, then the records in the order of their keys,
- * each ended by LF.
+/* shard.h: the bytes of a shard: one header line of JSON, then the records in key order, each ended
+ * by LF.
  *
  *     {"format":"holdfast.shard/1","line":"00000345","check":"89abcdef","nonce":"…","token":7,
  *      "writes":3,"version":1,"schema":"<hash>","records":2,"size":58,
@@ -7,24 +7,23 @@
  *     example.com US …
  *     example.org US …
  *
- * The first values have a fixed width and place: how long the line is with its LF, in decimal, and
- * the CRC32C of what stands behind the check's closing quote, the LF included. Records are cut into
- * blocks; of each the line has where it starts behind the line, its size, its CRC32C, and its first
- * key. So one key costs two reads of a large shard, one of a small one, and every byte is checked.
- * Pure but for the draft. */
+ * The first values have a fixed width and place: the length of the line with its LF, in decimal,
+ * and the CRC32C of the bytes after the check's closing quote, including the LF. Records are
+ * divided into blocks. For each block the line holds its offset after the line, its size, its
+ * CRC32C and its first key. So looking up a key takes two reads of a large shard or one of a small
+ * one, and every byte is checked. Pure except for the object writer. */
 #ifndef INDEX_SHARD_H
 #define INDEX_SHARD_H
 
 #include "base/arena.h"
 #include "base/evidence.h"
-#include "index/draft.h"
+#include "index/object_writer.h"
 #include "index/record.h"
 
-#define SHARD_FORMAT   "holdfast.shard/1"
-#define SHARD_LINE_MAX (16 * MIB)
-#define SHARD_BLOCK \
-    (16 * KIB) /* at least, but for the last; twice that as often as it takes ... */
-#define SHARD_BLOCKS_MAX 1024 /* ... to stay below this */
+#define SHARD_FORMAT     "holdfast.shard/1"
+#define SHARD_LINE_MAX   (16 * MIB)
+#define SHARD_BLOCK      (16 * KIB) /* minimum, except for the last block; doubled as needed ... */
+#define SHARD_BLOCKS_MAX 1024       /* ... to stay below this */
 #define SHARD_BLOCK_MAX  (16 * MIB)
 #define SHARD_BYTES_MAX  (4 * GIB)
 
@@ -35,11 +34,11 @@ static_assert(2 * (SHARD_BYTES_MAX / (SHARD_BLOCKS_MAX - 1)) + INDEX_RECORD_BYTE
                   SHARD_BLOCK_MAX,
               "blocks of the largest shard can be read");
 
-/* What tells how long the line is: read this much at first, at least. */
+/* Bytes needed to learn the length of the header line; read at least this much first. */
 #define SHARD_PROLOGUE 96
 
 struct shard_block {
-    uint64_t at; /* behind the line */
+    uint64_t at; /* after the line */
     uint64_t size;
     uint32_t crc32c;
     struct view first_key;
@@ -49,53 +48,51 @@ struct shard_head {
     uint64_t line_size; /* where the records begin */
     char nonce[NONCE_SIZE + 1];
     uint64_t token;
-    uint64_t writes;  /* how often it was written with tokens that count this; 0: never */
+    uint64_t writes;  /* number of writes, by programs that count them; 0: none */
     uint64_t version; /* of the schema, and its hash */
     uint64_t schema_hash;
     uint64_t records;
     uint64_t size; /* of all records */
     struct shard_block *blocks;
     size_t block_count;
-    struct arena arena; /* of the blocks and keys */
+    struct arena arena; /* holds the blocks and keys */
 };
 
 void shard_head_release(struct shard_head *head);
 
-/* How long the line is, from the first bytes of a shard. CORRUPT when it is none of ours: it may be
- * another program's. UNSUPPORTED: of a later format. */
+/* The length of the header line, from the first bytes of a shard. CORRUPT: not a shard of
+ * ours; it may belong to another program. UNSUPPORTED: a later format. */
 enum hf_status shard_line_size(struct view start, uint64_t *ret_size, struct hf_error *error);
 
-/* Reads the whole line. CORRUPT when anything in it does not hold: blocks that are not beside each
- * other, keys out of order, sizes that do not add up. */
+/* Parses the whole line. CORRUPT: blocks that are not adjacent, keys out of order, or sizes
+ * that do not add up. */
 enum hf_status shard_head_read(struct view line, struct shard_head *ret_head,
                                struct hf_error *error);
 
-/* The block in which a key would be: the last one that starts at or before it; 0 when it is before
- * all. There is at least one block. */
+/* The block that would contain a key: the last one that starts at or before it, or 0 if all start
+ * after it. There is at least one block. */
 size_t shard_find_block(const struct shard_head *head, struct view key);
 
-/* ---- Writing -------------------------------------------------------------------------- */
-
 struct shard_writer {
-    struct draft draft;
+    struct object_writer writer;
     struct shard_head head;
-    uint64_t block_bytes;   /* a block with so many is full */
-    struct buffer last_key; /* to see that keys rise */
+    uint64_t block_bytes;   /* a block of this size is full */
+    struct buffer last_key; /* to check that keys rise */
     size_t block_capacity;
 };
 
-/* `bytes_expected` is at least what all records will take; it says how large blocks are. */
+/* `bytes_expected` is at least the size of all records; it determines the size of blocks. */
 enum hf_status shard_writer_init(struct shard_writer *writer, const struct schema *schema,
                                  uint64_t token, const char *nonce, uint64_t bytes_expected,
                                  struct hf_error *error);
 void shard_writer_release(struct shard_writer *writer);
 
-/* Keys must rise: checked. UNAVAILABLE without memory or disk, INVALID when the shard would be
- * larger than SHARD_BYTES_MAX: an index with more digits would have smaller ones. */
+/* Checks that keys rise. UNAVAILABLE: out of memory or disk space. INVALID: the shard would exceed
+ * SHARD_BYTES_MAX; an index with more digits has smaller shards. */
 enum hf_status shard_writer_add(struct shard_writer *writer, const struct record *record,
                                 struct hf_error *error);
 
-/* The line, once all records were added; then writer->draft holds what stands behind it. */
+/* The header line, once all records were added; the object writer has the bytes after it. */
 enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line,
                                 struct hf_error *error);
 

@@ -1,17 +1,18 @@
-/* text.c: records as usv, csv, tsv or JSON lines. */
+/* text.c: writes records as usv, csv, tsv or JSON lines that rows.c reads back unchanged. */
 #include "index/text.h"
 
 #include "merge/format.h"
 
 /* ---- Values -------------------------------------------------------------------------- */
 
-/* In quotes when it has to be: RFC 4180. */
+/* Quoted if RFC 4180 requires it. */
 static void append_csv(struct buffer *to, struct view value, char separator)
 {
-    bool plain = true;
-    for (size_t i = 0; i < value.size && plain; i++)
-        plain = value.data[i] != separator && !strchr("\"\r\n", value.data[i]);
-    if (plain) {
+    size_t plain = 0;
+    while (plain < value.size && value.data[plain] != separator &&
+           !strchr("\"\r\n", value.data[plain]))
+        plain++;
+    if (plain == value.size) {
         buffer_append(to, value);
         return;
     }
@@ -41,8 +42,8 @@ static bool is_plain_json(char byte)
     return (unsigned char)byte >= ' ' && byte != '"' && byte != '\\';
 }
 
-/* Values are UTF-8, which JSON takes as it is. */
-static void append_json(struct buffer *to, struct view value)
+/* Values are UTF-8, which JSON allows unescaped. */
+static void append_json_value(struct buffer *to, struct view value)
 {
     buffer_append_byte(to, '"');
     while (value.size > 0) {
@@ -59,56 +60,51 @@ static void append_json(struct buffer *to, struct view value)
 
 /* ---- Records ------------------------------------------------------------------------- */
 
-static char between(enum hf_index_format format)
-{
-    return format == HF_INDEX_TSV ? '\t' : ',';
-}
-
 bool text_of_header(const struct schema *schema, enum hf_index_format format, struct buffer *to)
 {
     if (format != HF_INDEX_CSV && format != HF_INDEX_TSV)
         return true;
     for (size_t i = 0; i < schema->field_count; i++) {
         if (i > 0)
-            buffer_append_byte(to, between(format));
+            buffer_append_byte(to, format_separator(format));
         buffer_append(to, view_of(schema->fields[i]));
     }
     return buffer_append_byte(to, '\n');
 }
 
-static void append_value(const char *name, enum hf_index_format format, struct view value,
-                         struct buffer *to)
+static void append_field_value(const char *name, enum hf_index_format format, struct view value,
+                               struct buffer *to)
 {
     if (format != HF_INDEX_NDJSON) {
-        append_csv(to, value, between(format));
+        append_csv(to, value, format_separator(format));
         return;
     }
-    append_json(to, view_of(name));
+    append_json_value(to, view_of(name));
     buffer_append_byte(to, ':');
-    append_json(to, value);
+    append_json_value(to, value);
 }
 
-/* The record was read before: its escapes are right. */
-static bool append_fields(const struct schema *schema, enum hf_index_format format,
-                          struct view record, struct buffer *space, struct buffer *to)
+/* The record was parsed before, so its escapes are valid. */
+static bool append_record_fields(const struct schema *schema, enum hf_index_format format,
+                                 struct view record, struct buffer *space, struct buffer *to)
 {
-    bool more = true, good = true;
-    for (size_t i = 0; i < schema->field_count && good; i++) {
+    bool more = true;
+    for (size_t i = 0; i < schema->field_count; i++) {
         buffer_clear(space);
-        if (more)
-            good = field_read(space, field_cut(&record, &more));
+        if (more && !field_read(space, field_cut(&record, &more)))
+            return false;
         if (i > 0)
-            buffer_append_byte(to, between(format));
-        append_value(schema->fields[i], format, buffer_view(space), to);
+            buffer_append_byte(to, format_separator(format));
+        append_field_value(schema->fields[i], format, buffer_view(space), to);
     }
-    return good && !to->failed;
+    return !to->failed;
 }
 
 bool text_of_record(const struct schema *schema, enum hf_index_format format,
                     struct view record, bool first, struct buffer *space, struct buffer *to)
 {
     if (format == HF_INDEX_USV) {
-        if (first) /* whoever reads it takes one mark for that of the file */
+        if (first) /* a reader would skip one mark as the file's own */
             buffer_append(to, view_first(record, format_mark_size(record)));
         buffer_append(to, record);
         return buffer_append(to, VIEW(RECORD_END));
@@ -116,24 +112,16 @@ bool text_of_record(const struct schema *schema, enum hf_index_format format,
     bool is_json = format == HF_INDEX_NDJSON;
     if (is_json)
         buffer_append_byte(to, '{');
-    if (!append_fields(schema, format, record, space, to))
+    if (!append_record_fields(schema, format, record, space, to))
         return false;
     return buffer_append(to, is_json ? VIEW("}\n") : VIEW("\n"));
 }
 
 /* ---- Names --------------------------------------------------------------------------- */
 
-#define NAME_ROW_(name, word, ends) [HF_INDEX_##name] = (word),
-static const char *const format_names[] = { HF_INDEX_FORMAT_TABLE(NAME_ROW_) };
-#undef NAME_ROW_
 #define ENDS_ROW_(name, word, ends) [HF_INDEX_##name] = (ends),
 static const char *const format_ends[] = { HF_INDEX_FORMAT_TABLE(ENDS_ROW_) };
 #undef ENDS_ROW_
-
-const char *hf_index_format_name(enum hf_index_format format)
-{
-    return (unsigned)format < HF_INDEX_FORMAT_COUNT ? format_names[format] : "";
-}
 
 bool format_of_path(struct view path, enum hf_index_format *ret_format)
 {

@@ -1,26 +1,28 @@
-/* walk.c: all keys, as readers see them: shard by shard, what waits in the inbox merged with
- * what is in the shard. */
+/* walk.c: iterates over all keys as readers see them, shard by shard: the inbox merged with the
+ * shard. The inbox is listed first, and the shard is opened again when a listed entry has vanished,
+ * so no key is missed during a compile. */
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
-#include "index/marks.h"
 #include "index/pending.h"
 #include "index/read.h"
+#include "index/shard_set.h"
 
 #include <stdlib.h>
 
-/* A shard may be replaced while it is read: so often without a record in between. */
+/* How often a shard may be replaced without a record read in between. */
 #define SHARD_TRIES_MAX 8
 
 /* ---- One shard, merged with its entries ---------------------------------------------- */
 
-/* One of the two streams, and the record that is next in it. */
+/* One of the two streams, and its next record. */
 struct head {
     bool ready;
     bool ended;
     struct record record;
 };
 
-struct merge {
+struct shard_merge {
     struct index *index;
     const struct index_query *query;
     struct shard_id shard;
@@ -32,7 +34,7 @@ struct merge {
     bool stale;         /* the shard must be opened before it is read */
     unsigned conflicts; /* since the last record */
     bool any_passed;
-    struct buffer passed; /* the last key that was shown, or passed over */
+    struct buffer passed; /* the last key returned or skipped */
 };
 
 static enum hf_status open_as_it_is(struct shard_cursor *cursor, struct index *index,
@@ -40,15 +42,16 @@ static enum hf_status open_as_it_is(struct shard_cursor *cursor, struct index *i
                                     struct hf_error *error)
 {
     enum hf_status status = HF_CONFLICT;
-    for (unsigned i = 0; i < SHARD_TRIES_MAX && status == HF_CONFLICT; i++) {
+    unsigned tries = 0;
+    while (status == HF_CONFLICT && tries++ < SHARD_TRIES_MAX) {
         shard_cursor_close(cursor);
         status = shard_cursor_open(cursor, index, shard, first, error);
     }
     return status;
 }
 
-/* Opens the shard as it is now, and goes to where we are. */
-static enum hf_status open_shard(struct merge *merge, struct hf_error *error)
+/* Opens the current version of the shard, and seeks to our position. */
+static enum hf_status open_shard(struct shard_merge *merge, struct hf_error *error)
 {
     const struct view prefix = merge->query->prefix;
     enum hf_status status =
@@ -61,20 +64,20 @@ static enum hf_status open_shard(struct merge *merge, struct hf_error *error)
         shard_cursor_seek(&merge->cursor, buffer_view(&merge->passed), /* beyond */ true);
     else if (prefix.size > 0)
         shard_cursor_seek(&merge->cursor, prefix, /* beyond */ false);
-    /* What had vanished by now is in this version. */
+    /* Entries that have vanished by now are in this version. */
     merge->pending.vanished = false;
     merge->stale = false;
     return HF_OK;
 }
 
-static enum hf_status list_entries(struct merge *merge, struct entry *flat, size_t flat_count,
-                                   struct hf_error *error)
+static enum hf_status list_entries(struct shard_merge *merge, struct entry *flat,
+                                   size_t flat_count, struct hf_error *error)
 {
     enum hf_status status = inbox_list(merge->index, merge->shard, /* after */ VIEW(""),
                                        INBOX_LIST_MAX, &merge->list, error);
     if (status == HF_OK && merge->list.more)
-        status = error_set(error, HF_UNAVAILABLE, "more than %d entries wait in its inbox",
-                           INBOX_LIST_MAX);
+        status = error_set(error, HF_UNAVAILABLE,
+                           "more than %d entries are waiting in its inbox", INBOX_LIST_MAX);
     if (status == HF_OK)
         status = pending_add(&merge->pending, merge->list.entries, merge->list.count, error);
     if (status == HF_OK)
@@ -84,26 +87,7 @@ static enum hf_status list_entries(struct merge *merge, struct entry *flat, size
     return status;
 }
 
-static void merge_init(struct merge *merge, struct index *index,
-                       const struct index_query *query, struct shard_id shard)
-{
-    *merge = (struct merge){ .index = index,
-                             .query = query,
-                             .shard = shard,
-                             .stale = true,
-                             .passed = BUFFER_INIT(INDEX_KEY_BYTES_MAX) };
-    pending_init(&merge->pending, index, query);
-}
-
-static void merge_release(struct merge *merge)
-{
-    shard_cursor_close(&merge->cursor);
-    pending_release(&merge->pending);
-    entry_list_release(&merge->list);
-    buffer_release(&merge->passed);
-}
-
-static enum hf_status read_waiting(struct merge *merge, struct hf_error *error)
+static enum hf_status read_waiting(struct shard_merge *merge, struct hf_error *error)
 {
     struct head *head = &merge->waiting;
     if (head->ready || head->ended)
@@ -111,16 +95,16 @@ static enum hf_status read_waiting(struct merge *merge, struct hf_error *error)
     enum hf_status status = pending_next(&merge->pending, &head->record, error);
     head->ready = status == HF_OK;
     head->ended = status == HF_NOT_FOUND;
-    /* Somebody has folded what was listed, perhaps after the shard was opened. */
-    if (merge->pending.vanished && RULE(VANISHED_IS_IN_THE_SHARD))
+    /* A listed entry was folded, perhaps after the shard was opened. */
+    if (RULE(VANISHED_IS_IN_THE_SHARD) && merge->pending.vanished)
         merge->stale = true;
     if (!head->ready && !head->ended)
         error_prefix(error, "inbox of shard %s", merge->shard.text);
     return head->ended ? HF_OK : status;
 }
 
-/* Once it is ended, by its end or behind the prefix, it stays so until it is opened anew. */
-static enum hf_status read_there(struct merge *merge, struct hf_error *error)
+/* After its end, or past the prefix, the stream stays ended until the shard is reopened. */
+static enum hf_status read_there(struct shard_merge *merge, struct hf_error *error)
 {
     struct head *head = &merge->there;
     enum hf_status status = HF_OK;
@@ -140,9 +124,9 @@ static enum hf_status read_there(struct merge *merge, struct hf_error *error)
     return head->ended ? HF_OK : status;
 }
 
-/* The record of the next key: NOT_FOUND at the end. It lives until the next call. */
-static enum hf_status merge_next(struct merge *merge, struct record *ret_record,
-                                 struct hf_error *error)
+/* The record of the next key, valid until the next call. NOT_FOUND at the end. */
+static enum hf_status shard_merge_next(struct shard_merge *merge, struct record *ret_record,
+                                       struct hf_error *error)
 {
     struct head *waiting = &merge->waiting, *there = &merge->there;
     enum hf_status status = read_waiting(merge, error);
@@ -170,28 +154,28 @@ static enum hf_status merge_next(struct merge *merge, struct record *ret_record,
 struct walk {
     struct index *index;
     const struct index_query *query;
-    bool (*progress)(void *argument, const struct walk_totals *totals);
+    bool (*progress)(void *argument, const struct hf_index_progress *totals);
     void *argument;
-    bool counts; /* keys only: shards to which nothing comes need not be read */
-    struct marks marks;
+    bool counts; /* only counts keys: shards without entries need not be read */
+    struct shard_set shards_due;
     struct entry_list flat;
-    struct walk_totals totals;
-    size_t number; /* of the shard that is next, or is being read: */
-    bool within;   /* ... that one, by this: */
-    struct merge merge;
-    bool shard_ended;  /* `progress` is to be told */
-    unsigned failures; /* of the store, in a row */
+    struct hf_index_progress totals;
+    size_t number; /* the shard that is next, or is being read: */
+    bool within;   /* ... it is being read, with this: */
+    struct shard_merge merge;
+    bool shard_ended;  /* `progress` must be called */
+    unsigned failures; /* consecutive store failures */
     bool over;
 };
 
-/* Which shards there are to be read, and what waits for them. A shard that has no entries when the
- * inbox is listed, and is not there when the shards are listed after that, has no records. */
-static enum hf_status look_around(struct walk *walk, struct hf_error *error)
+/* Finds the shards to read and their entries. A shard without entries when the inbox is
+ * listed, and missing when the shards are listed after that, has no records. */
+static enum hf_status find_shards(struct walk *walk, struct hf_error *error)
 {
     struct index *index = walk->index;
     const struct shard_id shard = walk->query->shard;
     size_t number;
-    enum hf_status status = marks_init(&walk->marks, index, error);
+    enum hf_status status = shard_set_init(&walk->shards_due, index, error);
     if (status == HF_OK)
         status = inbox_list_flat(index, shard, &walk->flat, error);
     if (status == HF_OK && walk->flat.more)
@@ -200,20 +184,20 @@ static enum hf_status look_around(struct walk *walk, struct hf_error *error)
                            INBOX_LIST_MAX, index->name);
     if (status != HF_OK)
         return status;
-    marks_flat(&walk->marks, index, &walk->flat);
+    shard_set_flat(&walk->shards_due, index, &walk->flat);
     if (shard.text[0] != '\0') {
         if (!shard_number(view_of(shard.text), index->schema.digits, &number))
             return error_set(error, HF_INVALID, "the index %s has no shard %s", index->name,
                              shard.text);
-        walk->marks.of[number] = MARK_WAITING;
+        walk->shards_due.of[number] = MARK_WAITING;
         walk->totals.shards_total = 1;
         return HF_OK;
     }
-    status = marks_waiting(&walk->marks, index, error);
+    status = shard_set_waiting(&walk->shards_due, index, error);
     if (status == HF_OK)
-        status = marks_there(&walk->marks, index, error);
-    for (size_t i = 0; i < walk->marks.count; i++)
-        walk->totals.shards_total += walk->marks.of[i] != 0;
+        status = shard_set_there(&walk->shards_due, index, error);
+    for (size_t i = 0; i < walk->shards_due.count; i++)
+        walk->totals.shards_total += walk->shards_due.of[i] != 0;
     return status;
 }
 
@@ -228,9 +212,10 @@ static enum hf_status walk_new(struct index *index, const struct index_query *qu
                            .query = query,
                            .progress = visitor ? visitor->progress : NULL,
                            .argument = visitor ? visitor->argument : NULL,
-                           .counts = counts };
+                           .counts = counts,
+                           .totals = HF_INDEX_PROGRESS };
     client_active(index->client);
-    enum hf_status status = look_around(walk, error);
+    enum hf_status status = find_shards(walk, error);
     if (status == HF_OK)
         *ret_walk = walk;
     else
@@ -245,9 +230,9 @@ enum hf_status walk_open(struct index *index, const struct index_query *query,
     return walk_new(index, query, visitor, /* counts */ false, ret_walk, error);
 }
 
-struct walk_totals walk_totals(const struct walk *walk)
+struct hf_index_progress walk_totals(const struct walk *walk)
 {
-    struct walk_totals totals = walk->totals;
+    struct hf_index_progress totals = walk->totals;
     if (walk->within) {
         totals.pending += walk->merge.pending.count;
         totals.unreadable += walk->merge.pending.unreadable;
@@ -258,9 +243,13 @@ struct walk_totals walk_totals(const struct walk *walk)
 static void leave_shard(struct walk *walk)
 {
     walk->totals = walk_totals(walk);
-    if (walk->within)
-        merge_release(&walk->merge);
+    if (!walk->within)
+        return;
     walk->within = false;
+    shard_cursor_close(&walk->merge.cursor);
+    pending_free(&walk->merge.pending);
+    entry_list_release(&walk->merge.list);
+    buffer_release(&walk->merge.passed);
 }
 
 void walk_close(struct walk *walk)
@@ -268,12 +257,12 @@ void walk_close(struct walk *walk)
     if (!walk)
         return;
     leave_shard(walk);
-    marks_release(&walk->marks);
+    shard_set_release(&walk->shards_due);
     entry_list_release(&walk->flat);
     free(walk);
 }
 
-/* The line of a shard says how many keys it has. */
+/* A shard's header line has the number of its keys. */
 static enum hf_status count_by_line(struct walk *walk, struct shard_id shard,
                                     struct hf_error *error)
 {
@@ -285,63 +274,65 @@ static enum hf_status count_by_line(struct walk *walk, struct shard_id shard,
     return status == HF_OK ? HF_NOT_FOUND : status;
 }
 
-static bool takes_all(const struct index_query *query)
-{
-    return query->prefix.size == 0 && !query->since_given && query->where_count == 0;
-}
-
-/* NOT_FOUND: there is nothing to be read in it. Where no entries had been listed before, there is
- * nothing to wait for. */
+/* NOT_FOUND: nothing to read in this shard. If no entries were listed, there is nothing to
+ * wait for. */
 static enum hf_status enter_shard(struct walk *walk, struct hf_error *error)
 {
-    struct merge *merge = &walk->merge;
-    bool waiting = walk->marks.of[walk->number] & MARK_WAITING;
+    struct shard_merge *merge = &walk->merge;
+    bool waiting = walk->shards_due.of[walk->number] & MARK_WAITING;
     struct shard_id shard = shard_of_number(walk->number, walk->index->schema.digits);
-    if (walk->counts && !waiting && takes_all(walk->query))
+    const struct index_query *query = walk->query;
+    bool takes_all = query->prefix.size == 0 && !query->since_given && query->where_count == 0;
+    if (walk->counts && !waiting && takes_all)
         return count_by_line(walk, shard, error);
     size_t flat_count;
-    struct entry *flat = marks_find_flat(&walk->flat, shard, &flat_count);
+    struct entry *flat = shard_set_find_flat(&walk->flat, shard, &flat_count);
     enum hf_status status = HF_OK;
-    merge_init(merge, walk->index, walk->query, shard);
+    *merge = (struct shard_merge){ .index = walk->index,
+                                   .query = walk->query,
+                                   .shard = shard,
+                                   .waiting.ended = !waiting,
+                                   .stale = true,
+                                   .passed = BUFFER_INIT(INDEX_KEY_BYTES_MAX) };
+    pending_init(&merge->pending, walk->index, walk->query);
     walk->within = true;
-    merge->waiting.ended = !waiting;
-    if (waiting && !RULE(INBOX_BEFORE_SHARD))
-        status = open_shard(merge, error);
-    if (waiting && status == HF_OK)
+    if (waiting) {
+        MUTANT(mutant_opens_shard_first(open_shard, merge));
         status = list_entries(merge, flat, flat_count, error);
+    }
     if (merge->stale && status == HF_OK)
         status = open_shard(merge, error);
     return status;
 }
 
-/* Tells of the shard that has ended, and goes to the next; NOT_FOUND: there is none. */
+/* Reports the finished shard, and moves to the next; NOT_FOUND: there is none. */
 static enum hf_status next_shard(struct walk *walk, struct hf_error *error)
 {
     if (walk->shard_ended && walk->progress && !walk->progress(walk->argument, &walk->totals)) {
         walk->over = true;
-        return error_set(error, HF_CANCELLED, "stopped on the way");
+        return error_set(error, HF_CANCELLED, "stopped by the caller");
     }
     walk->shard_ended = false;
-    while (walk->number < walk->marks.count && walk->marks.of[walk->number] == 0)
+    while (walk->number < walk->shards_due.count && walk->shards_due.of[walk->number] == 0)
         walk->number++;
-    if (walk->number < walk->marks.count && walk->failures < SHARD_FAILURES_MAX)
+    if (walk->number < walk->shards_due.count && walk->failures < SHARD_FAILURES_MAX)
         return HF_OK;
     walk->over = true;
     return HF_NOT_FOUND;
 }
 
-/* The next record of this shard that is wanted. */
+/* The next matching record of this shard. */
 static enum hf_status next_wanted(struct walk *walk, struct record *ret_record,
                                   struct hf_error *error)
 {
     enum hf_status status;
-    while ((status = merge_next(&walk->merge, ret_record, error)) == HF_OK)
+    while ((status = shard_merge_next(&walk->merge, ret_record, error)) == HF_OK)
         if (index_query_takes(walk->query, ret_record))
             break;
     return status;
 }
 
-/* Notes how a shard has ended: NOT_FOUND is its end. */
+/* Records how reading a shard ended; NOT_FOUND is its regular end. */
 static void end_shard(struct walk *walk, enum hf_status status)
 {
     bool good = status == HF_NOT_FOUND;
@@ -377,9 +368,10 @@ enum hf_status walk_next(struct walk *walk, struct record *ret_record, struct hf
     }
 }
 
-/* ---- All of it ----------------------------------------------------------------------- */
+/* ---- Entry points -------------------------------------------------------------------- */
 
-/* One who counts shows nothing. What the visitor says ends it is not the trouble of a shard. */
+/* A count shows no records. A failure status from the visitor ends the walk and is not a shard's
+ * error. */
 static enum hf_status walk_all(struct walk *walk, const struct index_visitor *visitor,
                                struct hf_error *error)
 {
@@ -410,13 +402,13 @@ static enum hf_status walk_all(struct walk *walk, const struct index_visitor *vi
     }
 }
 
-static enum hf_status walk_run(struct index *index, const struct index_query *query,
+static enum hf_status run_walk(struct index *index, const struct index_query *query,
                                const struct index_visitor *visitor, bool counts,
-                               struct walk_totals *ret_totals, struct hf_error *error)
+                               struct hf_index_progress *ret_totals, struct hf_error *error)
 {
     struct hf_error why = { .status = HF_OK };
     struct walk *walk;
-    *ret_totals = (struct walk_totals){ 0 };
+    *ret_totals = HF_INDEX_PROGRESS;
     enum hf_status status = walk_new(index, query, visitor, counts, &walk, &why);
     if (status == HF_OK) {
         status = walk_all(walk, visitor, &why);
@@ -429,12 +421,12 @@ static enum hf_status walk_run(struct index *index, const struct index_query *qu
 }
 
 enum hf_status index_walk(struct index *index, const struct index_query *query,
-                          const struct index_visitor *visitor, struct walk_totals *ret_totals,
-                          struct hf_error *error)
+                          const struct index_visitor *visitor,
+                          struct hf_index_progress *ret_totals, struct hf_error *error)
 {
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     check(visitor->show);
-    enum hf_status status = walk_run(index, query, visitor, /* counts */ false, &totals, error);
+    enum hf_status status = run_walk(index, query, visitor, /* counts */ false, &totals, error);
     if (ret_totals)
         *ret_totals = totals;
     return status;
@@ -445,9 +437,9 @@ enum hf_status index_count(struct index *index, const struct index_query *query,
                            struct hf_error *error)
 {
     const struct index_query all = { .where_count = 0 };
-    struct walk_totals totals;
+    struct hf_index_progress totals;
     enum hf_status status =
-        walk_run(index, query ? query : &all, visitor, /* counts */ true, &totals, error);
+        run_walk(index, query ? query : &all, visitor, /* counts */ true, &totals, error);
     if (status == HF_OK)
         *ret_count = totals.records;
     return status;

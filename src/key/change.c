@@ -1,15 +1,17 @@
-/* change.c: whether a change of a key's state may happen, and what comes of it, on one body of its
- * document; and asking for it. */
+/* change.c: whether a change to a key's state is allowed, decided on one body of its document
+ * that also contains the lease. It guards against a writer that was paused: the swap that
+ * publishes is refused if the lease is no longer active, whatever the clocks say. */
 #include "key/key.h"
 
 #include "base/check.h"
 #include "base/layout.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What taking a key adds to its state, at most: a stage without changes. */
+/* The maximum size that taking a key adds to its state: a stage without changes. */
 #define TAKEN_BYTES_MAX ((size_t)128)
 
 /* ---- Outcomes ------------------------------------------------------------------------ */
@@ -51,14 +53,14 @@ const char *outcome_sentence(enum hf_key_outcome outcome)
     return outcomes[outcome].sentence;
 }
 
-/* ---- Whether it may happen ----------------------------------------------------------- */
+/* ---- Checks -------------------------------------------------------------------------- */
 
-static bool is_of(const struct key_state *state, struct view txn)
+static bool has_stage_of(const struct key_state *state, struct view txn)
 {
     return state->staged && txn.size > 0 && view_equal(view_of(state->stage.txn), txn);
 }
 
-static bool is_local(const struct key_state *state)
+static bool has_local_stage(const struct key_state *state)
 {
     return state->staged && state->stage.txn[0] == '\0';
 }
@@ -68,7 +70,7 @@ bool stage_is_abandoned(const struct lease_table *table, const struct key_state 
     return state->staged && !table_find_token(table, state->stage.token);
 }
 
-/* Whether somebody holds the key who was granted it after this token. */
+/* Whether the key was granted to another holder after this token. */
 static bool is_granted_since(const struct lease_table *table, uint64_t token)
 {
     for (size_t i = 0; i < table->lease_count; i++)
@@ -77,61 +79,50 @@ static bool is_granted_since(const struct lease_table *table, uint64_t token)
     return false;
 }
 
-/* The lease stands in the same body that is going to be written: that is the fence. */
+/* The lease is in the body that is about to be written. This check is the fence. */
 static enum hf_key_outcome check_holder(const struct change *change,
                                         const struct lease_table *table,
                                         const struct evidence *evidence)
 {
-    if (!RULE(PUBLISH_NAMES_THE_LEASE))
-        return HF_KEY_NONE;
     if (change->lease.size == 0)
         return HF_KEY_LEASE_REQUIRED;
     const struct lease *lease = table_find(table, change->lease);
+    bool over = !lease || lease->status != LEASE_ACTIVE ||
+                lease_judge(&table->settings, lease, evidence) != PROOF_NONE;
+    bool shared = lease && lease->wish.mode != LEASE_EXCLUSIVE;
     if (lease && lease->token != change->token)
         return HF_KEY_FENCING_MISMATCH;
-    if (!lease || lease->status != LEASE_ACTIVE ||
-        lease_judge(&table->settings, lease, evidence) != PROOF_NONE)
+    if (RULE(PUBLISH_NAMES_THE_LEASE) && over)
         return is_granted_since(table, change->token) ? HF_KEY_FENCING_MISMATCH
                                                       : HF_KEY_LEASE_EXPIRED;
-    return lease->mode == LEASE_EXCLUSIVE ? HF_KEY_NONE : HF_KEY_LEASE_REQUIRED;
+    return shared ? HF_KEY_LEASE_REQUIRED : HF_KEY_NONE;
 }
 
-/* A key that is taken for a transaction is changed by it alone, until that is decided, or about to
- * be; and a transaction changes only what it has taken. */
+/* A key that is taken for a transaction can be changed only by that transaction, and only until
+ * the transaction is decided or about to be. A transaction changes only keys that it has
+ * taken. */
 static enum hf_key_outcome check_stage(const struct change *change)
 {
     const struct state_stage *stage = &change->state.stage;
-    bool allowed;
-    if (!change->state.staged || is_local(&change->state))
-        allowed = change->txn.size == 0 || !RULE(TAKEN_UNTIL_DECIDED);
+    bool refused;
+    if (!change->state.staged || has_local_stage(&change->state))
+        refused = RULE(TAKEN_UNTIL_DECIDED) && change->txn.size > 0;
     else if (stage->token != change->token)
-        allowed = !RULE(STAGE_LOCKS_THE_KEY);
+        refused = RULE(STAGE_LOCKS_THE_KEY);
     else
-        allowed = is_of(&change->state, change->txn) && !stage->sealed;
-    return allowed ? HF_KEY_NONE : HF_KEY_TXN_MISMATCH;
+        refused = !has_stage_of(&change->state, change->txn) || stage->sealed;
+    return refused ? HF_KEY_TXN_MISMATCH : HF_KEY_NONE;
 }
 
-/* The version as its holder sees it: what it has staged, else what is published. */
+/* The version that the key's holder sees: the staged one, else the published one. */
 static const struct state_version *seen_by_holder(const struct change *change)
 {
     bool own = change->state.staged && change->state.stage.token == change->token;
     return state_shown(&change->state, /* committed */ own);
 }
 
-static enum hf_key_outcome check_conditions(const struct change *change)
-{
-    const struct state_version *seen = seen_by_holder(change);
-    bool holds_nothing = seen->number == 0 || seen->removed;
-    if (change->if_version_set && change->if_version != seen->number &&
-        !(change->if_version == 0 && holds_nothing))
-        return HF_KEY_VERSION_CONFLICT;
-    if (change->if_etag.size > 0 && !view_equal(change->if_etag, view_of(seen->etag)))
-        return HF_KEY_ETAG_MISMATCH;
-    return HF_KEY_NONE;
-}
-
-static enum hf_status refuse(struct change *change, enum hf_key_outcome outcome,
-                             struct hf_error *error)
+static enum hf_status refuse_change(struct change *change, enum hf_key_outcome outcome,
+                                    struct hf_error *error)
 {
     change->outcome = outcome;
     if (outcome == HF_KEY_VERSION_CONFLICT && change->if_version_set)
@@ -141,33 +132,35 @@ static enum hf_status refuse(struct change *change, enum hf_key_outcome outcome,
     return error_set(error, outcomes[outcome].status, "%s", outcomes[outcome].sentence);
 }
 
-/* Of what was lost nobody can say that it is what a condition names. */
-static bool is_condition_lost(const struct change *change)
-{
-    bool own = change->state.staged && change->state.stage.token == change->token;
-    return change->state.lost && !(own && change->state.stage.changes) &&
-           (change->if_version_set || change->if_etag.size > 0);
-}
-
-/* What both ways to change the state need. */
+/* Common to both ways of changing the state. */
 static enum hf_status check_change(struct change *change, const struct lease_table *table,
                                    const struct evidence *evidence, struct hf_error *error)
 {
     enum hf_key_outcome outcome = check_holder(change, table, evidence);
     if (outcome == HF_KEY_NONE)
         outcome = check_stage(change);
-    if (outcome == HF_KEY_NONE && is_condition_lost(change))
+    const struct state_version *seen = seen_by_holder(change);
+    bool conditional = change->if_version_set || change->if_etag.size > 0;
+    /* If the state was lost, no condition on it can be checked. */
+    if (outcome == HF_KEY_NONE && conditional && change->state.lost &&
+        seen == &change->state.now)
         return error_set(error, HF_CORRUPT,
-                         "the document of this key was damaged, so its version is not known; "
-                         "its bytes are kept under " LAYOUT_KEPT_FOLDER);
-    if (outcome == HF_KEY_NONE)
-        outcome = check_conditions(change);
-    return outcome == HF_KEY_NONE ? HF_OK : refuse(change, outcome, error);
+                         "the document of this key was damaged, so its version is unknown; a "
+                         "copy is kept under " LAYOUT_KEPT_FOLDER);
+    bool holds_nothing = seen->number == 0 || seen->removed;
+    bool same_version =
+        change->if_version == seen->number || (change->if_version == 0 && holds_nothing);
+    if (outcome == HF_KEY_NONE && change->if_version_set && !same_version)
+        outcome = HF_KEY_VERSION_CONFLICT;
+    if (outcome == HF_KEY_NONE && change->if_etag.size > 0 &&
+        !view_equal(change->if_etag, view_of(seen->etag)))
+        outcome = HF_KEY_ETAG_MISMATCH;
+    return outcome == HF_KEY_NONE ? HF_OK : refuse_change(change, outcome, error);
 }
 
-/* ---- What comes of it ---------------------------------------------------------------- */
+/* ---- Applying it --------------------------------------------------------------------- */
 
-/* Each applies to change->state and notes in *moved whether that is to be written. */
+/* Each of these functions changes change->state and sets *moved if it must be written. */
 
 static struct state_version version_of(const struct change *change,
                                        const struct evidence *evidence)
@@ -179,11 +172,12 @@ static struct state_version version_of(const struct change *change,
     return version;
 }
 
-/* An attempt without an answer may have been published, and superseded by whoever shares the lease,
- * who has deleted its body then: as long as the number tells that it was not, it is made again. */
-static enum hf_status publish(struct change *change, const struct lease_table *table,
-                              const struct evidence *evidence, bool *moved,
-                              struct hf_error *error)
+/* An attempt without a reply may have been published and then superseded by another process with
+ * the same lease, which then deleted its body. It is repeated only if the version number shows
+ * that it was not published. */
+static enum hf_status publish_version(struct change *change, const struct lease_table *table,
+                                      const struct evidence *evidence, bool *moved,
+                                      struct hf_error *error)
 {
     struct key_state *state = &change->state;
     struct state_version version = version_of(change, evidence);
@@ -192,10 +186,10 @@ static enum hf_status publish(struct change *change, const struct lease_table *t
         return HF_OK;
     enum hf_status status = check_change(change, table, evidence, error);
     if (status == HF_OK && change->number > 0 && state->now.number > change->number)
-        status = refuse(change, HF_KEY_VERSION_CONFLICT, error);
+        status = refuse_change(change, HF_KEY_VERSION_CONFLICT, error);
     if (status != HF_OK)
         return status;
-    if (state->staged) /* an earlier one of the same lease, which this supersedes */
+    if (state->staged) /* an earlier one of the same lease, which this replaces */
         state_discard(state);
     state_publish(state, &version);
     *moved = true;
@@ -209,11 +203,11 @@ static void copy_txn(struct state_stage *stage, struct view txn)
         memcpy(stage->txn, txn.data, txn.size);
 }
 
-/* As above, an attempt that may have been staged, and staged or published over, is not made
- * again. */
-static enum hf_status stage(struct change *change, const struct lease_table *table,
-                            const struct evidence *evidence, bool *moved,
-                            struct hf_error *error)
+/* As above: an attempt that may have been staged, and then replaced or published, is not
+ * repeated. */
+static enum hf_status stage_version(struct change *change, const struct lease_table *table,
+                                    const struct evidence *evidence, bool *moved,
+                                    struct hf_error *error)
 {
     struct key_state *state = &change->state;
     struct state_stage put = { .token = change->token,
@@ -227,88 +221,84 @@ static enum hf_status stage(struct change *change, const struct lease_table *tab
     enum hf_status status = check_change(change, table, evidence, error);
     bool same = strcmp(over, change->over) == 0 && state->now.number < change->number;
     if (status == HF_OK && change->number > 0 && !same)
-        status = refuse(change, HF_KEY_VERSION_CONFLICT, error);
+        status = refuse_change(change, HF_KEY_VERSION_CONFLICT, error);
     if (status != HF_OK)
         return status;
     snprintf(change->over, sizeof change->over, "%s", over);
     copy_txn(&put, change->txn);
-    if (is_of(state, change->txn))
+    if (has_stage_of(state, change->txn))
         put.unknown = state->stage.unknown;
     state_set_stage(state, &put);
     *moved = true;
     return HF_OK;
 }
 
-/* By this swap who commits for others shuts out what they may still have under way: what it commits
- * is what it has seen here. */
-static enum hf_status seal(struct change *change, const struct lease_table *table,
-                           const struct evidence *evidence, bool *moved, struct hf_error *error)
+/* When a process commits for others, this swap keeps their pending changes from landing, so it
+ * commits exactly what it has seen here. */
+static enum hf_status seal_stage(struct change *change, const struct lease_table *table,
+                                 const struct evidence *evidence, bool *moved,
+                                 struct hf_error *error)
 {
     struct key_state *state = &change->state;
-    change->found = is_of(state, change->txn);
+    change->found = has_stage_of(state, change->txn);
     const struct lease *lease =
         change->found ? table_find_token(table, state->stage.token) : NULL;
     if (!lease || lease_judge(&table->settings, lease, evidence) != PROOF_NONE)
-        return refuse(change, HF_KEY_LEASE_EXPIRED, error);
+        return refuse_change(change, HF_KEY_LEASE_EXPIRED, error);
     change->already = state->stage.sealed;
     *moved = !state->stage.sealed;
     state->stage.sealed = true;
     return HF_OK;
 }
 
-/* Takes the key for a transaction, unless it has it. */
-static bool take_for(struct key_state *state, struct view txn, uint64_t token)
+/* Takes the key for a transaction: a stage without changes. */
+static void take_for_txn(struct key_state *state, struct view txn, uint64_t token)
 {
     struct state_stage put = { .token = token };
-    if (!RULE(TAKEN_UNTIL_DECIDED) || (is_of(state, txn) && state->stage.token == token))
-        return false;
-    if (is_of(state, txn) && !RULE(OVER_FOR_ITS_OWN_TOO)) {
-        state->stage.token = token;
-        return true;
-    }
     copy_txn(&put, txn);
     state_set_stage(state, &put);
-    return true;
 }
 
-static enum hf_status settle(struct change *change, const struct lease_table *table,
-                             const struct evidence *evidence, bool *moved,
-                             struct hf_error *error)
+static enum hf_status settle_stage(struct change *change, const struct lease_table *table,
+                                   const struct evidence *evidence, bool *moved,
+                                   struct hf_error *error)
 {
     struct key_state *state = &change->state;
     bool enlists = change->enlist.size > 0;
-    /* While it is pending: what is sealed is left to the decision, which counts on it. */
+    MUTANT(mutant_takes_up_own_stage(state, change->enlist, change->token, moved));
+    bool of_other_txn = RULE(SETTLE_NAMES_THE_TXN) && !has_stage_of(state, change->txn);
+    /* While the transaction is pending, a sealed stage is left alone, because a commit may rely
+     * on it. */
     bool own = state->stage.token == change->under && !state->stage.sealed;
-    bool meant = change->under == 0 || own || !RULE(GIVES_BACK_ITS_OWN);
-    bool named = is_of(state, change->txn) ||
-                 (!RULE(SETTLE_NAMES_THE_TXN) && state->staged && change->txn.size > 0);
-    change->found = named && meant;
+    bool of_other_process = RULE(GIVES_BACK_ITS_OWN) && change->under != 0 && !own;
+    change->found = state->staged && change->txn.size > 0 && !of_other_txn && !of_other_process;
     change->already = !change->found;
     enum hf_key_outcome outcome = enlists ? check_holder(change, table, evidence) : HF_KEY_NONE;
-    bool of_others = state->staged && !change->found && !is_local(state);
-    bool ours = is_of(state, change->enlist) &&
-                (state->stage.token == change->token || !RULE(OVER_FOR_ITS_OWN_TOO));
+    bool of_others = state->staged && !change->found && !has_local_stage(state);
+    bool ours = has_stage_of(state, change->enlist) && state->stage.token == change->token;
     if (outcome == HF_KEY_NONE && enlists && of_others && !ours)
         outcome = HF_KEY_WAITING;
     if (outcome != HF_KEY_NONE)
-        return refuse(change, outcome, error);
+        return refuse_change(change, outcome, error);
     if (change->found && change->commit)
         state_promote(state);
     else if (change->found)
         state_discard(state);
-    *moved = change->found;
-    if (enlists && take_for(state, change->enlist, change->token))
-        *moved = true;
+    bool takes = RULE(TAKEN_UNTIL_DECIDED) && enlists && !has_stage_of(state, change->enlist);
+    if (takes)
+        take_for_txn(state, change->enlist, change->token);
+    *moved = *moved || change->found || takes;
     return HF_OK;
 }
 
-/* The lease ends whatever comes of what it has staged, so this never refuses. What an attempt has
- * found staged is remembered: another who shares the lease may have ended it before that landed. */
-static void finish(struct change *change, const struct lease_table *table,
-                   const struct evidence *evidence, bool *moved)
+/* The lease ends whatever happens to its stage, so this never refuses. The stage that an attempt
+ * found is remembered: another process with the same lease may have ended it before that attempt
+ * landed. */
+static void finish_stage(struct change *change, const struct lease_table *table,
+                         const struct evidence *evidence, bool *moved)
 {
     struct key_state *state = &change->state;
-    change->found = is_local(state) && state->stage.token == change->token;
+    change->found = has_local_stage(state) && state->stage.token == change->token;
     const char *own = change->version ? change->version->etag : change->over;
     change->already = !change->found && own[0] && strcmp(state->now.etag, own) == 0;
     if (change->found && state->stage.changes)
@@ -324,47 +314,42 @@ static void finish(struct change *change, const struct lease_table *table,
     *moved = true;
 }
 
-/* ---- As a guest of the table --------------------------------------------------------- */
+/* ---- As a hook of the table ---------------------------------------------------------- */
 
-static void note(struct change *change, const struct lease_table *table)
+static void note_active_lease(struct change *change, const struct lease_table *table)
 {
     change->abandoned = stage_is_abandoned(table, &change->state);
     change->blocker = 0;
-    for (size_t i = 0; i < table->lease_count && change->blocker == 0; i++)
-        if (table->leases[i]->status == LEASE_ACTIVE)
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i]->status == LEASE_ACTIVE) {
             change->blocker = table->leases[i]->token;
+            break;
+        }
 }
 
-/* A failure is not the table's: that may go on as it is. */
-static bool reserve_in_table(struct lease_table *table, size_t size)
-{
-    struct buffer *state = &table->state;
-    if (size <= state->size || buffer_reserve(state, size - state->size))
-        return true;
-    state->failed = false;
-    return false;
-}
-
-/* Writes it into change->text, and makes sure that the table, and that text, have room for so much
- * more. Nothing is changed yet. */
+/* Writes the state into change->text, and ensures that the table and the text have room for
+ * `extra` more bytes. Changes nothing else yet. */
 static enum hf_status write_state(struct change *change, struct lease_table *table,
                                   size_t extra, struct hf_error *error)
 {
-    struct buffer *text = &change->text;
+    struct buffer *text = &change->text, *kept = &table->state;
     buffer_clear(text);
-    if (state_write(&change->state, text) && buffer_reserve(text, extra) &&
-        reserve_in_table(table, text->size + extra))
-        return HF_OK;
+    if (state_write(&change->state, text) && buffer_reserve(text, extra)) {
+        size_t size = text->size + extra;
+        if (size <= kept->size || buffer_reserve(kept, size - kept->size))
+            return HF_OK;
+        kept->failed = false; /* the table stays usable */
+    }
     return error_set(error, HF_UNAVAILABLE,
-                     "out of memory, or the state does not fit into its document");
+                     "out of memory, or the state is too large for its document");
 }
 
-/* What comes after the leases have moved cannot fail: what it will need is made sure of before. */
+/* The step after the leases have changed must not fail, so its memory is reserved in advance. */
 static size_t room_for_after(const struct change *change)
 {
     bool takes = change->kind == CHANGE_ENLIST && change->txn.size > 0;
     bool clears = change->kind == CHANGE_ENLIST || change->kind == CHANGE_TIDY;
-    return takes || (clears && is_local(&change->state)) ? TAKEN_BYTES_MAX : 0;
+    return takes || (clears && has_local_stage(&change->state)) ? TAKEN_BYTES_MAX : 0;
 }
 
 static enum hf_status apply_kind(struct change *change, struct lease_table *table,
@@ -372,11 +357,11 @@ static enum hf_status apply_kind(struct change *change, struct lease_table *tabl
                                  struct hf_error *error)
 {
     switch (change->kind) {
-    case CHANGE_PUBLISH: return publish(change, table, evidence, moved, error);
-    case CHANGE_STAGE: return stage(change, table, evidence, moved, error);
-    case CHANGE_SEAL: return seal(change, table, evidence, moved, error);
-    case CHANGE_SETTLE: return settle(change, table, evidence, moved, error);
-    case CHANGE_FINISH: finish(change, table, evidence, moved); return HF_OK;
+    case CHANGE_PUBLISH: return publish_version(change, table, evidence, moved, error);
+    case CHANGE_STAGE: return stage_version(change, table, evidence, moved, error);
+    case CHANGE_SEAL: return seal_stage(change, table, evidence, moved, error);
+    case CHANGE_SETTLE: return settle_stage(change, table, evidence, moved, error);
+    case CHANGE_FINISH: finish_stage(change, table, evidence, moved); return HF_OK;
     case CHANGE_LOOK:
     case CHANGE_ENLIST:
     case CHANGE_TIDY:
@@ -386,16 +371,9 @@ static enum hf_status apply_kind(struct change *change, struct lease_table *tabl
     check_unreachable();
 }
 
-/* The number that its version has if this body is written. */
-static uint64_t number_of(const struct change *change)
-{
-    return change->kind == CHANGE_STAGE ? change->state.stage.next.number
-                                        : change->state.now.number;
-}
-
-static enum hf_status apply_change(struct change *change, struct lease_table *table,
-                                   const struct evidence *evidence, bool *moved,
-                                   struct hf_error *error)
+static enum hf_status apply_to_state(struct change *change, struct lease_table *table,
+                                     const struct evidence *evidence, bool *moved,
+                                     struct hf_error *error)
 {
     enum hf_status status = state_read(buffer_view(&table->state), &change->state, error);
     if (status == HF_CORRUPT && change->kind == CHANGE_MEND) {
@@ -407,8 +385,9 @@ static enum hf_status apply_change(struct change *change, struct lease_table *ta
     if (status != HF_OK)
         return status;
     if (*moved)
-        change->number = number_of(change);
-    /* One that finds itself there must have nothing more to do. */
+        change->number = change->kind == CHANGE_STAGE ? change->state.stage.next.number
+                                                      : change->state.now.number;
+    /* An operation that finds its own effect must have nothing more to do. */
     bool again = change->already && !*moved && (change->version || change->over[0]);
     if (!again && state_forget_old(&change->state, change->old, change->old_count))
         *moved = true;
@@ -420,49 +399,52 @@ static enum hf_status apply_change(struct change *change, struct lease_table *ta
     return status;
 }
 
-static enum hf_status before(struct table_guest *guest, struct lease_table *table,
-                             const struct evidence *evidence, bool *changed,
-                             struct hf_error *error)
+static enum hf_status change_before(struct table_hook *hook, struct lease_table *table,
+                                    const struct evidence *evidence, bool *changed,
+                                    struct hf_error *error)
 {
-    struct change *change = (struct change *)(void *)guest;
+    struct change *change = (struct change *)(void *)hook;
     bool moved = false;
     change->outcome = HF_KEY_NONE;
     change->already = change->found = false;
-    enum hf_status status = apply_change(change, table, evidence, &moved, error);
+    enum hf_status status = apply_to_state(change, table, evidence, &moved, error);
     change->refused = status != HF_OK;
-    note(change, table);
+    note_active_lease(change, table);
     *changed = moved && status == HF_OK;
     return status;
 }
 
-static void after(struct table_guest *guest, struct lease_table *table,
-                  const struct table_op *op, bool *changed)
+static void change_after(struct table_hook *hook, struct lease_table *table,
+                         const struct table_op *op, bool *changed)
 {
-    struct change *change = (struct change *)(void *)guest;
+    struct change *change = (struct change *)(void *)hook;
     struct key_state *state = &change->state;
     bool granted = change->kind == CHANGE_ENLIST && op->outcome == TABLE_GRANTED;
     bool moved = false;
-    if ((granted || change->kind == CHANGE_TIDY) && is_local(state) &&
+    if ((granted || change->kind == CHANGE_TIDY) && has_local_stage(state) &&
         stage_is_abandoned(table, state)) {
         state_discard(state);
         moved = true;
     }
-    /* What its own transaction has here, under a lease that is over, is not taken up again: whoever
-     * had that lease may have a commit under way that counts on it. */
-    bool free = !state->staged || (is_of(state, change->txn) && !RULE(OVER_FOR_ITS_OWN_TOO));
-    if (granted && change->txn.size > 0 && free && take_for(state, change->txn, op->granted))
+    /* A stage of its own transaction under a lease that is over is not continued: the process
+     * that had that lease may have a commit under way that relies on it. */
+    if (granted)
+        MUTANT(mutant_takes_up_own_stage(state, change->txn, op->granted, &moved));
+    if (RULE(TAKEN_UNTIL_DECIDED) && granted && change->txn.size > 0 && !state->staged) {
+        take_for_txn(state, change->txn, op->granted);
         moved = true;
+    }
     if (moved) {
         check(write_state(change, table, /* extra */ 0, NULL) == HF_OK);
         table_set_state(table, buffer_view(&change->text));
         *changed = true;
     }
-    note(change, table);
+    note_active_lease(change, table);
 }
 
 void change_init(struct change *change, enum change_kind kind)
 {
-    *change = (struct change){ .guest = { .before = before, .after = after },
+    *change = (struct change){ .hook = { .before = change_before, .after = change_after },
                                .kind = kind,
                                .text = BUFFER_INIT(TABLE_STATE_MAX) };
     state_init(&change->state);
@@ -476,9 +458,9 @@ void change_release(struct change *change)
 
 /* ---- Asking -------------------------------------------------------------------------- */
 
-/* Whether none of its attempts has been published, nor will be: the body is not the one that they
- * were based on, and has not come further than the number that the last would have had, with
- * another version. What was only staged and is dropped since was never seen. */
+/* Whether none of its attempts was or will be published: the body is not the one that they were
+ * based on, and its version number is not beyond the one that the last attempt would have got. A
+ * dropped stage was never visible. */
 static bool is_not_done(const struct change *change)
 {
     bool numbered = change->kind == CHANGE_PUBLISH || change->kind == CHANGE_STAGE;
@@ -486,26 +468,27 @@ static bool is_not_done(const struct change *change)
            strcmp(change->state.now.etag, change->version->etag) != 0;
 }
 
-enum hf_status change_ask(struct place *place, struct change *change, struct mono_time deadline,
-                          struct hf_error *error)
+enum hf_status change_ask(struct table_ref *ref, struct change *change,
+                          struct mono_time deadline, struct hf_error *error)
 {
     struct request request;
-    request_init(&request, place, TABLE_KEEP, deadline);
-    request.guest = &change->guest;
-    enum hf_status status = place_ask(place, (struct request *[]){ &request }, 1);
+    request_init(&request, ref, TABLE_KEEP, deadline);
+    request.hook = &change->hook;
+    enum hf_status status = table_ref_ask(ref, (struct request *[]){ &request }, 1);
     if (status == HF_OK)
         return HF_OK;
-    bool judged = status != HF_UNAVAILABLE; /* else it was refused for want of memory alone */
+    bool judged = status != HF_UNAVAILABLE; /* else it was refused only for lack of memory */
     if (change->refused && request.op.doubt != DOC_DOUBT_NONE &&
         !(judged && is_not_done(change)))
-        status = error_set(error, HF_UNSURE, "it may have been done before this: %s",
+        status = error_set(error, HF_UNSURE,
+                           "the change may have taken effect before this failure: %s",
                            request.op.error.why);
     else if (error)
         *error = request.op.error;
     return status;
 }
 
-/* ---- Where things are ---------------------------------------------------------------- */
+/* ---- Keys ---------------------------------------------------------------------------- */
 
 enum hf_status key_document(struct view ns, struct view name, char ret_key[KEY_BYTES_MAX + 1],
                             struct hf_error *error)

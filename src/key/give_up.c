@@ -1,18 +1,17 @@
-/* give_up.c: the way out when the record of a transaction cannot be read.
- *
- * Nobody may guess what it said, so its keys stay locked until a person decides. What the person
- * does not know either is whether it was committed, and settled in a part of its keys: then that
- * part stays, and the rest is dropped. So this is never done but when somebody asks for it, and the
- * damaged bytes are kept aside before. */
+/* give_up.c: replaces a transaction record that cannot be read with a rollback. No client may
+ * guess the decision, so the keys stay locked until an operator requests this. If the transaction
+ * had been committed and applied to some keys, those changes stay and the others are dropped. A
+ * copy of the damaged bytes is kept first. */
 #include "key/txn_inside.h"
 
 #include "lock/tables.h"
 
-/* How often it is begun anew because there was no answer, or the record was another by then. */
+/* How many times it starts again because there was no reply, or the record had changed. */
 #define GIVE_UP_TRIES_MAX 4
 
-/* OK: it can be read, or there is none. CORRUPT: it cannot. */
-static enum hf_status judge(struct view bytes, struct view id, struct hf_error *error)
+/* OK: the record can be read, or there is none. CORRUPT: it cannot be read. */
+static enum hf_status check_record_bytes(struct view bytes, struct view id,
+                                         struct hf_error *error)
 {
     struct txn_record record;
     if (bytes.size > RECORD_BYTES_MAX)
@@ -22,17 +21,18 @@ static enum hf_status judge(struct view bytes, struct view id, struct hf_error *
         return status;
     bool own = view_equal(view_of(record.id), id);
     record_release(&record);
-    return own ? HF_OK : error_set(error, HF_CORRUPT, "the record is that of another one");
+    return own ? HF_OK
+               : error_set(error, HF_CORRUPT, "the record belongs to another transaction");
 }
 
-/* The same that is written where there is no record at all: its nonce makes the ETag a new one. */
+/* The same bytes as for a missing record; the nonce makes the ETag new. */
 static enum hf_status put_rollback(struct hf_client *client, struct view key, struct view id,
                                    const struct etag *damaged, struct hf_error *error)
 {
     char nonce[NONCE_SIZE + 1];
-    env_random_hex(client->env, NONCE_SIZE, nonce);
+    env_random_hex(client_env(client), NONCE_SIZE, nonce);
     struct evidence evidence = { .nonce = view_of(nonce) };
-    clock_evidence(&client->clock, &evidence);
+    clock_evidence(client_clock(client), &evidence);
     struct txn_record record = { .state = TXN_ROLLBACK,
                                  .decided = stamp_now(&evidence),
                                  .decided_at = evidence.wall };
@@ -44,22 +44,11 @@ static enum hf_status put_rollback(struct hf_client *client, struct view key, st
     struct put_call put = { .key = key,
                             .body = buffer_view(&text),
                             .condition = if_match(damaged),
-                            .deadline = soon(client) };
-    if (status == HF_OK && (status = store_put(client->store, &put)) != HF_OK)
+                            .deadline = client_deadline(client) };
+    if (status == HF_OK && (status = store_put(client_store(client), &put)) != HF_OK)
         *error = put.error;
     buffer_release(&text);
     return status;
-}
-
-/* Kept aside, announced to the sweeper, and only then replaced. */
-static enum hf_status replace(struct hf_client *client, struct view key, struct view id,
-                              const struct get_call *get, struct hf_error *error)
-{
-    enum hf_status status =
-        table_keep_aside(&client->space, key, buffer_view(get->body), soon(client), error);
-    if (status == HF_OK)
-        status = record_announce(client, id, error);
-    return status == HF_OK ? put_rollback(client, key, id, &get->info.etag, error) : status;
 }
 
 static enum hf_status give_up_once(struct hf_client *client, struct view id, bool *ret_done,
@@ -68,16 +57,22 @@ static enum hf_status give_up_once(struct hf_client *client, struct view id, boo
     char key[KEY_BYTES_MAX + 1];
     struct buffer bytes = BUFFER_INIT(BODY_BYTES_MAX);
     record_key(id, key);
-    struct get_call get = { .key = view_of(key), .body = &bytes, .deadline = soon(client) };
-    enum hf_status status = store_get(client->store, &get);
-    clock_learn(&client->clock, &get.stamp);
+    struct get_call get = { .key = view_of(key),
+                            .body = &bytes,
+                            .deadline = client_deadline(client) };
+    enum hf_status status = client_get(client, &get);
     *error = get.error;
     if (status == HF_OK)
-        status = judge(buffer_view(&bytes), id, error);
+        status = check_record_bytes(buffer_view(&bytes), id, error);
     if (status == HF_CORRUPT) {
-        status = replace(client, get.key, id, &get, error);
+        /* A copy is kept and an entry written for the sweeper before the record is replaced. */
+        status = table_keep_aside(client_store(client), get.key, buffer_view(&bytes),
+                                  client_deadline(client), error);
         if (status == HF_OK)
-            *ret_done = true;
+            status = record_announce(client, id, error);
+        if (status == HF_OK)
+            status = put_rollback(client, get.key, id, &get.info.etag, error);
+        *ret_done = status == HF_OK;
     }
     buffer_release(&bytes);
     return status == HF_NOT_FOUND ? HF_OK : status;

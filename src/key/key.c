@@ -1,5 +1,5 @@
-/* key.c: handles of keys: how they come to hold, give back and pass on. What they hold is changed
- * in publish.c. */
+/* key.c: key handles: acquire, release, pass on; publish.c changes the state. A release never
+ * reports more than it knows: if it is unclear how a lease ended, the result is UNSURE. */
 #include "key/key.h"
 
 #include "base/check.h"
@@ -11,9 +11,10 @@
 
 /* ---- Handles ------------------------------------------------------------------------- */
 
-/* Reads the options of a key, and makes those of its lock of them. */
-static enum hf_status read_options(const struct hf_key_options *options, bool *ret_staged,
-                                   struct hf_lock_options *ret_lock, struct hf_error *error)
+/* Separates a key's options from those of its lock. */
+static enum hf_status split_key_options(const struct hf_key_options *options, bool *ret_staged,
+                                        struct hf_lock_options *ret_lock,
+                                        struct hf_error *error)
 {
     struct hf_key_options used = HF_KEY_OPTIONS;
     *ret_lock = HF_LOCK_OPTIONS;
@@ -29,14 +30,13 @@ static enum hf_status read_options(const struct hf_key_options *options, bool *r
     return status;
 }
 
-/* Around a lock, which it takes over when that succeeds. */
-static enum hf_status new_around(struct hf_client *client, struct view name,
-                                 struct hf_lock *lock, bool staged, struct hf_txn *txn,
-                                 struct hf_key **ret_key, struct hf_error *error)
+/* Wraps a lock, and takes ownership of it. NULL if out of memory. */
+static struct hf_key *key_around_lock(struct hf_client *client, struct view name,
+                                      struct hf_lock *lock, bool staged, struct hf_txn *txn)
 {
     struct hf_key *key = calloc(1, sizeof *key);
     if (!key)
-        return error_no_memory(error);
+        return NULL;
     check(name.size <= NAME_BYTES_MAX);
     memcpy(key->name, name.data, name.size);
     key->client = client;
@@ -44,10 +44,9 @@ static enum hf_status new_around(struct hf_client *client, struct view name,
     key->staged = staged;
     key->txn = txn;
     change_init(&key->enlist, CHANGE_ENLIST);
-    lock->guest = &key->enlist.guest;
-    env_mutex_init(client->env, &key->calls);
-    *ret_key = key;
-    return HF_OK;
+    lock->hook = &key->enlist.hook;
+    env_mutex_init(client_env(client), &key->calls);
+    return key;
 }
 
 enum hf_status key_new_for(struct hf_client *client, const char *name,
@@ -58,7 +57,7 @@ enum hf_status key_new_for(struct hf_client *client, const char *name,
     struct hf_lock *lock;
     bool staged;
     char scope[sizeof "named:" + NAME_BYTES_MAX];
-    enum hf_status status = read_options(options, &staged, &lock_options, error);
+    enum hf_status status = split_key_options(options, &staged, &lock_options, error);
     if (status == HF_OK)
         status = name_check(view_of(name), error);
     if (status != HF_OK)
@@ -67,10 +66,13 @@ enum hf_status key_new_for(struct hf_client *client, const char *name,
     status = hf_lock_new(client, scope, &lock_options, &lock, error);
     if (status != HF_OK)
         return status;
-    status = new_around(client, view_of(name), lock, staged, txn, ret_key, error);
-    if (status != HF_OK)
+    struct hf_key *key = key_around_lock(client, view_of(name), lock, staged, txn);
+    if (!key) {
         hf_lock_free(lock);
-    return status;
+        return error_no_memory(error);
+    }
+    *ret_key = key;
+    return HF_OK;
 }
 
 enum hf_status hf_key_new(struct hf_client *client, const char *name,
@@ -85,8 +87,8 @@ enum hf_status hf_key_new(struct hf_client *client, const char *name,
     return status == HF_OK ? error_clear(error) : status;
 }
 
-/* All but the lock. */
-static void free_rest(struct hf_key *key)
+/* Frees everything except the lock. */
+static void free_key_without_lock(struct hf_key *key)
 {
     change_release(&key->enlist);
     env_mutex_release(&key->calls);
@@ -98,17 +100,17 @@ void hf_key_free(struct hf_key *key)
     if (!key)
         return;
     hf_lock_free(key->lock);
-    free_rest(key);
+    free_key_without_lock(key);
 }
 
-/* Whoever has the lease may never change the key again: the old bodies go now. */
+/* The next holder of the lease may never change the key, so the old bodies are deleted now. */
 void hf_key_detach(struct hf_key *key)
 {
     if (!key)
         return;
     keys_clear_up(&key, 1);
     hf_lock_detach(key->lock);
-    free_rest(key);
+    free_key_without_lock(key);
 }
 
 struct hf_lock *hf_key_lock(struct hf_key *key)
@@ -126,7 +128,7 @@ enum hf_status hf_key_seen(struct hf_key *key, struct hf_key_info *info, struct 
     if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key, info) != HF_OK)
         return HF_INVALID;
     if (key->lock->adopted || hf_lock_token(key->lock) == 0)
-        return error_set(error, HF_NOT_FOUND, "this handle has not acquired it");
+        return error_set(error, HF_NOT_FOUND, "this handle has not acquired the key");
     env_mutex_lock(&key->calls);
     key_info_fill(&key->enlist.state, &key->enlist.state.now, HF_KEY_NONE, info);
     env_mutex_unlock(&key->calls);
@@ -135,13 +137,7 @@ enum hf_status hf_key_seen(struct hf_key *key, struct hf_key_info *info, struct 
 
 enum hf_status key_lease(struct hf_key *key, struct key_lease *ret_lease)
 {
-    struct env_mutex *mutex = &key->client->keeper.mutex;
-    env_mutex_lock(mutex);
-    enum hf_status status = lock_check_locked(key->lock);
-    memcpy(ret_lease->id, key->lock->id, sizeof ret_lease->id);
-    ret_lease->token = key->lock->token;
-    env_mutex_unlock(mutex);
-    return status;
+    return lock_lease(key->lock, ret_lease->id, &ret_lease->token);
 }
 
 static struct view txn_of(const struct hf_key *key)
@@ -151,61 +147,57 @@ static struct view txn_of(const struct hf_key *key)
 
 /* ---- Acquiring ----------------------------------------------------------------------- */
 
-static void give_up(struct hf_key *key)
-{
-    lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, /* guest */ NULL, NULL);
-}
-
-/* What a later change found is what we know now. */
-static void take_state(struct hf_key *key, struct change *change)
+/* Stores the state that the latest change has seen. */
+static void keep_seen_state(struct hf_key *key, struct change *change)
 {
     struct key_state before = key->enlist.state;
     key->enlist.state = change->state;
     change->state = before;
 }
 
-/* Settles what a transaction has left here, whose lease must be over since we hold the key; takes
- * the key for our own in the same write. What was staged for ours under an earlier lease is no
- * better: that lease was over, so it is rolled back. */
-static enum hf_status settle_before_us(struct hf_key *key, struct hf_error *error)
+/* Settles another transaction's stage, whose lease must be over since we hold the key, and takes
+ * the key for our own transaction in the same write. A stage of our own transaction under an
+ * earlier lease is treated the same way: that lease is over, so the transaction is rolled
+ * back. */
+static enum hf_status settle_earlier_stage(struct hf_key *key, struct hf_error *error)
 {
     const struct key_state *state = &key->enlist.state;
     struct key_lease lease;
     struct change settled;
     key_lease(key, &lease);
-    bool left =
-        state->staged && state->stage.txn[0] != '\0' && state->stage.token != lease.token;
-    if (!left || !RULE(STAGE_LOCKS_THE_KEY))
+    bool locked = RULE(STAGE_LOCKS_THE_KEY) && state->staged && state->stage.txn[0] != '\0' &&
+                  state->stage.token != lease.token;
+    if (!locked)
         return HF_OK;
     change_init(&settled, CHANGE_SETTLE);
+    struct stage_claim claim = { view_of(lease.id), lease.token, txn_of(key) };
     enum hf_status status =
-        stage_settle(key->lock->place, view_of(key->client->space.ns), view_of(key->name),
-                     view_of(lease.id), lease.token, txn_of(key), &settled, error);
+        stage_settle(key->lock->ref, view_of(key->name), &claim, &settled, error);
     if (status == HF_OK)
-        take_state(key, &settled);
+        keep_seen_state(key, &settled);
     change_release(&settled);
     return status;
 }
 
-/* A table that is good, with a state that cannot be read: its bytes are kept aside, and from then
- * on the state is lost. Its leases stay. */
-static enum hf_status mend(struct hf_key *key, struct hf_error *error)
+/* The table is readable but the state is not: a copy of its bytes is kept, and the state is
+ * marked as lost. The leases stay. */
+static enum hf_status mark_state_lost(struct hf_key *key, struct hf_error *error)
 {
-    struct place *place = key->lock->place;
+    struct table_ref *ref = key->lock->ref;
     struct buffer bytes = BUFFER_INIT(TABLE_BYTES_READ_MAX);
     struct change change;
-    struct get_call get = { .key = doc_key(place->doc), .body = &bytes };
-    get.deadline = mono_add(env_now(key->client->env), REQUEST_TIME);
-    enum hf_status status = store_get(key->client->store, &get);
+    struct get_call get = { .key = doc_key(ref->doc), .body = &bytes };
+    get.deadline = client_deadline(key->client);
+    enum hf_status status = store_get(client_store(key->client), &get);
     *error = get.error;
     if (status == HF_OK)
-        status =
-            table_keep_aside(place->space, get.key, buffer_view(&bytes), get.deadline, error);
+        status = table_keep_aside(client_store(key->client), get.key, buffer_view(&bytes),
+                                  get.deadline, error);
     buffer_release(&bytes);
     if (status != HF_OK)
         return status;
     change_init(&change, CHANGE_MEND);
-    status = change_ask(place, &change, (struct mono_time){ 0 }, error);
+    status = change_ask(ref, &change, (struct mono_time){ 0 }, error);
     change_release(&change);
     return status;
 }
@@ -220,33 +212,33 @@ static enum hf_status acquire_lease(struct hf_key *key, int64_t wait_ms, struct 
     return hf_lock_acquire(key->lock, wait_ms, error);
 }
 
-/* The lease is new, and so is what we know. */
-static enum hf_status acquire(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
+/* The lease is new, and so is the known state. */
+static enum hf_status acquire_new(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
 {
     enum hf_status status = acquire_lease(key, wait_ms, error);
-    if (status == HF_CORRUPT && (status = mend(key, error)) == HF_OK)
+    if (status == HF_CORRUPT && (status = mark_state_lost(key, error)) == HF_OK)
         status = acquire_lease(key, wait_ms, error);
     if (status != HF_OK)
         return status;
     key->changed = key->unconfirmed = false;
-    status = settle_before_us(key, error);
+    status = settle_earlier_stage(key, error);
     if (status == HF_OK)
         key_note_state(key, &key->enlist.state);
     else
-        give_up(key);
+        lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, /* hook */ NULL, NULL);
     return status;
 }
 
-/* It is held already. A transaction gives its keys back as one, so it counts them once. */
-static enum hf_status acquire_again(struct hf_key *key, struct hf_error *error)
+/* The key is already held. A transaction releases all its keys together, so each counts once. */
+static enum hf_status acquire_held(struct hf_key *key, struct hf_error *error)
 {
     struct change look;
     change_init(&look, CHANGE_LOOK);
-    enum hf_status status = change_ask(key->lock->place, &look, (struct mono_time){ 0 }, error);
+    enum hf_status status = change_ask(key->lock->ref, &look, (struct mono_time){ 0 }, error);
     if (status == HF_OK && !key->txn)
         status = hf_lock_acquire(key->lock, /* wait_ms */ 0, error);
     if (status == HF_OK)
-        take_state(key, &look);
+        keep_seen_state(key, &look);
     change_release(&look);
     return status;
 }
@@ -258,20 +250,22 @@ static enum hf_key_outcome acquire_outcome(enum hf_status status)
     return status == HF_HELD || status == HF_TIMEOUT ? HF_KEY_WAITING : HF_KEY_NONE;
 }
 
-/* What is staged for a transaction that is decided would count as decided, too. */
-static enum hf_status acquire_anyhow(struct hf_key *key, int64_t wait_ms,
-                                     struct hf_error *error)
+/* A change that is staged for a decided transaction would count as decided too. */
+static enum hf_status acquire_key_locked(struct hf_key *key, int64_t wait_ms,
+                                         struct hf_error *error)
 {
     if (wait_ms < 0)
-        return error_set(error, HF_INVALID, "a wait is not less than nothing");
+        return error_set(error, HF_INVALID, "wait must not be negative");
     if (key->sealed)
-        return error_set(error, HF_MISMATCH, "its transaction is decided, or may be");
+        return error_set(error, HF_MISMATCH,
+                         "the transaction of this key is decided, or may be");
     bool held = hf_lock_check(key->lock, NULL) == HF_OK;
     if (key->txn && !held &&
-        hf_lock_token(key->lock) != 0) /* whoever wants it may have decided */
-        return error_set(error, HF_MISMATCH,
-                         "its lease for the transaction is over: that is decided, or will be");
-    return held ? acquire_again(key, error) : acquire(key, wait_ms, error);
+        hf_lock_token(key->lock) != 0) /* another client may have rolled it back */
+        return error_set(
+            error, HF_MISMATCH,
+            "the lease of this key is over, so its transaction is decided, or will be");
+    return held ? acquire_held(key, error) : acquire_new(key, wait_ms, error);
 }
 
 enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key_info *info,
@@ -282,7 +276,7 @@ enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key
         return HF_INVALID;
     client_active(key->client);
     env_mutex_lock(&key->calls);
-    enum hf_status status = acquire_anyhow(key, wait_ms, &why);
+    enum hf_status status = acquire_key_locked(key, wait_ms, &why);
     const struct key_state *state = &key->enlist.state;
     bool known = status == HF_OK;
     if (info)
@@ -302,8 +296,8 @@ enum hf_status hf_key_keepalive(struct hf_key *key, struct hf_error *error)
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
-static void init_ending(struct change *change, enum change_kind kind, struct hf_key *key,
-                        const struct key_lease *lease, bool commit)
+static void init_end_change(struct change *change, enum change_kind kind, struct hf_key *key,
+                            const struct key_lease *lease, bool commit)
 {
     change_init(change, kind);
     change->lease = view_of(lease->id);
@@ -313,16 +307,12 @@ static void init_ending(struct change *change, enum change_kind kind, struct hf_
     change->old_count = key->bodies.gone_count;
 }
 
-/* What was staged under its lease before, if anything was, is not known to the handle. */
-static bool is_adopted(const struct hf_key *key)
-{
-    return key->lock->adopted;
-}
-
-/* Whether what was staged is published now that its lease has ended, as the document tells: an
- * attempt without an answer may have done it, or it was dropped when the lease was over. */
-static enum hf_status judge_commit(const struct hf_key *key, const struct change *change,
-                                   struct hf_error *error)
+/* Whether the staged version was published with the end of its lease, according to the
+ * document: an attempt without a reply may have published it, or it was dropped when the lease
+ * was over. */
+static enum hf_status check_published_by_release(const struct hf_key *key,
+                                                 const struct change *change,
+                                                 struct hf_error *error)
 {
     bool promoted = change->found && change->outcome == HF_KEY_NONE;
     if (promoted || change->already)
@@ -330,67 +320,71 @@ static enum hf_status judge_commit(const struct hf_key *key, const struct change
     uint64_t number = key->changed ? key->next.number : change->number;
     bool is_behind = !change->state.lost && change->state.now.number <= number;
     if (change->found || is_behind)
-        return error_set(error, HF_LOST,
-                         "the lease was over before, and what was staged is dropped");
+        return error_set(
+            error, HF_LOST,
+            "the lease was over before the release, and the staged change was dropped");
     return error_set(error, HF_UNSURE,
-                     "the key was changed, or lost, since the lease was over; nobody knows "
-                     "whether what was staged had been published before");
+                     "the key was changed or lost after the lease was over; the staged change "
+                     "may have been published before");
 }
 
-/* What was to be dropped may have been published by another who has the lease, and ended it. `told`
- * is what there is to say otherwise. */
-static enum hf_status judge_rollback(const struct hf_key *key, const struct change *change,
-                                     enum hf_status told, struct hf_error *error)
+/* A version that was to be dropped may have been published by another process with the same
+ * lease. Otherwise the result is `told`. */
+static enum hf_status check_dropped_by_release(const struct hf_key *key,
+                                               const struct change *change, enum hf_status told,
+                                               struct hf_error *error)
 {
     bool is_behind = change->state.now.number <= key->next.number;
     if (change->already)
         return error_set(error, HF_MISMATCH,
-                         "another who has the lease has published what was staged");
+                         "another process with the same lease has published the staged change");
     if (change->found || (key->changed && is_behind && !change->state.lost))
         return told;
-    return error_set(error, HF_UNSURE,
-                     "another who has the lease may have published what was staged");
+    return error_set(
+        error, HF_UNSURE,
+        "another process with the same lease may have published the staged change");
 }
 
-/* A state that nobody can read is no reason to keep the lease. */
+/* A state that cannot be read is no reason to keep the lease. */
 static void release_without_state(struct hf_key *key, const struct key_lease *lease)
 {
     struct request request;
-    request_init(&request, key->lock->place, TABLE_RELEASE, (struct mono_time){ 0 });
+    request_init(&request, key->lock->ref, TABLE_RELEASE, (struct mono_time){ 0 });
     request.table.id = view_of(lease->id);
     request.table.token = lease->token;
-    place_ask(key->lock->place, (struct request *[]){ &request }, 1);
+    table_ref_ask(key->lock->ref, (struct request *[]){ &request }, 1);
 }
 
-static enum hf_status end_alone(struct hf_key *key, bool commit, struct hf_error *error)
+static enum hf_status end_without_txn(struct hf_key *key, bool commit, struct hf_error *error)
 {
     struct key_lease lease;
     struct change change;
     if (commit && key->unconfirmed)
-        return error_set(error, HF_UNSURE, "a change had no answer: ask again, or roll back");
-    key_clear_up_locked(key); /* before, so that one write forgets them */
+        return error_set(error, HF_UNSURE, "a change had no reply; repeat it, or roll back");
+    key_clear_up_locked(key); /* first, so that one write forgets them */
     key_lease(key, &lease);
-    init_ending(&change, CHANGE_FINISH, key, &lease, commit);
+    init_end_change(&change, CHANGE_FINISH, key, &lease, commit);
     if (key->changed)
         change.version = &key->next;
     enum hf_status status =
-        lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, &change.guest, error);
+        lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, &change.hook, error);
     bool ended =
         hf_lock_check(key->lock, NULL) == HF_NOT_FOUND; /* else it was acquired twice */
     bool answered = ended && (status == HF_OK || status == HF_LOST);
     if (status == HF_CORRUPT)
         release_without_state(key, &lease);
-    /* Who has adopted the lease may find what another has staged under it. */
+    /* A handle that adopted the lease may find a version that another process staged. */
     bool known = answered && (key->changed || change.found || change.over[0]);
     if (known && commit)
-        status = judge_commit(key, &change, error);
+        status = check_published_by_release(key, &change, error);
     else if (known)
-        status = judge_rollback(key, &change, status, error);
-    else if (answered && commit && status == HF_LOST && is_adopted(key) &&
+        status = check_dropped_by_release(key, &change, status, error);
+    /* A handle that adopted its lease does not know what was staged under it before. */
+    else if (answered && commit && status == HF_LOST && key->lock->adopted &&
              change.state.now.token >= lease.token)
         status = error_set(error, HF_UNSURE,
-                           "the lease is not there any more; what was staged under it may have "
-                           "been published with its end");
+                           "the lease is gone; the change staged under it may have been "
+                           "published with its end");
     if (answered) {
         key_note_state(key, &change.state);
         key_clear_up_locked(key);
@@ -411,7 +405,7 @@ enum hf_status hf_key_release(struct hf_key *key, enum hf_decision decision,
         return decision == HF_COMMIT ? hf_txn_commit(key->txn, /* ret_decision */ NULL, error)
                                      : hf_txn_rollback(key->txn, NULL, error);
     env_mutex_lock(&key->calls);
-    enum hf_status status = end_alone(key, decision == HF_COMMIT, error);
+    enum hf_status status = end_without_txn(key, decision == HF_COMMIT, error);
     env_mutex_unlock(&key->calls);
     return status;
 }
@@ -424,17 +418,18 @@ enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error)
     check(key->txn != NULL);
     env_mutex_lock(&key->calls);
     key_lease(key, &lease);
-    init_ending(&change, CHANGE_SETTLE, key, &lease, commit);
+    init_end_change(&change, CHANGE_SETTLE, key, &lease, commit);
     change.txn = txn_of(key);
-    if (key->txn->known == TXN_PENDING) /* another of its processes may have taken it since */
+    /* Another process in the transaction may have taken the key since. */
+    if (key->txn->known == TXN_PENDING)
         change.under = lease.token;
     enum hf_status status =
-        lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, &change.guest, &why);
-    /* The lease was over, or given back before; or somebody has acquired the lock by itself, and
-     * nothing was asked. Then the stage alone matters. */
+        lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, &change.hook, &why);
+    /* The lease was over or already released; or a caller acquired the lock itself, and nothing
+     * was released. Then only the stage matters. */
     bool is_held = hf_lock_check(key->lock, NULL) != HF_NOT_FOUND;
     if (status == HF_NOT_FOUND || status == HF_LOST || (status == HF_OK && is_held))
-        status = change_ask(key->lock->place, &change, (struct mono_time){ 0 }, &why);
+        status = change_ask(key->lock->ref, &change, (struct mono_time){ 0 }, &why);
     if (status == HF_OK) {
         key_note_state(key, &change.state);
         key->changed = key->unconfirmed = false;
@@ -444,10 +439,10 @@ enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error)
     return error_tell(error, status, &why);
 }
 
-/* ---- Passing on ---------------------------------------------------------------------- */
+/* ---- Passing a lease on -------------------------------------------------------------- */
 
-/* The name of the key in "<token>:<id>:<ns>/meta/<name>.json". False when it is of something else;
- * what it says besides is for the lock to judge. */
+/* The name of the key in "<token>:<id>:<ns>/meta/<name>.json". False for any other table; the
+ * lock checks the rest. */
 static bool name_in_lease(const struct hf_client *client, struct view lease,
                           struct view *ret_name)
 {
@@ -456,7 +451,7 @@ static bool name_in_lease(const struct hf_client *client, struct view lease,
     view_cut(&rest, ':');
     struct view ns = view_first(rest, view_find(rest, '/'));
     struct view path = view_from(rest, ns.size);
-    if (!view_equal(ns, view_of(client->space.ns)) ||
+    if (!view_equal(ns, view_of(client_ns(client))) ||
         !view_starts_with(path, VIEW(LAYOUT_META_FOLDER)) ||
         !view_ends_with(path, VIEW(".json")))
         return false;
@@ -475,21 +470,24 @@ enum hf_status key_adopt_for(struct hf_client *client, const char *lease,
     struct hf_lock *lock;
     bool staged;
     struct view name;
-    enum hf_status status = read_options(options, &staged, &lock_options, error);
-    if (status == HF_OK && txn && !txn->open) /* that seals its keys in its own handles only */
+    enum hf_status status = split_key_options(options, &staged, &lock_options, error);
+    if (status == HF_OK && txn && !txn->open) /* it seals its keys in its own handles only */
         status = error_set(error, HF_DENIED,
-                           "only the process that began the transaction changes its keys");
+                           "only the process that began the transaction can change its keys");
     if (status == HF_OK && !name_in_lease(client, view_of(lease), &name))
-        status = error_set(error, HF_INVALID, "'%.80s' is no lease of a key of namespace %s",
-                           lease, client->space.ns);
+        status = error_set(error, HF_INVALID, "'%.80s' is not a lease of a key in namespace %s",
+                           lease, client_ns(client));
     if (status == HF_OK)
         status = hf_lock_adopt(client, lease, &lock_options, &lock, error);
     if (status != HF_OK)
         return status;
-    status = new_around(client, name, lock, staged, txn, ret_key, error);
-    if (status != HF_OK)
+    struct hf_key *key = key_around_lock(client, name, lock, staged, txn);
+    if (!key) {
         hf_lock_detach(lock);
-    return status;
+        return error_no_memory(error);
+    }
+    *ret_key = key;
+    return HF_OK;
 }
 
 enum hf_status hf_key_adopt(struct hf_client *client, const char *lease,

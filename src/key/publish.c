@@ -1,20 +1,19 @@
-/* publish.c: update and remove: the body first, where the state is large, then the swap of the
- * key's document that publishes or stages it; and the bodies that are not needed any more.
- *
- * A body has a name that was never used before, so it is written once and never changes. It is
- * deleted in two cases only: a later document is known to stand that does not name it, or the
- * swap that would have named it is known never to happen. */
+/* publish.c: update and remove: first the body, if the state is large, then the swap of the key's
+ * document that publishes or stages it. A body is deleted only if a later document is known not
+ * to name it, or if the swap that would have named it is known never to happen. If a swap had no
+ * reply, nothing is deleted. */
 #include "key/key.h"
 
 #include "base/check.h"
 #include "base/layout.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 #include "lock/body.h"
 #include "store/stream.h"
 
 #include <stdlib.h>
 
-/* Bodies that one request deletes. */
+/* The maximum number of bodies deleted by one request. */
 #define DISCARD_BATCH 64
 static_assert(DISCARD_BATCH <= BATCH_MAX && DISCARD_BATCH >= STATE_OLD_MAX,
               "the bodies of a key go at once");
@@ -23,8 +22,8 @@ static_assert(sizeof LAYOUT_STATE_FOLDER + 2 * NAME_BYTES_MAX + 1 + BODY_NAME_MA
                   KEY_BYTES_MAX,
               "the longest name leaves room for that of a body");
 
-/* With so many old bodies a change deletes them before it makes one more; else they wait for the
- * release. */
+/* At this many old bodies, a change deletes them before it adds one; otherwise the release
+ * deletes them. */
 #define OLD_BEFORE_RELEASE (STATE_OLD_MAX / 2)
 
 /* ---- Deleting bodies ----------------------------------------------------------------- */
@@ -37,12 +36,11 @@ struct discard {
     size_t count;
 };
 
-static void discard_add(struct discard *discard, struct view ns, struct view name,
-                        const struct body_name *body)
+static void discard_add(struct discard *discard, struct view name, const struct body_name *body)
 {
     check(discard->count < DISCARD_BATCH);
     char *key = discard->keys[discard->count];
-    check(key_body_key(ns, name, body, key));
+    check(key_body_key(view_of(client_ns(discard->client)), name, body, key));
     discard->names[discard->count] = *body;
     discard->calls[discard->count++] = (struct delete_call){ .key = view_of(key) };
 }
@@ -50,22 +48,22 @@ static void discard_add(struct discard *discard, struct view ns, struct view nam
 static void discard_send(struct discard *discard)
 {
     struct hf_client *client = discard->client;
-    struct mono_time deadline = mono_add(env_now(client->env), BODY_DISCARD_TIME);
+    struct mono_time deadline = mono_add(client_now(client), BODY_DISCARD_TIME);
     for (size_t i = 0; i < discard->count; i++)
         discard->calls[i].deadline = deadline;
     if (discard->count > 0)
-        store_delete_many(client->store, discard->calls, discard->count);
+        store_delete_many(client_store(client), discard->calls, discard->count);
     for (size_t i = 0; i < discard->count; i++)
-        clock_learn(&client->clock, &discard->calls[i].stamp);
+        clock_learn(client_clock(client), &discard->calls[i].stamp);
 }
 
-static bool discarded(const struct discard *discard, size_t index)
+static bool is_discarded(const struct discard *discard, size_t index)
 {
     enum hf_status status = discard->calls[index].error.status;
     return status == HF_OK || status == HF_NOT_FOUND;
 }
 
-/* NULL without memory: then they are left to the next change. */
+/* NULL if out of memory: then they are left to the next change. */
 static struct discard *discard_new(struct hf_client *client)
 {
     struct discard *discard = malloc(sizeof *discard);
@@ -76,18 +74,20 @@ static struct discard *discard_new(struct hf_client *client)
     return discard;
 }
 
-void bodies_delete(struct hf_client *client, struct view ns, struct view name,
-                   struct body_name *names, size_t count, size_t *ret_gone)
+void bodies_delete(struct hf_client *client, struct view name, struct body_name *names,
+                   size_t count, size_t *ret_gone)
 {
     struct discard *discard = discard_new(client);
     size_t gone = 0;
     check(count <= DISCARD_BATCH);
-    for (size_t i = 0; discard && i < count; i++)
-        discard_add(discard, ns, name, &names[i]);
-    if (discard)
-        discard_send(discard);
-    for (size_t i = 0; discard && i < count; i++)
-        if (discarded(discard, i)) {
+    *ret_gone = 0;
+    if (!discard)
+        return;
+    for (size_t i = 0; i < count; i++)
+        discard_add(discard, name, &names[i]);
+    discard_send(discard);
+    for (size_t i = 0; i < count; i++)
+        if (is_discarded(discard, i)) {
             struct body_name body = names[i];
             names[i] = names[gone];
             names[gone++] = body;
@@ -96,26 +96,24 @@ void bodies_delete(struct hf_client *client, struct view ns, struct view name,
     *ret_gone = gone;
 }
 
-/* The old bodies of a key, which are the discard's to delete from now on. What it cannot delete is
- * tried again when the document names it the next time that we change it. False: there is no room
- * for them. */
+/* Moves the old bodies of a key into the discard. Those that it cannot delete are retried at our
+ * next change, since the document still names them. False: there is no room for them. */
 static bool take_old_locked(struct hf_key *key, struct discard *discard)
 {
     if (discard->count + key->bodies.old_count > DISCARD_BATCH)
         return false;
     for (size_t i = 0; i < key->bodies.old_count; i++)
-        discard_add(discard, view_of(key->client->space.ns), view_of(key->name),
-                    &key->bodies.old[i]);
+        discard_add(discard, view_of(key->name), &key->bodies.old[i]);
     key->bodies.old_count = 0;
     return true;
 }
 
-/* Those of the key are in the discard, from `first` on. */
+/* The key's bodies are in the discard, starting at `first`. */
 static void note_gone_locked(struct hf_key *key, const struct discard *discard, size_t first,
                              size_t count)
 {
     for (size_t i = first; i < first + count; i++)
-        if (discarded(discard, i) && key->bodies.gone_count < STATE_OLD_MAX)
+        if (is_discarded(discard, i) && key->bodies.gone_count < STATE_OLD_MAX)
             key->bodies.gone[key->bodies.gone_count++] = discard->names[i];
 }
 
@@ -130,8 +128,8 @@ void key_clear_up_locked(struct hf_key *key)
     free(discard);
 }
 
-/* As many keys as fit into one request; how many those were. */
-static size_t clear_up_some(struct hf_key *const *keys, size_t count, struct discard *discard)
+/* Takes as many keys as fit into one request; returns their number. */
+static size_t clear_up_batch(struct hf_key *const *keys, size_t count, struct discard *discard)
 {
     size_t ends[TXN_KEYS_MAX], taken = 0;
     bool fits = true;
@@ -156,29 +154,10 @@ static size_t clear_up_some(struct hf_key *const *keys, size_t count, struct dis
 void keys_clear_up(struct hf_key *const *keys, size_t count)
 {
     struct discard *discard = count > 0 ? discard_new(keys[0]->client) : NULL;
-    for (size_t done = 0; discard && done < count;)
-        done += clear_up_some(keys + done, count - done, discard);
+    size_t done = 0;
+    while (discard && done < count)
+        done += clear_up_batch(keys + done, count - done, discard);
     free(discard);
-}
-
-static bool is_among(const struct body_name *names, size_t count, const struct body_name *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (names[i].token == name->token && strcmp(names[i].etag, name->etag) == 0)
-            return true;
-    return false;
-}
-
-/* A change without an answer cannot land any more once another is known to stand. Its body is
- * named, or was and is old, or never will be. */
-static void resolve_doubt(struct hf_key *key, const struct key_state *state)
-{
-    struct body_name *doubt = &key->bodies.doubt;
-    bool unnamed = doubt->etag[0] != '\0' && !state_names_body(state, doubt) &&
-                   !is_among(state->old, state->old_count, doubt);
-    if (unnamed && key->bodies.old_count < STATE_OLD_MAX)
-        key->bodies.old[key->bodies.old_count++] = *doubt;
-    doubt->etag[0] = '\0';
 }
 
 void key_note_state(struct hf_key *key, const struct key_state *state)
@@ -187,18 +166,25 @@ void key_note_state(struct hf_key *key, const struct key_state *state)
     size_t gone_count = 0;
     key->bodies.old_count = 0;
     for (size_t i = 0; i < state->old_count; i++)
-        if (is_among(key->bodies.gone, key->bodies.gone_count, &state->old[i]))
+        if (body_is_among(&state->old[i], key->bodies.gone, key->bodies.gone_count))
             gone[gone_count++] = state->old[i];
         else
             key->bodies.old[key->bodies.old_count++] = state->old[i];
     memcpy(key->bodies.gone, gone, gone_count * sizeof *gone);
     key->bodies.gone_count = gone_count;
-    resolve_doubt(key, state);
+    /* A change without a reply cannot land any more once a later one is known to be done. Its
+     * body is named, or was named and is old, or never will be named. */
+    struct body_name *doubt = &key->bodies.doubt;
+    bool unnamed = doubt->etag[0] != '\0' && !state_names_body(state, doubt) &&
+                   !body_is_among(doubt, state->old, state->old_count);
+    if (unnamed && key->bodies.old_count < STATE_OLD_MAX)
+        key->bodies.old[key->bodies.old_count++] = *doubt;
+    doubt->etag[0] = '\0';
 }
 
 /* ---- Writing a body ------------------------------------------------------------------ */
 
-/* What a key is to hold: bytes, or, with a file that is not -1, its contents. */
+/* The content: bytes, or, if `fd` is not -1, the contents of that file. */
 struct content {
     struct view bytes;
     int fd;
@@ -225,30 +211,23 @@ static enum hf_status check_held(void *argument, struct hf_error *error)
     return status == HF_OK ? HF_OK : error_set(error, status, "%s", hf_status_text(status));
 }
 
-static enum hf_status put_body(struct update *update, struct hf_error *error)
-{
-    const struct content *content = update->content;
-    struct body body = { view_of(update->name), content->bytes, content->fd, content->size };
-    return body_put(update->key->client, &body, check_held, update, error);
-}
-
 /* ---- The swap ------------------------------------------------------------------------ */
 
-static bool stages(const struct hf_key *key)
+static bool is_staging(const struct hf_key *key)
 {
     return key->txn || key->staged;
 }
 
-/* The lease is over by our own clock, or we were told. The document says which of the two it is;
- * if it cannot be asked, that it is over is all we know. */
-static enum hf_status refuse_over(struct update *update, struct hf_error *error)
+/* The lease is over by our own clock, or its loss was reported. The document shows which refusal
+ * applies; if it cannot be read, the lease counts as expired. */
+static enum hf_status refuse_ended_lease(struct update *update, struct hf_error *error)
 {
     struct change *change = &update->change;
     struct hf_error ignored;
     change_release(change);
     change_init(change, CHANGE_LOOK);
     enum hf_status status =
-        change_ask(update->key->lock->place, change, (struct mono_time){ 0 }, &ignored);
+        change_ask(update->key->lock->ref, change, (struct mono_time){ 0 }, &ignored);
     bool granted_since = status == HF_OK && change->blocker > update->lease.token;
     change->outcome = granted_since ? HF_KEY_FENCING_MISMATCH : HF_KEY_LEASE_EXPIRED;
     return error_set(error, outcome_status(change->outcome), "%s",
@@ -256,18 +235,18 @@ static enum hf_status refuse_over(struct update *update, struct hf_error *error)
 }
 
 /* Whether this handle holds the key, as far as it knows. */
-static enum hf_status check_lease(struct update *update, struct hf_error *error)
+static enum hf_status check_own_lease(struct update *update, struct hf_error *error)
 {
     enum hf_status status = key_lease(update->key, &update->lease);
     if (status == HF_OK && update->key->sealed) {
         update->change.outcome = HF_KEY_TXN_MISMATCH;
         return error_set(error, outcome_status(HF_KEY_TXN_MISMATCH),
-                         "a commit of its transaction is under way, or had no answer");
+                         "a commit of the key's transaction is under way, or had no reply");
     }
     if (status == HF_OK)
         return HF_OK;
     if (status != HF_NOT_FOUND)
-        return refuse_over(update, error);
+        return refuse_ended_lease(update, error);
     update->change.outcome = HF_KEY_LEASE_REQUIRED;
     return error_set(error, outcome_status(HF_KEY_LEASE_REQUIRED),
                      "the key is not held: acquire it first");
@@ -280,23 +259,23 @@ static void draw_version(struct update *update)
     bool has_body = !content->removed && content->size > STATE_INLINE_MAX;
     update->version = (struct state_version){ .token = update->lease.token,
                                               .size = content->size,
-                                              .at = env_wall(key->client->env),
+                                              .at = env_wall(client_env(key->client)),
                                               .removed = content->removed,
                                               .has_body = has_body,
                                               .bytes = has_body ? VIEW("") : content->bytes };
-    env_random_hex(key->client->env, NONCE_SIZE, update->version.etag);
+    env_random_hex(client_env(key->client), NONCE_SIZE, update->version.etag);
     update->body.token = update->lease.token;
     memcpy(update->body.etag, update->version.etag, sizeof update->body.etag);
     if (has_body)
-        check(key_body_key(view_of(key->client->space.ns), view_of(key->name), &update->body,
+        check(key_body_key(view_of(client_ns(key->client)), view_of(key->name), &update->body,
                            update->name));
 }
 
-static void ask_for(struct update *update, const struct hf_key_if *when)
+static void init_update_change(struct update *update, const struct hf_key_if *when)
 {
     struct hf_key *key = update->key;
     struct change *change = &update->change;
-    change_init(change, stages(key) ? CHANGE_STAGE : CHANGE_PUBLISH);
+    change_init(change, is_staging(key) ? CHANGE_STAGE : CHANGE_PUBLISH);
     change->lease = view_of(update->lease.id);
     change->token = update->lease.token;
     change->txn = key->txn ? view_of(key->txn->id) : VIEW("");
@@ -308,57 +287,58 @@ static void ask_for(struct update *update, const struct hf_key_if *when)
     change->old_count = key->bodies.gone_count;
 }
 
-/* What the handle knows after a change, and which bodies can go. */
-static void note_result(struct update *update, enum hf_status status)
+/* Updates the handle after a change, and notes which bodies can be deleted. */
+static void note_update(struct update *update, enum hf_status status)
 {
     struct hf_key *key = update->key;
     bool has_body = update->name[0] != '\0';
-    /* CORRUPT: what cannot be read may name it; then it is left to a full sweep. */
+    /* CORRUPT: the unreadable document may name the body, so it is left to a full sweep. */
     bool may_stand = status == HF_OK || status == HF_CORRUPT ||
-                     (status == HF_UNSURE && RULE(UNSURE_KEEPS_STATE));
-    if (status == HF_OK || (status == HF_UNSURE && !RULE(OLD_STATE_AFTER_THE_SWAP)))
+                     (RULE(UNSURE_KEEPS_STATE) && status == HF_UNSURE);
+    if (status == HF_OK)
         key_note_state(key, &update->change.state);
-    if (!RULE(OLD_STATE_AFTER_THE_SWAP))
-        key_clear_up_locked(key);
+    MUTANT(mutant_deletes_old_state_early(key, &update->change.state, status));
     if (status == HF_UNSURE && has_body && may_stand)
         key->bodies.doubt = update->body;
     if (!may_stand && has_body)
         body_discard(key->client, view_of(update->name));
-    if (status == HF_OK && stages(key)) {
+    if (status == HF_OK && is_staging(key)) {
         key->changed = true;
         key->unconfirmed = false;
         key->next = update->change.state.stage.next;
-        key->next.bytes = key->next.unknown = VIEW(""); /* those are the change's */
-    } else if (status == HF_UNSURE && stages(key)) {
+        key->next.bytes = key->next.unknown = VIEW(""); /* these belong to the change */
+    } else if (status == HF_UNSURE && is_staging(key)) {
         key->unconfirmed = true;
     }
 }
 
 /* The body, then the swap. */
-static enum hf_status make_change(struct update *update, const struct hf_key_if *when,
-                                  struct hf_error *error)
+static enum hf_status write_and_swap(struct update *update, const struct hf_key_if *when,
+                                     struct hf_error *error)
 {
     struct hf_key *key = update->key;
-    enum hf_status status = check_lease(update, error);
+    enum hf_status status = check_own_lease(update, error);
     if (status != HF_OK)
         return status;
     if (key->bodies.old_count >= OLD_BEFORE_RELEASE)
         key_clear_up_locked(key);
     draw_version(update);
-    bool has_body = update->name[0] != '\0';
-    status = has_body ? put_body(update, error) : HF_OK;
-    if (status != HF_OK && (RULE(STATE_BEFORE_THE_SWAP) || status != HF_UNAVAILABLE)) {
+    const struct content *content = update->content;
+    struct body body = { view_of(update->name), content->bytes, content->fd, content->size };
+    if (update->name[0] != '\0')
+        status = body_put(key->client, &body, check_held, update, error);
+    if (RULE(STATE_BEFORE_THE_SWAP) && status != HF_OK) {
         body_discard(key->client, view_of(update->name));
-        enum hf_status lease = check_lease(update, error);
+        enum hf_status lease = check_own_lease(update, error);
         return lease != HF_OK ? lease : status;
     }
-    ask_for(update, when);
-    status = change_ask(key->lock->place, &update->change, (struct mono_time){ 0 }, error);
-    note_result(update, status);
+    init_update_change(update, when);
+    status = change_ask(key->lock->ref, &update->change, (struct mono_time){ 0 }, error);
+    note_update(update, status);
     return status;
 }
 
-/* ---- What is told -------------------------------------------------------------------- */
+/* ---- Results ------------------------------------------------------------------------- */
 
 void key_info_fill(const struct key_state *state, const struct state_version *version,
                    enum hf_key_outcome outcome, struct hf_key_info *ret_info)
@@ -378,26 +358,9 @@ void key_info_fill(const struct key_state *state, const struct state_version *ve
     write_caller_report(ret_info, &info, sizeof info);
 }
 
-/* What the holder of this token sees: what it has staged, if it has. */
-static const struct state_version *seen_by(const struct key_state *state, uint64_t token)
-{
-    bool own = state->staged && state->stage.changes && state->stage.token == token;
-    return own ? &state->stage.next : &state->now;
-}
-
-/* The ETag of a key that was never written is empty; taken for "any" it would be a condition that
- * never fails. */
-static enum hf_status check_condition(const struct hf_key_if *when, struct hf_error *error)
-{
-    if (when->etag && when->etag[0] == '\0')
-        return error_set(error, HF_INVALID,
-                         "an ETag is not empty; that a key holds nothing is version 0");
-    return HF_OK;
-}
-
-static enum hf_status change_key(struct hf_key *key, const struct content *content,
-                                 const struct hf_key_if *when, struct hf_key_info *info,
-                                 struct hf_error *error)
+static enum hf_status update_state(struct hf_key *key, const struct content *content,
+                                   const struct hf_key_if *when, struct hf_key_info *info,
+                                   struct hf_error *error)
 {
     struct update update = { .key = key, .content = content };
     struct hf_key_if condition = HF_KEY_IF;
@@ -407,16 +370,21 @@ static enum hf_status change_key(struct hf_key *key, const struct content *conte
     env_mutex_lock(&key->calls);
     enum hf_status status =
         read_caller_options("HF_KEY_IF", when, &condition, sizeof condition, &why);
+    /* The ETag of a key that was never written is empty. Treated as "any", it would be a
+     * condition that always holds. */
+    if (status == HF_OK && condition.etag && condition.etag[0] == '\0')
+        status =
+            error_set(&why, HF_INVALID,
+                      "the ETag must not be empty; use version 0 for a key without a value");
     if (status == HF_OK)
-        status = check_condition(&condition, &why);
-    if (status == HF_OK)
-        status = make_change(&update, &condition, &why);
+        status = write_and_swap(&update, &condition, &why);
     env_mutex_unlock(&key->calls);
     const struct key_state *state = &update.change.state;
-    /* What may have been done is not told as refused. */
+    bool own = state->staged && state->stage.token == update.lease.token;
+    /* A change that may have happened is not reported as refused. */
     enum hf_key_outcome outcome = status == HF_UNSURE ? HF_KEY_NONE : update.change.outcome;
     if (info)
-        key_info_fill(state, seen_by(state, update.lease.token), outcome, info);
+        key_info_fill(state, state_shown(state, /* committed */ own), outcome, info);
     change_release(&update.change);
     return error_tell(error, status, &why);
 }
@@ -433,37 +401,30 @@ enum hf_status hf_key_update(struct hf_key *key, const void *data, size_t size,
     if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key, data) != HF_OK)
         return HF_INVALID;
     if (size > BODY_BYTES_MAX)
-        return error_set(error, HF_INVALID, "%zu bytes are too many at once; give a file",
-                         size);
-    return change_key(key, &content, when, info, error);
-}
-
-static enum hf_status update_by_small_file(struct hf_key *key, int fd, uint64_t expected,
-                                           const struct hf_key_if *when,
-                                           struct hf_key_info *info, struct hf_error *error)
-{
-    char bytes[STATE_INLINE_MAX];
-    size_t size;
-    enum hf_status status = file_read_at(fd, bytes, sizeof bytes, 0, &size, error);
-    if (status == HF_OK && size != expected)
-        status = error_set(error, HF_INVALID, "the file changed while it was being read");
-    return status == HF_OK ? hf_key_update(key, bytes, size, when, info, error) : status;
+        return error_set(error, HF_INVALID,
+                         "%zu bytes are too many for one call; use hf_key_update_file", size);
+    return update_state(key, &content, when, info, error);
 }
 
 enum hf_status hf_key_update_file(struct hf_key *key, int fd, const struct hf_key_if *when,
                                   struct hf_key_info *info, struct hf_error *error)
 {
     struct content content = { .bytes = VIEW(""), .fd = fd };
+    char bytes[STATE_INLINE_MAX];
+    size_t size;
     if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key) != HF_OK)
         return HF_INVALID;
     enum hf_status status = file_size(fd, &content.size, error);
     if (status != HF_OK)
         return status;
     if (content.size > OBJECT_BYTES_MAX)
-        return error_set(error, HF_INVALID, "the file is larger than any object");
+        return error_set(error, HF_INVALID, "the file is too large for one object");
     if (content.size > STATE_INLINE_MAX)
-        return change_key(key, &content, when, info, error);
-    return update_by_small_file(key, fd, content.size, when, info, error);
+        return update_state(key, &content, when, info, error);
+    status = file_read_at(fd, bytes, sizeof bytes, 0, &size, error);
+    if (status == HF_OK && size != content.size)
+        status = error_set(error, HF_INVALID, "the file changed while it was being read");
+    return status == HF_OK ? hf_key_update(key, bytes, size, when, info, error) : status;
 }
 
 enum hf_status hf_key_remove(struct hf_key *key, const struct hf_key_if *when,
@@ -472,5 +433,5 @@ enum hf_status hf_key_remove(struct hf_key *key, const struct hf_key_if *when,
     const struct content nothing = { .bytes = VIEW(""), .fd = -1, .removed = true };
     if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key) != HF_OK)
         return HF_INVALID;
-    return change_key(key, &nothing, when, info, error);
+    return update_state(key, &nothing, when, info, error);
 }

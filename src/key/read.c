@@ -1,31 +1,29 @@
-/* read.c: reading a key, and looking at it, without a lease.
- *
- * The state is in the key's document, or that names the body. Between the two somebody may publish:
- * then the body may be gone, and the document names another. So it is read again, and what is read
- * is always one whole version. */
+/* read.c: reads a key without a lease. A writer may publish after the reader has read the
+ * document and before it reads the body, which may then be gone. The reader starts again, so it
+ * always returns one complete version. */
 #include "key/key.h"
 
 #include "base/check.h"
 #include "base/rule.h"
 #include "store/stream.h"
 
-/* How often a reader that finds the body gone starts again. */
+/* How many times a reader that finds the body gone starts again. */
 #define READ_TRIES_MAX 16
 
 /* ---- The document -------------------------------------------------------------------- */
 
-/* What a document says, copied. */
-struct sighting {
+/* A copy of what a document says. */
+struct key_view {
     struct key_state state;
-    bool abandoned; /* a stage stands there, and no active lease has its token */
-    bool over;      /* an active lease is provably so */
+    bool abandoned; /* there is a stage, and no active lease has its token */
+    bool over;      /* an active lease is proven over */
     struct key_description *description; /* may be NULL; the part about leases is filled in */
     struct lease_settings ours;
     enum hf_status status;
     struct hf_error *error;
 };
 
-/* Of several, which share the name as a lock, the newest is shown. */
+/* If several leases share the name's lock, the newest is shown. */
 static void describe_lease(const struct lease *lease, const struct evidence *evidence,
                            struct key_description *description)
 {
@@ -41,60 +39,59 @@ static void describe_lease(const struct lease *lease, const struct evidence *evi
     description->expires_at = lease->expires_at;
 }
 
-static void sight(void *argument, const void *body, const struct evidence *evidence)
+static void view_table(void *argument, const void *body, const struct evidence *evidence)
 {
-    struct sighting *sighting = argument;
+    struct key_view *view = argument;
     const struct lease_table *table = body;
-    struct lease_settings settings = lease_settings_stricter(&table->settings, &sighting->ours);
-    sighting->status =
-        state_read(buffer_view(&table->state), &sighting->state, sighting->error);
-    if (sighting->status != HF_OK)
+    struct lease_settings settings = lease_settings_stricter(&table->settings, &view->ours);
+    view->status = state_read(buffer_view(&table->state), &view->state, view->error);
+    if (view->status != HF_OK)
         return;
-    sighting->abandoned = stage_is_abandoned(table, &sighting->state);
-    sighting->over = false;
-    if (sighting->description)
-        *sighting->description =
+    view->abandoned = stage_is_abandoned(table, &view->state);
+    view->over = false;
+    if (view->description)
+        *view->description =
             (struct key_description){ .info = HF_KEY_INFO, .waiters = table->waiter_count };
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
         if (lease->status != LEASE_ACTIVE)
             continue;
         if (lease_judge(&settings, lease, evidence) != PROOF_NONE)
-            sighting->over = true;
-        else if (sighting->description)
-            describe_lease(lease, evidence, sighting->description);
+            view->over = true;
+        else if (view->description)
+            describe_lease(lease, evidence, view->description);
     }
 }
 
 /* NOT_FOUND: there is no document. */
-static enum hf_status look(struct place *place, struct sighting *sighting,
-                           struct hf_error *error)
+static enum hf_status view_document(struct table_ref *ref, struct key_view *view,
+                                    struct hf_error *error)
 {
-    struct mono_time deadline = mono_add(env_now(place->client->env), REQUEST_TIME);
-    state_release(&sighting->state);
-    state_init(&sighting->state);
-    sighting->ours = place->space->settings;
-    sighting->status = HF_OK;
-    sighting->error = error;
-    enum hf_status status = doc_look(place->doc, deadline, sight, sighting, error);
+    struct mono_time deadline = client_deadline(ref->client);
+    state_release(&view->state);
+    state_init(&view->state);
+    view->ours = ref->space->settings;
+    view->status = HF_OK;
+    view->error = error;
+    enum hf_status status = doc_look(ref->doc, deadline, view_table, view, error);
     if (status == HF_NOT_FOUND)
         return error_set(error, status, "the key was never written");
-    return status == HF_OK ? sighting->status : status;
+    return status == HF_OK ? view->status : status;
 }
 
-/* ---- What is staged ------------------------------------------------------------------ */
+/* ---- Stages -------------------------------------------------------------------------- */
 
-/* What the record of the stage says, where that matters: PENDING else. The stage of a lease alone
- * is decided by its release, which is one write: so it is not, yet. */
-static enum hf_status ask_record(struct hf_client *client, const struct sighting *sighting,
-                                 enum txn_state *ret_state, struct hf_error *error)
+/* The decision of the stage's record; PENDING if there is no transaction. A stage without a
+ * transaction is published or dropped by the release, in one write, so it is still pending. */
+static enum hf_status read_stage_decision(struct hf_client *client, const struct key_view *view,
+                                          enum txn_state *ret_state, struct hf_error *error)
 {
-    const struct state_stage *stage = &sighting->state.stage;
+    const struct state_stage *stage = &view->state.stage;
     struct txn_record record;
-    bool matters = sighting->state.staged && stage->txn[0] != '\0' &&
-                   (stage->changes || sighting->abandoned);
+    bool matters = RULE(READER_ASKS_THE_RECORD) && view->state.staged &&
+                   stage->txn[0] != '\0' && (stage->changes || view->abandoned);
     *ret_state = TXN_PENDING;
-    if (!matters || !RULE(READER_ASKS_THE_RECORD))
+    if (!matters)
         return HF_OK;
     enum hf_status status = txn_look(client, view_of(stage->txn), &record, error);
     if (status == HF_OK) {
@@ -107,72 +104,68 @@ static enum hf_status ask_record(struct hf_client *client, const struct sighting
     return status;
 }
 
-/* Whether the document must be read once more. A record that is missing may have been purged since;
- * but then the document has its stage no more. One that commits may do so since, and what was
- * staged when we looked may have been replaced before that; it is not any more after it. */
-static bool must_look_again(enum txn_state decided)
-{
-    return decided == TXN_ABSENT ||
-           (decided == TXN_COMMIT && RULE(COMMITTED_STAGE_IS_READ_AGAIN));
-}
-
-/* Looks until it is known what is decided about the stage that stands there, if one does. */
-static enum hf_status look_and_ask(struct place *place, struct sighting *sighting,
-                                   enum txn_state *ret_decided, struct hf_error *error)
+/* Repeats until the decision about the current stage, if any, is known. */
+static enum hf_status view_with_decision(struct table_ref *ref, struct key_view *view,
+                                         enum txn_state *ret_decided, struct hf_error *error)
 {
     char asked[TXN_ID_SIZE + 1] = "";
     for (int tries = 0; tries < READ_TRIES_MAX; tries++) {
-        enum hf_status status = look(place, sighting, error);
+        enum hf_status status = view_document(ref, view, error);
         if (status != HF_OK)
             return status;
-        const struct key_state *state = &sighting->state;
+        const struct key_state *state = &view->state;
         if (tries > 0 && state->staged && strcmp(state->stage.txn, asked) == 0)
             return HF_OK;
-        status = ask_record(place->client, sighting, ret_decided, error);
-        if (status != HF_OK || !must_look_again(*ret_decided))
+        status = read_stage_decision(ref->client, view, ret_decided, error);
+        /* A missing record may have been purged, but then the stage is no longer in the document.
+         * If the record was committed after we read the document, the stage that we saw may have
+         * been replaced before the commit; after the commit it does not change any more. */
+        bool again = *ret_decided == TXN_ABSENT ||
+                     (RULE(COMMITTED_STAGE_IS_READ_AGAIN) && *ret_decided == TXN_COMMIT);
+        if (status != HF_OK || !again)
             return status;
         memcpy(asked, state->stage.txn, sizeof asked);
     }
-    return error_set(error, HF_UNAVAILABLE, "it is changed faster than it can be read");
+    return error_set(error, HF_UNAVAILABLE,
+                     "the key is changed faster than it can be read; try again");
 }
 
-/* Settles a stage that is decided and whose owner is gone, who would else do so himself: at most
- * one write, and if nothing comes of it the next who touches the key does it. True when it is
- * settled; the state is the one after that. */
-static bool settle_for_owner(struct place *place, struct sighting *sighting,
-                             enum txn_state decided)
+/* Settles a decided stage whose owner is gone, with at most one write. If that fails, the next
+ * client that touches the key does it. True if it is settled; the state is then the new one. */
+static bool settle_for_absent_owner(struct table_ref *ref, struct key_view *view,
+                                    enum txn_state decided)
 {
     struct change change;
     struct hf_error ignored;
-    if (!sighting->abandoned || (decided != TXN_COMMIT && decided != TXN_ROLLBACK))
+    if (!view->abandoned || (decided != TXN_COMMIT && decided != TXN_ROLLBACK))
         return false;
     change_init(&change, CHANGE_SETTLE);
-    change.txn = view_of(sighting->state.stage.txn);
+    change.txn = view_of(view->state.stage.txn);
     change.commit = decided == TXN_COMMIT;
-    bool settled = change_ask(place, &change, (struct mono_time){ 0 }, &ignored) == HF_OK;
+    bool settled = change_ask(ref, &change, (struct mono_time){ 0 }, &ignored) == HF_OK;
     if (settled) {
-        struct key_state before = sighting->state;
-        sighting->state = change.state;
+        struct key_state before = view->state;
+        view->state = change.state;
         change.state = before;
     }
     change_release(&change);
     return settled;
 }
 
-/* Looks, and finds out which version is to be shown: what is staged, if that is committed. */
-static enum hf_status look_and_decide(struct place *place, struct sighting *sighting,
+/* Reads the document and decides which version to show: the staged one, if it is committed. */
+static enum hf_status view_for_reader(struct table_ref *ref, struct key_view *view,
                                       bool *ret_committed, struct hf_error *error)
 {
     enum txn_state decided;
-    enum hf_status status = look_and_ask(place, sighting, &decided, error);
+    enum hf_status status = view_with_decision(ref, view, &decided, error);
     if (status == HF_OK)
-        *ret_committed = !settle_for_owner(place, sighting, decided) && decided == TXN_COMMIT;
+        *ret_committed = !settle_for_absent_owner(ref, view, decided) && decided == TXN_COMMIT;
     return status;
 }
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* Where the bytes go: to a buffer, or, with a file that is not -1, to its start. */
+/* The destination: a buffer or, if `fd` is not -1, that file from its start. */
 struct sink {
     struct buffer *body;
     int fd;
@@ -180,32 +173,26 @@ struct sink {
 
 static enum hf_status wrong_size(struct hf_error *error)
 {
-    return error_set(error, HF_CORRUPT, "the state is not the one that was written");
-}
-
-static enum hf_status take_inline(struct view bytes, const struct sink *sink,
-                                  struct hf_error *error)
-{
-    if (sink->fd >= 0)
-        return file_write_at(sink->fd, bytes, 0, error);
-    return buffer_append(sink->body, bytes) ? HF_OK : error_no_memory(error);
+    return error_set(error, HF_CORRUPT,
+                     "the size of the state differs from the one that was written");
 }
 
 /* NOT_FOUND: the body is gone. */
-static enum hf_status take_body(struct hf_client *client, struct view key, uint64_t size,
+static enum hf_status copy_body(struct hf_client *client, struct view key, uint64_t size,
                                 const struct sink *sink, struct hf_error *error)
 {
     struct get_call get = { .key = key, .body = sink->body };
     if (sink->fd < 0)
         get.length = size;
-    enum hf_status status = sink->fd >= 0 ? store_get_file(client->store, &get, sink->fd, NULL)
-                                          : store_get(client->store, &get);
-    clock_learn(&client->clock, &get.stamp);
+    struct store *store = client_store(client);
+    enum hf_status status =
+        sink->fd >= 0 ? store_get_file(store, &get, sink->fd, NULL) : store_get(store, &get);
+    clock_learn(client_clock(client), &get.stamp);
     *error = get.error;
     return status == HF_OK && get.info.size != size ? wrong_size(error) : status;
 }
 
-static enum hf_status take_version(struct hf_client *client, struct view name,
+static enum hf_status copy_version(struct hf_client *client, struct view name,
                                    const struct state_version *version, const struct sink *sink,
                                    struct hf_error *error)
 {
@@ -219,70 +206,76 @@ static enum hf_status take_version(struct hf_client *client, struct view name,
     memcpy(body.etag, version->etag, sizeof body.etag);
     if (sink->body)
         buffer_clear(sink->body);
-    if (!version->has_body)
-        status = take_inline(version->bytes, sink, error);
-    else if (key_body_key(view_of(client->space.ns), name, &body, key))
-        status = take_body(client, view_of(key), version->size, sink, error);
+    if (!version->has_body && sink->fd >= 0)
+        status = file_write_at(sink->fd, version->bytes, 0, error);
+    else if (!version->has_body)
+        status = buffer_append(sink->body, version->bytes) ? HF_OK : error_no_memory(error);
+    else if (key_body_key(view_of(client_ns(client)), name, &body, key))
+        status = copy_body(client, view_of(key), version->size, sink, error);
     else
         status = wrong_size(error);
-    if (status == HF_OK && sink->fd >= 0) /* an earlier try may have left more */
+    if (status == HF_OK && sink->fd >= 0) /* an earlier try may have written more */
         status = file_set_size(sink->fd, version->size, error);
     return status;
 }
 
-/* One try. NOT_FOUND with *ret_gone: the body is gone that `info` names. */
-static enum hf_status read_once(struct place *place, struct view name, const struct sink *sink,
-                                struct hf_key_info *info, bool *ret_gone,
-                                struct hf_error *error)
+/* One try. NOT_FOUND with *ret_gone: the body that `info` names is gone. */
+static enum hf_status read_once(struct table_ref *ref, struct view name,
+                                const struct sink *sink, struct hf_key_info *info,
+                                bool *ret_gone, struct hf_error *error)
 {
-    struct sighting sighting = { .description = NULL };
+    struct key_view view = { .description = NULL };
     bool committed = false;
-    state_init(&sighting.state);
+    state_init(&view.state);
     *ret_gone = false;
-    enum hf_status status = look_and_decide(place, &sighting, &committed, error);
-    const struct state_version *version = state_shown(&sighting.state, committed);
+    enum hf_status status = view_for_reader(ref, &view, &committed, error);
+    const struct state_version *version = state_shown(&view.state, committed);
     if (status == HF_OK) {
-        key_info_fill(&sighting.state, version, HF_KEY_NONE, info);
-        if (sighting.state.lost)
-            status = error_set(error, HF_CORRUPT,
-                               "the document of this key was damaged; its bytes are kept under "
-                               ".holdfast/kept/");
+        key_info_fill(&view.state, version, HF_KEY_NONE, info);
+        if (view.state.lost)
+            status = error_set(
+                error, HF_CORRUPT,
+                "the document of this key was damaged; a copy is kept under .holdfast/kept/");
         else if (version->number == 0 || version->removed)
             status = error_set(error, HF_NOT_FOUND, "the key %s",
                                version->removed ? "was removed" : "was never written");
         else {
-            status = take_version(place->client, name, version, sink, error);
+            status = copy_version(ref->client, name, version, sink, error);
             *ret_gone = status == HF_NOT_FOUND;
         }
     }
-    state_release(&sighting.state);
+    state_release(&view.state);
     return status;
 }
 
-/* A document that still names a body that is gone is not one that was overtaken. */
-static enum hf_status read_key(struct hf_client *client, struct view name,
-                               const struct sink *sink, struct hf_key_info *info,
-                               struct hf_error *error)
+/* If the document still names the missing body when read again, no writer has replaced it: the
+ * state is lost. */
+static enum hf_status read_with_retries(struct hf_client *client, struct view name,
+                                        const struct sink *sink, struct hf_key_info *info,
+                                        struct hf_error *error)
 {
     char document[KEY_BYTES_MAX + 1], before[HF_KEY_ETAG_SIZE + 1] = "";
-    struct place *place;
+    struct table_ref *ref;
     bool gone = true;
-    enum hf_status status = key_document(view_of(client->space.ns), name, document, error);
+    enum hf_status status = key_document(view_of(client_ns(client)), name, document, error);
     if (status == HF_OK)
-        status = place_take(client, view_of(document), &place, error);
+        status = table_ref_take(client, view_of(document), &ref, error);
     if (status != HF_OK)
         return status;
-    for (int tries = 0; gone && tries < READ_TRIES_MAX; tries++) {
-        status = read_once(place, name, sink, info, &gone, error);
-        if (gone && strcmp(info->etag, before) == 0) {
+    for (int tries = 0; tries < READ_TRIES_MAX; tries++) {
+        status = read_once(ref, name, sink, info, &gone, error);
+        if (!gone)
+            break;
+        if (strcmp(info->etag, before) == 0) {
             status = error_set(error, HF_CORRUPT, "the state that the document names is gone");
-            gone = false;
+            break;
         }
+        status = error_set(error, HF_UNAVAILABLE,
+                           "the key is published faster than it can be read; try again");
         memcpy(before, info->etag, sizeof before);
     }
-    place_drop(place);
-    return gone ? error_set(error, HF_UNAVAILABLE, "it is published faster than it can be read")
-                : status;
+    table_ref_drop(ref);
+    return status;
 }
 
 static enum hf_status read_to(struct hf_client *client, const char *name,
@@ -295,7 +288,7 @@ static enum hf_status read_to(struct hf_client *client, const char *name,
     if (!info)
         info = &unwanted;
     key_info_fill(NULL, NULL, HF_KEY_NONE, info);
-    enum hf_status status = read_key(client, view_of(name), sink, info, &why);
+    enum hf_status status = read_with_retries(client, view_of(name), sink, info, &why);
     return error_tell(error, status, &why);
 }
 
@@ -309,7 +302,7 @@ enum hf_status hf_key_get(struct hf_client *client, const char *name, size_t siz
         ERROR_IF_NULL(error, client, name, ret_data, ret_size) != HF_OK)
         return HF_INVALID;
     enum hf_status status = read_to(client, name, &sink, info, error);
-    if (status == HF_OK && !buffer_reserve(&body, 0)) /* also nothing is somewhere */
+    if (status == HF_OK && !buffer_reserve(&body, 0)) /* non-NULL for an empty state too */
         status = error_no_memory(error);
     if (status != HF_OK) {
         buffer_release(&body);
@@ -337,31 +330,31 @@ enum hf_status hf_key_get_file(struct hf_client *client, const char *name, int f
 
 /* ---- Describing ---------------------------------------------------------------------- */
 
-/* Clears leases that are over, and what they had staged, as well as that can be. */
-static void scavenge(struct place *place)
+/* Clears ended leases and their stages, best effort. */
+static void clear_ended_leases(struct table_ref *ref)
 {
     struct request request, *requests[] = { &request };
     struct change tidy;
     change_init(&tidy, CHANGE_TIDY);
-    request_init(&request, place, TABLE_SCAVENGE, (struct mono_time){ 0 });
-    request.guest = &tidy.guest;
-    place_ask(place, requests, 1);
+    request_init(&request, ref, TABLE_SCAVENGE, (struct mono_time){ 0 });
+    request.hook = &tidy.hook;
+    table_ref_ask(ref, requests, 1);
     change_release(&tidy);
 }
 
-static enum hf_status describe(struct place *place, struct sighting *sighting,
-                               struct hf_error *error)
+static enum hf_status describe_key(struct table_ref *ref, struct key_view *view,
+                                   struct hf_error *error)
 {
     bool committed = false;
-    enum hf_status status = look_and_decide(place, sighting, &committed, error);
-    if (status == HF_OK && sighting->over) {
-        scavenge(place);
-        status = look_and_decide(place, sighting, &committed, error);
+    enum hf_status status = view_for_reader(ref, view, &committed, error);
+    if (status == HF_OK && view->over) {
+        clear_ended_leases(ref);
+        status = view_for_reader(ref, view, &committed, error);
     }
     if (status != HF_OK)
         return status;
-    struct key_description *description = sighting->description;
-    const struct key_state *state = &sighting->state;
+    struct key_description *description = view->description;
+    const struct key_state *state = &view->state;
     key_info_fill(state, state_shown(state, committed), HF_KEY_NONE, &description->info);
     description->lost = state->lost;
     description->staged = state->staged;
@@ -373,19 +366,19 @@ enum hf_status key_describe(struct hf_client *client, const char *name,
 {
     char document[KEY_BYTES_MAX + 1];
     struct key_description description;
-    struct sighting sighting = { .description = &description };
-    struct place *place;
+    struct key_view view = { .description = &description };
+    struct table_ref *ref;
     struct hf_error why;
     client_active(client);
     enum hf_status status =
-        key_document(view_of(client->space.ns), view_of(name), document, &why);
+        key_document(view_of(client_ns(client)), view_of(name), document, &why);
     if (status == HF_OK)
-        status = place_take(client, view_of(document), &place, &why);
+        status = table_ref_take(client, view_of(document), &ref, &why);
     if (status == HF_OK) {
-        state_init(&sighting.state);
-        status = describe(place, &sighting, &why);
-        state_release(&sighting.state);
-        place_drop(place);
+        state_init(&view.state);
+        status = describe_key(ref, &view, &why);
+        state_release(&view.state);
+        table_ref_drop(ref);
     }
     if (status == HF_OK) {
         *ret_description = description;

@@ -1,10 +1,11 @@
-/* record.c: the record of a transaction: its JSON and its moves. Pure; what a move must not do is
- * said beside it, since all of a transaction hangs on this one document. */
+/* record.c: a transaction's record: its JSON and its transitions. A decision never changes, and
+ * only a pending record can be committed. Pure. */
 #include "key/record.h"
 
 #include "base/check.h"
 #include "base/json.h"
 #include "base/layout.h"
+#include "base/mutant.h"
 #include "base/parse.h"
 #include "base/rule.h"
 
@@ -50,7 +51,7 @@ void record_entry_key(struct view id, struct view hour, char ret_key[KEY_BYTES_M
              VIEW_ARGS(hour), VIEW_ARGS(id));
 }
 
-static void copy_text(char *to, size_t max, struct view text)
+static void copy_record_text(char *to, size_t max, struct view text)
 {
     check(text.size <= max);
     if (text.size > 0)
@@ -60,12 +61,17 @@ static void copy_text(char *to, size_t max, struct view text)
 
 /* ---- The keys that it names ---------------------------------------------------------- */
 
-bool record_names(const struct txn_record *record, const struct txn_key *key)
+static bool is_among_keys(const struct txn_key *keys, size_t count, const struct txn_key *key)
 {
-    for (size_t i = 0; i < record->key_count; i++)
-        if (strcmp(record->keys[i].name, key->name) == 0)
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(keys[i].name, key->name) == 0)
             return true;
     return false;
+}
+
+bool record_names(const struct txn_record *record, const struct txn_key *key)
+{
+    return is_among_keys(record->keys, record->key_count, key);
 }
 
 bool record_is_mark(const struct txn_record *record)
@@ -73,27 +79,20 @@ bool record_is_mark(const struct txn_record *record)
     return record->state == TXN_ROLLBACK && record->owner[0] == '\0';
 }
 
-static bool all_named(const struct txn_record *record, const struct record_op *op)
-{
-    for (size_t i = 0; i < op->key_count; i++)
-        if (!record_names(record, &op->keys[i]))
-            return false;
-    return true;
-}
-
-/* Room for all that one can name, at the first key. False without memory. */
-static bool have_room(struct txn_record *record)
+/* Allocates room for all keys of a transaction when the first is added. False if out of
+ * memory. */
+static bool reserve_record_keys(struct txn_record *record)
 {
     if (!record->keys)
         record->keys = calloc(TXN_KEYS_MAX, sizeof *record->keys);
     return record->keys != NULL;
 }
 
-/* The record is left as it was unless all of them fit. */
+/* The record is unchanged unless all of them fit. */
 static enum hf_status add_keys(struct txn_record *record, struct record_op *op)
 {
     size_t count = record->key_count;
-    if (op->key_count > 0 && !have_room(record))
+    if (op->key_count > 0 && !reserve_record_keys(record))
         return error_no_memory(&op->op.error);
     for (size_t i = 0; i < op->key_count; i++) {
         if (record_names(record, &op->keys[i]))
@@ -110,8 +109,8 @@ static enum hf_status add_keys(struct txn_record *record, struct record_op *op)
 
 /* ---- JSON ---------------------------------------------------------------------------- */
 
-static void write_stamp(struct buffer *text, const char *name, struct stamp stamp,
-                        struct wall_time at)
+static void write_stamp_and_time(struct buffer *text, const char *name, struct stamp stamp,
+                                 struct wall_time at)
 {
     char of[STAMP_TEXT_MAX];
     buffer_print(text, ",\"%s\":\"%s\",\"%s_ms\":%" PRId64, name, stamp_text(stamp, of), name,
@@ -130,12 +129,12 @@ bool record_encode(const struct txn_record *record, struct view nonce, struct bu
     if (record->owner[0]) {
         buffer_print(text, ",\"owner\":\"%s\",\"holder\":", record->owner);
         json_write_string(text, view_of(record->holder));
-        write_stamp(text, "began", record->began, record->began_at);
+        write_stamp_and_time(text, "began", record->began, record->began_at);
     }
     if (record->open)
         buffer_append(text, VIEW(",\"open\":true"));
     if (is_decided(record))
-        write_stamp(text, "decided", record->decided, record->decided_at);
+        write_stamp_and_time(text, "decided", record->decided, record->decided_at);
     if (record->restamps > 0)
         buffer_print(text, ",\"restamps\":%u", record->restamps);
     if (record->applied)
@@ -151,18 +150,18 @@ bool record_encode(const struct txn_record *record, struct view nonce, struct bu
     return !text->failed;
 }
 
-static bool take_hex(struct json_reader *reader, size_t size, char *ret_text)
+static bool take_record_id(struct json_reader *reader, size_t size, char *ret_text)
 {
     struct view text;
     if (!json_take_plain(reader, &text))
         return false;
     if (!text_is_hex(text, size))
-        return json_fail(reader, "an id is not one");
-    copy_text(ret_text, size, text);
+        return json_fail(reader, "an id is invalid");
+    copy_record_text(ret_text, size, text);
     return true;
 }
 
-static bool take_state(struct json_reader *reader, enum txn_state *ret_state)
+static bool take_txn_state(struct json_reader *reader, enum txn_state *ret_state)
 {
     struct view text;
     if (!json_take_plain(reader, &text))
@@ -172,15 +171,15 @@ static bool take_state(struct json_reader *reader, enum txn_state *ret_state)
             *ret_state = state;
             return true;
         }
-    return json_fail(reader, "its state is none");
+    return json_fail(reader, "the state is unknown");
 }
 
-static bool take_stamp(struct json_reader *reader, struct stamp *ret_stamp)
+static bool take_record_stamp(struct json_reader *reader, struct stamp *ret_stamp)
 {
     struct view text;
     if (!json_take_plain(reader, &text))
         return false;
-    return stamp_parse(text, ret_stamp) || json_fail(reader, "a stamp is none");
+    return stamp_parse(text, ret_stamp) || json_fail(reader, "a timestamp is invalid");
 }
 
 static bool take_time(struct json_reader *reader, struct wall_time *ret_time)
@@ -189,7 +188,7 @@ static bool take_time(struct json_reader *reader, struct wall_time *ret_time)
     if (!json_take_i64(reader, &ms))
         return false;
     if (ms > MOMENT_FAR / 1000 || ms < -MOMENT_FAR / 1000)
-        return json_fail(reader, "a time is none");
+        return json_fail(reader, "a time is out of range");
     *ret_time = (struct wall_time){ ms * 1000 };
     return true;
 }
@@ -200,67 +199,53 @@ static bool take_holder(struct json_reader *reader, struct txn_record *record)
     record->no_memory = !buffer_reserve(&text, HOLDER_BYTES_MAX);
     bool taken = json_take_string(reader, &text);
     if (taken)
-        copy_text(record->holder, HOLDER_BYTES_MAX, buffer_view(&text));
+        copy_record_text(record->holder, HOLDER_BYTES_MAX, buffer_view(&text));
     buffer_release(&text);
     return taken;
-}
-
-/* "<ns>/<key>". */
-static bool is_key(struct view text)
-{
-    struct view name = text, ns = view_cut(&name, '/');
-    return name_check(ns, NULL) == HF_OK && name_check(name, NULL) == HF_OK;
 }
 
 static bool take_keys(struct json_reader *reader, struct txn_record *record)
 {
     struct view text;
     if (record->keys)
-        return json_fail(reader, "its keys stand there twice");
-    if (!have_room(record)) {
+        return json_fail(reader, "the member 'keys' occurs twice");
+    if (!reserve_record_keys(record)) {
         record->no_memory = true;
         return json_fail(reader, "out of memory");
     }
     for (json_enter_array(reader); json_next_element(reader);) {
         if (!json_take_plain(reader, &text))
             return false;
-        if (record->key_count == TXN_KEYS_MAX || !is_key(text))
-            return json_fail(reader, "its keys are none, or too many");
-        copy_text(record->keys[record->key_count++].name, TXN_KEY_MAX, text);
+        struct view name = text, ns = view_cut(&name, '/');
+        if (record->key_count == TXN_KEYS_MAX || name_check(ns, NULL) != HF_OK ||
+            name_check(name, NULL) != HF_OK)
+            return json_fail(reader, "a key is invalid, or there are too many");
+        copy_record_text(record->keys[record->key_count++].name, TXN_KEY_MAX, text);
     }
     return true;
 }
 
-static void take_unknown(struct json_reader *reader, struct view name,
-                         struct txn_record *record)
-{
-    struct view raw;
-    if (!json_skip(reader, &raw))
-        return;
-    buffer_print(&record->unknown, ",\"%.*s\":", VIEW_ARGS(name));
-    buffer_append(&record->unknown, raw);
-}
-
-static void take_member(struct json_reader *reader, struct view name, struct txn_record *record)
+static void take_record_member(struct json_reader *reader, struct view name,
+                               struct txn_record *record)
 {
     struct view skipped;
     uint64_t restamps;
     if (view_equal(name, VIEW("id")))
-        take_hex(reader, TXN_ID_SIZE, record->id);
+        take_record_id(reader, TXN_ID_SIZE, record->id);
     else if (view_equal(name, VIEW("state")))
-        take_state(reader, &record->state);
+        take_txn_state(reader, &record->state);
     else if (view_equal(name, VIEW("owner")))
-        take_hex(reader, NONCE_SIZE, record->owner);
+        take_record_id(reader, NONCE_SIZE, record->owner);
     else if (view_equal(name, VIEW("holder")))
         take_holder(reader, record);
     else if (view_equal(name, VIEW("open")))
         json_take_bool(reader, &record->open);
     else if (view_equal(name, VIEW("began")))
-        take_stamp(reader, &record->began);
+        take_record_stamp(reader, &record->began);
     else if (view_equal(name, VIEW("began_ms")))
         take_time(reader, &record->began_at);
     else if (view_equal(name, VIEW("decided")))
-        take_stamp(reader, &record->decided);
+        take_record_stamp(reader, &record->decided);
     else if (view_equal(name, VIEW("decided_ms")))
         take_time(reader, &record->decided_at);
     else if (view_equal(name, VIEW("restamps"))) {
@@ -272,27 +257,30 @@ static void take_member(struct json_reader *reader, struct view name, struct txn
         take_keys(reader, record);
     else if (view_equal(name, VIEW("write")))
         json_skip(reader, &skipped);
-    else
-        take_unknown(reader, name, record);
+    else if (json_skip(reader, &skipped)) { /* unknown to us, and kept */
+        buffer_print(&record->unknown, ",\"%.*s\":", VIEW_ARGS(name));
+        buffer_append(&record->unknown, skipped);
+    }
 }
 
-/* Whether all of it was there, and fits together. */
-static enum hf_status check_read(const struct txn_record *record, struct view format,
-                                 const char *why, struct hf_error *error)
+/* Whether all members are present and consistent. */
+static enum hf_status check_record(const struct txn_record *record, struct view format,
+                                   const char *why, struct hf_error *error)
 {
     if (format.size > 0 && !view_equal(format, VIEW(LAYOUT_TXN_FORMAT)) &&
         view_starts_with(format, VIEW("holdfast.txn/")))
-        return error_set(error, HF_UNSUPPORTED,
-                         "the record of the transaction is of a later version: %.*s",
-                         VIEW_ARGS(view_first(format, 40)));
+        return error_set(
+            error, HF_UNSUPPORTED,
+            "the record of the transaction has the unknown format %.*s; upgrade Holdfast",
+            VIEW_ARGS(view_first(format, 40)));
     if (record->no_memory || record->unknown.failed)
         return error_no_memory(error);
     if (!why && !view_equal(format, VIEW(LAYOUT_TXN_FORMAT)))
-        why = "it has no format";
+        why = "the format is missing";
     if (!why && (record->id[0] == '\0' || record->state == TXN_ABSENT))
-        why = "it has no id, or no state";
+        why = "the id or the state is missing";
     if (!why && record->state == TXN_PENDING && record->owner[0] == '\0')
-        why = "nobody has begun it";
+        why = "the owner is missing";
     if (why)
         return error_set(error, HF_CORRUPT, "the record of a transaction is damaged: %s", why);
     return HF_OK;
@@ -308,10 +296,10 @@ enum hf_status record_decode(struct view text, struct txn_record *ret_record,
         if (view_equal(name, VIEW("format")))
             json_take_plain(&reader, &format);
         else
-            take_member(&reader, name, &record);
+            take_record_member(&reader, name, &record);
     }
     json_end(&reader);
-    enum hf_status status = check_read(&record, format, reader.why, error);
+    enum hf_status status = check_record(&record, format, reader.why, error);
     if (status == HF_OK)
         *ret_record = record;
     else
@@ -333,8 +321,9 @@ static bool stamps_equal(struct stamp a, struct stamp b)
     return a.clock == b.clock && a.us == b.us;
 }
 
-static enum hf_status doc_decode(struct view bytes, struct mono_time arrived,
-                                 const void *previous, void **ret_body, struct hf_error *error)
+static enum hf_status record_doc_decode(struct view bytes, struct mono_time arrived,
+                                        const void *previous, void **ret_body,
+                                        struct hf_error *error)
 {
     const struct txn_record *before = previous;
     struct txn_record *record = malloc(sizeof *record);
@@ -353,27 +342,21 @@ static enum hf_status doc_decode(struct view bytes, struct mono_time arrived,
     return HF_OK;
 }
 
-static enum hf_status doc_birth(void *context, struct view key, struct mono_time deadline,
-                                void **ret_body, struct etag *ret_etag, struct hf_error *error)
+static void *record_doc_birth(void *context)
 {
     (void)context;
-    (void)key;
-    (void)deadline;
-    (void)ret_etag;
     struct txn_record *record = calloc(1, sizeof *record);
-    if (!record)
-        return error_no_memory(error);
-    record->unknown = BUFFER_INIT(RECORD_BYTES_MAX);
-    *ret_body = record;
-    return HF_OK;
+    if (record)
+        record->unknown = BUFFER_INIT(RECORD_BYTES_MAX);
+    return record;
 }
 
-static bool doc_encode(const void *body, struct view nonce, struct buffer *text)
+static bool record_doc_encode(const void *body, struct view nonce, struct buffer *text)
 {
     return record_encode(body, nonce, text);
 }
 
-static void doc_release(void *body)
+static void record_doc_free(void *body)
 {
     record_release(body);
     free(body);
@@ -381,17 +364,17 @@ static void doc_release(void *body)
 
 const struct doc_type record_doc_type = {
     .bytes_max = RECORD_BYTES_MAX,
-    .decode = doc_decode,
-    .birth = doc_birth,
-    .encode = doc_encode,
-    .free = doc_release,
+    .decode = record_doc_decode,
+    .birth = record_doc_birth,
+    .encode = record_doc_encode,
+    .free = record_doc_free,
 };
 
-/* ---- Moves --------------------------------------------------------------------------- */
+/* ---- Transitions --------------------------------------------------------------------- */
 
-/* By the owner's nonce a begin knows the record of an attempt of its own that had no answer. */
-static enum hf_status begin(struct record_op *op, struct txn_record *record,
-                            const struct evidence *evidence)
+/* A begin recognises the record of its own earlier attempt by the owner's nonce. */
+static enum hf_status apply_begin(struct record_op *op, struct txn_record *record,
+                                  const struct evidence *evidence)
 {
     if (record->state != TXN_ABSENT && view_equal(view_of(record->owner), op->owner) &&
         record->state == TXN_PENDING)
@@ -399,9 +382,9 @@ static enum hf_status begin(struct record_op *op, struct txn_record *record,
     if (record->state != TXN_ABSENT)
         return error_set(&op->op.error, HF_MISMATCH, "the transaction is %s already",
                          record->state == TXN_PENDING ? "begun" : "decided");
-    copy_text(record->id, TXN_ID_SIZE, op->id);
-    copy_text(record->owner, NONCE_SIZE, op->owner);
-    copy_text(record->holder, HOLDER_BYTES_MAX, op->holder);
+    copy_record_text(record->id, TXN_ID_SIZE, op->id);
+    copy_record_text(record->owner, NONCE_SIZE, op->owner);
+    copy_record_text(record->holder, HOLDER_BYTES_MAX, op->holder);
     record->state = TXN_PENDING;
     record->open = op->open;
     record->began = stamp_now(evidence);
@@ -411,56 +394,43 @@ static enum hf_status begin(struct record_op *op, struct txn_record *record,
     return HF_OK;
 }
 
-static enum hf_status enlist(struct record_op *op, struct txn_record *record)
+static enum hf_status apply_enlist(struct record_op *op, struct txn_record *record)
 {
-    bool late = record->state == TXN_COMMIT && !RULE(PARTICIPANTS_WITH_THE_DECISION);
-    if (record->state != TXN_PENDING && !late)
+    if (record->state != TXN_PENDING)
         return error_set(&op->op.error, HF_MISMATCH, "the transaction is decided: %s",
                          record->state == TXN_COMMIT ? "commit" : "rollback");
-    if (all_named(record, op))
-        return HF_OK;
+    size_t count = record->key_count;
     enum hf_status status = add_keys(record, op);
-    op->op.changed = status == HF_OK;
+    op->op.changed = record->key_count > count;
     return status;
 }
 
-/* Whether somebody else has taken a key for it that the operation does not know of. */
+/* Whether another process has taken a key for the transaction that the operation does not
+ * know. */
 static bool names_others(const struct txn_record *record, const struct record_op *op)
 {
-    for (size_t i = 0; i < record->key_count; i++) {
-        bool known = false;
-        for (size_t j = 0; j < op->key_count && !known; j++)
-            known = strcmp(record->keys[i].name, op->keys[j].name) == 0;
-        if (!known)
+    for (size_t i = 0; i < record->key_count; i++)
+        if (!is_among_keys(op->keys, op->key_count, &record->keys[i]))
             return true;
-    }
     return false;
 }
 
-/* A decision is for ever, and only a record that is known to be pending can be committed: who
- * wants a key of a transaction that has come to nothing has rolled it back here before it went on
- * with that key. */
-static bool may_decide(const struct record_op *op, const struct txn_record *record)
+/* A decision is final, and only a record that is known to be pending can be committed. A client
+ * that wants a key of an abandoned transaction rolls it back here before it touches the key. */
+static enum hf_status apply_decide(struct record_op *op, struct txn_record *record,
+                                   const struct evidence *evidence)
 {
-    if (record->state == TXN_PENDING)
-        return true;
-    if (op->decision == TXN_COMMIT)
-        return record->state != TXN_COMMIT && !RULE(COMMIT_NEEDS_PENDING);
-    return record->state == TXN_ABSENT && op->mark;
-}
-
-static enum hf_status decide(struct record_op *op, struct txn_record *record,
-                             const struct evidence *evidence)
-{
-    if (!may_decide(op, record))
+    MUTANT(mutant_commits_any_record(op, record));
+    bool marks = record->state == TXN_ABSENT && op->decision == TXN_ROLLBACK && op->mark;
+    if (record->state != TXN_PENDING && !marks)
         return HF_OK;
     if (op->decision == TXN_COMMIT && names_others(record, op))
         return error_set(&op->op.error, HF_CONFLICT,
-                         "somebody else has taken a key for the transaction");
+                         "another process has taken a key for the transaction");
     enum hf_status status = add_keys(record, op);
     if (status != HF_OK)
         return status;
-    copy_text(record->id, TXN_ID_SIZE, op->id);
+    copy_record_text(record->id, TXN_ID_SIZE, op->id);
     record->state = op->decision;
     record->decided = stamp_now(evidence);
     record->decided_at = evidence->wall;
@@ -470,16 +440,17 @@ static enum hf_status decide(struct record_op *op, struct txn_record *record,
     return HF_OK;
 }
 
-/* Who settled what it knew of need not know all: another may have committed it, with more. */
-static void note_applied(struct record_op *op, struct txn_record *record)
+/* A process that settled the keys it knew may not know all of them: another may have committed
+ * the transaction with more keys. */
+static void apply_applied(struct record_op *op, struct txn_record *record)
 {
     op->op.changed =
         record->state == TXN_COMMIT && !record->applied && !names_others(record, op);
     record->applied = record->applied || op->op.changed;
 }
 
-static void restamp(struct record_op *op, struct txn_record *record,
-                    const struct evidence *evidence)
+static void apply_restamp(struct record_op *op, struct txn_record *record,
+                          const struct evidence *evidence)
 {
     struct stamp *stamp = is_decided(record) ? &record->decided : &record->began;
     struct stamp now = stamp_now(evidence);
@@ -492,17 +463,18 @@ static void restamp(struct record_op *op, struct txn_record *record,
     op->op.changed = true;
 }
 
-static enum hf_status apply(struct doc_op *base, void *body, const struct evidence *evidence)
+static enum hf_status apply_record_op(struct doc_op *base, void *body,
+                                      const struct evidence *evidence)
 {
     struct record_op *op = (struct record_op *)(void *)base;
     struct txn_record *record = body;
     enum hf_status status = HF_OK;
     switch (op->kind) {
-    case RECORD_BEGIN: status = begin(op, record, evidence); break;
-    case RECORD_ENLIST: status = enlist(op, record); break;
-    case RECORD_DECIDE: status = decide(op, record, evidence); break;
-    case RECORD_APPLIED: note_applied(op, record); break;
-    case RECORD_RESTAMP: restamp(op, record, evidence); break;
+    case RECORD_BEGIN: status = apply_begin(op, record, evidence); break;
+    case RECORD_ENLIST: status = apply_enlist(op, record); break;
+    case RECORD_DECIDE: status = apply_decide(op, record, evidence); break;
+    case RECORD_APPLIED: apply_applied(op, record); break;
+    case RECORD_RESTAMP: apply_restamp(op, record, evidence); break;
     default: check_unreachable();
     }
     op->recorded = record->state;
@@ -514,17 +486,16 @@ void record_op_init(struct record_op *op, enum record_op_kind kind, struct view 
                     struct mono_time deadline)
 {
     *op = (struct record_op){ .kind = kind, .id = id };
-    op->op.apply = apply;
+    op->op.apply = apply_record_op;
     op->op.deadline = deadline;
-    op->op.quiet = true; /* who waits for a key waits for its document */
+    op->op.quiet = true; /* waiters for a key wait for its own document */
 }
 
 bool record_may_purge(const struct txn_record *record, const struct lease_settings *settings,
                       const struct evidence *evidence)
 {
-    if (!is_decided(record))
-        return false;
-    return stamp_passed(record->decided, record->seen, settings->late_bound,
-                        settings->skew_tolerance, evidence) ||
-           !RULE(RECORD_PURGED_AFTER_D);
+    bool early = RULE(RECORD_PURGED_AFTER_D) &&
+                 !stamp_passed(record->decided, record->seen, settings->late_bound,
+                               settings->skew_tolerance, evidence);
+    return is_decided(record) && !early;
 }

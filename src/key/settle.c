@@ -1,89 +1,74 @@
-/* settle.c: stages of transactions: what is decided about them, and their end.
- *
- * A stage is promoted or discarded only by a decided record that was read. Who finds a stage
- * whose lease is over, and the record pending, rolls it back there first; if the commit came
- * before that, it promotes. docs/design.md section 9. */
+/* settle.c: settles the stages of transactions. A stage is promoted or discarded only after a
+ * decided record was read. A client that finds a stage whose lease is over while the record is
+ * pending first rolls the transaction back in the record; if a commit came first, it promotes the
+ * stage (docs/design.md section 9). */
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 #include "key/txn_inside.h"
 
 #include <stdio.h>
 
-/* How often it is begun anew because another stage stands there by now. */
+/* How many times it starts again because it finds another stage. */
 #define SETTLE_TRIES_MAX 8
 
-/* ---- Looking at a document ----------------------------------------------------------- */
+/* ---- Reading a document -------------------------------------------------------------- */
 
-struct seeing {
-    struct place *place;
-    struct stage_sight *sight;
+struct stage_reading {
+    struct table_ref *ref;
+    struct stage_info *info;
     struct hf_error error;
 };
 
-static void note_lease(struct seeing *seeing, const struct lease_table *table,
-                       const struct evidence *evidence)
+static void read_stage_body(void *argument, const void *body, const struct evidence *evidence)
 {
-    struct stage_sight *sight = seeing->sight;
-    const struct lease *lease = table_find_token(table, sight->token);
-    struct lease_settings settings =
-        lease_settings_stricter(&table->settings, &seeing->place->space->settings);
-    if (!lease || lease->id.size > LEASE_ID_MAX)
-        return;
-    memcpy(sight->lease, lease->id.data, lease->id.size);
-    sight->over = lease_judge(&settings, lease, evidence) != PROOF_NONE;
-}
-
-static void see(void *argument, const void *body, const struct evidence *evidence)
-{
-    struct seeing *seeing = argument;
+    struct stage_reading *reading = argument;
     const struct lease_table *table = body;
-    struct stage_sight *sight = seeing->sight;
+    struct stage_info *info = reading->info;
     struct key_state state;
     state_init(&state);
-    if (state_read(buffer_view(&table->state), &state, &seeing->error) == HF_OK &&
-        state.staged && state.stage.txn[0]) {
-        sight->there = true;
-        memcpy(sight->txn, state.stage.txn, sizeof sight->txn);
-        sight->token = state.stage.token;
-        sight->changes = state.stage.changes;
-        sight->abandoned = stage_is_abandoned(table, &state);
-        note_lease(seeing, table, evidence);
+    bool read = state_read(buffer_view(&table->state), &state, &reading->error) == HF_OK;
+    if (read && state.staged && state.stage.txn[0]) {
+        info->there = true;
+        memcpy(info->txn, state.stage.txn, sizeof info->txn);
+        info->token = state.stage.token;
+        info->abandoned = stage_is_abandoned(table, &state);
+        const struct lease *lease = table_find_token(table, info->token);
+        struct lease_settings settings =
+            lease_settings_stricter(&table->settings, &reading->ref->space->settings);
+        if (lease && lease->id.size <= LEASE_ID_MAX) {
+            memcpy(info->lease, lease->id.data, lease->id.size);
+            info->over = lease_judge(&settings, lease, evidence) != PROOF_NONE;
+        }
     }
     state_release(&state);
 }
 
-enum hf_status stage_see(struct place *place, struct stage_sight *ret_sight,
-                         struct hf_error *error)
+enum hf_status stage_read(struct table_ref *ref, struct stage_info *ret_info,
+                          struct hf_error *error)
 {
-    struct seeing seeing = { .place = place, .sight = ret_sight };
-    struct mono_time deadline = mono_add(env_now(place->client->env), REQUEST_TIME);
-    *ret_sight = (struct stage_sight){ .there = false };
-    enum hf_status status = doc_look(place->doc, deadline, see, &seeing, error);
+    struct stage_reading reading = { .ref = ref, .info = ret_info };
+    struct mono_time deadline = client_deadline(ref->client);
+    *ret_info = (struct stage_info){ .there = false };
+    enum hf_status status = doc_look(ref->doc, deadline, read_stage_body, &reading, error);
     if (status == HF_NOT_FOUND)
         return HF_OK;
-    if (status == HF_OK && seeing.error.status != HF_OK) {
-        *error = seeing.error;
-        status = seeing.error.status;
+    if (status == HF_OK && reading.error.status != HF_OK) {
+        *error = reading.error;
+        status = reading.error.status;
     }
     return status;
 }
 
-/* ---- What is decided ----------------------------------------------------------------- */
+/* ---- The decision -------------------------------------------------------------------- */
 
-/* What is decided, and the record that says so, if one was read. */
+/* The decision, and the record that contains it, if one was read. */
 struct decision {
     enum txn_state state;
     bool read;
     struct txn_record record;
     struct etag etag;
 };
-
-static void decision_release(struct decision *decision)
-{
-    if (decision->read)
-        record_release(&decision->record);
-    decision->read = false;
-}
 
 static enum hf_status read_decision(struct hf_client *client, struct view txn,
                                     struct decision *ret_decision, struct hf_error *error)
@@ -99,303 +84,275 @@ static enum hf_status read_decision(struct hf_client *client, struct view txn,
     return HF_OK;
 }
 
-/* Rolls it back in its record, unless somebody has decided meanwhile. Where there is none one is
- * written: nobody can begin it late after that. */
-static enum hf_status record_rollback(struct hf_client *client, struct view txn,
-                                      enum txn_state *state, struct hf_error *error)
+/* Rolls the transaction back in its record, unless another client has decided it meanwhile. If
+ * there is no record, one is written: after that, a late begin cannot land. */
+static enum hf_status record_rollback(struct hf_client *client, struct view txn, bool absent,
+                                      enum txn_state *ret_state, struct hf_error *error)
 {
     struct record_op op;
-    enum hf_status status = HF_OK;
-    if (!RULE(ROLLBACK_IS_RECORDED)) {
-        *state = TXN_ROLLBACK;
-        return HF_OK;
-    }
-    if (*state == TXN_ABSENT)
-        status = record_announce(client, txn, error);
+    enum hf_status status = absent ? record_announce(client, txn, error) : HF_OK;
     if (status != HF_OK)
         return status;
-    record_op_init(&op, RECORD_DECIDE, txn, mono_add(env_now(client->env), REQUEST_TIME));
+    record_op_init(&op, RECORD_DECIDE, txn, client_deadline(client));
     op.decision = TXN_ROLLBACK;
     op.mark = true;
     status = record_change(client, &op, error);
     if (status == HF_OK)
-        *state = op.recorded;
+        *ret_state = op.recorded;
     return status;
 }
 
-/* Whether it is up to whoever meets the stage. */
-static bool is_ours_to_decide(enum txn_state state, bool abandoned)
+/* A missing record may have been purged because another client settled this stage after we saw
+ * it. CONFLICT: this has happened. */
+static enum hf_status check_stage_remains(struct table_ref *ref, const struct stage_info *info,
+                                          struct hf_error *error)
 {
-    return state == TXN_ABSENT || (state == TXN_PENDING && abandoned);
-}
-
-/* A missing record may be one that was purged after somebody had settled this stage, which we saw
- * before that. CONFLICT: so it is. */
-static enum hf_status see_again(struct place *place, const struct stage_sight *sight,
-                                struct hf_error *error)
-{
-    struct stage_sight now;
-    enum hf_status status = stage_see(place, &now, error);
+    struct stage_info now;
+    enum hf_status status = stage_read(ref, &now, error);
     if (status != HF_OK)
         return status;
-    if (!now.there || strcmp(now.txn, sight->txn) != 0)
-        return error_set(error, HF_CONFLICT, "it was settled meanwhile");
+    if (!now.there || strcmp(now.txn, info->txn) != 0)
+        return error_set(error, HF_CONFLICT, "the stage was settled meanwhile");
     return HF_OK;
 }
 
-/* What is decided about a stage that stands there. HELD: nothing, and its lease is not over. The
- * caller releases the decision, whatever comes of this. */
-static enum hf_status decide(struct place *place, const struct stage_sight *sight,
-                             struct decision *decision, struct hf_error *error)
+/* The decision about a stage. HELD: undecided, and its lease is not over. The caller always
+ * releases the decision. */
+static enum hf_status decide_stage(struct table_ref *ref, const struct stage_info *info,
+                                   struct decision *decision, struct hf_error *error)
 {
-    struct hf_client *client = place->client;
-    struct view txn = view_of(sight->txn);
+    struct hf_client *client = ref->client;
+    struct view txn = view_of(info->txn);
     enum txn_state *state = &decision->state;
-    enum hf_status status = HF_OK;
-    bool let_go = !RULE(TAKEN_UNTIL_DECIDED) && sight->abandoned && !sight->changes;
-    if (!let_go)
-        status = read_decision(client, txn, decision, error);
-    if (status == HF_OK && *state == TXN_PENDING && !RULE(SETTLED_BY_THE_RECORD))
-        *state = TXN_COMMIT;
-    if (status == HF_OK && *state == TXN_ABSENT)
-        status = see_again(place, sight, error);
-    if (status == HF_OK && is_ours_to_decide(*state, sight->abandoned))
-        status = record_rollback(client, txn, state, error);
+    enum hf_status status = read_decision(client, txn, decision, error);
+    MUTANT(mutant_takes_pending_for_committed(state));
+    bool absent = *state == TXN_ABSENT;
+    if (status == HF_OK && absent)
+        status = check_stage_remains(ref, info, error);
+    if (status == HF_OK && (absent || (*state == TXN_PENDING && info->abandoned))) {
+        *state = TXN_ROLLBACK;
+        if (RULE(ROLLBACK_IS_RECORDED))
+            status = record_rollback(client, txn, absent, state, error);
+    }
     if (status == HF_OK && *state == TXN_PENDING)
-        status = error_set(error, HF_HELD, "it is taken for transaction %s, which is pending",
-                           sight->txn);
+        status = error_set(error, HF_HELD,
+                           "the key is taken for transaction %s, which is pending", info->txn);
     return status;
 }
 
-/* ---- Clearing what is decided -------------------------------------------------------- */
+/* ---- Clearing records ---------------------------------------------------------------- */
 
-/* Of a commit with more participants, or on a store that takes longer to tell, it is left to the
- * sweeper to look at all of them: whoever settles a stage waits for something else. */
+/* A commit with more participants, or on a slower store, is left to the sweeper: a caller that
+ * settles a stage is waiting for something else. */
 #define CLEAR_KEYS_MAX 16
 #define CLEAR_TIME     SPAN_S(1)
 
-static enum hf_status stage_is_gone(struct hf_client *client, const struct txn_key *key,
-                                    struct view txn, bool *ret_gone);
+static bool stage_is_gone(struct hf_client *client, const struct txn_key *key, struct view txn);
 
-static bool all_are_gone(struct hf_client *client, const struct txn_record *record)
+static bool are_stages_gone(struct hf_client *client, const struct txn_record *record)
 {
-    struct mono_time until = mono_add(env_now(client->env), CLEAR_TIME);
-    bool gone = record->key_count <= CLEAR_KEYS_MAX;
-    for (size_t i = 0; i < record->key_count && gone; i++)
-        if (!mono_before(env_now(client->env), until) ||
-            stage_is_gone(client, &record->keys[i], view_of(record->id), &gone) != HF_OK)
+    struct mono_time until = mono_add(client_now(client), CLEAR_TIME);
+    if (record->key_count > CLEAR_KEYS_MAX)
+        return false;
+    for (size_t i = 0; i < record->key_count; i++)
+        if (!mono_before(client_now(client), until) ||
+            !stage_is_gone(client, &record->keys[i], view_of(record->id)))
             return false;
-    return gone;
+    return true;
 }
 
-/* The stage that it was read for is settled: so the record may be of no more use. */
+/* The stage for which the record was read is settled, so the record may no longer be needed. */
 static void clear_decision(struct hf_client *client, const struct decision *decision)
 {
     const struct txn_record *record = &decision->record;
     if (!decision->read || !record_is_due(client, record))
         return;
     bool look = record->state == TXN_COMMIT && !record->applied;
-    record_clear_read(client, record, &decision->etag, look && all_are_gone(client, record));
+    record_clear_read(client, record, &decision->etag, look && are_stages_gone(client, record));
 }
 
 /* ---- Settling ------------------------------------------------------------------------ */
 
-static void delete_old(struct hf_client *client, struct view ns, struct view name,
-                       const struct key_state *state)
+static void delete_old_bodies(struct hf_client *client, struct view name,
+                              const struct key_state *state)
 {
     struct body_name old[STATE_OLD_MAX];
     size_t gone;
     if (state->old_count == 0)
         return;
     memcpy(old, state->old, state->old_count * sizeof *old);
-    bodies_delete(client, ns, name, old, state->old_count, &gone);
+    bodies_delete(client, name, old, state->old_count, &gone);
 }
 
-/* Whether the stage of another transaction stands there. */
-static bool is_taken(const struct key_state *state, struct view enlist)
+/* One try. CONFLICT: there is another stage by now. A stage of `enlist` itself under a lease
+ * other than ours is treated like any other: that lease is over, so it is rolled back. */
+static enum hf_status settle_once(struct table_ref *ref, struct view enlist,
+                                  struct change *change, struct decision *decision,
+                                  struct hf_error *error)
 {
-    return state->staged && state->stage.txn[0] &&
-           !view_equal(view_of(state->stage.txn), enlist);
-}
-
-/* One try. CONFLICT: another stage stands there by now. A stage of `enlist` itself under another
- * lease than ours is as good as anybody's: that lease is over, so it is rolled back. */
-static enum hf_status settle_as(struct place *place, struct view enlist, struct change *change,
-                                struct decision *decision, struct hf_error *error)
-{
-    struct stage_sight sight;
-    enum hf_status status = stage_see(place, &sight, error);
-    bool own = view_equal(view_of(sight.txn), enlist);
-    bool foreign =
-        sight.there && (!own || (sight.token != change->token && RULE(OVER_FOR_ITS_OWN_TOO)));
-    bool over = foreign && own; /* what the key was to be taken for is decided */
+    struct stage_info info;
+    enum hf_status status = stage_read(ref, &info, error);
+    bool own = view_equal(view_of(info.txn), enlist);
+    /* The transaction that wants the key is decided. */
+    bool over = RULE(OVER_FOR_ITS_OWN_TOO) && info.there && own && info.token != change->token;
+    bool foreign = info.there && (!own || over);
     if (status == HF_OK && foreign)
-        status = decide(place, &sight, decision, error);
+        status = decide_stage(ref, &info, decision, error);
     if (status != HF_OK)
         return status;
-    change->txn = foreign ? view_of(sight.txn) : VIEW("");
+    change->txn = foreign ? view_of(info.txn) : VIEW("");
     change->commit = decision->state == TXN_COMMIT;
     change->enlist = over ? VIEW("") : enlist;
-    status = change_ask(place, change, (struct mono_time){ 0 }, error);
+    status = change_ask(ref, change, (struct mono_time){ 0 }, error);
     change->txn = VIEW(""); /* it was ours */
-    bool again = (status == HF_OK && is_taken(&change->state, enlist)) ||
-                 (status == HF_HELD && change->outcome == HF_KEY_WAITING);
-    if (again)
-        return error_set(error, HF_CONFLICT, "other transactions take the key");
+    struct view staged_for = view_of(change->state.staged ? change->state.stage.txn : "");
+    bool taken = staged_for.size > 0 && !view_equal(staged_for, enlist);
+    if ((status == HF_OK && taken) || (status == HF_HELD && change->outcome == HF_KEY_WAITING))
+        return error_set(error, HF_CONFLICT, "other transactions keep taking the key");
     if (status == HF_OK)
-        clear_decision(place->client, decision);
+        clear_decision(ref->client, decision);
     if (status == HF_OK && over)
-        return error_set(error, HF_MISMATCH,
-                         "an earlier lease of the transaction was over here: it is decided: %s",
-                         txn_state_name(decision->state));
+        return error_set(
+            error, HF_MISMATCH,
+            "an earlier lease of the transaction on this key was over, so it was decided: %s",
+            txn_state_name(decision->state));
     return status;
 }
 
-static enum hf_status settle_once(struct place *place, struct view enlist,
-                                  struct change *change, struct hf_error *error)
-{
-    struct decision decision = { .state = TXN_ROLLBACK };
-    enum hf_status status = settle_as(place, enlist, change, &decision, error);
-    decision_release(&decision);
-    return status;
-}
-
-enum hf_status stage_settle(struct place *place, struct view ns, struct view name,
-                            struct view lease, uint64_t token, struct view enlist,
-                            struct change *ret_change, struct hf_error *error)
+enum hf_status stage_settle(struct table_ref *ref, struct view name,
+                            const struct stage_claim *claim, struct change *ret_change,
+                            struct hf_error *error)
 {
     struct hf_error why;
     enum hf_status status = HF_CONFLICT;
     change_init(ret_change, CHANGE_SETTLE);
-    for (int tries = 0; status == HF_CONFLICT && tries < SETTLE_TRIES_MAX; tries++) {
+    for (int tries = 0; tries < SETTLE_TRIES_MAX; tries++) {
+        struct decision decision = { .state = TXN_ROLLBACK };
         change_release(ret_change);
         change_init(ret_change, CHANGE_SETTLE);
-        ret_change->lease = lease;
-        ret_change->token = token;
-        status = settle_once(place, enlist, ret_change, &why);
+        ret_change->lease = claim->lease;
+        ret_change->token = claim->token;
+        status = settle_once(ref, claim->enlist, ret_change, &decision, &why);
+        if (decision.read)
+            record_release(&decision.record);
+        if (status != HF_CONFLICT)
+            break;
     }
     if (status == HF_HELD)
         ret_change->outcome = HF_KEY_WAITING;
     if (status == HF_OK)
-        delete_old(place->client, ns, name, &ret_change->state);
+        delete_old_bodies(ref->client, name, &ret_change->state);
     else if (error)
         *error = why;
     return status == HF_OK ? error_clear(error) : status;
 }
 
-/* ---- By the name that a record has --------------------------------------------------- */
+/* ---- Keys named by a record ---------------------------------------------------------- */
 
-/* A key of a record, at its place. Tokens and settings are those of its namespace, so that of
- * another one takes a client of that. */
-struct reach {
-    struct hf_client *client, *made; /* made: for this only, or NULL */
-    struct place *place;
-    struct view ns, name;
+/* A key of a record, with its table. Tokens and settings belong to a namespace, so a key in
+ * another namespace needs a client for that namespace. */
+struct opened_key {
+    struct hf_client *client, *made; /* made for this only, or NULL */
+    struct table_ref *ref;
+    struct view name;
 };
 
-static enum hf_status client_of(struct hf_client *client, struct reach *reach,
-                                struct hf_error *error)
+static void close_recorded_key(struct opened_key *opened)
 {
-    struct hf_client_options options = HF_CLIENT_OPTIONS;
-    char ns[NAME_BYTES_MAX + 1];
-    reach->client = client;
-    if (view_equal(reach->ns, view_of(client->space.ns)))
-        return HF_OK;
-    snprintf(ns, sizeof ns, "%.*s", VIEW_ARGS(reach->ns));
-    options.ns = ns;
-    options.holder = client->holder;
-    enum hf_status status = client_new(client->store, &options, &reach->made, error);
-    if (status != HF_OK)
-        return status;
-    reach->made->space.settings = client->space.settings;
-    reach->made->hour = client->hour;
-    reach->client = reach->made;
-    return HF_OK;
+    if (opened->ref)
+        table_ref_drop(opened->ref);
+    hf_client_close(opened->made);
 }
 
-static void reach_end(struct reach *reach)
+static enum hf_status open_recorded_key(struct hf_client *client, const struct txn_key *key,
+                                        struct opened_key *ret_key, struct hf_error *error)
 {
-    if (reach->place)
-        place_drop(reach->place);
-    hf_client_close(reach->made);
-}
-
-static enum hf_status reach_key(struct hf_client *client, const struct txn_key *key,
-                                struct reach *ret_reach, struct hf_error *error)
-{
-    struct reach reach = { .name = view_of(key->name) };
+    struct opened_key opened = { .client = client, .name = view_of(key->name) };
     char document[KEY_BYTES_MAX + 1];
-    reach.ns = view_cut(&reach.name, '/');
-    enum hf_status status = key_document(reach.ns, reach.name, document, error);
+    struct view ns = view_cut(&opened.name, '/');
+    enum hf_status status = key_document(ns, opened.name, document, error);
+    if (status == HF_OK && !view_equal(ns, view_of(client_ns(client)))) {
+        status = client_new_beside(client, ns, &opened.made, error);
+        opened.client = opened.made;
+    }
     if (status == HF_OK)
-        status = client_of(client, &reach, error);
+        status = table_ref_take(opened.client, view_of(document), &opened.ref, error);
     if (status == HF_OK)
-        status = place_take(reach.client, view_of(document), &reach.place, error);
-    if (status == HF_OK)
-        *ret_reach = reach;
+        *ret_key = opened;
     else
-        reach_end(&reach);
+        close_recorded_key(&opened);
     return status;
 }
 
-static enum hf_status stage_is_gone(struct hf_client *client, const struct txn_key *key,
-                                    struct view txn, bool *ret_gone)
+/* Whether the key was seen without a stage of the transaction. */
+static bool stage_is_gone(struct hf_client *client, const struct txn_key *key, struct view txn)
 {
-    struct reach reach;
-    struct stage_sight sight;
+    struct opened_key opened;
+    struct stage_info info;
     struct hf_error ignored;
-    enum hf_status status = reach_key(client, key, &reach, &ignored);
-    if (status != HF_OK)
-        return status;
-    status = stage_see(reach.place, &sight, &ignored);
-    *ret_gone = status == HF_OK && !(sight.there && view_equal(view_of(sight.txn), txn));
-    reach_end(&reach);
-    return status;
+    if (open_recorded_key(client, key, &opened, &ignored) != HF_OK)
+        return false;
+    enum hf_status status = stage_read(opened.ref, &info, &ignored);
+    close_recorded_key(&opened);
+    return status == HF_OK && !(info.there && view_equal(view_of(info.txn), txn));
 }
 
-enum hf_status stage_seal(struct hf_client *client, const struct txn_key *key, struct view txn,
-                          struct hf_error *error)
+static enum hf_status seal_key(struct hf_client *client, const struct txn_key *key,
+                               struct view txn, struct hf_error *error)
 {
-    struct reach reach;
-    struct stage_sight sight;
+    struct opened_key opened;
+    struct stage_info info;
     struct change change;
-    enum hf_status status = reach_key(client, key, &reach, error);
+    enum hf_status status = open_recorded_key(client, key, &opened, error);
     if (status != HF_OK)
         return status;
     change_init(&change, CHANGE_SEAL);
     change.txn = txn;
-    status = stage_see(reach.place, &sight, error);
-    bool stands = status == HF_OK && sight.there && view_equal(view_of(sight.txn), txn) &&
-                  !sight.abandoned && !sight.over;
+    status = stage_read(opened.ref, &info, error);
+    bool stands = status == HF_OK && info.there && view_equal(view_of(info.txn), txn) &&
+                  !info.abandoned && !info.over;
     if (status == HF_OK && !stands)
-        status = error_set(error, HF_EXPIRED, "%s is not held for it any more", key->name);
+        status =
+            error_set(error, HF_EXPIRED, "%s is no longer held for the transaction", key->name);
     if (status == HF_OK && RULE(SEALED_BEFORE_THE_COMMIT))
-        status = change_ask(reach.place, &change, (struct mono_time){ 0 }, error);
-    if (status == HF_UNSURE) /* whether it is sealed decides nothing */
+        status = change_ask(opened.ref, &change, (struct mono_time){ 0 }, error);
+    if (status == HF_UNSURE) /* if the outcome of sealing is unknown, nothing is decided */
         error->status = status = HF_UNAVAILABLE;
     change_release(&change);
-    reach_end(&reach);
+    close_recorded_key(&opened);
     return status;
 }
 
-/* The lease goes with the stage. */
-static enum hf_status end_at(struct reach *reach, const struct stage_sight *sight, bool commit,
-                             struct hf_error *error)
+enum hf_status stages_seal(struct hf_client *client, const struct txn_key *keys, size_t count,
+                           struct view txn, struct hf_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        enum hf_status status = seal_key(client, &keys[i], txn, error);
+        if (status != HF_OK)
+            return status;
+    }
+    return HF_OK;
+}
+
+/* The lease ends with the stage. */
+static enum hf_status end_stage_and_lease(struct opened_key *opened,
+                                          const struct stage_info *info, bool commit,
+                                          struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
     struct change change;
-    bool leased = sight->lease[0] != '\0';
+    bool leased = info->lease[0] != '\0';
     change_init(&change, CHANGE_SETTLE);
-    change.txn = view_of(sight->txn);
+    change.txn = view_of(info->txn);
     change.commit = commit;
-    request_init(&request, reach->place, leased ? TABLE_RELEASE : TABLE_KEEP,
+    request_init(&request, opened->ref, leased ? TABLE_RELEASE : TABLE_KEEP,
                  (struct mono_time){ 0 });
-    request.table.id = view_of(sight->lease);
-    request.table.token = sight->token;
-    request.guest = &change.guest;
-    enum hf_status status = place_ask(reach->place, requests, 1);
+    request.table.id = view_of(info->lease);
+    request.table.token = info->token;
+    request.hook = &change.hook;
+    enum hf_status status = table_ref_ask(opened->ref, requests, 1);
     if (status == HF_OK)
-        delete_old(reach->client, reach->ns, reach->name, &change.state);
+        delete_old_bodies(opened->client, opened->name, &change.state);
     else
         *error = request.op.error;
     change_release(&change);
@@ -405,16 +362,16 @@ static enum hf_status end_at(struct reach *reach, const struct stage_sight *sigh
 enum hf_status stage_end(struct hf_client *client, const struct txn_key *key, struct view txn,
                          bool commit, struct hf_error *error)
 {
-    struct reach reach;
-    struct stage_sight sight;
-    enum hf_status status = reach_key(client, key, &reach, error);
+    struct opened_key opened;
+    struct stage_info info;
+    enum hf_status status = open_recorded_key(client, key, &opened, error);
     if (status != HF_OK)
         return status;
-    status = stage_see(reach.place, &sight, error);
-    if (status == HF_OK && sight.there && view_equal(view_of(sight.txn), txn))
-        status = end_at(&reach, &sight, commit, error);
+    status = stage_read(opened.ref, &info, error);
+    if (status == HF_OK && info.there && view_equal(view_of(info.txn), txn))
+        status = end_stage_and_lease(&opened, &info, commit, error);
     if (status != HF_OK)
         error_prefix(error, "%s", key->name);
-    reach_end(&reach);
+    close_recorded_key(&opened);
     return status;
 }

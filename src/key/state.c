@@ -1,11 +1,5 @@
-/* state.c: what a key holds: its moves, and its JSON in the key's document:
- *
- *     {"now":{"version":7,"token":4294967299,"etag":"<32 digits>","size":5,"updated_ms":...,
- *             "text":"hello"},
- *      "stage":{"txn":"<id>","token":4294967301,"next":{...}},
- *      "old":["4294967298-<32 digits>"]}
- *
- * A version says where its bytes are by one of "text", "base64", "body" and "removed". */
+/* state.c: the state of a key: its transitions and its JSON. No body is deleted while a version
+ * names it: a body becomes old only in the transition that drops its name. Pure. */
 #include "key/state.h"
 
 #include "base/base64.h"
@@ -19,10 +13,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Numbers and names of a version or stage, without bytes and members that we do not know. */
+/* The JSON of a state; one of "text", "base64", "body" and "removed" says where the bytes of a
+ * version are:
+ *
+ *   {"now":{"version":7,"token":4294967299,"etag":"<32 digits>","size":5,"updated_ms":...,
+ *     "text":"hello"},
+ *    "stage":{"txn":"<id>","token":4294967301,"next":{...}},
+ *    "old":["4294967298-<32 digits>"]} */
+
+/* The maximum size of a version or stage without its bytes and unknown members. */
 #define FIELDS_MAX ((size_t)320)
 
-/* A byte of text takes at most two in JSON: what would take more is written as base64. */
+/* A byte of text takes at most two in JSON; content that would take more is written as
+ * base64. */
 static_assert(2 * (2 * STATE_INLINE_MAX + FIELDS_MAX) + FIELDS_MAX +
                       STATE_OLD_MAX * (BODY_NAME_MAX + 3) <
                   TABLE_STATE_MAX / 2 + TABLE_STATE_MAX / 8,
@@ -74,9 +77,9 @@ bool state_names_body(const struct key_state *state, const struct body_name *nam
     return is_body_of(&state->now, name) || (staged && is_body_of(&state->stage.next, name));
 }
 
-/* ---- Moves --------------------------------------------------------------------------- */
+/* ---- Transitions --------------------------------------------------------------------- */
 
-/* The body of a version that the state does not name any more joins the old. */
+/* Adds the body of a version that the state no longer names to the old ones. */
 static void retire_body(struct key_state *state, const struct state_version *version)
 {
     struct body_name name = { .token = version->token };
@@ -88,8 +91,8 @@ static void retire_body(struct key_state *state, const struct state_version *ver
     state->old[state->old_count++] = name;
 }
 
-/* Nobody knows how far a lost state had counted; tokens were raised with the damage, so none of
- * them was the number of a version before. */
+/* The last version number of a lost state is unknown. Replacing the damaged table raised the
+ * tokens, so no earlier version has a token as its number. */
 static uint64_t next_number(const struct key_state *state, const struct state_version *version)
 {
     return state->lost ? version->token : state->now.number + 1;
@@ -98,7 +101,7 @@ static uint64_t next_number(const struct key_state *state, const struct state_ve
 void state_publish(struct key_state *state, const struct state_version *version)
 {
     struct state_version before = state->now;
-    struct state_version now = *version; /* which may be that of the stage */
+    struct state_version now = *version; /* it may be the stage's */
     now.number = next_number(state, version);
     state->now = now;
     state->lost = false;
@@ -137,10 +140,10 @@ void state_discard(struct key_state *state)
         retire_body(state, &before.next);
 }
 
-static bool is_among(const struct body_name *name, const struct body_name *names, size_t count)
+bool body_is_among(const struct body_name *body, const struct body_name *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (names[i].token == name->token && strcmp(names[i].etag, name->etag) == 0)
+        if (names[i].token == body->token && strcmp(names[i].etag, body->etag) == 0)
             return true;
     return false;
 }
@@ -149,7 +152,7 @@ bool state_forget_old(struct key_state *state, const struct body_name *names, si
 {
     size_t kept = 0;
     for (size_t i = 0; i < state->old_count; i++)
-        if (!is_among(&state->old[i], names, count))
+        if (!body_is_among(&state->old[i], names, count))
             state->old[kept++] = state->old[i];
     bool changed = kept < state->old_count;
     state->old_count = kept;
@@ -164,8 +167,8 @@ const struct state_version *state_shown(const struct key_state *state, bool comm
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
-/* Text as people would want to read it; control characters would take up to six bytes each. */
-static bool is_readable(struct view bytes)
+/* Whether it is readable text; control characters would take up to six bytes each. */
+static bool is_plain_text(struct view bytes)
 {
     for (size_t i = 0; i < bytes.size; i++)
         if ((unsigned char)bytes.data[i] < ' ' && !strchr("\b\f\n\r\t", bytes.data[i]))
@@ -189,7 +192,7 @@ static void write_bytes(struct buffer *text, const struct state_version *version
         buffer_append(text, VIEW(",\"removed\":true"));
     } else if (version->has_body) {
         buffer_append(text, VIEW(",\"body\":true"));
-    } else if (is_readable(version->bytes)) {
+    } else if (is_plain_text(version->bytes)) {
         buffer_append(text, VIEW(",\"text\":"));
         json_write_string(text, version->bytes);
     } else {
@@ -260,7 +263,7 @@ bool state_write(const struct key_state *state, struct buffer *text)
     if (state->lost)
         buffer_append(text, VIEW(",\"lost\":true"));
     buffer_append(text, state->unknown);
-    if (text->size > start) { /* every member has a comma before it; the first has the brace */
+    if (text->size > start) { /* each member starts with a comma; the first becomes a brace */
         text->data[start] = '{';
         buffer_append_byte(text, '}');
     }
@@ -269,13 +272,13 @@ bool state_write(const struct key_state *state, struct buffer *text)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* One reading: where bytes are kept that must not move, and what was wrong. */
+/* One decoding: memory whose addresses must not change, and the first error. */
 struct reading {
     struct buffer *space; /* has room for as much as the whole text */
-    const char *why;      /* NULL while all is well */
+    const char *why;      /* NULL while there is no error */
 };
 
-static bool wrong(struct reading *reading, const char *why)
+static bool fail_reading(struct reading *reading, const char *why)
 {
     if (!reading->why)
         reading->why = why;
@@ -284,10 +287,11 @@ static bool wrong(struct reading *reading, const char *why)
 
 #define MEMBERS_MAX 9
 
-/* The values of an object by the names of its members; those that we do not know are kept, each
- * with a comma before it. */
-static bool read_members(struct reading *reading, struct view object, const char *const *names,
-                         struct view values[MEMBERS_MAX], struct view *ret_unknown)
+/* The values of an object by member name; unknown members are kept, each with a comma before
+ * it. */
+static bool read_state_members(struct reading *reading, struct view object,
+                               const char *const *names, struct view values[MEMBERS_MAX],
+                               struct view *ret_unknown)
 {
     struct buffer *space = reading->space;
     size_t start = space->size;
@@ -305,39 +309,40 @@ static bool read_members(struct reading *reading, struct view object, const char
             buffer_append(space, VIEW("\":"));
             buffer_append(space, value);
         } else if (values[known].size > 0) {
-            json_fail(&reader, "a member stands twice");
+            json_fail(&reader, "a member occurs twice");
         } else {
             values[known] = value;
         }
     }
     *ret_unknown = view_from(buffer_view(space), start);
-    return json_end(&reader) || wrong(reading, reader.why);
+    return json_end(&reader) || fail_reading(reading, reader.why);
 }
 
 static bool read_u64(struct reading *reading, struct view value, uint64_t max, uint64_t *ret)
 {
     struct json_reader reader = json_read(value);
     json_take_u64(&reader, max, ret);
-    return json_end(&reader) || wrong(reading, "a number that is missing or out of range");
+    return json_end(&reader) || fail_reading(reading, "a number is missing or out of range");
 }
 
-static bool read_time(struct reading *reading, struct view value, struct wall_time *ret_time)
+static bool read_updated_time(struct reading *reading, struct view value,
+                              struct wall_time *ret_time)
 {
     int64_t ms = 0;
     struct json_reader reader = json_read(value);
     json_take_i64(&reader, &ms);
     if (!json_end(&reader) || ms > INT64_MAX / 1000 || ms < INT64_MIN / 1000)
-        return wrong(reading, "a time that cannot be one");
+        return fail_reading(reading, "a time is missing or out of range");
     ret_time->us = ms * 1000;
     return true;
 }
 
-/* True, or false, or not there. */
+/* True, false or absent. */
 static bool read_flag(struct reading *reading, struct view value, bool *ret)
 {
     struct json_reader reader = json_read(value.size > 0 ? value : VIEW("false"));
     json_take_bool(&reader, ret);
-    return json_end(&reader) || wrong(reading, "a flag that is neither true nor false");
+    return json_end(&reader) || fail_reading(reading, "a flag is neither true nor false");
 }
 
 /* An ETag or the id of a transaction, with its NUL. */
@@ -347,19 +352,19 @@ static bool read_hex(struct reading *reading, struct view value, size_t size, ch
     struct json_reader reader = json_read(value);
     json_take_plain(&reader, &text);
     if (!json_end(&reader) || !text_is_hex(text, size))
-        return wrong(reading, "an ETag or id that cannot be one");
+        return fail_reading(reading, "an ETag or id is invalid");
     memcpy(ret_text, text.data, size);
     ret_text[size] = '\0';
     return true;
 }
 
-static bool read_text(struct reading *reading, struct view value, struct view *ret_bytes)
+static bool read_inline_text(struct reading *reading, struct view value, struct view *ret_bytes)
 {
     size_t start = reading->space->size;
     struct json_reader reader = json_read(value);
     json_take_string(&reader, reading->space);
     *ret_bytes = view_from(buffer_view(reading->space), start);
-    return json_end(&reader) || wrong(reading, "text that cannot be read");
+    return json_end(&reader) || fail_reading(reading, "a text cannot be read");
 }
 
 static bool read_base64(struct reading *reading, struct view value, struct view *ret_bytes)
@@ -370,7 +375,7 @@ static bool read_base64(struct reading *reading, struct view value, struct view 
     struct json_reader reader = json_read(value);
     json_take_plain(&reader, &text);
     if (!json_end(&reader) || !base64_decode(text, space->data + start, &size))
-        return wrong(reading, "base64 that cannot be read");
+        return fail_reading(reading, "the base64 cannot be read");
     space->size += size;
     *ret_bytes = view_from(buffer_view(space), start);
     return true;
@@ -386,23 +391,23 @@ static bool read_version(struct reading *reading, struct view value,
     static_assert((int)MEMBERS <= MEMBERS_MAX, "there is room for the values");
     struct view values[MEMBERS_MAX] = { { NULL, 0 } };
     version->bytes = VIEW("");
-    if (!read_members(reading, value, names, values, &version->unknown) ||
+    if (!read_state_members(reading, value, names, values, &version->unknown) ||
         !read_u64(reading, values[NUMBER], INT64_MAX, &version->number) ||
         !read_u64(reading, values[TOKEN], UINT64_MAX, &version->token) ||
         !read_u64(reading, values[SIZE], INT64_MAX, &version->size) ||
         !read_hex(reading, values[ETAG], NONCE_SIZE, version->etag) ||
-        !read_time(reading, values[UPDATED], &version->at) ||
+        !read_updated_time(reading, values[UPDATED], &version->at) ||
         !read_flag(reading, values[BODY], &version->has_body) ||
         !read_flag(reading, values[REMOVED], &version->removed) ||
-        (values[TEXT].size > 0 && !read_text(reading, values[TEXT], &version->bytes)) ||
+        (values[TEXT].size > 0 && !read_inline_text(reading, values[TEXT], &version->bytes)) ||
         (values[BASE64].size > 0 && !read_base64(reading, values[BASE64], &version->bytes)))
         return false;
     int places = version->has_body + version->removed + (values[TEXT].size > 0) +
                  (values[BASE64].size > 0);
     if (version->number == 0 || places != 1)
-        return wrong(reading, "a version that does not say what it holds");
+        return fail_reading(reading, "a version has no number, or not exactly one content");
     if (!version->has_body && version->size != version->bytes.size)
-        return wrong(reading, "a version of another size than its bytes");
+        return fail_reading(reading, "the size of a version differs from its bytes");
     return true;
 }
 
@@ -411,17 +416,18 @@ static bool read_stage(struct reading *reading, struct view value, struct state_
     enum { TXN, TOKEN, NEXT, SEALED, MEMBERS };
     static const char *const names[MEMBERS + 1] = { "txn", "token", "next", "sealed" };
     struct view values[MEMBERS_MAX] = { { NULL, 0 } };
-    if (!read_members(reading, value, names, values, &stage->unknown) ||
+    if (!read_state_members(reading, value, names, values, &stage->unknown) ||
         !read_u64(reading, values[TOKEN], UINT64_MAX, &stage->token) ||
         !read_flag(reading, values[SEALED], &stage->sealed) ||
         (values[TXN].size > 0 && !read_hex(reading, values[TXN], TXN_ID_SIZE, stage->txn)) ||
         (values[NEXT].size > 0 && !read_version(reading, values[NEXT], &stage->next)))
         return false;
     stage->changes = values[NEXT].size > 0;
-    return stage->changes || stage->txn[0] || wrong(reading, "a stage of nothing");
+    return stage->changes || stage->txn[0] ||
+           fail_reading(reading, "a stage has neither a change nor a transaction");
 }
 
-/* Of more than we keep the newest. */
+/* If there are too many, the newest are kept. */
 static bool read_old(struct reading *reading, struct view value, struct key_state *state)
 {
     struct view text;
@@ -431,14 +437,14 @@ static bool read_old(struct reading *reading, struct view value, struct key_stat
         if (!json_take_plain(&reader, &text))
             break;
         if (!body_name_parse(text, &name))
-            return wrong(reading, "the name of a body that cannot be one");
+            return fail_reading(reading, "the name of a body is invalid");
         if (state_names_body(state, &name)) /* it is in use, so it is not old */
             continue;
         if (state->old_count == STATE_OLD_MAX)
             memmove(&state->old[0], &state->old[1], --state->old_count * sizeof name);
         state->old[state->old_count++] = name;
     }
-    return json_end(&reader) || wrong(reading, reader.why);
+    return json_end(&reader) || fail_reading(reading, reader.why);
 }
 
 static bool read_state(struct reading *reading, struct view text, struct key_state *state)
@@ -446,7 +452,7 @@ static bool read_state(struct reading *reading, struct view text, struct key_sta
     enum { NOW, STAGE, OLD, LOST, MEMBERS };
     static const char *const names[MEMBERS + 1] = { "now", "stage", "old", "lost" };
     struct view values[MEMBERS_MAX] = { { NULL, 0 } };
-    if (!read_members(reading, text, names, values, &state->unknown) ||
+    if (!read_state_members(reading, text, names, values, &state->unknown) ||
         !read_flag(reading, values[LOST], &state->lost) ||
         (values[NOW].size > 0 && !read_version(reading, values[NOW], &state->now)) ||
         (values[STAGE].size > 0 && !read_stage(reading, values[STAGE], &state->stage)))

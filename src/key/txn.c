@@ -1,9 +1,7 @@
-/* txn.c: transactions as their processes have them: begin, take keys in order. txn_decide.c ends
- * them.
- *
- * All hangs on the order of writes: the entry, the record, the keys with their leases, what is
- * staged, the decision with the names of all keys, the keys' settling, and that all are settled.
- * docs/design.md section 9; src/key/README.md says what a crash leaves after each. */
+/* txn.c: a process's transactions: begin, and take keys in order. The order of writes prevents
+ * partial transactions and deadlock: the index entry, the record, the keys with their leases, the
+ * stages, the decision with the names of all keys, then the settling (docs/design.md section
+ * 9). */
 #include "base/check.h"
 #include "base/rule.h"
 #include "key/txn_inside.h"
@@ -23,26 +21,24 @@ enum hf_status txn_ask(struct hf_txn *txn, struct record_op *op, struct hf_error
     return status;
 }
 
-enum hf_status txn_begin_record(struct hf_txn *txn, struct hf_error *error)
+/* On success the record is known to be in the store. Before that, no key may be taken for
+ * it. */
+static enum hf_status begin_txn(struct hf_txn *txn, struct hf_error *error)
 {
     struct record_op op;
-    record_op_init(&op, RECORD_BEGIN, id_of(txn), soon(txn->client));
-    op.owner = view_of(txn->owner);
-    op.holder = view_of(txn->client->holder);
-    op.open = txn->open;
-    return txn_ask(txn, &op, error);
-}
-
-/* When this succeeds the record is known to stand: before that nobody may take a key for it. */
-static enum hf_status begin_new(struct hf_txn *txn, struct hf_error *error)
-{
+    /* The index entry comes first: if this process dies, only a full sweep would find a record
+     * without one. */
     enum hf_status status = record_announce(txn->client, id_of(txn), error);
-    if (status == HF_OK && RULE(RECORD_BEFORE_STAGE))
-        status = txn_begin_record(txn, error);
+    record_op_init(&op, RECORD_BEGIN, id_of(txn), client_deadline(txn->client));
+    op.owner = view_of(txn->owner);
+    op.holder = view_of(client_holder(txn->client));
+    op.open = txn->open;
+    if (RULE(RECORD_BEFORE_STAGE) && status == HF_OK)
+        status = txn_ask(txn, &op, error);
     return status;
 }
 
-static enum hf_status join(struct hf_txn *txn, struct hf_error *error)
+static enum hf_status join_record(struct hf_txn *txn, struct hf_error *error)
 {
     struct txn_record record;
     txn->joined = true;
@@ -59,7 +55,7 @@ static enum hf_status join(struct hf_txn *txn, struct hf_error *error)
     return status;
 }
 
-static void free_handle(struct hf_txn *txn)
+static void free_txn(struct hf_txn *txn)
 {
     struct hf_client *client = txn->client;
     env_mutex_release(&txn->waiting.mutex);
@@ -71,8 +67,8 @@ static void free_handle(struct hf_txn *txn)
     client_drop(client);
 }
 
-static enum hf_status new_handle(struct hf_client *client, const char *id,
-                                 struct hf_txn **ret_txn, struct hf_error *error)
+static enum hf_status new_txn(struct hf_client *client, const char *id, struct hf_txn **ret_txn,
+                              struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
     struct hf_txn *txn = calloc(1, sizeof *txn);
@@ -80,20 +76,20 @@ static enum hf_status new_handle(struct hf_client *client, const char *id,
         return error_no_memory(error);
     txn->client = client;
     txn->known = TXN_PENDING;
-    env_random_hex(client->env, NONCE_SIZE, txn->owner);
+    env_random_hex(client_env(client), NONCE_SIZE, txn->owner);
     if (id)
         snprintf(txn->id, sizeof txn->id, "%s", id);
     else
-        env_random_hex(client->env, TXN_ID_SIZE, txn->id);
+        env_random_hex(client_env(client), TXN_ID_SIZE, txn->id);
     record_key(id_of(txn), key);
-    enum hf_status status = doc_new(client->store, &client->clock, view_of(key),
+    enum hf_status status = doc_new(client_store(client), client_clock(client), view_of(key),
                                     &record_doc_type, NULL, &txn->doc, error);
     if (status != HF_OK) {
         free(txn);
         return status;
     }
-    env_mutex_init(client->env, &txn->mutex);
-    env_mutex_init(client->env, &txn->waiting.mutex);
+    env_mutex_init(client_env(client), &txn->mutex);
+    env_mutex_init(client_env(client), &txn->waiting.mutex);
     client_keep(client);
     *ret_txn = txn;
     return HF_OK;
@@ -116,15 +112,15 @@ enum hf_status hf_txn_begin(struct hf_client *client, const struct hf_txn_option
     if (status == HF_OK && id)
         status = txn_check_id(view_of(id), error);
     if (status == HF_OK)
-        status = new_handle(client, id, &txn, error);
+        status = new_txn(client, id, &txn, error);
     if (status != HF_OK)
         return status;
-    status = id ? join(txn, &why) : begin_new(txn, &why);
+    status = id ? join_record(txn, &why) : begin_txn(txn, &why);
     if (status == HF_OK) {
         *ret_txn = txn;
         return error_clear(error);
     }
-    free_handle(txn);
+    free_txn(txn);
     if (error)
         *error = why;
     return status;
@@ -135,14 +131,14 @@ enum hf_status txn_open(struct hf_client *client, char ret_id[TXN_ID_SIZE + 1],
 {
     struct hf_txn *txn;
     client_active(client);
-    enum hf_status status = new_handle(client, NULL, &txn, error);
+    enum hf_status status = new_txn(client, NULL, &txn, error);
     if (status != HF_OK)
         return status;
     txn->open = true;
-    status = begin_new(txn, error);
+    status = begin_txn(txn, error);
     if (status == HF_OK)
         memcpy(ret_id, txn->id, sizeof txn->id);
-    free_handle(txn);
+    free_txn(txn);
     return status;
 }
 
@@ -166,18 +162,26 @@ const char *hf_txn_id(const struct hf_txn *txn)
 
 /* ---- Taking keys --------------------------------------------------------------------- */
 
-/* A name and where it stands among those that were given. */
-struct wish {
+/* The keys that a caller requests. */
+struct key_request {
+    const char *const *names;
+    size_t count;
+    const struct hf_key_options *options;
+    struct mono_time deadline;
+};
+
+/* A name and its position among the requested ones. */
+struct named {
     const char *name;
     size_t index;
 };
 
-static int compare_wishes(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
-    return strcmp(((const struct wish *)a)->name, ((const struct wish *)b)->name);
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
-static struct hf_key *find_key(const struct hf_txn *txn, const char *name)
+static struct hf_key *find_taken_key(const struct hf_txn *txn, const char *name)
 {
     for (size_t i = 0; i < txn->key_count; i++)
         if (strcmp(txn->keys[i]->name, name) == 0)
@@ -185,30 +189,26 @@ static struct hf_key *find_key(const struct hf_txn *txn, const char *name)
     return NULL;
 }
 
-static void name_key(const struct hf_client *client, const char *key, struct txn_key *ret_name)
+static void full_key_name(const struct hf_client *client, const char *key,
+                          struct txn_key *ret_name)
 {
-    snprintf(ret_name->name, sizeof ret_name->name, "%s/%s", client->space.ns, key);
+    snprintf(ret_name->name, sizeof ret_name->name, "%s/%s", client_ns(client), key);
 }
 
-/* Who waits for a name while it has a later one could wait for somebody who waits for it. What
- * others have taken for the same transaction counts, as far as its record told. */
+/* If a transaction waited for a name while holding a later one, two transactions could wait for
+ * each other. Keys that other processes have taken for the same transaction count, as far as its
+ * record shows. */
 static bool is_in_order(const struct hf_txn *txn, const char *name)
 {
     struct txn_key whole;
     for (size_t i = 0; i < txn->key_count; i++)
         if (strcmp(txn->keys[i]->name, name) > 0)
             return false;
-    name_key(txn->client, name, &whole);
+    full_key_name(txn->client, name, &whole);
     for (size_t i = 0; i < txn->other_count; i++)
         if (strcmp(txn->others[i].name, whole.name) > 0)
             return false;
     return true;
-}
-
-static int64_t wait_left(struct hf_txn *txn, const char *name, struct mono_time deadline)
-{
-    int64_t left = mono_since(deadline, env_now(txn->client->env)).us / 1000;
-    return left > 0 && is_in_order(txn, name) ? left : 0;
 }
 
 static void set_waiting(struct hf_txn *txn, struct hf_lock *lock)
@@ -238,21 +238,23 @@ enum hf_status hf_txn_trouble(struct hf_txn *txn, struct hf_error *error)
     return status;
 }
 
-/* Takes one, or finds that it has it. */
+/* Takes one key, or finds that the transaction already has it. */
 static enum hf_status take_key(struct hf_txn *txn, const char *name,
-                               const struct hf_key_options *options, struct mono_time deadline,
-                               struct hf_key **ret_key, struct hf_error *error)
+                               const struct key_request *request, struct hf_key **ret_key,
+                               struct hf_error *error)
 {
-    struct hf_key *key = find_key(txn, name);
+    struct hf_key *key = find_taken_key(txn, name);
     enum hf_status status;
     if (key) {
         status = hf_lock_check(key->lock, error);
     } else {
-        status = key_new_for(txn->client, name, options, txn, &key, error);
+        status = key_new_for(txn->client, name, request->options, txn, &key, error);
         if (status != HF_OK)
             return status;
+        int64_t left_ms = mono_since(request->deadline, client_now(txn->client)).us / 1000;
+        bool waits = left_ms > 0 && is_in_order(txn, name);
         set_waiting(txn, key->lock);
-        status = hf_key_acquire(key, wait_left(txn, name, deadline), /* info */ NULL, error);
+        status = hf_key_acquire(key, waits ? left_ms : 0, /* info */ NULL, error);
         set_waiting(txn, NULL);
         if (status == HF_OK)
             txn->keys[txn->key_count++] = key;
@@ -266,9 +268,9 @@ static enum hf_status take_key(struct hf_txn *txn, const char *name,
     return status;
 }
 
-/* Gives the keys from `first` on back, of which nothing was changed. When that has no answer one
- * of them may keep its stage: then whoever wants it rolls the transaction back. */
-static void give_back(struct hf_txn *txn, size_t first)
+/* Releases the keys from `first` on, which were not changed. If there is no reply, a key may keep
+ * its stage; then a client that wants the key rolls the transaction back. */
+static void give_back_keys(struct hf_txn *txn, size_t first)
 {
     for (size_t i = first; i < txn->key_count; i++) {
         key_end(txn->keys[i], /* commit */ false, NULL);
@@ -284,18 +286,18 @@ struct txn_key *txn_names(const struct hf_txn *txn, size_t first, size_t *ret_co
     if (!names)
         return NULL;
     for (size_t i = 0; i < own; i++)
-        name_key(txn->client, txn->keys[first + i]->name, &names[i]);
+        full_key_name(txn->client, txn->keys[first + i]->name, &names[i]);
     for (size_t i = 0; i < txn->other_count; i++)
         names[own + i] = txn->others[i];
     *ret_count = own + txn->other_count;
     return names;
 }
 
-static bool is_own(const struct hf_txn *txn, const struct txn_key *key)
+static bool has_taken(const struct hf_txn *txn, const struct txn_key *key)
 {
     struct txn_key own;
     for (size_t i = 0; i < txn->key_count; i++) {
-        name_key(txn->client, txn->keys[i]->name, &own);
+        full_key_name(txn->client, txn->keys[i]->name, &own);
         if (strcmp(own.name, key->name) == 0)
             return true;
     }
@@ -313,26 +315,29 @@ enum hf_status txn_learn_others(struct hf_txn *txn, enum txn_state *ret_state,
     *ret_state = record.state;
     struct txn_key *others = calloc(record.key_count + 1, sizeof *others);
     size_t count = 0;
-    for (size_t i = 0; others && i < record.key_count; i++)
-        if (!is_own(txn, &record.keys[i]))
+    if (!others) {
+        record_release(&record);
+        return error_no_memory(error);
+    }
+    for (size_t i = 0; i < record.key_count; i++)
+        if (!has_taken(txn, &record.keys[i]))
             others[count++] = record.keys[i];
     record_release(&record);
-    if (!others)
-        return error_no_memory(error);
     free(txn->others);
     txn->others = others;
     txn->other_count = count;
     return HF_OK;
 }
 
-/* Names the new keys of a transaction that several processes share, so that whoever decides it
+/* Names the new keys of a shared transaction in its record, so that the process that decides it
  * knows them. Nothing is staged before that. */
-static enum hf_status enlist(struct hf_txn *txn, size_t first, struct hf_error *error)
+static enum hf_status name_keys_in_record(struct hf_txn *txn, size_t first,
+                                          struct hf_error *error)
 {
     struct record_op op;
     if (!txn->joined || first == txn->key_count)
         return HF_OK;
-    record_op_init(&op, RECORD_ENLIST, id_of(txn), soon(txn->client));
+    record_op_init(&op, RECORD_ENLIST, id_of(txn), client_deadline(txn->client));
     struct txn_key *names = txn_names(txn, first, &op.key_count);
     if (!names)
         return error_no_memory(error);
@@ -343,28 +348,13 @@ static enum hf_status enlist(struct hf_txn *txn, size_t first, struct hf_error *
     return status;
 }
 
-static enum hf_status take_all(struct hf_txn *txn, const struct wish *wishes, size_t count,
-                               const struct hf_key_options *options, struct mono_time deadline,
-                               struct hf_key **taken, struct hf_error *error)
-{
-    size_t first = txn->key_count;
-    enum hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK; i++)
-        status =
-            take_key(txn, wishes[i].name, options, deadline, &taken[wishes[i].index], error);
-    if (status == HF_OK)
-        status = enlist(txn, first, error);
-    if (status != HF_OK)
-        give_back(txn, first);
-    return status;
-}
-
-/* Whether it can take so many more keys; makes room for them. A commit that may be done has named
- * its participants: it gets no more. */
-static enum hf_status have_room(struct hf_txn *txn, size_t count, struct hf_error *error)
+/* Whether it can take this many more keys; makes room for them. A commit that may have landed has
+ * named its participants, so no key can be added. */
+static enum hf_status reserve_taken_keys(struct hf_txn *txn, size_t count,
+                                         struct hf_error *error)
 {
     if (txn->known == TXN_PENDING && txn->asked)
-        return error_set(error, HF_UNSURE, "a commit had no answer: ask for that again");
+        return error_set(error, HF_UNSURE, "a commit had no reply; repeat the commit");
     if (txn->known != TXN_PENDING)
         return error_set(error, HF_MISMATCH, "the transaction is decided: %s",
                          txn_state_name(txn->known));
@@ -377,33 +367,34 @@ static enum hf_status have_room(struct hf_txn *txn, size_t count, struct hf_erro
     return HF_OK;
 }
 
-static struct mono_time deadline_after(struct hf_client *client, int64_t wait_ms)
+static enum hf_status acquire_locked(struct hf_txn *txn, const struct key_request *request,
+                                     struct hf_key **ret_keys, struct hf_error *error)
 {
-    struct mono_time now = env_now(client->env);
-    bool far = wait_ms >= (MOMENT_FAR - now.us) / 1000;
-    return far ? (struct mono_time){ MOMENT_FAR } : mono_add(now, SPAN_MS(wait_ms));
-}
-
-static enum hf_status acquire_locked(struct hf_txn *txn, const char *const *names, size_t count,
-                                     const struct hf_key_options *options,
-                                     struct mono_time deadline, struct hf_key **ret_keys,
-                                     struct hf_error *error)
-{
-    struct wish wishes[TXN_KEYS_MAX];
+    struct named names[TXN_KEYS_MAX];
     struct hf_key *taken[TXN_KEYS_MAX];
     enum txn_state decided;
-    enum hf_status status = have_room(txn, count, error);
+    enum hf_status status = reserve_taken_keys(txn, request->count, error);
     if (status == HF_OK && txn->joined)
         status = txn_learn_others(txn, &decided, error);
     if (status != HF_OK)
         return status;
-    for (size_t i = 0; i < count; i++)
-        wishes[i] = (struct wish){ names[i], i };
-    qsort(wishes, count, sizeof *wishes, compare_wishes);
-    status = take_all(txn, wishes, count, options, deadline, taken, error);
+    for (size_t i = 0; i < request->count; i++)
+        names[i] = (struct named){ request->names[i], i };
+    qsort(names, request->count, sizeof *names, compare_names);
+    size_t first = txn->key_count;
+    for (size_t i = 0; i < request->count; i++) {
+        status = take_key(txn, names[i].name, request, &taken[names[i].index], error);
+        if (status != HF_OK)
+            break;
+    }
     if (status == HF_OK)
-        memcpy(ret_keys, taken, count * sizeof(struct hf_key *));
-    return status;
+        status = name_keys_in_record(txn, first, error);
+    if (status != HF_OK) {
+        give_back_keys(txn, first);
+        return status;
+    }
+    memcpy(ret_keys, taken, request->count * sizeof(struct hf_key *));
+    return HF_OK;
 }
 
 enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size_t count,
@@ -411,23 +402,26 @@ enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size
                               struct hf_key **ret_keys, struct hf_error *error)
 {
     struct hf_error why;
-    for (size_t i = 0; ret_keys && i < count; i++)
-        ret_keys[i] = NULL;
+    struct key_request request = { names, count, options, { MOMENT_FAR } };
+    if (ret_keys)
+        for (size_t i = 0; i < count; i++)
+            ret_keys[i] = NULL;
     if (ERROR_IF_NULL(error, txn, names, ret_keys) != HF_OK ||
         error_if_null_among(error, "names", names, count) != HF_OK)
         return HF_INVALID;
     if (wait_ms < 0)
-        return error_set(error, HF_INVALID, "a wait is not less than nothing");
+        return error_set(error, HF_INVALID, "wait must not be negative");
     client_active(txn->client);
-    struct mono_time deadline = deadline_after(txn->client, wait_ms);
+    struct mono_time now = client_now(txn->client);
+    if (wait_ms < (MOMENT_FAR - now.us) / 1000)
+        request.deadline = mono_add(now, SPAN_MS(wait_ms));
     env_mutex_lock(&txn->mutex);
-    enum hf_status status =
-        acquire_locked(txn, names, count, options, deadline, ret_keys, &why);
+    enum hf_status status = acquire_locked(txn, &request, ret_keys, &why);
     env_mutex_unlock(&txn->mutex);
     return error_tell(error, status, &why);
 }
 
-/* ---- The end of a handle --------------------------------------------------------------- */
+/* ---- The end of a handle ------------------------------------------------------------- */
 
 void hf_txn_free(struct hf_txn *txn)
 {
@@ -442,5 +436,5 @@ void hf_txn_free(struct hf_txn *txn)
         else
             hf_key_free(txn->keys[i]);
     }
-    free_handle(txn);
+    free_txn(txn);
 }

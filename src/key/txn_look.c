@@ -1,5 +1,6 @@
-/* txn_look.c: records read and changed by their id alone, by who did not begin the transaction:
- * the program, the sweeper, whoever meets a stage. */
+/* txn_look.c: reads and changes records by id alone, for processes that did not begin the
+ * transaction: the program, the sweeper, and clients that find a stage. They decide by a swap of
+ * the record, as the transaction's own process does. */
 #include "key/txn_inside.h"
 
 #include "base/check.h"
@@ -8,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How often a commit is begun anew because somebody has taken a further key meanwhile. */
+/* How many times a commit starts again because another process has taken a further key. */
 #define DECIDE_TRIES_MAX 8
 
-/* How often an entry without an answer is sent, with pauses that double from the first. */
+/* How many times an entry is sent if there is no reply; the pause doubles each time. */
 #define ENTRY_TRIES_MAX   4
 #define ENTRY_PAUSE_FIRST SPAN_MS(20)
 
@@ -25,9 +26,10 @@ enum hf_status record_get(struct hf_client *client, struct view id,
     struct buffer body = BUFFER_INIT(RECORD_BYTES_MAX);
     struct hf_error why;
     record_key(id, key);
-    struct get_call get = { .key = view_of(key), .body = &body, .deadline = soon(client) };
-    enum hf_status status = store_get(client->store, &get);
-    clock_learn(&client->clock, &get.stamp);
+    struct get_call get = { .key = view_of(key),
+                            .body = &body,
+                            .deadline = client_deadline(client) };
+    enum hf_status status = client_get(client, &get);
     why = get.error;
     if (status == HF_INVALID) /* it is too large */
         status = HF_CORRUPT;
@@ -37,14 +39,13 @@ enum hf_status record_get(struct hf_client *client, struct view id,
         record_release(ret_record);
         status = HF_CORRUPT;
     }
-    if (status == HF_CORRUPT) /* nobody may guess what it said; a person can decide */
-        error_set(
-            &why, status,
-            "the record of transaction %.*s is damaged; 'holdfast txn rollback --damaged' "
-            "gives it up",
-            VIEW_ARGS(id));
+    if (status == HF_CORRUPT) /* no client may guess its decision; an operator can replace it */
+        error_set(&why, status,
+                  "the record of transaction %.*s is damaged; hf_txn_give_up replaces it by a "
+                  "rollback",
+                  VIEW_ARGS(id));
     if (status == HF_OK) {
-        ret_record->seen = env_now(client->env);
+        ret_record->seen = client_now(client);
         if (ret_etag)
             *ret_etag = get.info.etag;
     } else if (error) {
@@ -70,7 +71,7 @@ enum hf_status record_change(struct hf_client *client, struct record_op *op,
     char key[KEY_BYTES_MAX + 1];
     struct doc *doc;
     record_key(op->id, key);
-    enum hf_status status = doc_new(client->store, &client->clock, view_of(key),
+    enum hf_status status = doc_new(client_store(client), client_clock(client), view_of(key),
                                     &record_doc_type, NULL, &doc, error);
     if (status != HF_OK)
         return status;
@@ -84,40 +85,41 @@ enum hf_status record_change(struct hf_client *client, struct record_op *op,
     return status;
 }
 
-/* The bytes are new each time, so that its ETag is. */
+/* The bytes are new each time, and so is the ETag. */
 static enum hf_status put_entry(struct hf_client *client, struct view key,
                                 struct hf_error *error)
 {
     char nonce[NONCE_SIZE + 1], body[NONCE_SIZE + 32];
-    env_random_hex(client->env, NONCE_SIZE, nonce);
+    env_random_hex(client_env(client), NONCE_SIZE, nonce);
     snprintf(body, sizeof body, "{\"write\":\"%s\"}\n", nonce);
     struct put_call put = {
-        .key = key, .body = view_of(body), .quiet = true, .deadline = soon(client)
+        .key = key, .body = view_of(body), .quiet = true, .deadline = client_deadline(client)
     };
-    enum hf_status status = store_put(client->store, &put);
-    clock_learn_from_write(&client->clock, &put.stamp, /* done */ status == HF_OK);
+    enum hf_status status = store_put(client_store(client), &put);
+    clock_learn_from_write(client_clock(client), &put.stamp, /* done */ status == HF_OK);
     *error = put.error;
     return status;
 }
 
-/* Its hour is the first in which the record may be purged if it is decided at once. An entry
- * means nothing without a record, so it is sent again without more ado; and when nobody knows
- * whether it stands, nothing has begun. */
+/* Its hour is the first in which the record may be purged if it is decided immediately. An entry
+ * means nothing without a record, so it can be sent again freely. If its outcome is unknown,
+ * nothing has begun. */
 enum hf_status record_announce(struct hf_client *client, struct view id, struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1], hour[HOUR_TEXT_SIZE + 1];
     struct evidence evidence = { .nonce = VIEW("") };
-    struct span after = SPAN_US(client->space.settings.late_bound.us + client->hour.us);
+    struct span after =
+        SPAN_US(client_settings(client)->late_bound.us + client_hour(client).us);
     struct span pause = ENTRY_PAUSE_FIRST;
     struct hf_error why;
-    clock_evidence(&client->clock, &evidence);
+    clock_evidence(client_clock(client), &evidence);
     hour_text(hour_after(client, &evidence, after), hour);
     record_entry_key(id, view_of(hour), key);
     enum hf_status status = put_entry(client, view_of(key), &why);
     for (int tries = 1; tries < ENTRY_TRIES_MAX; tries++) {
         if (status != HF_UNSURE && status != HF_UNAVAILABLE)
             break;
-        env_sleep(client->env, env_jitter(client->env, pause));
+        env_sleep(client_env(client), env_jitter(client_env(client), pause));
         pause.us *= 2;
         status = put_entry(client, view_of(key), &why);
     }
@@ -141,55 +143,38 @@ enum hf_status txn_look(struct hf_client *client, struct view id, struct txn_rec
 
 /* ---- Deciding by the id -------------------------------------------------------------- */
 
-/* Each key that it names must be held for it, and is not changed any more: EXPIRED when one is
- * not. */
-static enum hf_status seal_all(struct hf_client *client, const struct txn_record *record,
-                               struct hf_error *error)
-{
-    enum hf_status status = HF_OK;
-    for (size_t i = 0; i < record->key_count && status == HF_OK; i++)
-        status = stage_seal(client, &record->keys[i], view_of(record->id), error);
-    return status;
-}
-
-static enum hf_status decide_as(struct hf_client *client, const struct txn_record *record,
-                                enum txn_state decision, enum txn_state *ret_recorded,
-                                struct hf_error *error)
+/* Decides a pending transaction as requested or, if a key is no longer held for it, rolls it
+ * back. CONFLICT: the record now names another key. */
+static enum hf_status decide_pending(struct hf_client *client, const struct txn_record *record,
+                                     enum hf_decision decision, enum txn_state *ret_recorded,
+                                     struct hf_error *error)
 {
     struct record_op op;
-    record_op_init(&op, RECORD_DECIDE, view_of(record->id), soon(client));
-    op.decision = decision;
+    enum hf_status held = HF_OK;
+    if (decision == HF_COMMIT && !record->open)
+        return error_set(error, HF_DENIED,
+                         "only the process that began the transaction can commit it");
+    if (decision == HF_COMMIT)
+        held = stages_seal(client, record->keys, record->key_count, view_of(record->id), error);
+    if (held != HF_OK && held != HF_EXPIRED)
+        return held;
+    bool commit = decision == HF_COMMIT && held == HF_OK;
+    record_op_init(&op, RECORD_DECIDE, view_of(record->id), client_deadline(client));
+    op.decision = commit ? TXN_COMMIT : TXN_ROLLBACK;
     op.keys = record->keys;
     op.key_count = record->key_count;
     enum hf_status status = record_change(client, &op, error);
-    if (status == HF_OK && op.recorded == TXN_ABSENT) /* between our reading it and now */
-        return error_set(error, HF_UNSURE, "it was decided and purged meanwhile");
+    if (status == HF_OK && op.recorded == TXN_ABSENT) /* between our reading and now */
+        return error_set(error, HF_UNSURE, "the transaction was decided and purged meanwhile");
     if (status == HF_OK)
         *ret_recorded = op.recorded;
     return status;
 }
 
-/* Decides a pending one as asked, or, when a key is not held for it any more, the other way.
- * CONFLICT: it names another key by now. */
-static enum hf_status decide_pending(struct hf_client *client, const struct txn_record *record,
-                                     enum hf_decision decision, enum txn_state *ret_recorded,
-                                     struct hf_error *error)
-{
-    enum hf_status held = HF_OK;
-    if (decision == HF_COMMIT && !record->open)
-        return error_set(error, HF_DENIED, "only the process that began it can commit it");
-    if (decision == HF_COMMIT)
-        held = seal_all(client, record, error);
-    if (held != HF_OK && held != HF_EXPIRED)
-        return held;
-    bool commit = decision == HF_COMMIT && held == HF_OK;
-    return decide_as(client, record, commit ? TXN_COMMIT : TXN_ROLLBACK, ret_recorded, error);
-}
-
-/* Settles what a record names, as it stands now: whoever has decided it may have known more keys.
- * When that is all done it is noted there, or the record is cleared away. What fails is left to
- * whoever touches the key. */
-static void settle_all(struct hf_client *client, struct view id, bool commit)
+/* Settles the keys that a record now names; the process that decided it may have known more. When
+ * all are settled, this is noted in the record, or the record is deleted. A failure is left to
+ * the next client that touches the key. */
+static void settle_recorded_keys(struct hf_client *client, struct view id, bool commit)
 {
     struct record_op op;
     struct txn_record record;
@@ -201,7 +186,7 @@ static void settle_all(struct hf_client *client, struct view id, bool commit)
     for (size_t i = 0; i < record.key_count; i++)
         if (stage_end(client, &record.keys[i], id, commit, &why) != HF_OK)
             all = false;
-    record_op_init(&op, RECORD_APPLIED, id, soon(client));
+    record_op_init(&op, RECORD_APPLIED, id, client_deadline(client));
     op.keys = record.keys;
     op.key_count = record.key_count;
     if (!record_clear_read(client, &record, &etag, all) && all && commit && !record.applied)
@@ -221,10 +206,9 @@ static enum hf_status decide_once(struct hf_client *client, struct view id,
         return status;
     if (decision == HF_COMMIT && record_is_mark(&record)) {
         record_release(&record);
-        return error_set(
-            error, HF_NOT_FOUND,
-            "there was no such transaction, or it had ended long ago, when somebody "
-            "marked it as rolled back");
+        return error_set(error, HF_NOT_FOUND,
+                         "there was no such transaction, or it had ended long ago, when a "
+                         "client marked it as rolled back");
     }
     enum txn_state recorded = record.state;
     if (recorded == TXN_PENDING)
@@ -233,7 +217,7 @@ static enum hf_status decide_once(struct hf_client *client, struct view id,
     if (status != HF_OK)
         return status;
     *ret_recorded = recorded;
-    settle_all(client, id, recorded == TXN_COMMIT);
+    settle_recorded_keys(client, id, recorded == TXN_COMMIT);
     return HF_OK;
 }
 
@@ -244,7 +228,10 @@ enum hf_status txn_decide(struct hf_client *client, struct view id, enum hf_deci
     if (txn_check_id(id, error) != HF_OK)
         return HF_INVALID;
     client_active(client);
-    for (int tries = 0; status == HF_CONFLICT && tries < DECIDE_TRIES_MAX; tries++)
+    for (int tries = 0; tries < DECIDE_TRIES_MAX; tries++) {
         status = decide_once(client, id, decision, ret_recorded, error);
+        if (status != HF_CONFLICT)
+            break;
+    }
     return status == HF_OK ? error_clear(error) : status;
 }

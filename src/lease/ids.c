@@ -1,4 +1,5 @@
-/* ids.c: where each id of a table stands, while a document is read. */
+/* ids.c: a hash table from ids to their positions in a table, used while a document is decoded.
+ * It finds duplicate ids without comparing all pairs. */
 #include "base/hash.h"
 #include "lease/table_inside.h"
 
@@ -6,11 +7,12 @@
 
 static struct view id_at(const struct lease_table *table, size_t place)
 {
-    return place < table->lease_count ? table->leases[place]->id
-                                      : table->waiters[place - table->lease_count].wanted->id;
+    return place < table->lease_count
+               ? table->leases[place]->id
+               : table->waiters[place - table->lease_count].wanted->asked.id;
 }
 
-/* The slot of an id, or the empty one where it would be. */
+/* The slot of an id, or the empty slot where it belongs. */
 static struct id_slot *slot_of(const struct ids *ids, struct view id, uint32_t hash)
 {
     size_t at = hash & (ids->room - 1);

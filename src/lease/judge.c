@@ -1,6 +1,8 @@
-/* judge.c: when a lease is over, and how long its holder may use it. docs/design.md section 5:
- * no decision compares the wall clocks of two machines. */
+/* judge.c: whether a lease is over, and how long its holder may use it. It guards against two
+ * simultaneous holders: the holder always stops before a contender may take over. No decision
+ * compares the wall clocks of two machines (docs/design.md section 5). */
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/parse.h"
 #include "base/rule.h"
 #include "lease/lease.h"
@@ -23,44 +25,31 @@ enum hf_status ttl_ms_check(int64_t ttl_ms, struct hf_error *error)
     return ttl_check(SPAN_MS(ms), SPAN_MS(LEASE_TTL_MS_MIN), LEASE_TTL_MAX, NULL, error);
 }
 
-static struct span longer(struct span a, struct span b)
-{
-    return a.us > b.us ? a : b;
-}
-
 struct lease_settings lease_settings_stricter(const struct lease_settings *a,
                                               const struct lease_settings *b)
 {
     return (struct lease_settings){
         .drift_ppm = a->drift_ppm > b->drift_ppm ? a->drift_ppm : b->drift_ppm,
-        .margin = longer(a->margin, b->margin),
-        .skew_tolerance = longer(a->skew_tolerance, b->skew_tolerance),
-        .ttl_max = longer(a->ttl_max, b->ttl_max),
-        .late_bound = longer(a->late_bound, b->late_bound),
+        .margin = span_larger(a->margin, b->margin),
+        .skew_tolerance = span_larger(a->skew_tolerance, b->skew_tolerance),
+        .ttl_max = span_larger(a->ttl_max, b->ttl_max),
+        .late_bound = span_larger(a->late_bound, b->late_bound),
         .watch_only = a->watch_only || b->watch_only,
     };
 }
 
-/* By how much two clocks can differ after this span, rounded up: in favour of nobody who wants
- * the lease. */
-static struct span drift_over(const struct lease_settings *settings, struct span span)
+/* How much earlier than its ttl a holder stops, and how much longer a contender waits. */
+static struct span reserve_of(const struct lease_settings *settings, struct span ttl)
 {
-    int64_t ppm = settings->drift_ppm;
-    return SPAN_US(span.us / 1000000 * ppm + (span.us % 1000000 * ppm + 999999) / 1000000);
-}
-
-/* A lease that does not say how long it is may be as long as any. */
-static struct span full_ttl(const struct lease_settings *settings, const struct lease *lease)
-{
-    return lease->ttl.us > 0 ? lease->ttl : settings->ttl_max;
+    return SPAN_US(span_drift(ttl, settings->drift_ppm).us + settings->margin.us);
 }
 
 struct span lease_watch_span(const struct lease_settings *settings, const struct lease *lease)
 {
-    struct span ttl = full_ttl(settings, lease);
-    struct span whole = SPAN_US(ttl.us + drift_over(settings, ttl).us + settings->margin.us);
-    if (!RULE(WATCH_TO_THE_END))
-        whole.us -= settings->margin.us * 9 / 4; /* the margins of both sides, and a tick */
+    /* A lease that does not state its ttl may have the longest possible one. */
+    struct span ttl = lease->wish.ttl.us > 0 ? lease->wish.ttl : settings->ttl_max;
+    struct span whole = SPAN_US(ttl.us + reserve_of(settings, ttl).us);
+    MUTANT(mutant_watches_too_briefly(settings, &whole));
     return whole;
 }
 
@@ -70,32 +59,39 @@ static struct mono_time watched_until(const struct lease_settings *settings,
     return mono_add(lease->seen, lease_watch_span(settings, lease));
 }
 
-/* Whether the lease's end and the evidence are on the same clock. */
+/* Whether the end of the lease and the evidence are on the same clock. The boot-time clocks of
+ * two machines or boots are different clocks, so an end on one means nothing on the other. */
 static bool store_time_applies(const struct lease_settings *settings, const struct lease *lease,
                                const struct evidence *evidence)
 {
-    return !settings->watch_only && evidence->time_known && lease->clock.size > 0 &&
-           (view_equal(lease->clock, evidence->clock) || !RULE(CLOCK_ID_MUST_MATCH));
+    if (RULE(CLOCK_ID_MUST_MATCH) && !view_equal(lease->clock, evidence->clock))
+        return false;
+    return !settings->watch_only && evidence->time_known && lease->clock.size > 0;
 }
 
-/* By so much the store's time must be past the end of a lease. */
-static struct span tolerance(const struct lease_settings *settings)
+/* The time that the store's clock must have passed. The front ends of the store may disagree by
+ * half of the tolerance, and so may the store times of holder and contender. */
+static int64_t tolerated_end_us(const struct lease_settings *settings,
+                                const struct lease *lease)
 {
-    return RULE(SKEW_TOLERANCE) ? settings->skew_tolerance : SPAN_US(0);
+    int64_t end_us = lease->expires.us;
+    if (RULE(SKEW_TOLERANCE))
+        end_us += settings->skew_tolerance.us;
+    return end_us;
 }
 
 enum lease_proof lease_judge(const struct lease_settings *settings, const struct lease *lease,
                              const struct evidence *evidence)
 {
+    enum lease_proof proof = PROOF_NONE;
     check(lease->status == LEASE_ACTIVE);
     if (store_time_applies(settings, lease, evidence) &&
-        evidence->earliest.us > lease->expires.us + tolerance(settings).us)
-        return PROOF_STORE_TIME;
-    if (!RULE(SCAVENGE_WITH_PROOF) && evidence->latest.us >= lease->expires.us)
-        return PROOF_STORE_TIME;
-    if (!mono_before(evidence->now, watched_until(settings, lease)))
-        return PROOF_WATCHED;
-    return PROOF_NONE;
+        evidence->earliest.us > tolerated_end_us(settings, lease))
+        proof = PROOF_STORE_TIME;
+    else if (!mono_before(evidence->now, watched_until(settings, lease)))
+        proof = PROOF_WATCHED; /* unchanged for longer than its holder could use it */
+    MUTANT(mutant_needs_no_proof(lease, evidence, &proof));
+    return proof;
 }
 
 struct mono_time lease_provable_at(const struct lease_settings *settings,
@@ -106,9 +102,8 @@ struct mono_time lease_provable_at(const struct lease_settings *settings,
     *ret_proof = PROOF_WATCHED;
     if (!store_time_applies(settings, lease, evidence))
         return watched;
-    struct span left =
-        SPAN_US(lease->expires.us + tolerance(settings).us - evidence->earliest.us + 1);
-    struct mono_time told = mono_add(evidence->now, left.us > 0 ? left : SPAN_US(0));
+    struct span left = SPAN_US(tolerated_end_us(settings, lease) - evidence->earliest.us + 1);
+    struct mono_time told = mono_add(evidence->now, span_larger(left, SPAN_US(0)));
     if (mono_before(watched, told))
         return watched;
     *ret_proof = PROOF_STORE_TIME;
@@ -118,6 +113,7 @@ struct mono_time lease_provable_at(const struct lease_settings *settings,
 bool ttl_limit_allows(const struct ttl_limit *limit, const struct lease_settings *settings,
                       struct span ttl, const struct evidence *evidence)
 {
+    /* A limit without a clock never ends. */
     if (limit->ttl.us < ttl.us || limit->until.clock == 0)
         return limit->ttl.us >= ttl.us;
     return !settings->watch_only && stamp_is_readable(limit->until, evidence) &&
@@ -127,23 +123,10 @@ bool ttl_limit_allows(const struct ttl_limit *limit, const struct lease_settings
 struct mono_time lease_valid_until(const struct lease_settings *settings, struct span ttl,
                                    const struct evidence *evidence)
 {
-    struct span less = SPAN_US(drift_over(settings, ttl).us + settings->margin.us);
-    return mono_add(evidence->now, SPAN_US(ttl.us - less.us));
+    return mono_add(evidence->now, SPAN_US(ttl.us - reserve_of(settings, ttl).us));
 }
 
-const char *lease_proof_name(enum lease_proof proof)
-{
-    static const char *const names[] = {
-        [PROOF_NONE] = "none",
-        [PROOF_STORE_TIME] = "store time",
-        [PROOF_WATCHED] = "watched",
-    };
-    return names[proof];
-}
-
-/* ---- For people ---------------------------------------------------------------------- */
-
-/* On the clock that the lease itself names where that is ours too, else by the calendar. */
+/* By the clock that the lease names if we can read it, otherwise by the wall clock. */
 struct span lease_left(const struct lease *lease, const struct evidence *evidence)
 {
     bool same_clock = evidence->time_known && lease->clock.size > 0 &&
@@ -171,11 +154,11 @@ enum hf_lease_state lease_shown_state(const struct lease_settings *settings,
 struct span lease_held(const struct lease *lease, const struct evidence *evidence)
 {
     struct wall_time end = lease->status == LEASE_ACTIVE ? evidence->wall : lease->expires_at;
-    struct span held = wall_since(end, lease->acquired_at);
-    return held.us > 0 ? held : SPAN_US(0);
+    return span_larger(wall_since(end, lease->acquired_at), SPAN_US(0));
 }
 
 bool lease_is_barrier(const struct lease *lease)
 {
-    return lease->scope_count == 0 && lease->token > 0; /* else another program's */
+    /* Token 0: a lease of another program. */
+    return lease->wish.scope_count == 0 && lease->token > 0;
 }

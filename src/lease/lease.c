@@ -1,4 +1,5 @@
-/* lease.c: a lease and its JSON: encoding and decoding side by side. */
+/* lease.c: a lease and its JSON, encoding and decoding side by side. Every new lease is encoded
+ * and then decoded from its own bytes, so its fields and its bytes never differ. */
 #include "lease/lease.h"
 
 #include "base/check.h"
@@ -27,14 +28,9 @@ const char *lease_status_name(enum lease_status status)
     return status_names[status];
 }
 
-const char *lease_mode_name(enum lease_mode mode)
-{
-    return mode_names[mode];
-}
-
-/* The index of a name in a table, or the table's size. Programs that write the plain form of
- * these files spell a status with a capital. */
-static size_t index_of(struct view name, const char *const *names, size_t count)
+/* The index of a name in a table, or the table's size. Some programs that write plain lease
+ * files capitalise a status. */
+static size_t find_word(struct view name, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct view known = view_of(names[i]);
@@ -48,55 +44,55 @@ static size_t index_of(struct view name, const char *const *names, size_t count)
 
 /* ---- Encoding ------------------------------------------------------------------------ */
 
-/* A name of ours, which needs no escapes. */
-static void write_name(struct buffer *out, struct view name)
+/* Writes the name of one of our members, which needs no escapes. */
+static void write_member_name(struct buffer *out, struct view name)
 {
     buffer_append(out, VIEW(",\""));
     buffer_append(out, name);
     buffer_append(out, VIEW("\":"));
 }
 
-static void write_text(struct buffer *out, struct view name, struct view value)
+static void write_text_member(struct buffer *out, struct view name, struct view value)
 {
     if (value.size == 0)
         return;
-    write_name(out, name);
+    write_member_name(out, name);
     json_write_string(out, value);
 }
 
-static void write_number(struct buffer *out, struct view name, int64_t value)
+static void write_number_member(struct buffer *out, struct view name, int64_t value)
 {
     if (value == 0)
         return;
-    write_name(out, name);
+    write_member_name(out, name);
     buffer_append_i64(out, value);
 }
 
-static void write_time(struct buffer *out, struct view name, struct wall_time time)
+static void write_time_member(struct buffer *out, struct view name, struct wall_time time)
 {
     char text[TIME_TEXT_MAX];
     if (time.us != 0)
-        write_text(out, name, view_of(time_text(time, text)));
+        write_text_member(out, name, view_of(time_text(time, text)));
 }
 
-static void write_stamp(struct buffer *out, struct view name, struct stamp stamp)
+static void write_stamp_member(struct buffer *out, struct view name, struct stamp stamp)
 {
     char text[STAMP_TEXT_MAX];
     if (stamp.clock != 0)
-        write_text(out, name, view_of(stamp_text(stamp, text)));
+        write_text_member(out, name, view_of(stamp_text(stamp, text)));
 }
 
-/* Chunks stand by their names alone, as they always did; all other scopes by their text. */
-static void write_scopes(struct buffer *out, const struct lease *lease, bool chunks)
+/* Chunks are written by name, as in plain lease files; all other scopes by their text. */
+static void write_scopes(struct buffer *out, const struct lease_wish *wish, bool chunks)
 {
     bool first = true;
     char text[SCOPE_TEXT_MAX + 1];
-    for (size_t i = 0; i < lease->scope_count; i++) {
-        const struct scope *scope = &lease->scopes[i];
+    for (size_t i = 0; i < wish->scope_count; i++) {
+        const struct scope *scope = &wish->scopes[i];
         if ((scope->kind == SCOPE_CHUNK) != chunks)
             continue;
         if (first)
-            write_name(out, chunks ? VIEW("chunks") : VIEW("scopes"));
+            write_member_name(out, chunks ? VIEW("chunks") : VIEW("scopes"));
         buffer_append_byte(out, first ? '[' : ',');
         json_write_string(out, chunks ? scope->name : view_of(scope_text(scope, text)));
         first = false;
@@ -105,82 +101,87 @@ static void write_scopes(struct buffer *out, const struct lease *lease, bool chu
         buffer_append_byte(out, ']');
 }
 
-/* What one who waits wants. */
-static void write_wish(struct buffer *out, const struct lease *lease)
+/* Writes the wish of a waiter. */
+static void write_wish(struct buffer *out, const struct lease_wish *wish)
 {
-    write_scopes(out, lease, /* chunks */ true);
-    write_scopes(out, lease, /* chunks */ false);
-    if (lease->mode != LEASE_EXCLUSIVE)
-        write_text(out, VIEW("mode"), view_of(mode_names[lease->mode]));
-    write_number(out, VIEW("level"), (int64_t)lease->level);
-    write_number(out, VIEW("poll_ms"), lease->poll.us / 1000);
-    write_number(out, VIEW("slots"), (int64_t)lease->slots);
-    write_number(out, VIEW("ttl_ms"), lease->ttl.us / 1000);
+    write_scopes(out, wish, /* chunks */ true);
+    write_scopes(out, wish, /* chunks */ false);
+    if (wish->mode != LEASE_EXCLUSIVE)
+        write_text_member(out, VIEW("mode"), view_of(mode_names[wish->mode]));
+    write_number_member(out, VIEW("level"), (int64_t)wish->level);
+    write_number_member(out, VIEW("poll_ms"), wish->poll.us / 1000);
+    write_number_member(out, VIEW("slots"), (int64_t)wish->slots);
+    write_number_member(out, VIEW("ttl_ms"), wish->ttl.us / 1000);
 }
 
-static void write_standing(struct buffer *out, const struct lease *lease)
-{
-    write_text(out, VIEW("holder_id"), lease->holder);
-    write_scopes(out, lease, /* chunks */ true);
-    write_scopes(out, lease, /* chunks */ false);
-    write_text(out, VIEW("session"), lease->session);
-    write_text(out, VIEW("mode"), view_of(mode_names[lease->mode]));
-    buffer_append(out, VIEW(",\"token\":"));
-    buffer_append_u64(out, lease->token);
-    buffer_append(out, VIEW(",\"level\":"));
-    buffer_append_u64(out, lease->level);
-    write_text(out, VIEW("status"), view_of(status_names[lease->status]));
-    write_number(out, VIEW("slots"), (int64_t)lease->slots);
-    write_number(out, VIEW("ttl_ms"), lease->ttl.us / 1000);
-    write_number(out, VIEW("renewals"), (int64_t)lease->renewals);
-    write_text(out, VIEW("clock"), lease->clock);
-    write_number(out, VIEW("expires_us"), lease->expires.us);
-    write_number(out, VIEW("ended_us"), lease->ended.us);
-    write_number(out, VIEW("once_per_ms"), lease->once_per.us / 1000);
-    write_stamp(out, VIEW("granted"), lease->granted);
-    write_text(out, VIEW("nonce"), lease->nonce);
-    write_time(out, VIEW("acquired_at"), lease->acquired_at);
-    write_time(out, VIEW("expires_at"), lease->expires_at);
-}
-
-static bool waits(const struct lease *lease)
-{
-    return lease->poll.us > 0;
-}
-
-static void encode(const struct lease *lease, struct buffer *out)
+static void begin_object(struct buffer *out, struct view id)
 {
     buffer_append(out, VIEW("{\"lease_id\":"));
-    json_write_string(out, lease->id);
-    if (!waits(lease)) {
-        write_standing(out, lease);
-    } else {
-        if (!view_equal(lease->holder, lease->session))
-            write_text(out, VIEW("holder_id"), lease->holder);
-        if (!lease->like)
-            write_wish(out, lease);
-    }
-    write_text(out, VIEW("output"), lease->output);
-    if (lease->note.size > 0) {
+    json_write_string(out, id);
+}
+
+static void end_object(struct buffer *out, struct view output, struct view note,
+                       struct view unknown)
+{
+    write_text_member(out, VIEW("output"), output);
+    if (note.size > 0) {
         buffer_append(out, VIEW(",\"note\":"));
-        buffer_append(out, lease->note);
+        buffer_append(out, note);
     }
-    buffer_append(out, lease->unknown);
+    buffer_append(out, unknown);
     buffer_append_byte(out, '}');
 }
 
-static void encode_wanted(const struct lease *lease, struct buffer *out)
+static void encode_lease(const struct lease *lease, struct buffer *out)
 {
-    check(waits(lease));
-    write_wish(out, lease);
+    begin_object(out, lease->id);
+    write_text_member(out, VIEW("holder_id"), lease->holder);
+    write_scopes(out, &lease->wish, /* chunks */ true);
+    write_scopes(out, &lease->wish, /* chunks */ false);
+    write_text_member(out, VIEW("session"), lease->session);
+    write_text_member(out, VIEW("mode"), view_of(mode_names[lease->wish.mode]));
+    buffer_append(out, VIEW(",\"token\":"));
+    buffer_append_u64(out, lease->token);
+    buffer_append(out, VIEW(",\"level\":"));
+    buffer_append_u64(out, lease->wish.level);
+    write_text_member(out, VIEW("status"), view_of(status_names[lease->status]));
+    write_number_member(out, VIEW("slots"), (int64_t)lease->wish.slots);
+    write_number_member(out, VIEW("ttl_ms"), lease->wish.ttl.us / 1000);
+    write_number_member(out, VIEW("renewals"), (int64_t)lease->renewals);
+    write_text_member(out, VIEW("clock"), lease->clock);
+    write_number_member(out, VIEW("expires_us"), lease->expires.us);
+    write_number_member(out, VIEW("ended_us"), lease->ended.us);
+    write_number_member(out, VIEW("once_per_ms"), lease->once_per.us / 1000);
+    write_stamp_member(out, VIEW("granted"), lease->granted);
+    write_text_member(out, VIEW("nonce"), lease->nonce);
+    write_time_member(out, VIEW("acquired_at"), lease->acquired_at);
+    write_time_member(out, VIEW("expires_at"), lease->expires_at);
+    end_object(out, lease->output, lease->note, lease->unknown);
+}
+
+static void encode_waiter(const struct lease_request *asked, bool alike, struct buffer *out)
+{
+    begin_object(out, asked->id);
+    if (!view_equal(asked->holder, asked->session))
+        write_text_member(out, VIEW("holder_id"), asked->holder);
+    if (!alike)
+        write_wish(out, &asked->wish);
+    end_object(out, asked->output, asked->note, asked->unknown);
+}
+
+static void encode_wanted(const struct lease_wish *wish, struct buffer *out)
+{
+    check(wish->poll.us > 0);
+    write_wish(out, wish);
     if (out->size > 0)
-        out->data[0] = '{'; /* where the first comma stood */
+        out->data[0] = '{'; /* in place of the first comma */
     buffer_append_byte(out, '}');
 }
 
 /* ---- Reading members ----------------------------------------------------------------- */
 
-/* In the order in which we write them, so that each is found right behind the one before. */
+/* In the order in which we write them: the search for each member starts after the previous
+ * one. */
 enum member {
     LEASE_ID,
     HOLDER_ID,
@@ -236,24 +237,34 @@ static const struct view member_names[UNKNOWN] = {
 
 #define BIT(member) (UINT32_C(1) << (member))
 
-/* What one who waits says all of, or nothing. */
+/* A waiter has either all of these members or none. */
 #define WISH_BITS                                                                     \
     (BIT(CHUNKS) | BIT(SCOPES) | BIT(MODE) | BIT(LEVEL) | BIT(POLL_MS) | BIT(SLOTS) | \
      BIT(TTL_MS))
 
-/* What an object of a document is. */
+/* The kind of a JSON object in a document. */
 enum form { FORM_LEASE, FORM_WAITER, FORM_WANTED };
+
+/* What is decoded. */
+struct source {
+    enum form form;
+    size_t size;               /* of the struct that will hold it */
+    struct view name;          /* of a lease: its member name */
+    struct view bytes;         /* the JSON object */
+    const struct wanted *like; /* of a waiter: the wish that it may share, or NULL */
+};
 
 struct reading {
     struct json_reader reader;
-    struct lease *lease;
-    enum form form;
+    struct lease *lease; /* for a waiter, the fields that its lease would have */
+    const struct source *source;
     uint32_t found;        /* members, as bits */
-    struct buffer unknown; /* the other members, as they stand */
-    struct view later;     /* a word that only a later version can have written; empty: none */
+    struct buffer unknown; /* the other members, unchanged */
+    /* A keyword that only a later version can have written; empty if there is none. */
+    struct view later;
 };
 
-static enum member member_of(struct view name, unsigned start)
+static enum member find_lease_member(struct view name, unsigned start)
 {
     for (unsigned i = 0; i < UNKNOWN; i++) {
         unsigned member = (start + i) % UNKNOWN;
@@ -263,31 +274,32 @@ static enum member member_of(struct view name, unsigned start)
     return UNKNOWN;
 }
 
-static void take_text(struct json_reader *reader, struct lease *lease, size_t max,
-                      struct view *ret_text)
+static void take_bounded_text(struct json_reader *reader, struct lease *lease, size_t max,
+                              struct view *ret_text)
 {
     struct view text;
     if (!json_take_text(reader, &lease->unescaped, &text))
         return;
     if (text.size > max)
-        json_fail(reader, "a text that is too long");
+        json_fail(reader, "a text is too long");
     else
         *ret_text = text;
 }
 
-/* Ids stand in several places of a table and are compared as they stand there. */
+/* Ids occur in several places in a table and are compared byte by byte, so they have no
+ * escapes. */
 static void take_id(struct json_reader *reader, struct view *ret_id)
 {
     struct view id;
     if (!json_take_plain(reader, &id))
         return;
     if (id.size > HOLDER_BYTES_MAX)
-        json_fail(reader, "an id that is too long");
+        json_fail(reader, "an id is too long");
     else
         *ret_id = id;
 }
 
-/* Whether it looks like a word of ours, though we do not know it. */
+/* Whether it has the form of one of our keywords, although it is unknown. */
 #define WORD_BYTES_MAX 32
 static bool is_word(struct view text)
 {
@@ -300,8 +312,10 @@ static bool is_word(struct view text)
     return text.size > 0 && text.size <= WORD_BYTES_MAX;
 }
 
-/* A word that is none of ours: of a later version, or damage. */
-static void note_strange(struct reading *r, struct view word, const char *why)
+/* An unknown keyword of this form may come from a later version. The table must then be refused
+ * as UNSUPPORTED: if it were treated as damaged, it would be replaced and all its holders
+ * forgotten. */
+static void note_later_word(struct reading *r, struct view word, const char *why)
 {
     if (!r->reader.why && is_word(word))
         r->later = word;
@@ -313,48 +327,42 @@ static size_t take_name(struct reading *r, const char *const *names, size_t coun
     struct view text = VIEW("");
     if (!json_take_plain(&r->reader, &text))
         return 0;
-    size_t index = text.size > 0 ? index_of(text, names, count) : count;
+    size_t index = text.size > 0 ? find_word(text, names, count) : count;
     if (index == count)
-        note_strange(r, text, "an unknown word");
+        note_later_word(r, text, "unknown word");
     return index < count ? index : 0;
 }
 
-static void take_span_ms(struct json_reader *reader, struct span *ret_span)
-{
-    uint64_t ms;
-    if (json_take_u64(reader, INT64_MAX / 4000, &ms))
-        *ret_span = SPAN_MS(ms);
-}
-
-static void take_wall(struct json_reader *reader, struct wall_time *ret_time)
+static void take_wall_time(struct json_reader *reader, struct wall_time *ret_time)
 {
     struct view text;
     if (json_take_plain(reader, &text) && parse_time(text, ret_time, NULL) != HF_OK)
-        json_fail(reader, "a bad time");
+        json_fail(reader, "a time is invalid");
 }
 
-static void take_stamp(struct json_reader *reader, struct stamp *ret_stamp)
+static void take_lease_stamp(struct json_reader *reader, struct stamp *ret_stamp)
 {
     struct view text;
     if (json_take_plain(reader, &text) && !stamp_parse(text, ret_stamp))
-        json_fail(reader, "a bad stamp");
+        json_fail(reader, "a timestamp is invalid");
 }
 
 static bool add_scope(struct json_reader *reader, struct lease *lease,
                       const struct scope *scope)
 {
-    if (lease->scope_count == LEASE_SCOPES_MAX)
+    struct lease_wish *wish = &lease->wish;
+    if (wish->scope_count == LEASE_SCOPES_MAX)
         return json_fail(reader, "too many scopes");
-    if ((lease->scope_count & (lease->scope_count + 1)) == 0 || lease->scope_count == 0) {
-        size_t room = lease->scope_count ? 2 * lease->scope_count + 2 : 1;
-        struct scope *more = realloc(lease->scopes, room * sizeof *more);
+    if ((wish->scope_count & (wish->scope_count + 1)) == 0 || wish->scope_count == 0) {
+        size_t room = wish->scope_count ? 2 * wish->scope_count + 2 : 1;
+        struct scope *more = realloc(wish->scopes, room * sizeof *more);
         if (!more) {
-            lease->unescaped.failed = true; /* as any other lack of memory */
+            lease->unescaped.failed = true; /* reported like any other lack of memory */
             return json_fail(reader, "out of memory");
         }
-        lease->scopes = more;
+        wish->scopes = more;
     }
-    lease->scopes[lease->scope_count++] = *scope;
+    wish->scopes[wish->scope_count++] = *scope;
     return true;
 }
 
@@ -364,25 +372,25 @@ static void take_scopes(struct reading *r, bool chunks)
     for (json_enter_array(reader); json_next_element(reader);) {
         struct view text = VIEW("");
         struct scope scope = { .kind = SCOPE_CHUNK };
-        take_text(reader, r->lease, SCOPE_TEXT_MAX, &text);
+        take_bounded_text(reader, r->lease, SCOPE_TEXT_MAX, &text);
         scope.name = text;
         if (!chunks && !scope_kind_known(text))
-            note_strange(r, view_first(text, view_find(text, ':')), "an unknown kind of scope");
+            note_later_word(r, view_first(text, view_find(text, ':')), "unknown kind of scope");
         else if (!chunks && scope_parse(text, &scope, NULL) != HF_OK)
-            json_fail(reader, "a bad scope");
+            json_fail(reader, "a scope is invalid");
         else if (!reader->why)
             add_scope(reader, r->lease, &scope);
     }
 }
 
-/* A moment that sums can be made of. */
+/* Bounded, so that adding to it does not overflow. */
 static void take_store_time(struct json_reader *reader, struct store_time *ret_time)
 {
     int64_t us;
     if (!json_take_i64(reader, &us))
         return;
     if (us < -MOMENT_FAR || us > MOMENT_FAR)
-        json_fail(reader, "a moment out of bounds");
+        json_fail(reader, "a time is out of range");
     else
         ret_time->us = us;
 }
@@ -393,72 +401,60 @@ static void take_note(struct json_reader *reader, struct view *ret_note)
     if (!json_skip(reader, &raw))
         return;
     if (raw.size > NOTE_BYTES_MAX)
-        json_fail(reader, "a note that is too long");
+        json_fail(reader, "a note is too long");
     else
         *ret_note = raw;
 }
 
-static void take_member(struct reading *reading, enum member member)
+static void take_lease_member(struct reading *reading, enum member member)
 {
     struct json_reader *r = &reading->reader;
     struct lease *lease = reading->lease;
     switch (member) {
     case LEASE_ID: take_id(r, &lease->id); break;
-    case HOLDER_ID: take_text(r, lease, HOLDER_BYTES_MAX, &lease->holder); break;
+    case HOLDER_ID: take_bounded_text(r, lease, HOLDER_BYTES_MAX, &lease->holder); break;
     case CHUNKS: take_scopes(reading, /* chunks */ true); break;
     case SCOPES: take_scopes(reading, /* chunks */ false); break;
-    case SESSION: take_text(r, lease, NONCE_SIZE, &lease->session); break;
-    case MODE: lease->mode = (enum lease_mode)take_name(reading, mode_names, MODES); break;
+    case SESSION: take_bounded_text(r, lease, NONCE_SIZE, &lease->session); break;
+    case MODE: lease->wish.mode = (enum lease_mode)take_name(reading, mode_names, MODES); break;
     case TOKEN: json_take_u64(r, (UINT64_C(1) << 53) - 1, &lease->token); break;
-    case LEVEL: json_take_u64(r, UINT32_MAX, &lease->level); break;
+    case LEVEL: json_take_u64(r, UINT32_MAX, &lease->wish.level); break;
     case STATUS:
         lease->status = (enum lease_status)take_name(reading, status_names, STATUSES);
         break;
-    case POLL_MS: take_span_ms(r, &lease->poll); break;
-    case SLOTS: json_take_u64(r, UINT32_MAX, &lease->slots); break;
-    case TTL_MS: take_span_ms(r, &lease->ttl); break;
+    case POLL_MS: json_take_span_ms(r, &lease->wish.poll); break;
+    case SLOTS: json_take_u64(r, UINT32_MAX, &lease->wish.slots); break;
+    case TTL_MS: json_take_span_ms(r, &lease->wish.ttl); break;
     case RENEWALS: json_take_u64(r, INT64_MAX, &lease->renewals); break;
-    case CLOCK: take_text(r, lease, CLOCK_ID_MAX, &lease->clock); break;
+    case CLOCK: take_bounded_text(r, lease, CLOCK_ID_MAX, &lease->clock); break;
     case EXPIRES_US: take_store_time(r, &lease->expires); break;
     case ENDED_US: take_store_time(r, &lease->ended); break;
-    case ONCE_PER_MS: take_span_ms(r, &lease->once_per); break;
-    case GRANTED: take_stamp(r, &lease->granted); break;
-    case NONCE: take_text(r, lease, NONCE_SIZE, &lease->nonce); break;
-    case ACQUIRED_AT: take_wall(r, &lease->acquired_at); break;
-    case EXPIRES_AT: take_wall(r, &lease->expires_at); break;
-    case OUTPUT: take_text(r, lease, OUTPUT_BYTES_MAX, &lease->output); break;
+    case ONCE_PER_MS: json_take_span_ms(r, &lease->once_per); break;
+    case GRANTED: take_lease_stamp(r, &lease->granted); break;
+    case NONCE: take_bounded_text(r, lease, NONCE_SIZE, &lease->nonce); break;
+    case ACQUIRED_AT: take_wall_time(r, &lease->acquired_at); break;
+    case EXPIRES_AT: take_wall_time(r, &lease->expires_at); break;
+    case OUTPUT: take_bounded_text(r, lease, OUTPUT_BYTES_MAX, &lease->output); break;
     case NOTE: take_note(r, &lease->note); break;
     case UNKNOWN: check_unreachable();
     }
 }
 
-/* Keeps a member that we do not know: the comma, its name and its value, as they stand. */
-static void keep_unknown(struct json_reader *reader, struct view name, struct buffer *unknown)
-{
-    struct view raw;
-    if (!json_skip(reader, &raw))
-        return;
-    buffer_append(unknown, VIEW(",\""));
-    buffer_append(unknown, name);
-    buffer_append(unknown, VIEW("\":"));
-    buffer_append(unknown, raw);
-}
-
-static void read_members(struct reading *r)
+static void read_lease_members(struct reading *r)
 {
     struct view name;
     unsigned next = 0;
     for (json_enter_object(&r->reader); json_next_member(&r->reader, &name);) {
-        enum member member = member_of(name, next);
-        bool known = member != UNKNOWN && (member != POLL_MS || r->form != FORM_LEASE);
+        enum member member = find_lease_member(name, next);
+        bool known = member != UNKNOWN && (member != POLL_MS || r->source->form != FORM_LEASE);
         if (!known) {
-            keep_unknown(&r->reader, name, &r->unknown);
+            json_keep_member(&r->reader, name, &r->unknown);
             continue;
         }
         if (r->found & BIT(member))
-            json_fail(&r->reader, "a member that stands twice");
+            json_fail(&r->reader, "a member occurs twice");
         r->found |= BIT(member);
-        take_member(r, member);
+        take_lease_member(r, member);
         next = member + 1;
     }
     json_end(&r->reader);
@@ -466,41 +462,32 @@ static void read_members(struct reading *r)
 
 /* ---- Decoding ------------------------------------------------------------------------ */
 
-/* What one who waits does not say is as the others want it. */
-static void take_wish(struct reading *r, struct lease *like)
+static bool is_like(const struct lease *fields, const struct wanted *like)
 {
-    struct lease *lease = r->lease;
-    if (r->found & WISH_BITS)
-        return;
-    if (!like) {
-        json_fail(&r->reader, "nothing says what it waits for");
-        return;
-    }
-    lease->like = lease_share(like);
-    lease->scopes = like->scopes;
-    lease->scope_count = like->scope_count;
-    lease->mode = like->mode;
-    lease->level = like->level;
-    lease->poll = like->poll;
-    lease->slots = like->slots;
-    lease->ttl = like->ttl;
+    return like && fields->wish.scopes == like->wish.scopes;
 }
 
-/* What it must be besides being JSON of the right types. */
-static void judge_members(struct reading *r, struct view name, struct lease *like)
+/* Checks what a JSON reader cannot: that the members make sense together. */
+static void check_members(struct reading *r)
 {
     struct lease *lease = r->lease;
-    if (r->form == FORM_WAITER)
-        take_wish(r, like);
-    if (r->form != FORM_LEASE && (lease->scope_count == 0 || !waits(lease)))
-        json_fail(&r->reader, "it waits for nothing");
-    if (r->form != FORM_WANTED && lease->id.size == 0)
-        json_fail(&r->reader, "it has no id");
-    if (r->form == FORM_LEASE && !view_equal(lease->id, name))
-        json_fail(&r->reader, "its name and its id differ");
+    const struct wanted *like = r->source->like;
+    enum form form = r->source->form;
+    /* A waiter without a wish of its own has the wish that the table states for all of them. */
+    bool has_wish = r->found & WISH_BITS;
+    if (form == FORM_WAITER && !has_wish && like)
+        lease->wish = like->wish;
+    if (form == FORM_WAITER && !has_wish && !like)
+        json_fail(&r->reader, "neither the waiter nor the table says what it waits for");
+    if (form != FORM_LEASE && (lease->wish.scope_count == 0 || lease->wish.poll.us == 0))
+        json_fail(&r->reader, "a waiter without scopes or without a poll interval");
+    if (form != FORM_WANTED && lease->id.size == 0)
+        json_fail(&r->reader, "the lease_id is missing");
+    if (form == FORM_LEASE && !view_equal(lease->id, r->source->name))
+        json_fail(&r->reader, "the member name and the lease_id differ");
     if (lease->clock.size > 0 && lease->expires.us == 0 && lease->status == LEASE_ACTIVE)
-        json_fail(&r->reader, "a clock, and no end on it");
-    if (r->form != FORM_WAITER)
+        json_fail(&r->reader, "a clock without expires_us");
+    if (form != FORM_WAITER)
         return;
     if (lease->session.size == 0)
         lease->session = view_first(lease->id, view_find(lease->id, '-'));
@@ -508,18 +495,20 @@ static void judge_members(struct reading *r, struct view name, struct lease *lik
         lease->holder = lease->session;
 }
 
-/* An empty lease with room for its bytes, which are copied, and for what stands before them in
- * a table. */
-static struct lease *allocate(enum form form, struct view name, struct view bytes)
+/* Memory for the struct, followed by a copy of the bytes and of the text before them in a
+ * table. */
+static void *allocate_object(const struct source *source, struct lease *ret_fields)
 {
-    size_t before = form == FORM_LEASE ? sizeof ",\n\"\":" - 1 + name.size : sizeof ",\n" - 1;
-    struct lease *lease = malloc(sizeof *lease + before + bytes.size);
-    if (!lease)
+    bool named = source->form == FORM_LEASE;
+    struct view name = source->name, bytes = source->bytes;
+    size_t before = named ? sizeof ",\n\"\":" - 1 + name.size : sizeof ",\n" - 1;
+    char *memory = malloc(source->size + before + bytes.size);
+    if (!memory)
         return NULL;
-    char *entry = (char *)(lease + 1), *at = entry;
+    char *entry = memory + source->size, *at = entry;
     memcpy(at, ",\n", 2);
     at += 2;
-    if (form == FORM_LEASE) {
+    if (named) {
         *at++ = '"';
         memcpy(at, name.data, name.size);
         at += name.size;
@@ -527,24 +516,24 @@ static struct lease *allocate(enum form form, struct view name, struct view byte
         at += 2;
     }
     memcpy(at, bytes.data, bytes.size);
-    *lease = (struct lease){ .bytes = { at, bytes.size },
-                             .entry = { entry, before + bytes.size },
-                             .users = 1 };
-    return lease;
+    *ret_fields = (struct lease){ .bytes = { at, bytes.size },
+                                  .entry = { entry, before + bytes.size },
+                                  .users = 1 };
+    return memory;
 }
 
-/* Reads all members. False without memory. */
-static bool read_all(struct reading *r)
+/* Reads all members. False if out of memory. */
+static bool read_fields(struct reading *r)
 {
-    /* Reserved in whole, so that views into it stay where they are. Undoing escapes shortens,
-     * and what is unknown is a part of the bytes. */
+    /* Reserved once, so that views into it stay valid. Unescaping only shortens text, and the
+     * unknown members are part of the bytes. */
     struct lease *lease = r->lease;
     struct view bytes = lease->bytes;
     r->unknown = BUFFER_INIT(bytes.size);
     lease->unescaped = BUFFER_INIT(2 * bytes.size);
     bool plain = memchr(bytes.data, '\\', bytes.size) == NULL;
     if (plain || buffer_reserve(&lease->unescaped, 2 * bytes.size))
-        read_members(r);
+        read_lease_members(r);
     if (r->unknown.size > 0 && buffer_reserve(&lease->unescaped, r->unknown.size)) {
         lease->unknown.data = lease->unescaped.data + lease->unescaped.size;
         lease->unknown.size = r->unknown.size;
@@ -555,95 +544,175 @@ static bool read_all(struct reading *r)
     return good;
 }
 
-static enum hf_status decode(enum form form, struct view name, struct view bytes,
-                             struct lease *like, struct lease **ret_lease,
-                             struct hf_error *error)
+static enum hf_status decode_object(const struct source *source, void **ret_memory,
+                                    struct lease *ret_fields, struct hf_error *error)
 {
-    if (bytes.size > LEASE_BYTES_MAX)
-        return error_set(error, HF_CORRUPT, "a lease of %zu bytes", bytes.size);
-    struct lease *lease = allocate(form, name, bytes);
-    if (!lease)
+    if (source->bytes.size > LEASE_BYTES_MAX)
+        return error_set(error, HF_CORRUPT, "a lease has %zu bytes, which is too long",
+                         source->bytes.size);
+    void *memory = allocate_object(source, ret_fields);
+    if (!memory)
         return error_no_memory(error);
-    struct reading r = { .reader = json_read(lease->bytes), .lease = lease, .form = form };
-    if (!read_all(&r)) {
-        lease_free(lease);
-        return error_no_memory(error);
-    }
-    judge_members(&r, name, like);
-    if (!r.reader.why) {
-        *ret_lease = lease;
+    struct reading r = { .reader = json_read(ret_fields->bytes),
+                         .lease = ret_fields,
+                         .source = source };
+    bool whole = read_fields(&r);
+    if (whole)
+        check_members(&r);
+    if (whole && !r.reader.why) {
+        *ret_memory = memory;
         return HF_OK;
     }
-    struct view id = view_first(lease->id, 60);
+    struct view id = view_first(ret_fields->id, 60);
     enum hf_status status =
-        r.later.size > 0
-            ? error_set(error, HF_UNSUPPORTED,
-                        "lease %.*s: %s, '%.*s', which this version does not know: upgrade",
-                        VIEW_ARGS(id), r.reader.why, VIEW_ARGS(r.later))
+        !whole ? error_no_memory(error)
+        : r.later.size > 0
+            ? error_set(
+                  error, HF_UNSUPPORTED,
+                  "lease %.*s: %s '%.*s', which this version does not know; upgrade Holdfast",
+                  VIEW_ARGS(id), r.reader.why, VIEW_ARGS(r.later))
             : error_set(error, HF_CORRUPT, "lease %.*s: %s", VIEW_ARGS(id), r.reader.why);
-    lease_free(lease);
+    if (!is_like(ret_fields, source->like))
+        free(ret_fields->wish.scopes);
+    buffer_release(&ret_fields->unescaped);
+    free(memory);
     return status;
 }
 
 enum hf_status lease_decode(struct view name, struct view bytes, struct lease **ret_lease,
                             struct hf_error *error)
 {
-    return decode(FORM_LEASE, name, bytes, NULL, ret_lease, error);
+    struct source source = {
+        .form = FORM_LEASE, .size = sizeof(struct lease), .name = name, .bytes = bytes
+    };
+    struct lease fields;
+    void *memory;
+    enum hf_status status = decode_object(&source, &memory, &fields, error);
+    if (status != HF_OK)
+        return status;
+    *ret_lease = memory;
+    **ret_lease = fields;
+    return HF_OK;
 }
 
-enum hf_status waiter_decode(struct view bytes, struct lease *like, struct lease **ret_lease,
+enum hf_status waiter_decode(struct view bytes, struct wanted *like,
+                             struct waiter_entry **ret_waiter, struct hf_error *error)
+{
+    struct source source = {
+        .form = FORM_WAITER, .size = sizeof(struct waiter_entry), .bytes = bytes, .like = like
+    };
+    struct lease fields;
+    void *memory;
+    enum hf_status status = decode_object(&source, &memory, &fields, error);
+    if (status != HF_OK)
+        return status;
+    *ret_waiter = memory;
+    **ret_waiter = (struct waiter_entry){ .asked = { .id = fields.id,
+                                                     .holder = fields.holder,
+                                                     .session = fields.session,
+                                                     .output = fields.output,
+                                                     .note = fields.note,
+                                                     .unknown = fields.unknown,
+                                                     .wish = fields.wish },
+                                          .like = is_like(&fields, like) ? like : NULL,
+                                          .bytes = fields.bytes,
+                                          .entry = fields.entry,
+                                          .unescaped = fields.unescaped,
+                                          .users = 1 };
+    if ((*ret_waiter)->like)
+        wanted_share(like);
+    return HF_OK;
+}
+
+enum hf_status wanted_decode(struct view bytes, struct wanted **ret_wanted,
                              struct hf_error *error)
 {
-    return decode(FORM_WAITER, VIEW(""), bytes, like, ret_lease, error);
+    struct source source = { .form = FORM_WANTED,
+                             .size = sizeof(struct wanted),
+                             .bytes = bytes };
+    struct lease fields;
+    void *memory;
+    enum hf_status status = decode_object(&source, &memory, &fields, error);
+    if (status != HF_OK)
+        return status;
+    *ret_wanted = memory;
+    **ret_wanted = (struct wanted){
+        .wish = fields.wish, .bytes = fields.bytes, .unescaped = fields.unescaped, .users = 1
+    };
+    return HF_OK;
 }
 
-enum hf_status wanted_decode(struct view bytes, struct lease **ret_wanted,
-                             struct hf_error *error)
-{
-    return decode(FORM_WANTED, VIEW(""), bytes, NULL, ret_wanted, error);
-}
+/* ---- Creating ------------------------------------------------------------------------ */
 
-/* ---- Making -------------------------------------------------------------------------- */
-
-/* Most need no more: their buffer need not grow. */
+/* Enough for most leases, so that the buffer need not grow. */
 #define LEASE_BYTES_USUAL 500
 
-static enum hf_status make(enum form form, const struct lease *fields, struct lease **ret_lease,
-                           struct hf_error *error)
+static struct buffer new_text(void)
 {
     struct buffer out = BUFFER_INIT(LEASE_BYTES_MAX);
     buffer_reserve(&out, LEASE_BYTES_USUAL);
-    if (form == FORM_WANTED)
-        encode_wanted(fields, &out);
-    else
-        encode(fields, &out);
-    if (out.failed) {
-        bool too_long = out.size + KEY_BYTES_MAX > LEASE_BYTES_MAX;
-        buffer_release(&out);
-        return too_long ? error_set(error, HF_INVALID, "a lease has at most %zu bytes",
-                                    LEASE_BYTES_MAX)
-                        : error_no_memory(error);
-    }
-    enum hf_status status =
-        decode(form, fields->id, buffer_view(&out), fields->like, ret_lease, error);
-    buffer_release(&out);
-    if (status == HF_CORRUPT) /* the fields are at fault, not the store */
-        return error_set(error, HF_INVALID, "%s", error ? error->why : "");
-    if (status == HF_OK)
-        (*ret_lease)->seen = fields->seen;
-    return status;
+    return out;
+}
+
+/* Frees the text. If it was too long, or could not be read back, the fields were invalid;
+ * nothing in the store is damaged. */
+static enum hf_status finish_new(struct buffer *out, enum hf_status status,
+                                 struct hf_error *error)
+{
+    if (out->failed)
+        status =
+            out->size + KEY_BYTES_MAX > LEASE_BYTES_MAX
+                ? error_set(error, HF_INVALID, "a lease has at most %zu bytes", LEASE_BYTES_MAX)
+                : error_no_memory(error);
+    buffer_release(out);
+    return status == HF_CORRUPT ? error_set(error, HF_INVALID, "%s", error ? error->why : "")
+                                : status;
+}
+
+struct lease lease_asked(const struct lease_request *asked)
+{
+    return (struct lease){ .id = asked->id,
+                           .holder = asked->holder,
+                           .session = asked->session,
+                           .output = asked->output,
+                           .note = asked->note,
+                           .unknown = asked->unknown,
+                           .wish = asked->wish };
 }
 
 enum hf_status lease_new(const struct lease *fields, struct lease **ret_lease,
                          struct hf_error *error)
 {
-    return make(waits(fields) ? FORM_WAITER : FORM_LEASE, fields, ret_lease, error);
+    struct buffer out = new_text();
+    enum hf_status status = HF_OK;
+    encode_lease(fields, &out);
+    if (!out.failed)
+        status = lease_decode(fields->id, buffer_view(&out), ret_lease, error);
+    if (!out.failed && status == HF_OK)
+        (*ret_lease)->seen = fields->seen;
+    return finish_new(&out, status, error);
 }
 
-enum hf_status wanted_new(const struct lease *fields, struct lease **ret_wanted,
+enum hf_status waiter_new(const struct lease_request *asked, struct wanted *like,
+                          struct waiter_entry **ret_waiter, struct hf_error *error)
+{
+    struct buffer out = new_text();
+    enum hf_status status = HF_OK;
+    encode_waiter(asked, like != NULL, &out);
+    if (!out.failed)
+        status = waiter_decode(buffer_view(&out), like, ret_waiter, error);
+    return finish_new(&out, status, error);
+}
+
+enum hf_status wanted_new(const struct lease_wish *wish, struct wanted **ret_wanted,
                           struct hf_error *error)
 {
-    return make(FORM_WANTED, fields, ret_wanted, error);
+    struct buffer out = new_text();
+    enum hf_status status = HF_OK;
+    encode_wanted(wish, &out);
+    if (!out.failed)
+        status = wanted_decode(buffer_view(&out), ret_wanted, error);
+    return finish_new(&out, status, error);
 }
 
 struct lease *lease_share(struct lease *lease)
@@ -652,65 +721,61 @@ struct lease *lease_share(struct lease *lease)
     return lease;
 }
 
+struct waiter_entry *waiter_share(struct waiter_entry *waiter)
+{
+    waiter->users++;
+    return waiter;
+}
+
+struct wanted *wanted_share(struct wanted *wanted)
+{
+    wanted->users++;
+    return wanted;
+}
+
+/* Drops one reference; true if it was the last. */
+static bool drop_user(size_t *users)
+{
+    check(*users > 0);
+    return --*users == 0;
+}
+
 void lease_free(struct lease *lease)
 {
-    if (!lease)
+    if (!lease || !drop_user(&lease->users))
         return;
-    check(lease->users > 0);
-    if (--lease->users > 0)
-        return;
-    if (lease->like)
-        lease_free(lease->like); /* whose the scopes are */
-    else
-        free(lease->scopes);
+    free(lease->wish.scopes);
     buffer_release(&lease->unescaped);
     free(lease);
+}
+
+void waiter_free(struct waiter_entry *waiter)
+{
+    if (!waiter || !drop_user(&waiter->users))
+        return;
+    if (waiter->like)
+        wanted_free(waiter->like); /* which owns the scopes */
+    else
+        free(waiter->asked.wish.scopes);
+    buffer_release(&waiter->unescaped);
+    free(waiter);
+}
+
+void wanted_free(struct wanted *wanted)
+{
+    if (!wanted || !drop_user(&wanted->users))
+        return;
+    free(wanted->wish.scopes);
+    buffer_release(&wanted->unescaped);
+    free(wanted);
 }
 
 /* ---- Comparing ----------------------------------------------------------------------- */
 
 bool lease_unchanged(const struct lease *a, const struct lease *b)
 {
-    bool renewed = a->renewals != b->renewals || !view_equal(a->nonce, b->nonce);
-    return view_equal(a->id, b->id) && a->token == b->token &&
-           (!renewed || !RULE(WATCH_ANEW_WHEN_RENEWED));
-}
-
-bool leases_conflict(const struct lease *a, const struct lease *b)
-{
-    if (a->scope_count == 0 || b->scope_count == 0)
-        return true;
-    bool both = a->mode == LEASE_SHARED && b->mode == LEASE_SHARED;
-    bool either = a->mode == LEASE_SHARED || b->mode == LEASE_SHARED;
-    if (RULE(SHARED_BESIDE_SHARED_ONLY) ? both : either)
+    if (RULE(WATCH_ANEW_WHEN_RENEWED) &&
+        (a->renewals != b->renewals || !view_equal(a->nonce, b->nonce)))
         return false;
-    size_t most = RULE(EVERY_SCOPE_COUNTS) ? SIZE_MAX : 1;
-    for (size_t i = 0; i < a->scope_count && i < most; i++)
-        for (size_t k = 0; k < b->scope_count && k < most; k++)
-            if (scope_conflicts(&a->scopes[i], &b->scopes[k]))
-                return true;
-    return false;
-}
-
-static bool has_scope(const struct lease *lease, const struct scope *scope, size_t start)
-{
-    for (size_t i = 0; i < lease->scope_count; i++)
-        if (scope_equal(&lease->scopes[(start + i) % lease->scope_count], scope))
-            return true;
-    return false;
-}
-
-bool leases_same_scopes(const struct lease *a, const struct lease *b)
-{
-    if (a->scope_count != b->scope_count)
-        return false;
-    bool same = true;
-    for (size_t i = 0; same && a->scopes != b->scopes && i < a->scope_count; i++)
-        same = has_scope(b, &a->scopes[i], i) && has_scope(a, &b->scopes[i], i);
-    return same;
-}
-
-bool leases_same_wish(const struct lease *a, const struct lease *b)
-{
-    return a->mode == b->mode && a->slots == b->slots && leases_same_scopes(a, b);
+    return view_equal(a->id, b->id) && a->token == b->token;
 }

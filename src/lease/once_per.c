@@ -1,24 +1,15 @@
-/* once_per.c: work that is to be done once a period: whether it was, and whether the table will
- * remember it for as long as it must.
- *
- * A lease that was asked for with a period is a promise: once it is completed, it stays in the
- * table until the period, counted from its grant, is over. A table keeps a bounded number of
- * promises, and refuses one that it could not keep before the work begins. */
+/* once_per.c: work that runs once per period: whether it was done, and whether the table can
+ * remember this for long enough. A lease with a period is a promise: its completion stays in the
+ * table until the period, counted from the grant, is over. A table holds a bounded number of
+ * promises. Before the work begins, it refuses a promise that it could not keep. */
 #include "base/parse.h"
 #include "base/rule.h"
 #include "lease/table_inside.h"
 
-/* ---- When it was ---------------------------------------------------------------------- */
+/* ---- Age of a completion ------------------------------------------------------------- */
 
-/* Completions that were written before grants were stamped count from their end, as do those of
- * locks that were acquired without a period. */
-static bool counts_from_grant(const struct lease *lease)
-{
-    return lease->once_per.us > 0 || lease->granted.clock != 0;
-}
-
-/* Whether the clock that it was stamped with is the one that we know the time of. */
-static bool is_readable(const struct lease *lease, const struct evidence *evidence)
+/* Whether we know the current time on the clock of its timestamp. */
+static bool is_stamp_readable(const struct lease *lease, const struct evidence *evidence)
 {
     if (lease->granted.clock != 0)
         return stamp_is_readable(lease->granted, evidence);
@@ -26,52 +17,54 @@ static bool is_readable(const struct lease *lease, const struct evidence *eviden
            view_equal(lease->clock, evidence->clock);
 }
 
-/* How long ago it was, at least. By the store's clock; a boot of a machine that is over has left
- * nothing but the calendar. */
+/* At least how long ago it was, by the store's clock where it can be read. Only the wall clock
+ * can compare two boots of a machine. */
 static int64_t age_us(const struct lease *lease, const struct evidence *evidence)
 {
-    if (is_readable(lease, evidence) && RULE(ONCE_PER_BY_STORE_TIME))
+    if (RULE(ONCE_PER_BY_STORE_TIME) && is_stamp_readable(lease, evidence))
         return evidence->earliest.us -
                (lease->granted.clock != 0 ? lease->granted.us : lease->ended.us);
-    return wall_since(evidence->wall,
-                      counts_from_grant(lease) ? lease->acquired_at : lease->expires_at)
-        .us;
+    /* Completions written before grants had timestamps, and those of locks without a period,
+     * count from their end. */
+    bool from_grant = lease->once_per.us > 0 || lease->granted.clock != 0;
+    struct wall_time start = from_grant ? lease->acquired_at : lease->expires_at;
+    return wall_since(evidence->wall, start).us;
 }
 
 struct span once_per_age(const struct lease *lease, const struct evidence *evidence)
 {
-    int64_t ago_us = age_us(lease, evidence);
-    return SPAN_US(ago_us > 0 ? ago_us : 0);
+    return span_larger(SPAN_US(age_us(lease, evidence)), SPAN_US(0));
 }
 
 bool time_is_yet_unknown(const struct evidence *evidence)
 {
-    return !evidence->time_known && evidence->clock.size > 0 && RULE(ONCE_PER_KNOWS_THE_TIME);
+    return RULE(ONCE_PER_KNOWS_THE_TIME) && !evidence->time_known && evidence->clock.size > 0;
 }
 
-/* A read may have come out of a cache; the answer to a write tells the time. */
+/* A read may have been answered by a cache. The reply to a write carries the time, so the table
+ * is written although the operation is refused. */
 enum hf_status ask_for_time(struct table_op *op)
 {
     op->needs_time = true;
     op->changed = true;
-    return error_set(&op->error, HF_UNAVAILABLE, "the store's time is not known yet");
+    return error_set(&op->error, HF_UNAVAILABLE, "the store time is not known yet; try again");
 }
 
-/* ---- Whether it was done -------------------------------------------------------------- */
+/* ---- Was it done? -------------------------------------------------------------------- */
 
-/* A calendar that says that it is yet to come is wrong, now or then, and may be by years. The
- * period begins anew, once, on a clock that can be read. */
-static enum hf_status restamp(struct lease_table *table, struct lease *lease,
-                              const struct evidence *evidence, struct table_op *op)
+/* If the wall clock puts the completion in the future, it is wrong now or was wrong then, perhaps
+ * by years. The period starts again, once, on a clock that can be read. */
+static enum hf_status restamp_completion(struct lease_table *table, struct lease *lease,
+                                         const struct evidence *evidence, struct table_op *op)
 {
     struct lease fields = *lease;
     fields.granted = stamp_now(evidence);
-    fields.acquired_at = fields.expires_at = evidence->wall; /* where there is no other clock */
+    fields.acquired_at = fields.expires_at = evidence->wall; /* for stores without a clock */
     return table_replace_lease(table, lease, &fields, op);
 }
 
-static enum hf_status already(struct table_op *op, const struct lease *lease, int64_t ago_us,
-                              struct span period)
+static enum hf_status refuse_repeat(struct table_op *op, const struct lease *lease,
+                                    int64_t ago_us, struct span period)
 {
     char ago[AGO_TEXT_MAX], left[SPAN_TEXT_MAX];
     int64_t left_us = period.us - (ago_us > 0 ? ago_us : 0);
@@ -81,15 +74,17 @@ static enum hf_status already(struct table_op *op, const struct lease *lease, in
                      span_text(SPAN_S((left_us + 999999) / 1000000), left));
 }
 
-/* In doubt it was done: what must not run twice may run late. Work on a part, or on more, is other
- * work. */
+/* If in doubt, the work counts as done: it may run late, but never twice. Work on different
+ * scopes, even overlapping ones, is different work. */
 enum hf_status once_per_check(struct lease_table *table, struct table_op *op,
-                              const struct lease *wanted, const struct evidence *evidence)
+                              const struct lease_wish *wanted, const struct evidence *evidence)
 {
     struct span period = SPAN_US(op->once_per.us - op->once_slack.us);
-    for (size_t i = table->lease_count; op->once_per.us > 0 && i-- > 0;) {
+    if (op->once_per.us == 0)
+        return HF_OK;
+    for (size_t i = table->lease_count; i-- > 0;) {
         struct lease *lease = table->leases[i];
-        if (lease->status != LEASE_COMPLETED || !leases_same_scopes(lease, wanted))
+        if (lease->status != LEASE_COMPLETED || !wishes_same_scopes(&lease->wish, wanted))
             continue;
         bool stamped = lease->granted.clock != 0 || lease->clock.size > 0;
         if (stamped && time_is_yet_unknown(evidence))
@@ -97,15 +92,15 @@ enum hf_status once_per_check(struct lease_table *table, struct table_op *op,
         int64_t ago_us = age_us(lease, evidence);
         if (ago_us >= period.us)
             continue;
-        if (ago_us < 0 && !is_readable(lease, evidence) &&
-            restamp(table, lease, evidence, op) != HF_OK)
+        if (ago_us < 0 && !is_stamp_readable(lease, evidence) &&
+            restamp_completion(table, lease, evidence, op) != HF_OK)
             return op->error.status;
-        return already(op, table->leases[i], ago_us, period);
+        return refuse_repeat(op, table->leases[i], ago_us, period);
     }
     return HF_OK;
 }
 
-/* ---- Whether it is remembered --------------------------------------------------------- */
+/* ---- Promises ------------------------------------------------------------------------ */
 
 bool once_per_is_promised(const struct lease *lease, const struct evidence *evidence)
 {
@@ -124,8 +119,8 @@ enum hf_status once_per_promise(const struct lease_table *table, const struct le
         bool to_come = lease->status == LEASE_ACTIVE && lease->once_per.us > 0;
         if (!to_come && !once_per_is_promised(lease, evidence))
             continue;
-        if (leases_same_scopes(lease, granted))
-            continue; /* the later one takes its place */
+        if (wishes_same_scopes(&lease->wish, &granted->wish))
+            continue; /* the later completion replaces it */
         count++;
         bytes += lease->entry.size;
     }
@@ -133,8 +128,8 @@ enum hf_status once_per_promise(const struct lease_table *table, const struct le
         return HF_OK;
     char period[SPAN_TEXT_MAX];
     return error_set(&op->error, HF_UNSUPPORTED,
-                     "the table must remember %zu completions already, and cannot promise to "
-                     "remember this one for %s; use a name, which has a table of its own",
+                     "the table already remembers %zu completions and cannot promise to "
+                     "remember another for %s; use a named lock, which has a table of its own",
                      count, span_text(granted->once_per, period));
 }
 
@@ -144,7 +139,8 @@ void once_per_complete(const struct lease_table *table, struct lease *fields,
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *before = table->leases[i];
         if (before->once_per.us > fields->once_per.us &&
-            once_per_is_promised(before, evidence) && leases_same_scopes(before, fields))
+            once_per_is_promised(before, evidence) &&
+            wishes_same_scopes(&before->wish, &fields->wish))
             fields->once_per = before->once_per;
     }
     if (fields->once_per.us > 0 && fields->granted.clock == 0)

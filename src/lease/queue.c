@@ -1,29 +1,14 @@
-/* queue.c: whose turn it is. Order holds among requests that conflict, and only among them. */
+/* queue.c: whose turn it is. It guards against newcomers that overtake waiters, dead waiters that
+ * block the queue, and waiters on disjoint scopes that block each other: order is kept among
+ * conflicting requests only. */
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 #include "lease/table_inside.h"
 
 #define CLAIM_WINDOW_MIN SPAN_S(2)
 
-/* Two requests for slots of the same thing do not exclude each other; they are counted. */
-static bool share_slots(const struct lease *a, const struct lease *b)
-{
-    return a->mode == LEASE_SLOTS && b->mode == LEASE_SLOTS && a->slots == b->slots &&
-           a->scope_count == 1 && b->scope_count == 1 &&
-           scope_equal(&a->scopes[0], &b->scopes[0]);
-}
-
-/* Slots that active leases have taken of what is wanted. */
-static uint64_t slots_taken(const struct lease_table *table, const struct lease *wanted)
-{
-    uint64_t taken = 0;
-    for (size_t i = 0; i < table->lease_count; i++)
-        taken +=
-            table->leases[i]->status == LEASE_ACTIVE && share_slots(table->leases[i], wanted);
-    return taken;
-}
-
-bool queue_active_blocks(const struct lease_table *table, const struct lease *wanted,
+bool queue_active_blocks(const struct lease_table *table, const struct lease_wish *wanted,
                          struct view *ret_blocker)
 {
     uint64_t taken = 0;
@@ -31,11 +16,10 @@ bool queue_active_blocks(const struct lease_table *table, const struct lease *wa
         const struct lease *lease = table->leases[i];
         if (lease->status != LEASE_ACTIVE)
             continue;
-        bool shares = share_slots(lease, wanted);
+        bool shares = wishes_share_slots(&lease->wish, wanted);
         taken += shares;
-        uint64_t slots = wanted->slots + (RULE(SLOTS_ARE_COUNTED) ? 0 : 1);
-        bool blocks = shares ? taken >= slots : leases_conflict(lease, wanted);
-        if (blocks) {
+        bool full = RULE(SLOTS_ARE_COUNTED) && taken >= wanted->slots;
+        if (shares ? full : wishes_conflict(&lease->wish, wanted)) {
             *ret_blocker = lease->id;
             return true;
         }
@@ -43,46 +27,49 @@ bool queue_active_blocks(const struct lease_table *table, const struct lease *wa
     return false;
 }
 
-/* One wish on its way along the queue: who stands before it there, up to `upto`. Wishes that are
- * the same share it, so that the queue is walked once for all of them. */
+/* The position of one wish in the queue: which waiters before `upto` are in its way. Equal wishes
+ * share one pass over the queue. */
 struct walk {
-    const struct lease *wanted;
-    bool blocked; /* by an active lease */
-    uint64_t taken, sharing;
+    const struct lease_wish *wanted;
+    bool blocked;            /* by an active lease */
+    uint64_t taken, sharing; /* slots of active leases, and of waiters */
     size_t upto, in_way;
 };
 
-static struct walk start_walk(const struct lease_table *table, const struct lease *wanted)
+static struct walk start_walk(const struct lease_table *table, const struct lease_wish *wanted)
 {
-    return (struct walk){
-        .wanted = wanted,
-        .taken = wanted->mode == LEASE_SLOTS ? slots_taken(table, wanted) : 0,
-    };
+    struct walk walk = { .wanted = wanted };
+    if (wanted->mode != LEASE_SLOTS)
+        return walk;
+    for (size_t i = 0; i < table->lease_count; i++)
+        walk.taken += table->leases[i]->status == LEASE_ACTIVE &&
+                      wishes_share_slots(&table->leases[i]->wish, wanted);
+    return walk;
 }
 
 /* How many of the first `before` waiters are in the way; counts up to `limit`. */
 static size_t walk_on(struct walk *walk, const struct lease_table *table, size_t before,
                       size_t limit)
 {
-    const struct lease *wanted = walk->wanted;
-    for (; walk->upto < before && walk->in_way < limit; walk->upto++) {
-        const struct lease *other = table->waiters[walk->upto].wanted;
-        if (share_slots(other, wanted))
+    const struct lease_wish *wanted = walk->wanted;
+    while (walk->upto < before && walk->in_way < limit) {
+        const struct lease_wish *other = &table->waiters[walk->upto++].wanted->asked.wish;
+        if (wishes_share_slots(other, wanted))
             walk->in_way += walk->taken + ++walk->sharing >= wanted->slots;
         else
-            walk->in_way += leases_conflict(other, wanted);
+            walk->in_way += wishes_conflict(other, wanted);
     }
     return walk->in_way;
 }
 
-size_t queue_waiters_before(const struct lease_table *table, const struct lease *wanted,
+size_t queue_waiters_before(const struct lease_table *table, const struct lease_wish *wanted,
                             size_t before, size_t limit)
 {
     struct walk walk = start_walk(table, wanted);
     return walk_on(&walk, table, before, limit);
 }
 
-/* Different wishes that are remembered. Most queues have one. */
+/* How many different wishes are remembered. Most queues have one. */
 #define WALKS_MAX 8
 
 struct walks {
@@ -91,11 +78,11 @@ struct walks {
 };
 
 static struct walk *walk_of(struct walks *walks, const struct lease_table *table,
-                            const struct lease *wanted)
+                            const struct lease_wish *wanted)
 {
     size_t kept = walks->started < WALKS_MAX ? walks->started : WALKS_MAX;
     for (size_t i = 0; i < kept; i++)
-        if (leases_same_wish(walks->walks[i].wanted, wanted))
+        if (wishes_alike(walks->walks[i].wanted, wanted))
             return &walks->walks[i];
     struct walk *walk = &walks->walks[walks->started++ % WALKS_MAX];
     struct view blocker;
@@ -106,14 +93,17 @@ static struct walk *walk_of(struct walks *walks, const struct lease_table *table
 
 void queue_settle(struct lease_table *table, struct mono_time now)
 {
+    /* After m missed turns in a row the next 2^m waiters get their turn together, so a queue of
+     * dead waiters costs few claim windows. */
     size_t named = (size_t)1 << table->missed;
     struct walks walks;
     walks.started = 0;
     for (size_t i = 0; i < table->waiter_count; i++) {
         struct waiter *waiter = &table->waiters[i];
-        struct walk *walk = walk_of(&walks, table, waiter->wanted);
-        bool turn =
-            !walk->blocked && (walk_on(walk, table, i, named) < named || !RULE(FIRST_IN_LINE));
+        struct walk *walk = walk_of(&walks, table, &waiter->wanted->asked.wish);
+        bool behind =
+            walk->blocked || (RULE(FIRST_IN_LINE) && walk_on(walk, table, i, named) >= named);
+        bool turn = !behind;
         if (turn && !waiter->reserved)
             waiter->reserved_seen = now;
         waiter->called = turn && (waiter->called || !waiter->reserved);
@@ -121,12 +111,13 @@ void queue_settle(struct lease_table *table, struct mono_time now)
     }
 }
 
-/* A turn begins when whoever has it can see that, not when we thought of giving it. */
+/* The claim window starts when the waiter can see its turn, not when we computed it: the write in
+ * between may have taken a long time. */
 void table_written(struct lease_table *table, struct mono_time now)
 {
     for (size_t i = 0; i < table->waiter_count; i++) {
         struct waiter *waiter = &table->waiters[i];
-        if (waiter->called && RULE(TURN_SINCE_WRITTEN))
+        if (RULE(TURN_SINCE_WRITTEN) && waiter->called)
             waiter->reserved_seen = now;
         waiter->called = false;
     }
@@ -134,17 +125,17 @@ void table_written(struct lease_table *table, struct mono_time now)
 
 static struct span claim_window(const struct waiter *waiter)
 {
-    struct span three_polls = SPAN_US(3 * waiter->wanted->poll.us);
-    if (!RULE(CLAIM_WINDOW))
-        return SPAN_US(CLAIM_WINDOW_MIN.us / 10);
-    return three_polls.us > CLAIM_WINDOW_MIN.us ? three_polls : CLAIM_WINDOW_MIN;
+    struct span three_polls = SPAN_US(3 * waiter->wanted->asked.wish.poll.us);
+    struct span window = span_larger(three_polls, CLAIM_WINDOW_MIN);
+    MUTANT(mutant_shortens_claim_window(&window));
+    return window;
 }
 
 static void drop_session(struct lease_table *table, struct view session)
 {
     for (size_t i = table->waiter_count; i-- > 0;)
-        if (view_equal(table->waiters[i].wanted->session, session))
-            lease_free(table_take_waiter(table, i));
+        if (view_equal(table->waiters[i].wanted->asked.session, session))
+            waiter_free(table_take_waiter(table, i));
 }
 
 bool queue_drop_missed(struct lease_table *table, struct mono_time now)
@@ -152,17 +143,18 @@ bool queue_drop_missed(struct lease_table *table, struct mono_time now)
     bool any = false;
     for (size_t i = 0; i < table->waiter_count;) {
         struct waiter *waiter = &table->waiters[i];
-        bool missed = waiter->reserved && RULE(MISSED_TURN_IS_DROPPED) &&
+        bool missed = RULE(MISSED_TURN_IS_DROPPED) && waiter->reserved &&
                       mono_since(now, waiter->reserved_seen).us >= claim_window(waiter).us;
         if (!missed) {
             i++;
             continue;
         }
-        struct lease *gone = table_take_waiter(table, i);
-        drop_session(table, gone->session);
-        lease_free(gone);
+        struct waiter_entry *gone = table_take_waiter(table, i);
+        /* A missed turn means that the process is gone, and so are its other waiters. */
+        drop_session(table, gone->asked.session);
+        waiter_free(gone);
         any = true;
-        i = 0; /* entries before this one may be gone too */
+        i = 0; /* entries before this one may have been removed too */
     }
     if (any && table->missed < MISSED_MAX)
         table->missed++;

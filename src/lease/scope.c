@@ -1,3 +1,5 @@
+/* scope.c: the text form of scopes, which scopes conflict, and which names are valid. Texts
+ * that would not read back as the same scope are refused. */
 #include "lease/scope.h"
 
 #include "base/check.h"
@@ -49,7 +51,7 @@ enum hf_status name_check(struct view name, struct hf_error *error)
     return upper ? suggest_lower_case(name, error) : HF_OK;
 }
 
-/* Bytes that a document cannot hold as they are would come back as another scope: refused. */
+/* Refuses bytes that JSON cannot represent unchanged: they would read back as another scope. */
 static enum hf_status path_check(struct view path, struct hf_error *error)
 {
     bool good = path.size > 0 && path.size <= KEY_BYTES_MAX && path.data[0] == '/' &&
@@ -84,7 +86,8 @@ static const struct kind_row kind_rows[] = {
 };
 #define KIND_ROWS (sizeof kind_rows / sizeof kind_rows[0])
 
-static enum hf_status parse_range(struct view text, struct scope *scope, struct hf_error *error)
+static enum hf_status parse_byte_range(struct view text, struct scope *scope,
+                                       struct hf_error *error)
 {
     struct view bounds = text;
     struct view inode = view_cut(&bounds, ':');
@@ -123,22 +126,6 @@ static enum hf_status shard_check(struct view name, struct hf_error *error)
         VIEW_ARGS(view_first(name, 60)), SHARD_NAME_MAX);
 }
 
-static enum hf_status parse_rest(struct view rest, struct scope *scope, struct hf_error *error)
-{
-    scope->name = rest;
-    switch (scope->kind) {
-    case SCOPE_NAMED: return name_check(rest, error);
-    case SCOPE_PATH:
-    case SCOPE_TREE: return path_check(rest, error);
-    case SCOPE_INODE: return parse_u64(rest, UINT64_MAX, &scope->inode, error);
-    case SCOPE_RANGE: return parse_range(rest, scope, error);
-    case SCOPE_CHUNK:
-    case SCOPE_PIN: return key_check(rest, error);
-    case SCOPE_SHARD: return shard_check(rest, error);
-    }
-    check_unreachable();
-}
-
 /* The row of its kind, or KIND_ROWS. */
 static size_t find_kind(struct view text)
 {
@@ -153,28 +140,43 @@ bool scope_kind_known(struct view text)
     return view_find(text, ':') == text.size || find_kind(text) < KIND_ROWS;
 }
 
+static enum hf_status parse_scope_value(struct scope *scope, struct hf_error *error)
+{
+    struct view text = scope->name;
+    switch (scope->kind) {
+    case SCOPE_NAMED: return name_check(text, error);
+    case SCOPE_PATH:
+    case SCOPE_TREE: return path_check(text, error);
+    case SCOPE_INODE: return parse_u64(text, UINT64_MAX, &scope->inode, error);
+    case SCOPE_RANGE: return parse_byte_range(text, scope, error);
+    case SCOPE_CHUNK:
+    case SCOPE_PIN: return key_check(text, error);
+    case SCOPE_SHARD: return shard_check(text, error);
+    }
+    check_unreachable();
+}
+
 enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_error *error)
 {
-    struct scope scope = { .kind = SCOPE_NAMED };
-    struct view rest = text;
+    struct scope scope = { .kind = SCOPE_NAMED, .name = text };
     if (view_find(text, ':') < text.size) {
         size_t row = find_kind(text);
         if (row == KIND_ROWS)
-            return error_set(
-                error, HF_INVALID,
-                "'%.*s': a scope is named: path: tree: inode: range: chunk: pin: or shard:",
-                VIEW_ARGS(view_first(text, 60)));
+            return error_set(error, HF_INVALID,
+                             "'%.*s': unknown kind of scope; use named: path: tree: inode: "
+                             "range: chunk: pin: or shard:",
+                             VIEW_ARGS(view_first(text, 60)));
         scope.kind = kind_rows[row].kind;
-        rest = view_from(text, strlen(kind_rows[row].prefix));
+        scope.name = view_from(text, strlen(kind_rows[row].prefix));
     }
-    enum hf_status status = parse_rest(rest, &scope, error);
+    enum hf_status status = parse_scope_value(&scope, error);
     if (status == HF_OK)
         *ret_scope = scope;
     return status;
 }
 
-/* What most scopes are, and what is written most often. */
-static void join(char text[SCOPE_TEXT_MAX + 1], struct view prefix, struct view name)
+/* Avoids printf for speed, because most scopes are written here. */
+static void join_text(char text[SCOPE_TEXT_MAX + 1], struct view prefix, struct view name)
 {
     struct view kept = view_first(name, SCOPE_TEXT_MAX - prefix.size);
     memcpy(text, prefix.data, prefix.size);
@@ -196,51 +198,82 @@ const char *scope_text(const struct scope *scope, char text[SCOPE_TEXT_MAX + 1])
         snprintf(text, size, "%s%" PRIu64 ":%" PRIu64 "-%" PRIu64, prefix, scope->inode,
                  scope->start, scope->end);
     else
-        join(text, view_of(prefix), scope->name);
+        join_text(text, view_of(prefix), scope->name);
     return text;
 }
 
 /* ---- Conflicts ----------------------------------------------------------------------- */
 
-/* Whether `path` is `tree` itself or stands under it. */
+/* Whether `path` is `tree` itself or is under it. */
 static bool is_under(struct view path, struct view tree)
 {
     if (tree.size == 1) /* the root */
         return true;
-    return view_starts_with(path, tree) &&
-           (path.size == tree.size || path.data[tree.size] == '/' || !RULE(TREE_BY_SEGMENT));
+    bool longer = path.size > tree.size;
+    if (RULE(TREE_BY_SEGMENT) && longer && path.data[tree.size] != '/')
+        return false; /* /ab is not under /a */
+    return view_starts_with(path, tree);
 }
 
-static bool paths_conflict(const struct scope *a, const struct scope *b)
+static bool same_name(const struct scope *a, const struct scope *b)
 {
-    if (a->kind == SCOPE_TREE && is_under(b->name, a->name))
-        return true;
-    if (b->kind == SCOPE_TREE && is_under(a->name, b->name) && RULE(TREE_ABOVE_TOO))
-        return true;
-    return a->kind == SCOPE_PATH && b->kind == SCOPE_PATH && view_equal(a->name, b->name);
+    return view_equal(a->name, b->name);
 }
 
-static bool is_path(const struct scope *scope)
+static bool same_inode(const struct scope *a, const struct scope *b)
 {
-    return scope->kind == SCOPE_PATH || scope->kind == SCOPE_TREE;
+    return a->inode == b->inode;
+}
+
+static bool is_above(const struct scope *tree, const struct scope *path)
+{
+    return is_under(path->name, tree->name);
+}
+
+static bool is_below(const struct scope *path, const struct scope *tree)
+{
+    return RULE(TREE_ABOVE_TOO) && is_under(path->name, tree->name);
+}
+
+static bool trees_nest(const struct scope *a, const struct scope *b)
+{
+    return is_above(a, b) || is_below(a, b);
+}
+
+static bool starts_inside(const struct scope *a, const struct scope *b)
+{
+    return b->start <= a->start && a->start < b->end;
+}
+
+static bool ranges_overlap(const struct scope *a, const struct scope *b)
+{
+    return a->inode == b->inode &&
+           (starts_inside(b, a) || (RULE(RANGES_OVERLAP) && starts_inside(a, b)));
+}
+
+/* Two scopes conflict if the function for their kinds says so; without one, they never do. */
+typedef bool scope_test(const struct scope *a, const struct scope *b);
+
+static scope_test *const conflict_tests[KIND_ROWS][KIND_ROWS] = {
+    [SCOPE_NAMED] = { [SCOPE_NAMED] = same_name },
+    [SCOPE_PATH] = { [SCOPE_PATH] = same_name, [SCOPE_TREE] = is_below },
+    [SCOPE_TREE] = { [SCOPE_PATH] = is_above, [SCOPE_TREE] = trees_nest },
+    [SCOPE_INODE] = { [SCOPE_INODE] = same_inode, [SCOPE_RANGE] = same_inode },
+    [SCOPE_RANGE] = { [SCOPE_INODE] = same_inode, [SCOPE_RANGE] = ranges_overlap },
+    [SCOPE_CHUNK] = { [SCOPE_CHUNK] = same_name },
+    [SCOPE_PIN] = { NULL }, /* only visible: shows other clients that the object is being read */
+    [SCOPE_SHARD] = { [SCOPE_SHARD] = same_name },
+};
+
+bool scope_conflicts(const struct scope *a, const struct scope *b)
+{
+    scope_test *test = conflict_tests[a->kind][b->kind];
+    return test && test(a, b);
 }
 
 static bool is_inode(const struct scope *scope)
 {
     return scope->kind == SCOPE_INODE || scope->kind == SCOPE_RANGE;
-}
-
-bool scope_conflicts(const struct scope *a, const struct scope *b)
-{
-    if (is_path(a) && is_path(b))
-        return paths_conflict(a, b);
-    if (is_inode(a) && is_inode(b)) {
-        bool both_ranges = a->kind == SCOPE_RANGE && b->kind == SCOPE_RANGE;
-        return a->inode == b->inode &&
-               (!both_ranges || (a->start < b->end && b->start < a->end &&
-                                 (RULE(RANGES_OVERLAP) || a->start <= b->start)));
-    }
-    return a->kind == b->kind && a->kind != SCOPE_PIN && view_equal(a->name, b->name);
 }
 
 bool scope_equal(const struct scope *a, const struct scope *b)
@@ -256,8 +289,8 @@ bool scope_equal(const struct scope *a, const struct scope *b)
 
 bool scope_covers(const struct scope *a, const struct scope *b)
 {
-    if (a->kind == SCOPE_TREE && is_path(b))
-        return is_under(b->name, a->name);
+    if (a->kind == SCOPE_TREE && (b->kind == SCOPE_PATH || b->kind == SCOPE_TREE))
+        return is_above(a, b);
     if (is_inode(a) && b->kind == SCOPE_RANGE)
         return a->inode == b->inode &&
                (a->kind == SCOPE_INODE || (a->start <= b->start && b->end <= a->end));

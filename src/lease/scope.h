@@ -1,13 +1,13 @@
-/* scope.h: what a lease covers, as text, and which two things get in each other's way.
+/* scope.h: what a lease covers, as text, and which scopes conflict.
  *
- *     named:deploy        a name; "deploy" alone means the same
- *     path:/a/b           one path
- *     tree:/a             a path and all under it
- *     inode:7             an inode, with all its bytes
- *     range:7:0-4096      bytes of an inode, from 0 up to but not 4096; "0-" goes to the end
- *     chunk:data/x.usv    one object that is to be merged
- *     pin:data/x.usv      one object that is being read: gets in nobody's way, but is seen
- *     shard:domains/a3    one shard of an index, to be written */
+ *   named:deploy        a name; "deploy" alone means the same
+ *   path:/a/b           one path
+ *   tree:/a             a path and all paths under it
+ *   inode:7             an inode with all its bytes
+ *   range:7:0-4096      bytes of an inode, half-open; "0-" extends to the end
+ *   chunk:data/x.usv    one object that is to be merged
+ *   pin:data/x.usv      one object that is being read: conflicts with nothing, but is visible
+ *   shard:domains/a3    one shard of an index, to be written */
 #ifndef LEASE_SCOPE_H
 #define LEASE_SCOPE_H
 
@@ -39,35 +39,37 @@ struct scope {
 /* The longest text: a kind and the longest key. */
 #define SCOPE_TEXT_MAX (16 + 1024)
 
-/* The scope's views point into the text. */
+/* The views of the scope point into the text. */
 enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_error *error);
 
-/* Whether it has a kind that we know, or none: what has another may be a later version's. */
+/* Whether the text has a known kind, or no kind. An unknown kind may come from a later
+ * version. */
 bool scope_kind_known(struct view text);
 
-/* The one text of a scope, which scope_parse reads back: "named:deploy". */
+/* The canonical text of a scope, which scope_parse reads back: "named:deploy". */
 const char *scope_text(const struct scope *scope, char text[SCOPE_TEXT_MAX + 1]);
 
-/* Whether two leases of these scopes could not both be exclusive. */
+/* Whether two exclusive leases on these scopes exclude each other. */
 bool scope_conflicts(const struct scope *a, const struct scope *b);
 
 bool scope_equal(const struct scope *a, const struct scope *b);
 
-/* Whether whatever conflicts with `b` conflicts with `a` too: `a` is the same scope, a tree above
- * it, a range around it, or the inode of a range. Two scopes that cover a third conflict: `a`
- * conflicts with the third, as that does with itself, and so with whatever covers it. A pin
- * conflicts with nothing, so it covers nothing and nothing covers it. */
+/* Whether every scope that conflicts with `b` conflicts with `a` too: `a` is the same scope, a
+ * tree above it, a range around it, or the inode of a range. Two scopes that cover a third
+ * conflict with each other: the first conflicts with the third, since the third conflicts with
+ * itself, and therefore with every scope that covers the third. A pin conflicts with nothing,
+ * so it covers nothing and nothing covers it. */
 bool scope_covers(const struct scope *a, const struct scope *b);
 
-/* Whether it conflicts with every scope of its table that conflicts with anything. */
+/* Whether it conflicts with every scope of its table that can conflict at all. */
 bool scope_is_whole_table(const struct scope *scope);
 
-/* A copy with the names in the same allocation, for free(); NULL without memory. */
+/* A copy with the names in the same allocation, for free(); NULL if out of memory. */
 struct scope *scopes_copy(const struct scope *scopes, size_t count);
 
-/* Names of locks, keys and namespaces: a-z 0-9 . _ - in segments between slashes, 128 bytes at
- * most; segments that start with a dot are reserved. An upper-case name is refused with the
- * lower- case one suggested. */
+/* Names of locks, keys and namespaces: a-z 0-9 . _ - in segments separated by slashes, at most
+ * 128 bytes. Segments that start with a dot are reserved. An upper-case name is refused, with the
+ * lower-case one as a suggestion. */
 #define NAME_BYTES_MAX 128
 enum hf_status name_check(struct view name, struct hf_error *error);
 

@@ -1,4 +1,5 @@
-/* table.c: a table in memory: its arrays, and what stands where. */
+/* table.c: a table in memory: its arrays, and lookups in them. It counts bytes as entries are
+ * added and removed, so that the size can be checked without encoding. */
 #include "lease/table.h"
 
 #include "base/check.h"
@@ -33,13 +34,13 @@ void table_free(struct lease_table *table)
     for (size_t i = 0; i < table->lease_count; i++)
         lease_free(table->leases[i]);
     for (size_t i = 0; i < table->waiter_count; i++)
-        lease_free(table->waiters[i].wanted);
+        waiter_free(table->waiters[i].wanted);
     for (size_t i = 0; i < table->audit_count; i++)
         free((char *)(uintptr_t)table->audit[i].data);
     free(table->leases);
     free(table->waiters);
     free(table->audit);
-    lease_free(table->wanted);
+    wanted_free(table->wanted);
     buffer_release(&table->state);
     buffer_release(&table->unknown);
     buffer_release(&table->unknown_settings);
@@ -65,15 +66,13 @@ struct lease *table_find_token(const struct lease_table *table, uint64_t token)
 struct waiter *table_find_waiter(const struct lease_table *table, struct view id)
 {
     for (size_t i = 0; i < table->waiter_count; i++)
-        if (view_equal(table->waiters[i].wanted->id, id))
+        if (view_equal(table->waiters[i].wanted->asked.id, id))
             return &table->waiters[i];
     return NULL;
 }
 
-/* ---- Keeping arrays ------------------------------------------------------------------ */
-
-/* Room for one more in an array that grows by doubling; false without memory. */
-static bool grow(void **array, size_t count, size_t element_size)
+/* Makes room for one more in an array that grows by doubling; false if out of memory. */
+static bool reserve_one_more(void **array, size_t count, size_t element_size)
 {
     bool full = count == 0 || (count & (count - 1)) == 0;
     if (!full)
@@ -88,7 +87,7 @@ static bool grow(void **array, size_t count, size_t element_size)
 bool table_add_lease(struct lease_table *table, struct lease *lease)
 {
     void *leases = table->leases;
-    if (!grow(&leases, table->lease_count, sizeof(struct lease *)))
+    if (!reserve_one_more(&leases, table->lease_count, sizeof(struct lease *)))
         return false;
     table->leases = leases;
     table->leases[table->lease_count++] = lease;
@@ -102,16 +101,16 @@ void table_remove_lease(struct lease_table *table, size_t index)
     table->bytes -= lease->entry.size;
     table->lease_count--;
     if (table->of_shard)
-        face_follow(table, lease);
+        legacy_lock_follow(table, lease);
     memmove(&table->leases[index], &table->leases[index + 1],
             (table->lease_count - index) * sizeof(struct lease *));
     lease_free(lease);
 }
 
-bool table_add_waiter(struct lease_table *table, struct lease *wanted)
+bool table_add_waiter(struct lease_table *table, struct waiter_entry *wanted)
 {
     void *waiters = table->waiters;
-    if (!grow(&waiters, table->waiter_count, sizeof *table->waiters))
+    if (!reserve_one_more(&waiters, table->waiter_count, sizeof *table->waiters))
         return false;
     table->waiters = waiters;
     table->waiters[table->waiter_count++] = (struct waiter){ .wanted = wanted };
@@ -120,9 +119,9 @@ bool table_add_waiter(struct lease_table *table, struct lease *wanted)
     return true;
 }
 
-struct lease *table_take_waiter(struct lease_table *table, size_t index)
+struct waiter_entry *table_take_waiter(struct lease_table *table, size_t index)
 {
-    struct lease *wanted = table->waiters[index].wanted;
+    struct waiter_entry *wanted = table->waiters[index].wanted;
     table->bytes -= wanted->entry.size;
     table->bytes_to_come -= wanted->like ? wanted->like->bytes.size : 0;
     table->waiter_count--;
@@ -133,11 +132,11 @@ struct lease *table_take_waiter(struct lease_table *table, size_t index)
     return wanted;
 }
 
-void table_set_wanted(struct lease_table *table, struct lease *wanted)
+void table_set_wanted(struct lease_table *table, struct wanted *wanted)
 {
     table->bytes -= table->wanted ? table->wanted->bytes.size : 0;
     table->bytes += wanted ? wanted->bytes.size : 0;
-    lease_free(table->wanted);
+    wanted_free(table->wanted);
     table->wanted = wanted;
 }
 
@@ -167,7 +166,7 @@ bool table_add_audit(struct lease_table *table, struct view entry)
 {
     void *audit = table->audit;
     char *copy = malloc(entry.size + 1);
-    if (!copy || !grow(&audit, table->audit_count, sizeof *table->audit)) {
+    if (!copy || !reserve_one_more(&audit, table->audit_count, sizeof *table->audit)) {
         free(copy);
         return false;
     }

@@ -1,4 +1,4 @@
-/* table_inside.h: for the files of this folder only: how a table keeps its arrays. */
+/* table_inside.h: private to this folder: how a table keeps its arrays. */
 #ifndef LEASE_TABLE_INSIDE_H
 #define LEASE_TABLE_INSIDE_H
 
@@ -6,7 +6,8 @@
 
 #include <assert.h>
 
-/* Tokens are epoch << 32 | counter, below 2^53 so that every JSON reader keeps them whole. */
+/* Tokens are epoch << 32 | counter, below 2^53 so that every JSON reader represents them
+ * exactly. */
 #define TOKEN_MAX       ((UINT64_C(1) << 53) - 1)
 #define TOKEN_EPOCH_MAX (TOKEN_MAX >> 32)
 
@@ -20,82 +21,89 @@ static_assert(TABLE_LEASES_READ_MAX > TABLE_LEASES_MAX + TABLE_WAITERS_MAX +
 /* The reservation names at most 2^MISSED_MAX waiters. */
 #define MISSED_MAX 12
 
-/* How deep in a table a note stands: in a member of its lease, in a member, in the table. */
+/* The depth of a note inside a table: in a member of its lease, in a member, in the table. */
 #define NOTE_DEPTH 3
 
-/* What a table has around its entries. */
+/* The maximum size of a table without its entries. */
 #define KIB_OF_HEADER ((size_t)4 * 1024)
 
-/* Each takes what it is given over when it succeeds. */
+/* Each takes ownership of its argument if it succeeds. */
 bool table_add_lease(struct lease_table *table, struct lease *lease);
-bool table_add_waiter(struct lease_table *table, struct lease *wanted);
+bool table_add_waiter(struct lease_table *table, struct waiter_entry *wanted);
 bool table_add_audit(struct lease_table *table, struct view entry);
 
-/* Takes back the newest entry. */
+/* Removes the newest entry. */
 void table_drop_audit(struct lease_table *table);
 
 void table_remove_lease(struct lease_table *table, size_t index);
-struct lease *table_take_waiter(struct lease_table *table, size_t index);
+struct waiter_entry *table_take_waiter(struct lease_table *table, size_t index);
 
-/* Says what those want who do not say; takes it over. NULL: every one says. */
-void table_set_wanted(struct lease_table *table, struct lease *wanted);
+/* Sets the wish that waiters share, and takes ownership of it. NULL: there is none. */
+void table_set_wanted(struct lease_table *table, struct wanted *wanted);
 
-/* Refuses a request whose lease could not stand in the table as it was meant (wanted.c). */
+/* Refuses a request whose lease would not read back from the table as intended (wanted.c). */
 enum hf_status wanted_check(const struct lease_table *table, struct table_op *op);
 
-/* Puts a lease of these fields in the place of another, which is freed. */
+/* Whether both are slots of one semaphore: they do not exclude each other, but are counted. */
+bool wishes_share_slots(const struct lease_wish *a, const struct lease_wish *b);
+
+/* Replaces a lease with one that has these fields, and frees the old one. */
 enum hf_status table_replace_lease(struct lease_table *table, struct lease *old,
                                    const struct lease *fields, struct table_op *op);
 
-/* ---- Once a period (once_per.c) ------------------------------------------------------- */
+/* ---- Once per period (once_per.c) ---------------------------------------------------- */
 
-/* Whether the store has a clock, and has not told us what it says. */
+/* Whether the store has a clock whose time we do not know yet. */
 bool time_is_yet_unknown(const struct evidence *evidence);
 
-/* Refuses, and has the table written all the same: the answer to that tells the time. */
+/* Refuses, but causes the table to be written: the reply carries the time. */
 enum hf_status ask_for_time(struct table_op *op);
 
-/* ALREADY when the same as `wanted` was completed within the period of the operation. */
+/* ALREADY if work with the scopes of `wanted` was completed within the period. */
 enum hf_status once_per_check(struct lease_table *table, struct table_op *op,
-                              const struct lease *wanted, const struct evidence *evidence);
+                              const struct lease_wish *wanted, const struct evidence *evidence);
 
-/* Whether it is a completion that must be remembered still. */
+/* Whether it is a completion that must still be kept. */
 bool once_per_is_promised(const struct lease *lease, const struct evidence *evidence);
 
-/* UNSUPPORTED when the table has no room to remember the completion of a lease that is about to be
- * granted. */
+/* UNSUPPORTED if the table has no room to remember the completion of a lease that is about to
+ * be granted. */
 enum hf_status once_per_promise(const struct lease_table *table, const struct lease *granted,
                                 const struct evidence *evidence, struct table_op *op);
 
-/* Fields of a lease that is about to be completed: it takes over what is promised of the same work
- * that was done before. */
+/* For a lease that is about to be completed: inherits a longer promise for the same work. */
 void once_per_complete(const struct lease_table *table, struct lease *fields,
                        const struct evidence *evidence);
 
-/* ---- The face of a shard's lock (face.c) --------------------------------------------- */
+/* ---- The lock of a shard for older programs (legacy_lock.c) -------------------------- */
 
-enum face_member { FACE_WORKER_ID, FACE_CREATED_AT, FACE_EXPIRES_AT, FACE_MEMBERS };
+enum legacy_lock_member {
+    LEGACY_WORKER_ID,
+    LEGACY_CREATED_AT,
+    LEGACY_EXPIRES_AT,
+    LEGACY_MEMBERS
+};
 
-/* A lock of another program that is to last longer than a day does not tell how long it lasts. */
-#define FACE_TTL_MS_MAX INT64_C(86400000)
+/* A longer lock of another program is treated as having an unknown ttl. */
+#define LEGACY_TTL_MS_MAX INT64_C(86400000)
 
-/* Writes its members, each with a comma before it. */
-void face_write(const struct lease_table *table, struct buffer *text);
+/* Writes the members, each with a comma before it. */
+void legacy_lock_write(const struct lease_table *table, struct buffer *text);
 
-/* Takes over what a table says; values are JSON, empty when they are not there. False without
- * memory. */
-bool face_read(struct lease_table *table, const struct view members[FACE_MEMBERS]);
+/* Reads the members from a table; values are JSON, empty if absent. False if out of memory. */
+bool legacy_lock_read(struct lease_table *table, const struct view members[LEGACY_MEMBERS]);
 
-/* A lease is about to leave the table. */
-void face_follow(struct lease_table *table, const struct lease *gone);
+/* Call it before a lease is removed from the table. */
+void legacy_lock_follow(struct lease_table *table, const struct lease *gone);
 
-/* The lease that a file of another program stands for. */
-enum hf_status face_lease(const struct view members[FACE_MEMBERS], struct lease **ret_lease,
-                          struct hf_error *error);
+/* The lease that another program's file represents. */
+enum hf_status legacy_lock_lease(const struct view members[LEGACY_MEMBERS],
+                                 struct lease **ret_lease, struct hf_error *error);
 
 /* ---- Ids (ids.c) --------------------------------------------------------------------- */
 
-/* Where each id of a table stands: leases first, then waiters. Good until either changes. */
+/* The position of each id in a table: leases first, then waiters. Valid until either
+ * changes. */
 struct ids {
     const struct lease_table *table;
     struct id_slot {
@@ -107,7 +115,7 @@ struct ids {
 
 #define NOWHERE SIZE_MAX
 
-/* False without memory. *ret_unique: no id stands twice. */
+/* False if out of memory. *ret_unique: no id occurs twice. */
 bool ids_init(struct ids *ids, const struct lease_table *table, bool *ret_unique);
 void ids_release(struct ids *ids);
 
@@ -117,27 +125,26 @@ size_t ids_waiter(const struct ids *ids, struct view id);
 
 /* ---- The queue (queue.c) ------------------------------------------------------------- */
 
-/* Whether an active lease, or slots that are all taken, stand in the way; then names one. */
-bool queue_active_blocks(const struct lease_table *table, const struct lease *wanted,
+/* Whether an active lease, or fully used slots, block the request; if so, names one lease. */
+bool queue_active_blocks(const struct lease_table *table, const struct lease_wish *wanted,
                          struct view *ret_blocker);
 
-/* How many of the first `before` waiters stand in the way of a request; counts up to `limit`.
- */
-size_t queue_waiters_before(const struct lease_table *table, const struct lease *wanted,
+/* How many of the first `before` waiters block a request; counts up to `limit`. */
+size_t queue_waiters_before(const struct lease_table *table, const struct lease_wish *wanted,
                             size_t before, size_t limit);
 
-/* Restores invariant 4; a waiter whose turn begins is seen since `now`. */
+/* Restores invariant 4; the turn of a newly reserved waiter counts from `now`. */
 void queue_settle(struct lease_table *table, struct mono_time now);
 
-/* Drops the waiters of sessions that let their turn pass; true when there were any. */
+/* Drops the waiters of sessions that missed their turn; true if there were any. */
 bool queue_drop_missed(struct lease_table *table, struct mono_time now);
 
 /* ---- permit.c ------------------------------------------------------------------------ */
 
-/* That there is a token left; goes on in a later epoch where the operation names one. */
+/* Whether there is a token left; continues in a later epoch if the operation names one. */
 enum hf_status permit_token(struct lease_table *table, struct table_op *op);
 
-/* That it is known that a lease of this ttl can be. */
+/* Whether a recorded limit allows a lease of this ttl. */
 enum hf_status permit_ttl(struct lease_table *table, struct span ttl,
                           const struct evidence *evidence, struct table_op *op);
 

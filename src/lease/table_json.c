@@ -1,4 +1,7 @@
-/* table_json.c: a table as JSON: encoding and decoding side by side. */
+/* table_json.c: a table as JSON, encoding and decoding side by side. It distinguishes damage from
+ * a newer version: only bytes that no version can have written are CORRUPT, because a corrupt
+ * table is replaced. Entries that have not changed since the last reading are shared, not decoded
+ * again. */
 #include "lease/table.h"
 
 #include "base/check.h"
@@ -19,13 +22,13 @@ static void write_reserved(const struct lease_table *table, struct buffer *text)
             continue;
         if (!first)
             buffer_append_byte(text, ',');
-        json_write_string(text, table->waiters[i].wanted->id);
+        json_write_string(text, table->waiters[i].wanted->asked.id);
         first = false;
     }
     buffer_append_byte(text, ']');
 }
 
-static void write_number(struct buffer *text, struct view before, int64_t number)
+static void write_count(struct buffer *text, struct view before, int64_t number)
 {
     buffer_append(text, before);
     buffer_append_i64(text, number);
@@ -36,20 +39,20 @@ static void write_limit(const struct ttl_limit *limit, struct buffer *text)
     char until[STAMP_TEXT_MAX];
     if (limit->ttl.us == 0)
         return;
-    write_number(text, VIEW(",\"limit_ms\":"), limit->ttl.us / 1000);
+    write_count(text, VIEW(",\"limit_ms\":"), limit->ttl.us / 1000);
     buffer_append(text, VIEW(",\"limit_until\":\""));
     buffer_append(text, view_of(stamp_text(limit->until, until)));
     buffer_append_byte(text, '"');
 }
 
-static void write_settings(const struct lease_table *table, struct buffer *text)
+static void write_lease_settings(const struct lease_table *table, struct buffer *text)
 {
     const struct lease_settings *settings = &table->settings;
-    write_number(text, VIEW(",\n\"settings\":{\"drift_ppm\":"), settings->drift_ppm);
-    write_number(text, VIEW(",\"margin_ms\":"), settings->margin.us / 1000);
-    write_number(text, VIEW(",\"skew_ms\":"), settings->skew_tolerance.us / 1000);
-    write_number(text, VIEW(",\"ttl_max_ms\":"), settings->ttl_max.us / 1000);
-    write_number(text, VIEW(",\"late_ms\":"), settings->late_bound.us / 1000);
+    write_count(text, VIEW(",\n\"settings\":{\"drift_ppm\":"), settings->drift_ppm);
+    write_count(text, VIEW(",\"margin_ms\":"), settings->margin.us / 1000);
+    write_count(text, VIEW(",\"skew_ms\":"), settings->skew_tolerance.us / 1000);
+    write_count(text, VIEW(",\"ttl_max_ms\":"), settings->ttl_max.us / 1000);
+    write_count(text, VIEW(",\"late_ms\":"), settings->late_bound.us / 1000);
     buffer_append(text, VIEW(",\"takeover\":"));
     buffer_append(text, settings->watch_only ? VIEW("\"observed\"") : VIEW("\"any\""));
     write_limit(&table->limit, text);
@@ -57,10 +60,10 @@ static void write_settings(const struct lease_table *table, struct buffer *text)
     buffer_append_byte(text, '}');
 }
 
-/* The first one of a list goes without its comma. */
-static void write_entry(struct buffer *text, const struct lease *lease, bool first)
+/* The first entry of a list has no comma. */
+static void write_entry(struct buffer *text, struct view entry, bool first)
 {
-    buffer_append(text, view_from(lease->entry, first));
+    buffer_append(text, view_from(entry, first));
 }
 
 bool table_encode(const struct lease_table *table, struct view nonce, struct buffer *text)
@@ -74,18 +77,18 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
     buffer_append(text, nonce);
     buffer_append_byte(text, '"');
     write_reserved(table, text);
-    write_settings(table, text);
+    write_lease_settings(table, text);
     if (table->missed > 0)
-        write_number(text, VIEW(",\"missed\":"), table->missed);
+        write_count(text, VIEW(",\"missed\":"), table->missed);
     if (table->of_shard)
-        face_write(table, text);
+        legacy_lock_write(table, text);
     if (table->state.size > 0) {
         buffer_append(text, VIEW(",\n\"state\":"));
         buffer_append(text, buffer_view(&table->state));
     }
     buffer_append(text, VIEW(",\n\"leases\":{"));
     for (size_t i = 0; i < table->lease_count; i++)
-        write_entry(text, table->leases[i], i == 0);
+        write_entry(text, table->leases[i]->entry, i == 0);
     buffer_append_byte(text, '}');
     if (table->wanted) {
         buffer_append(text, VIEW(",\n\"wanted\":"));
@@ -93,7 +96,7 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
     }
     buffer_append(text, VIEW(",\n\"waiters\":["));
     for (size_t i = 0; i < table->waiter_count; i++)
-        write_entry(text, table->waiters[i].wanted, i == 0);
+        write_entry(text, table->waiters[i].wanted->entry, i == 0);
     buffer_append(text, VIEW("],\n\"audit\":["));
     for (size_t i = 0; i < table->audit_count; i++) {
         buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
@@ -104,35 +107,38 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
     return buffer_append(text, VIEW("}\n"));
 }
 
-/* ---- What was known before ----------------------------------------------------------- */
+/* ---- The previous reading ------------------------------------------------------------ */
 
-/* Entries keep their order, so what is looked for stands mostly right where the search for the
- * one before it ended; further on only when a few in between are gone. */
+/* Entries keep their order, so each is usually found right after the previous one, or a little
+ * further on if a few in between are gone. */
 #define LOOK_AHEAD 32
 
 struct known {
-    const struct lease_table *table; /* the one before, or NULL */
-    size_t lease_next, waiter_next;  /* where the searches go on */
-    struct ids ids;                  /* made when it is first needed */
+    const struct lease_table *table; /* the previous table, or NULL */
+    size_t lease_next, waiter_next;  /* where the next searches start */
+    struct ids ids;                  /* made when first needed */
 };
 
-/* False without memory. */
+/* False if out of memory. */
 static bool have_ids(struct known *known)
 {
     bool unique;
     return known->ids.slots || ids_init(&known->ids, known->table, &unique);
 }
 
-/* The lease of this id as it stood before, or NULL. False without memory. */
+/* The previous lease with this id, or NULL. False if out of memory. */
 static bool find_lease_before(struct known *known, struct view id, struct lease **ret_lease)
 {
     const struct lease_table *table = known->table;
     size_t count = table ? table->lease_count : 0, at = NOWHERE;
     *ret_lease = NULL;
-    for (size_t i = 0; at == NOWHERE && i < count && i < LOOK_AHEAD; i++) {
+    size_t near_count = count < LOOK_AHEAD ? count : LOOK_AHEAD;
+    for (size_t i = 0; i < near_count; i++) {
         size_t next = (known->lease_next + i) % count;
-        if (view_equal(table->leases[next]->id, id))
+        if (view_equal(table->leases[next]->id, id)) {
             at = next;
+            break;
+        }
     }
     if (at == NOWHERE && count > LOOK_AHEAD) {
         if (!have_ids(known))
@@ -146,17 +152,16 @@ static bool find_lease_before(struct known *known, struct view id, struct lease 
     return true;
 }
 
-/* Takes the next value when it is one who waited before; `wanted` is what those want now who do
- * not say. */
-static struct lease *take_waiter_before(struct known *known, struct json_reader *reader,
-                                        const struct lease *wanted)
+/* Takes the next value if it is a waiter of the previous reading; `wanted` is the wish that
+ * waiters share now. */
+static struct waiter_entry *take_waiter_before(struct known *known, struct json_reader *reader,
+                                               const struct wanted *wanted)
 {
     const struct lease_table *table = known->table;
-    for (size_t i = 0; table && i < LOOK_AHEAD; i++) {
-        size_t at = known->waiter_next + i;
-        if (at >= table->waiter_count)
-            return NULL;
-        struct lease *before = table->waiters[at].wanted;
+    size_t count = table ? table->waiter_count : 0, end = known->waiter_next + LOOK_AHEAD;
+    end = end < count ? end : count;
+    for (size_t at = known->waiter_next; at < end; at++) {
+        struct waiter_entry *before = table->waiters[at].wanted;
         bool same_wish = !before->like || before->like == wanted;
         if (same_wish && json_take_same(reader, before->bytes)) {
             known->waiter_next = at + 1;
@@ -166,16 +171,17 @@ static struct lease *take_waiter_before(struct known *known, struct json_reader 
     return NULL;
 }
 
-/* Where it waited before, or NOWHERE; `near` is where it might have. False without memory. */
+/* Its previous position in the queue, or NOWHERE; `near` is a guess. False if out of memory. */
 static bool find_waiter_before(struct known *known, struct view id, size_t near,
                                size_t *ret_index)
 {
     const struct lease_table *table = known->table;
     size_t count = table ? table->waiter_count : 0;
     *ret_index = NOWHERE;
-    for (size_t i = 0; i < count && i < LOOK_AHEAD; i++) {
+    size_t near_count = count < LOOK_AHEAD ? count : LOOK_AHEAD;
+    for (size_t i = 0; i < near_count; i++) {
         size_t at = (near + i) % count;
-        if (view_equal(table->waiters[at].wanted->id, id)) {
+        if (view_equal(table->waiters[at].wanted->asked.id, id)) {
             *ret_index = at;
             return true;
         }
@@ -190,7 +196,7 @@ static bool find_waiter_before(struct known *known, struct view id, size_t near,
 
 /* ---- Decoding ------------------------------------------------------------------------ */
 
-/* Members of a table that may stand once; all others are kept as they are. */
+/* Members that may occur once; all others are kept unchanged. */
 enum member {
     FORMAT,
     NEXT_TOKEN,
@@ -203,7 +209,7 @@ enum member {
     WANTED,
     WAITERS,
     AUDIT,
-    WORKER_ID, /* this and the next two: of the lock of a shard */
+    WORKER_ID, /* this and the next two: of a shard's lock */
     CREATED_AT,
     EXPIRES_AT,
     UNKNOWN,
@@ -226,7 +232,7 @@ static const struct view member_names[UNKNOWN] = {
     [EXPIRES_AT] = { "expires_at", 10 },
 };
 
-/* What a decoding has besides the table that it fills. */
+/* The state of a decoding, besides the table that it fills. */
 struct decoding {
     struct json_reader reader;
     struct lease_table *table;
@@ -235,13 +241,13 @@ struct decoding {
     unsigned found; /* members, as bits */
     struct view format;
     bool no_memory;                /* says nothing about the document */
-    bool later;                    /* a later version's words stand in it */
-    struct view reserved, waiters; /* as they stand, to be read when the rest has been */
-    struct view face[FACE_MEMBERS];
+    bool later;                    /* it contains keywords of a later version */
+    struct view reserved, waiters; /* raw JSON, decoded after the rest */
+    struct view legacy[LEGACY_MEMBERS];
     struct hf_error *error;
 };
 
-static bool has(const struct decoding *d, enum member member)
+static bool has_member(const struct decoding *d, enum member member)
 {
     return d->found >> member & 1;
 }
@@ -252,34 +258,43 @@ static bool out_of_memory(struct decoding *d)
     return json_fail(&d->reader, "out of memory");
 }
 
-/* A part could not be read: the whole cannot. */
+/* If a part cannot be read, the whole table cannot. */
 static bool bad_part(struct decoding *d, enum hf_status status)
 {
     d->later = d->later || (status == HF_UNSUPPORTED && !d->reader.why);
     return status == HF_UNAVAILABLE ? out_of_memory(d) : json_fail(&d->reader, d->error->why);
 }
 
-/* Adds an entry, which is taken over or freed. */
-static void add_entry(struct decoding *d, struct lease *lease, bool waits)
+/* Whether an entry was added; if not, the caller frees it. */
+static bool note_added(struct decoding *d, bool fits, bool added)
 {
-    bool fits = waits ? d->table->waiter_count < TABLE_WAITERS_MAX
-                      : d->table->lease_count < TABLE_LEASES_READ_MAX;
-    bool added =
-        fits && (waits ? table_add_waiter(d->table, lease) : table_add_lease(d->table, lease));
-    if (added)
-        return;
-    lease_free(lease);
-    if (fits)
+    if (!fits)
+        json_fail(&d->reader, "too many leases or waiters");
+    else if (!added)
         out_of_memory(d);
-    else
-        json_fail(&d->reader, "more leases than can be");
+    return added;
 }
 
-/* Sightings: what stands unchanged was seen since the first reply that showed it. */
+/* Both add an entry and take ownership of it. */
+static void add_lease(struct decoding *d, struct lease *lease)
+{
+    bool fits = d->table->lease_count < TABLE_LEASES_READ_MAX;
+    if (!note_added(d, fits, fits && table_add_lease(d->table, lease)))
+        lease_free(lease);
+}
+
+static void add_waiter(struct decoding *d, struct waiter_entry *waiter)
+{
+    bool fits = d->table->waiter_count < TABLE_WAITERS_MAX;
+    if (!note_added(d, fits, fits && table_add_waiter(d->table, waiter)))
+        waiter_free(waiter);
+}
+
+/* Sightings: an unchanged lease has been seen since the first reply that showed it. */
 static void add_lease_since(struct decoding *d, struct lease *lease, const struct lease *before)
 {
     lease->seen = before && lease_unchanged(before, lease) ? before->seen : d->arrived;
-    add_entry(d, lease, /* waits */ false);
+    add_lease(d, lease);
 }
 
 static void decode_lease(struct decoding *d, struct view name)
@@ -291,7 +306,7 @@ static void decode_lease(struct decoding *d, struct view name)
         return;
     }
     if (before && json_take_same(&d->reader, before->bytes)) {
-        add_entry(d, lease_share(before), /* waits */ false);
+        add_lease(d, lease_share(before));
         return;
     }
     if (!json_skip(&d->reader, &raw))
@@ -313,27 +328,27 @@ static void decode_leases(struct decoding *d)
 
 static void decode_waiter(struct decoding *d)
 {
-    struct lease *lease = take_waiter_before(&d->known, &d->reader, d->table->wanted);
+    struct waiter_entry *waiter = take_waiter_before(&d->known, &d->reader, d->table->wanted);
     struct view raw;
-    if (lease) {
-        add_entry(d, lease_share(lease), /* waits */ true);
+    if (waiter) {
+        add_waiter(d, waiter_share(waiter));
         return;
     }
     if (!json_skip(&d->reader, &raw))
         return;
-    enum hf_status status = waiter_decode(raw, d->table->wanted, &lease, d->error);
+    enum hf_status status = waiter_decode(raw, d->table->wanted, &waiter, d->error);
     if (status != HF_OK) {
         bad_part(d, status);
         return;
     }
-    /* More are gone than a search looks over: it goes on behind this one. */
+    /* More waiters are gone than one search skips, so the search continues after this one. */
     size_t before = NOWHERE;
     bool lost = d->known.table && d->known.waiter_next < d->known.table->waiter_count;
-    if (lost && !find_waiter_before(&d->known, lease->id, d->known.waiter_next, &before))
+    if (lost && !find_waiter_before(&d->known, waiter->asked.id, d->known.waiter_next, &before))
         out_of_memory(d);
     if (before != NOWHERE)
         d->known.waiter_next = before + 1;
-    add_entry(d, lease, /* waits */ true);
+    add_waiter(d, waiter);
 }
 
 static void decode_waiters(struct decoding *d)
@@ -344,15 +359,15 @@ static void decode_waiters(struct decoding *d)
 
 static void decode_wanted(struct decoding *d)
 {
-    struct lease *before = d->known.table ? d->known.table->wanted : NULL;
+    struct wanted *before = d->known.table ? d->known.table->wanted : NULL;
     struct view raw;
     if (before && json_take_same(&d->reader, before->bytes)) {
-        table_set_wanted(d->table, lease_share(before));
+        table_set_wanted(d->table, wanted_share(before));
         return;
     }
     if (!json_skip(&d->reader, &raw))
         return;
-    struct lease *wanted;
+    struct wanted *wanted;
     enum hf_status status = wanted_decode(raw, &wanted, d->error);
     if (status == HF_OK)
         table_set_wanted(d->table, wanted);
@@ -368,38 +383,19 @@ static void decode_audit(struct decoding *d)
             out_of_memory(d);
 }
 
-/* What it means is for src/key to say; here it is an object of some size. */
+/* src/key interprets the state; here it is an object of limited size. */
 static void decode_state(struct decoding *d)
 {
     struct view raw;
     if (json_peek(&d->reader) != JSON_KIND_OBJECT || !json_skip(&d->reader, &raw) ||
         raw.size > TABLE_STATE_MAX) {
-        json_fail(&d->reader, "a state that cannot be one");
+        json_fail(&d->reader, "the state is not an object, or is too long");
         return;
     }
     if (buffer_reserve(&d->table->state, raw.size))
         table_set_state(d->table, raw);
     else
         out_of_memory(d);
-}
-
-static void take_ms(struct json_reader *reader, struct span *ret_span)
-{
-    uint64_t ms;
-    if (json_take_u64(reader, INT64_MAX / 4000, &ms))
-        *ret_span = SPAN_MS(ms);
-}
-
-/* Keeps a member that we do not know, as it stands, with a comma before it. */
-static void keep_unknown(struct json_reader *reader, struct view name, struct buffer *unknown)
-{
-    struct view raw;
-    if (!json_skip(reader, &raw))
-        return;
-    buffer_append(unknown, VIEW(",\""));
-    buffer_append(unknown, name);
-    buffer_append(unknown, VIEW("\":"));
-    buffer_append(unknown, raw);
 }
 
 static void decode_settings(struct decoding *d)
@@ -415,33 +411,33 @@ static void decode_settings(struct decoding *d)
             if (json_take_u64(r, 500000, &number))
                 settings->drift_ppm = (uint32_t)number;
         } else if (view_equal(name, VIEW("margin_ms"))) {
-            take_ms(r, &settings->margin);
+            json_take_span_ms(r, &settings->margin);
         } else if (view_equal(name, VIEW("skew_ms"))) {
-            take_ms(r, &settings->skew_tolerance);
+            json_take_span_ms(r, &settings->skew_tolerance);
         } else if (view_equal(name, VIEW("ttl_max_ms"))) {
-            take_ms(r, &settings->ttl_max);
+            json_take_span_ms(r, &settings->ttl_max);
         } else if (view_equal(name, VIEW("late_ms"))) {
-            take_ms(r, &settings->late_bound);
+            json_take_span_ms(r, &settings->late_bound);
         } else if (view_equal(name, VIEW("takeover"))) {
             json_take_plain(r, &word);
             settings->watch_only = view_equal(word, VIEW("observed"));
             if (!r->why && !settings->watch_only && !view_equal(word, VIEW("any"))) {
                 d->later = true;
-                json_fail(r, "an unknown way of taking over: upgrade");
+                json_fail(r, "unknown takeover mode; upgrade Holdfast");
             }
         } else if (view_equal(name, VIEW("limit_ms"))) {
-            take_ms(r, &table->limit.ttl);
+            json_take_span_ms(r, &table->limit.ttl);
         } else if (view_equal(name, VIEW("limit_until"))) {
             until_known = json_take_plain(r, &word) && stamp_parse(word, &table->limit.until);
         } else {
-            keep_unknown(r, name, &table->unknown_settings);
+            json_keep_member(r, name, &table->unknown_settings);
         }
     }
     if (!until_known)
         table->limit = (struct ttl_limit){ .ttl = SPAN_US(0) };
 }
 
-static enum member member_of(const struct lease_table *table, struct view name)
+static enum member find_table_member(const struct lease_table *table, struct view name)
 {
     unsigned member = 0, end = table->of_shard ? UNKNOWN : WORKER_ID;
     while (member < end && !view_equal(name, member_names[member]))
@@ -454,9 +450,9 @@ static void decode_member(struct decoding *d, struct view name)
     struct json_reader *r = &d->reader;
     struct view raw;
     uint64_t number;
-    enum member member = member_of(d->table, name);
-    if (member < UNKNOWN && has(d, member))
-        json_fail(r, "a member that stands twice");
+    enum member member = find_table_member(d->table, name);
+    if (member < UNKNOWN && has_member(d, member))
+        json_fail(r, "a member occurs twice");
     d->found |= 1u << member;
     switch (member) {
     case FORMAT: json_take_plain(r, &d->format); break;
@@ -472,7 +468,7 @@ static void decode_member(struct decoding *d, struct view name)
     case LEASES: decode_leases(d); break;
     case WANTED: decode_wanted(d); break;
     case WAITERS:
-        if (has(d, WANTED)) /* as we write them; others may sort */
+        if (has_member(d, WANTED)) /* our own order; other programs may sort the members */
             decode_waiters(d);
         else
             json_skip(r, &d->waiters);
@@ -480,12 +476,12 @@ static void decode_member(struct decoding *d, struct view name)
     case AUDIT: decode_audit(d); break;
     case WORKER_ID:
     case CREATED_AT:
-    case EXPIRES_AT: json_skip(r, &d->face[member - WORKER_ID]); break;
-    case UNKNOWN: keep_unknown(r, name, &d->table->unknown); break;
+    case EXPIRES_AT: json_skip(r, &d->legacy[member - WORKER_ID]); break;
+    case UNKNOWN: json_keep_member(r, name, &d->table->unknown); break;
     }
 }
 
-/* Waiters that stood before what they want. */
+/* Decodes waiters that precede the wish that they share. */
 static void decode_waiters_late(struct decoding *d)
 {
     struct json_reader whole = d->reader;
@@ -499,18 +495,18 @@ static void decode_waiters_late(struct decoding *d)
     d->reader = whole;
 }
 
-/* A file of another program that has a face and nothing else of ours is one lease. */
-static void decode_face(struct decoding *d)
+/* A file of another program with only the members of legacy_lock.c is one lease. */
+static void decode_legacy_lock(struct decoding *d)
 {
     struct lease *before, *lease;
     if (d->reader.why || !d->table->of_shard)
         return;
-    if (has(d, FORMAT) || has(d, LEASES) || !has(d, WORKER_ID)) {
-        if (!face_read(d->table, d->face))
+    if (has_member(d, FORMAT) || has_member(d, LEASES) || !has_member(d, WORKER_ID)) {
+        if (!legacy_lock_read(d->table, d->legacy))
             out_of_memory(d);
         return;
     }
-    enum hf_status status = face_lease(d->face, &lease, d->error);
+    enum hf_status status = legacy_lock_lease(d->legacy, &lease, d->error);
     if (status != HF_OK) {
         bad_part(d, status);
         return;
@@ -538,17 +534,20 @@ static void mark_reserved(struct decoding *d, const struct ids *ids)
             out_of_memory(d);
             return;
         }
-        bool was = before != NOWHERE && d->known.table->waiters[before].reserved &&
-                   (!d->known.table->waiters[before].called || !RULE(TURN_SINCE_WRITTEN));
         waiter->reserved = true;
-        waiter->reserved_seen =
-            was ? d->known.table->waiters[before].reserved_seen : d->arrived;
+        waiter->reserved_seen = d->arrived;
+        if (before == NOWHERE)
+            continue;
+        const struct waiter *old = &d->known.table->waiters[before];
+        bool unwritten = RULE(TURN_SINCE_WRITTEN) && old->called;
+        if (old->reserved && !unwritten)
+            waiter->reserved_seen = old->reserved_seen;
     }
     if (!json_end(&reader))
         json_fail(&d->reader, reader.why);
 }
 
-/* No id may stand twice; those are marked whose turn it is. */
+/* Checks that no id occurs twice, and marks the waiters that have their turn. */
 static void decode_ids(struct decoding *d)
 {
     struct ids ids;
@@ -560,14 +559,14 @@ static void decode_ids(struct decoding *d)
         return;
     }
     if (!unique)
-        json_fail(&d->reader, "an id that stands twice");
+        json_fail(&d->reader, "an id occurs twice");
     else if (d->reserved.size > 0)
         mark_reserved(d, &ids);
     ids_release(&ids);
 }
 
-/* The format line, wherever it stands. A later version may have members of ours that mean
- * something else: they must not make its tables look damaged. */
+/* The format line, wherever it is. A later version may use our members with another meaning;
+ * they must not make its tables look damaged. */
 static struct view format_of(struct view text)
 {
     struct json_reader reader = json_read(text);
@@ -588,26 +587,26 @@ static bool is_json(struct view text)
     return json_skip(&reader, &raw) && json_end(&reader);
 }
 
-/* What the whole must be besides being JSON of the right types. */
-static enum hf_status judge_whole(struct decoding *d)
+/* Checks what a JSON reader cannot: that the members make sense together. */
+static enum hf_status check_table(struct decoding *d)
 {
     struct lease_table *table = d->table;
     struct view format = d->reader.why ? format_of(d->reader.text) : d->format;
     if (format.size > 0 && !view_equal(format, VIEW(TABLE_FORMAT)))
         return error_set(d->error, HF_UNSUPPORTED,
-                         "its format is %.*s, and this version knows %s: upgrade",
+                         "the format is %.*s, but this version knows only %s; upgrade Holdfast",
                          VIEW_ARGS(view_first(format, 60)), TABLE_FORMAT);
     if (d->later && !d->no_memory && format.size > 0 && is_json(d->reader.text))
         return error_set(d->error, HF_UNSUPPORTED, "%s", d->reader.why);
     table->adopted = format.size == 0;
-    if (!has(d, LEASES))
-        json_fail(&d->reader, "it has no leases");
-    if (!table->adopted && !has(d, NEXT_TOKEN))
-        json_fail(&d->reader, "it has no next_token");
+    if (!has_member(d, LEASES))
+        json_fail(&d->reader, "the member 'leases' is missing");
+    if (!table->adopted && !has_member(d, NEXT_TOKEN))
+        json_fail(&d->reader, "the member 'next_token' is missing");
     uint64_t end = table->adopted ? TOKEN_MAX : table->next_token;
     for (size_t i = 0; i < table->lease_count; i++)
         if (table->leases[i]->token >= end)
-            json_fail(&d->reader, "a token that was never given");
+            json_fail(&d->reader, "a lease has a token that was never given");
     if (d->no_memory || table->unknown.failed || table->unknown_settings.failed)
         return error_no_memory(d->error);
     if (d->reader.why)
@@ -615,20 +614,20 @@ static enum hf_status judge_whole(struct decoding *d)
     return HF_OK;
 }
 
-/* A table of another program may have given tokens without saying which is next. */
-static void finish(struct lease_table *table, struct mono_time arrived)
+/* Another program's table may have issued tokens without a next_token. */
+static void complete_table(struct lease_table *table, struct mono_time arrived)
 {
     for (size_t i = 0; i < table->lease_count; i++)
         if (table->leases[i]->token >= table->next_token)
             table->next_token = table->leases[i]->token + 1;
     if (table->waiter_count == 0)
         table_set_wanted(table, NULL);
-    queue_settle(table, arrived); /* finds nothing to do in what one of us wrote */
+    queue_settle(table, arrived); /* changes nothing in a table that Holdfast wrote */
 }
 
-static enum hf_status decode(struct view text, struct mono_time arrived, bool of_shard,
-                             const struct lease_table *previous, struct lease_table **ret_table,
-                             struct hf_error *error)
+static enum hf_status decode_table(struct view text, struct mono_time arrived, bool of_shard,
+                                   const struct lease_table *previous,
+                                   struct lease_table **ret_table, struct hf_error *error)
 {
     struct lease_settings settings = lease_settings_default();
     struct decoding d = { .reader = json_read(text),
@@ -637,7 +636,8 @@ static enum hf_status decode(struct view text, struct mono_time arrived, bool of
                           .error = error };
     struct view name;
     if (text.size > TABLE_BYTES_READ_MAX)
-        return error_set(error, HF_CORRUPT, "not a lease table: %zu bytes", text.size);
+        return error_set(error, HF_CORRUPT, "not a lease table: %zu bytes are too many",
+                         text.size);
     if (of_shard)
         settings.ttl_max = SHARD_TTL_MAX;
     d.table = table_new(&settings, 0, error);
@@ -648,15 +648,15 @@ static enum hf_status decode(struct view text, struct mono_time arrived, bool of
         decode_member(&d, name);
     json_end(&d.reader);
     decode_waiters_late(&d);
-    decode_face(&d);
+    decode_legacy_lock(&d);
     decode_ids(&d);
-    enum hf_status status = judge_whole(&d);
+    enum hf_status status = check_table(&d);
     ids_release(&d.known.ids);
     if (status != HF_OK) {
         table_free(d.table);
         return status;
     }
-    finish(d.table, arrived);
+    complete_table(d.table, arrived);
     *ret_table = d.table;
     return HF_OK;
 }
@@ -665,33 +665,12 @@ enum hf_status table_decode(struct view text, struct mono_time arrived,
                             const struct lease_table *previous, struct lease_table **ret_table,
                             struct hf_error *error)
 {
-    return decode(text, arrived, /* of_shard */ false, previous, ret_table, error);
+    return decode_table(text, arrived, /* of_shard */ false, previous, ret_table, error);
 }
 
 enum hf_status table_decode_of_shard(struct view text, struct mono_time arrived,
                                      const struct lease_table *previous,
                                      struct lease_table **ret_table, struct hf_error *error)
 {
-    return decode(text, arrived, /* of_shard */ true, previous, ret_table, error);
-}
-
-bool table_peek_reserved(struct view text, struct view *ret_ids, size_t max, size_t *ret_count)
-{
-    struct json_reader reader = json_read(text);
-    struct view name, raw;
-    size_t count = 0;
-    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
-        if (!view_equal(name, VIEW("reserved"))) {
-            json_skip(&reader, &raw);
-            continue;
-        }
-        for (json_enter_array(&reader); json_next_element(&reader);)
-            if (json_take_plain(&reader, &raw) && count < max)
-                ret_ids[count++] = raw;
-        if (reader.why)
-            return false;
-        *ret_count = count;
-        return true;
-    }
-    return false;
+    return decode_table(text, arrived, /* of_shard */ true, previous, ret_table, error);
 }

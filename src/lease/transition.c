@@ -1,7 +1,9 @@
-/* transition.c: the moves of a lease table. Each looks before it changes anything; all that
- * a refusal leaves behind is that what was over is marked so, and what had no end has one. */
+/* transition.c: the operations on a lease table. Each checks before it changes anything. A
+ * refusal changes only two things: leases proven over are marked so, and leases without an end
+ * get one. */
 #include "base/check.h"
 #include "base/json.h"
+#include "base/mutant.h"
 #include "base/parse.h"
 #include "base/rule.h"
 #include "base/utf8.h"
@@ -10,7 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static size_t index_of(const struct lease_table *table, const struct lease *lease)
+static size_t lease_index(const struct lease_table *table, const struct lease *lease)
 {
     for (size_t i = 0; i < table->lease_count; i++)
         if (table->leases[i] == lease)
@@ -25,7 +27,7 @@ enum hf_status table_replace_lease(struct lease_table *table, struct lease *old,
     enum hf_status status = lease_new(fields, &lease, &op->error);
     if (status != HF_OK)
         return status;
-    table->leases[index_of(table, old)] = lease;
+    table->leases[lease_index(table, old)] = lease;
     table->bytes += lease->entry.size;
     table->bytes -= old->entry.size;
     lease_free(old);
@@ -35,26 +37,28 @@ enum hf_status table_replace_lease(struct lease_table *table, struct lease *old,
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
-/* Whether the same was completed by somebody who was granted it later. */
+/* Whether a later lease completed the same work. */
 static bool is_superseded(const struct lease_table *table, size_t index)
 {
     for (size_t i = index + 1; i < table->lease_count; i++)
         if (table->leases[i]->status == LEASE_COMPLETED &&
-            leases_same_scopes(table->leases[i], table->leases[index]))
+            wishes_same_scopes(&table->leases[i]->wish, &table->leases[index]->wish))
             return true;
     return false;
 }
 
 static bool is_of_chunks(const struct lease *lease)
 {
-    return lease->scope_count > 0 && lease->scopes[0].kind == SCOPE_CHUNK;
+    return lease->wish.scope_count > 0 && lease->wish.scopes[0].kind == SCOPE_CHUNK;
 }
 
-/* Whether compaction has yet to find out what became of its output; who completes it has. Outputs
- * of other locks are refused today, but may stand in a table: nobody will ever settle those. */
+/* Whether compaction has yet to determine whether its output was committed; completing the lease
+ * does so. Other locks may no longer name an output, but older tables can contain such leases,
+ * whose outputs stay undecided. */
 static bool awaits_settling(const struct lease *lease)
 {
-    enum scope_kind kind = lease->scope_count > 0 ? lease->scopes[0].kind : SCOPE_CHUNK;
+    enum scope_kind kind =
+        lease->wish.scope_count > 0 ? lease->wish.scopes[0].kind : SCOPE_CHUNK;
     return lease->output.size > 0 && lease->status != LEASE_COMPLETED &&
            (kind == SCOPE_CHUNK || kind == SCOPE_PIN);
 }
@@ -65,16 +69,10 @@ static bool is_finished(const struct lease *lease)
     return lease->status != LEASE_ACTIVE && !awaits_settling(lease);
 }
 
-/* When the next lease of the table ends: see RULE(COMPLETION_IS_REMEMBERED). */
-static bool is_forgotten(const struct lease_table *table, size_t index)
-{
-    return table->leases[index]->once_per.us > 0 && index + 1 < table->lease_count &&
-           !RULE(COMPLETION_IS_REMEMBERED);
-}
-
-/* Keeps what is promised or yet to be settled, and of the rest the newest, for people to look at.
- * The newest completion of a scope answers `once_per`, so it outlives the bound on finished ones;
- * not of chunks, which are merged once and are gone then: nobody will ask. */
+/* Keeps completions that are promised and leases whose output is undecided, and of the rest the
+ * newest, for display. The newest completion of a scope is needed for `once_per`, so the limit on
+ * finished leases does not apply to it. It does apply to chunks, which are merged once and never
+ * requested again. */
 static void trim_finished(struct lease_table *table, const struct evidence *evidence)
 {
     size_t finished = 0, completed = 0, bytes = 0;
@@ -86,21 +84,21 @@ static void trim_finished(struct lease_table *table, const struct evidence *evid
         bool may_answer = lease->once_per.us > 0 || !is_of_chunks(lease);
         bool answers =
             lease->status == LEASE_COMPLETED && may_answer && !is_superseded(table, i);
-        bool promised =
-            answers && once_per_is_promised(lease, evidence) && RULE(COMPLETION_IS_REMEMBERED);
-        if (!is_finished(lease) || promised)
-            continue;
-        bool is_last = answers && !is_of_chunks(lease);
-        bytes += is_last ? 0 : lease->entry.size;
-        bool keep = is_last ? ++completed <= TABLE_COMPLETED_MAX
-                            : ++finished <= TABLE_FINISHED_MAX && bytes <= TABLE_FINISHED_BYTES;
-        if (!keep || is_forgotten(table, i))
+        bool keep = !is_finished(lease) || (answers && once_per_is_promised(lease, evidence));
+        if (!keep && answers && !is_of_chunks(lease)) {
+            keep = ++completed <= TABLE_COMPLETED_MAX;
+        } else if (!keep) {
+            bytes += lease->entry.size;
+            keep = ++finished <= TABLE_FINISHED_MAX && bytes <= TABLE_FINISHED_BYTES;
+        }
+        MUTANT(mutant_forgets_completion(table, i, &keep));
+        if (!keep)
             table_remove_lease(table, i);
     }
 }
 
-/* Makes room in a table that an earlier version has filled with leases whose outputs nobody ever
- * settles. */
+/* Makes room in a table that an earlier version filled with leases whose outputs stay
+ * undecided. */
 static void trim_crowded(struct lease_table *table, struct table_op *op,
                          const struct evidence *evidence)
 {
@@ -119,9 +117,9 @@ static void trim_crowded(struct lease_table *table, struct table_op *op,
     op->changed = op->changed || table->lease_count < before;
 }
 
-static enum hf_status end_lease(struct lease_table *table, struct lease *lease,
-                                enum lease_status status, struct view note,
-                                const struct evidence *evidence, struct table_op *op)
+static enum hf_status end_active_lease(struct lease_table *table, struct lease *lease,
+                                       enum lease_status status, struct view note,
+                                       const struct evidence *evidence, struct table_op *op)
 {
     check(lease->status == LEASE_ACTIVE);
     struct lease fields = *lease;
@@ -137,16 +135,7 @@ static enum hf_status end_lease(struct lease_table *table, struct lease *lease,
     return table_replace_lease(table, lease, &fields, op);
 }
 
-/* Counts one that is cleared, and notes whose the first one was. */
-static void note_cleared(struct table_op *op, uint64_t token, const char *holder)
-{
-    if (op->cleared++ > 0)
-        return;
-    op->cleared_token = token;
-    memcpy(op->cleared_holder, holder, sizeof op->cleared_holder);
-}
-
-/* What is provably over is marked so, and waiters that missed their turn go. */
+/* Marks leases that are proven over, and drops waiters that missed their turn. */
 static enum hf_status clear_over(struct lease_table *table, const struct evidence *evidence,
                                  struct table_op *op)
 {
@@ -155,54 +144,57 @@ static enum hf_status clear_over(struct lease_table *table, const struct evidenc
         if (lease->status != LEASE_ACTIVE ||
             lease_judge(&table->settings, lease, evidence) == PROOF_NONE)
             continue;
-        char holder[HOLDER_BYTES_MAX + 1] = "";
-        uint64_t token = lease->token;
-        struct view label = view_first(lease->holder, HOLDER_BYTES_MAX);
-        if (label.size > 0)
-            memcpy(holder, label.data, label.size);
-        enum hf_status status = end_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
+        if (op->cleared == 0) {
+            op->cleared_token = lease->token;
+            snprintf(op->cleared_holder, sizeof op->cleared_holder, "%.*s",
+                     VIEW_ARGS(lease->holder));
+        }
+        enum hf_status status =
+            end_active_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
         if (status != HF_OK)
             return status;
-        note_cleared(op, token, holder);
+        op->cleared++;
     }
     if (queue_drop_missed(table, evidence->now))
         op->changed = true;
     return HF_OK;
 }
 
-/* Locks of other programs have no clock, and a process that does not live as long as they last
- * cannot watch them to their end. So whoever asks for the lock of a shard writes down when they
- * have been watched by the store's clock; once, and counted from now, after they were read. */
-static enum hf_status note_ends(struct lease_table *table, const struct evidence *evidence,
-                                struct table_op *op)
+/* Locks of other programs have no clock, and a short-lived process cannot watch them until they
+ * end. So a request for a shard's lock records an end on the store's clock, once. It counts from
+ * now, after the lease was read, so it is never too early. */
+static enum hf_status set_missing_ends(struct lease_table *table,
+                                       const struct evidence *evidence, struct table_op *op)
 {
-    enum hf_status status = HF_OK;
-    bool can = table->of_shard && evidence->time_known;
-    for (size_t i = 0; can && status == HF_OK && i < table->lease_count; i++) {
+    if (!table->of_shard || !evidence->time_known)
+        return HF_OK;
+    for (size_t i = 0; i < table->lease_count; i++) {
         struct lease *lease = table->leases[i];
         if (lease->status != LEASE_ACTIVE || lease->clock.size > 0)
             continue;
         struct lease fields = *lease;
         fields.clock = evidence->clock;
         fields.expires.us = evidence->latest.us + lease_watch_span(&table->settings, lease).us;
-        status = table_replace_lease(table, lease, &fields, op);
+        enum hf_status status = table_replace_lease(table, lease, &fields, op);
+        if (status != HF_OK)
+            return status;
     }
-    return status;
+    return HF_OK;
 }
 
 /* ---- Granting ------------------------------------------------------------------------ */
 
-/* The times and the nonce that a grant and a renewal have in common. */
-static void stamp(struct lease *fields, const struct evidence *evidence)
+/* Sets the times and the nonce, for a grant or a renewal. */
+static void renew_times(struct lease *fields, const struct evidence *evidence)
 {
     fields->nonce = evidence->nonce;
     fields->clock = evidence->time_known ? evidence->clock : VIEW("");
-    fields->expires.us = evidence->time_known ? evidence->latest.us + fields->ttl.us : 0;
-    fields->expires_at = wall_add(evidence->wall, fields->ttl);
+    fields->expires.us = evidence->time_known ? evidence->latest.us + fields->wish.ttl.us : 0;
+    fields->expires_at = wall_add(evidence->wall, fields->wish.ttl);
     fields->seen = evidence->now;
 }
 
-static void note_granted(struct table_op *op, const struct lease *lease)
+static void report_grant(struct table_op *op, const struct lease *lease)
 {
     op->outcome = TABLE_GRANTED;
     op->granted = lease->token;
@@ -210,39 +202,35 @@ static void note_granted(struct table_op *op, const struct lease *lease)
     op->expires = lease->expires;
 }
 
-static enum hf_status full(const struct lease_table *table, struct table_op *op)
+static enum hf_status refuse_full(const struct lease_table *table, struct table_op *op)
 {
     return error_set(&op->error, HF_UNAVAILABLE, "the table is full: %zu leases, %zu waiters",
                      table->lease_count, table->waiter_count);
 }
 
-/* The bound in bytes holds for what is new; who waited already has a right to its lease. */
-static bool has_bytes_for(const struct lease_table *table, const struct lease *lease)
+/* The limit in bytes applies only to new requests; a waiter was promised room for its lease. */
+static bool has_bytes_for(const struct lease_table *table, size_t more)
 {
-    size_t more = lease->entry.size + (lease->like ? 2 * lease->like->bytes.size : 0);
     return table->bytes + table->bytes_to_come + more + KIB_OF_HEADER < TABLE_BYTES_MAX;
 }
 
-static enum hf_status grant(struct lease_table *table, const struct lease *wanted,
+static enum hf_status grant(struct lease_table *table, const struct lease_request *wanted,
                             const struct evidence *evidence, struct table_op *op)
 {
-    enum hf_status status = permit_ttl(table, wanted->ttl, evidence, op);
+    enum hf_status status = permit_ttl(table, wanted->wish.ttl, evidence, op);
     if (status == HF_OK)
         status = permit_token(table, op);
     if (status != HF_OK)
         return status;
     if (op->once_per.us > 0 && time_is_yet_unknown(evidence))
         return ask_for_time(op);
-    struct lease fields = *wanted;
+    struct lease fields = lease_asked(wanted);
+    fields.wish.poll = SPAN_US(0);
     fields.token = table->next_token;
-    fields.status = LEASE_ACTIVE;
-    fields.renewals = 0;
-    fields.poll = SPAN_US(0);
     fields.acquired_at = evidence->wall;
-    fields.ended.us = 0;
     fields.once_per = op->once_per;
     fields.granted = op->once_per.us > 0 ? stamp_now(evidence) : (struct stamp){ 0, 0 };
-    stamp(&fields, evidence);
+    renew_times(&fields, evidence);
     struct lease *lease = NULL;
     status = lease_new(&fields, &lease, &op->error);
     if (status == HF_OK)
@@ -251,31 +239,23 @@ static enum hf_status grant(struct lease_table *table, const struct lease *wante
         lease_free(lease);
         return status;
     }
-    if (op->kind == TABLE_ACQUIRE && wanted == op->wanted && !has_bytes_for(table, lease)) {
+    if (op->kind == TABLE_ACQUIRE && wanted == op->wanted &&
+        !has_bytes_for(table, lease->entry.size)) {
         lease_free(lease);
-        return full(table, op);
+        return refuse_full(table, op);
     }
     if (!table_add_lease(table, lease)) {
         lease_free(lease);
         return error_no_memory(&op->error);
     }
-    if (RULE(TOKENS_RISE) || op->kind != TABLE_CLAIM)
+    if (RULE(TOKENS_RISE))
         table->next_token++;
     op->changed = true;
-    note_granted(op, lease);
+    report_grant(op, lease);
     return HF_OK;
 }
 
-/* Grants what nothing may stand in the way of. */
-static enum hf_status grant_free(struct lease_table *table, const struct lease *wanted,
-                                 const struct evidence *evidence, struct table_op *op)
-{
-    struct view blocker;
-    check(!queue_active_blocks(table, wanted, &blocker));
-    return grant(table, wanted, evidence, op);
-}
-
-static enum hf_status held(struct table_op *op, struct view blocker, const char *why)
+static enum hf_status refuse_held(struct table_op *op, struct view blocker, const char *why)
 {
     struct view shown = view_first(blocker, sizeof op->blocker - 1);
     memcpy(op->blocker, shown.data, shown.size);
@@ -283,24 +263,25 @@ static enum hf_status held(struct table_op *op, struct view blocker, const char 
     return error_set(&op->error, HF_HELD, "%s", why);
 }
 
-/* Some waiter that a request would have to overtake. */
-static struct view waiter_in_way(const struct lease_table *table, const struct lease *wanted)
+/* A waiter that a request would have to overtake. */
+static struct view waiter_in_way(const struct lease_table *table,
+                                 const struct lease_wish *wanted)
 {
     for (size_t i = 0; i < table->waiter_count; i++)
-        if (leases_conflict(table->waiters[i].wanted, wanted))
-            return table->waiters[i].wanted->id;
+        if (wishes_conflict(&table->waiters[i].wanted->asked.wish, wanted))
+            return table->waiters[i].wanted->asked.id;
     return VIEW("");
 }
 
-static bool is_wanted(const struct lease_table *table, const struct lease *lease)
+static bool is_shared_wish(const struct lease_table *table, const struct lease_wish *wish)
 {
-    const struct lease *wanted = table->wanted;
-    return wanted && leases_same_wish(wanted, lease) && wanted->level == lease->level &&
-           wanted->ttl.us == lease->ttl.us && wanted->poll.us == lease->poll.us;
+    const struct lease_wish *wanted = table->wanted ? &table->wanted->wish : NULL;
+    return wanted && wishes_alike(wanted, wish) && wanted->level == wish->level &&
+           wanted->ttl.us == wish->ttl.us && wanted->poll.us == wish->poll.us;
 }
 
-/* Whether what the table says to be wanted is wanted by anybody who does not say. */
-static bool is_wanted_in_use(const struct lease_table *table)
+/* Whether any waiter uses the shared wish of the table. */
+static bool is_shared_wish_used(const struct lease_table *table)
 {
     for (size_t i = 0; i < table->waiter_count; i++)
         if (table->waiters[i].wanted->like)
@@ -308,36 +289,35 @@ static bool is_wanted_in_use(const struct lease_table *table)
     return false;
 }
 
-/* One who waits, as brief as can be; what it does not say is *ret_wanted, to be freed. */
+/* Makes a waiter, as short as possible; *ret_wanted is the wish that it shares, to be freed. */
 static enum hf_status make_waiter(const struct lease_table *table, struct table_op *op,
-                                  struct lease **ret_waiter, struct lease **ret_wanted)
+                                  struct waiter_entry **ret_waiter, struct wanted **ret_wanted)
 {
-    struct lease fields = *op->wanted;
     enum hf_status status = HF_OK;
-    fields.like = NULL;
     *ret_wanted = NULL;
-    if (is_wanted(table, op->wanted))
-        *ret_wanted = lease_share(table->wanted);
-    else if (!is_wanted_in_use(table))
-        status = wanted_new(&fields, ret_wanted, &op->error);
-    fields.like = *ret_wanted;
+    if (is_shared_wish(table, &op->wanted->wish))
+        *ret_wanted = wanted_share(table->wanted);
+    else if (!is_shared_wish_used(table))
+        status = wanted_new(&op->wanted->wish, ret_wanted, &op->error);
     if (status == HF_OK)
-        status = lease_new(&fields, ret_waiter, &op->error);
+        status = waiter_new(op->wanted, *ret_wanted, ret_waiter, &op->error);
     return status;
 }
 
 static enum hf_status enqueue(struct lease_table *table, struct table_op *op)
 {
-    struct lease *waiter = NULL, *wanted;
-    check(op->wanted->poll.us > 0);
+    struct waiter_entry *waiter = NULL;
+    struct wanted *wanted;
+    check(op->wanted->wish.poll.us > 0);
     enum hf_status status = make_waiter(table, op, &waiter, &wanted);
-    if (status == HF_OK && !has_bytes_for(table, waiter))
-        status = full(table, op);
+    if (status == HF_OK &&
+        !has_bytes_for(table, waiter->entry.size + (wanted ? 2 * wanted->bytes.size : 0)))
+        status = refuse_full(table, op);
     if (status == HF_OK && !table_add_waiter(table, waiter))
         status = error_no_memory(&op->error);
     if (status != HF_OK) {
-        lease_free(waiter);
-        lease_free(wanted);
+        waiter_free(waiter);
+        wanted_free(wanted);
         return status;
     }
     if (wanted)
@@ -348,70 +328,65 @@ static enum hf_status enqueue(struct lease_table *table, struct table_op *op)
     return HF_OK;
 }
 
-/* A semaphore has one number of slots while anybody holds or waits. */
+/* A semaphore's number of slots is fixed while it has holders or waiters. */
 static enum hf_status check_slots(const struct lease_table *table, struct table_op *op)
 {
-    const struct lease *wanted = op->wanted;
-    size_t count = table->lease_count + table->waiter_count;
-    for (size_t i = 0; wanted->mode == LEASE_SLOTS && i < count; i++) {
-        const struct lease *other = i < table->lease_count
-                                        ? table->leases[i]
-                                        : table->waiters[i - table->lease_count].wanted;
-        if (other->status == LEASE_ACTIVE && other->mode == LEASE_SLOTS &&
-            other->slots != wanted->slots && leases_conflict(other, wanted))
+    const struct lease_wish *wanted = &op->wanted->wish;
+    size_t leases = table->lease_count, count = leases + table->waiter_count;
+    if (wanted->mode != LEASE_SLOTS)
+        return HF_OK;
+    for (size_t i = 0; i < count; i++) {
+        const struct lease_wish *other = i < leases
+                                             ? &table->leases[i]->wish
+                                             : &table->waiters[i - leases].wanted->asked.wish;
+        bool over = i < leases && table->leases[i]->status != LEASE_ACTIVE;
+        if (!over && other->mode == LEASE_SLOTS && other->slots != wanted->slots &&
+            wishes_conflict(other, wanted))
             return error_set(&op->error, HF_MISMATCH,
-                             "others use it with %" PRIu64 " slots, not %" PRIu64, other->slots,
-                             wanted->slots);
+                             "other clients use it with %" PRIu64 " slots, not %" PRIu64,
+                             other->slots, wanted->slots);
     }
     return HF_OK;
 }
 
-/* Its turn may come to nothing: done meanwhile by the one before. */
-static enum hf_status claim(struct lease_table *table, struct waiter *waiter,
-                            const struct evidence *evidence, struct table_op *op)
+/* The turn may end without a grant: the previous holder may have completed the work. */
+static enum hf_status claim_turn(struct lease_table *table, struct waiter *waiter,
+                                 const struct evidence *evidence, struct table_op *op)
 {
     size_t index = (size_t)(waiter - table->waiters);
+    const struct lease_request *asked = &waiter->wanted->asked;
+    struct view blocker;
     op->position = index;
     op->outcome = TABLE_QUEUED;
-    struct view blocker;
-    if (!waiter->reserved &&
-        (RULE(CLAIM_IN_TURN) || queue_active_blocks(table, waiter->wanted, &blocker)))
+    bool in_turn = waiter->reserved;
+    MUTANT(mutant_claims_out_of_turn(table, &asked->wish, &in_turn));
+    if (!in_turn)
         return HF_OK;
-    enum hf_status status = once_per_check(table, op, waiter->wanted, evidence);
+    check(!queue_active_blocks(table, &asked->wish, &blocker));
+    enum hf_status status = once_per_check(table, op, &asked->wish, evidence);
     if (status == HF_OK)
-        status = grant_free(table, waiter->wanted, evidence, op);
+        status = grant(table, asked, evidence, op);
     if (status != HF_OK && status != HF_ALREADY)
         return status;
-    lease_free(table_take_waiter(table, index));
+    waiter_free(table_take_waiter(table, index));
     table->missed = 0;
     op->changed = true;
     return status;
 }
 
-/* A request that was made before, by an attempt whose answer was lost. */
-static enum hf_status already_there(const struct lease *lease, struct table_op *op)
+/* The request was granted before, by an attempt whose reply was lost. */
+static enum hf_status report_already_granted(const struct lease *lease, struct table_op *op)
 {
     if (lease->status != LEASE_ACTIVE)
-        return error_set(&op->error, HF_LOST, "it was granted and is over: %s",
+        return error_set(&op->error, HF_LOST, "the lease was granted, but is already %s",
                          lease_status_name(lease->status));
-    note_granted(op, lease);
+    report_grant(op, lease);
     op->already = true;
     return HF_OK;
 }
 
-/* What the same holder id has, which is a label and no name: see RULE(REENTRANCE_BY_SESSION). */
-static struct lease *find_of_holder(const struct lease_table *table, const struct lease *wanted)
-{
-    for (size_t i = 0; i < table->lease_count; i++)
-        if (table->leases[i]->status == LEASE_ACTIVE &&
-            view_equal(table->leases[i]->holder, wanted->holder) &&
-            leases_same_wish(table->leases[i], wanted))
-            return table->leases[i];
-    return NULL;
-}
-
-/* What is over and kept for a while takes nobody's room. */
-static size_t standing_count(const struct lease_table *table)
+/* Finished leases that are kept for a while do not count towards the limit. */
+static size_t count_unfinished(const struct lease_table *table)
 {
     size_t count = 0;
     for (size_t i = 0; i < table->lease_count; i++)
@@ -425,37 +400,35 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
     struct lease *lease = table_find(table, op->wanted->id);
     struct waiter *waiter = table_find_waiter(table, op->wanted->id);
     if (lease)
-        return already_there(lease, op);
+        return report_already_granted(lease, op);
     op->in_line = waiter != NULL;
     if (waiter)
-        return claim(table, waiter, evidence, op);
+        return claim_turn(table, waiter, evidence, op);
     enum hf_status status = wanted_check(table, op);
     if (status == HF_OK)
         status = clear_over(table, evidence, op);
     if (status == HF_OK)
-        status = note_ends(table, evidence, op);
+        status = set_missing_ends(table, evidence, op);
     if (status == HF_OK)
         trim_crowded(table, op, evidence);
-    struct lease *former =
-        RULE(REENTRANCE_BY_SESSION) ? NULL : find_of_holder(table, op->wanted);
-    if (status == HF_OK && former)
-        status = end_lease(table, former, LEASE_RELEASED, VIEW(""), evidence, op);
+    MUTANT(mutant_reenters_by_holder(table, op->wanted));
     if (status == HF_OK)
         status = check_slots(table, op);
     if (status == HF_OK)
-        status = once_per_check(table, op, op->wanted, evidence);
+        status = once_per_check(table, op, &op->wanted->wish, evidence);
     if (status != HF_OK)
         return status;
     struct view blocker = VIEW("");
-    bool free = !queue_active_blocks(table, op->wanted, &blocker);
-    bool first = queue_waiters_before(table, op->wanted, table->waiter_count, 1) == 0 ||
-                 !RULE(NEWCOMERS_OBEY_ORDER);
-    if ((!free || !first) && !op->wait)
-        return free ? held(op, waiter_in_way(table, op->wanted), "others wait for it")
-                    : held(op, blocker, "it is held");
-    if (standing_count(table) >= TABLE_LEASES_MAX || table->waiter_count >= TABLE_WAITERS_MAX)
-        return full(table, op);
-    return free && first ? grant_free(table, op->wanted, evidence, op) : enqueue(table, op);
+    bool free = !queue_active_blocks(table, &op->wanted->wish, &blocker);
+    bool overtakes = RULE(NEWCOMERS_OBEY_ORDER) &&
+                     queue_waiters_before(table, &op->wanted->wish, table->waiter_count, 1) > 0;
+    if ((!free || overtakes) && !op->wait)
+        return free ? refuse_held(op, waiter_in_way(table, &op->wanted->wish),
+                                  "other clients wait for the lock")
+                    : refuse_held(op, blocker, "the lock is held");
+    if (count_unfinished(table) >= TABLE_LEASES_MAX || table->waiter_count >= TABLE_WAITERS_MAX)
+        return refuse_full(table, op);
+    return free && !overtakes ? grant(table, op->wanted, evidence, op) : enqueue(table, op);
 }
 
 static enum hf_status apply_claim(struct lease_table *table, struct table_op *op,
@@ -464,29 +437,23 @@ static enum hf_status apply_claim(struct lease_table *table, struct table_op *op
     struct lease *lease = table_find(table, op->id);
     struct waiter *waiter = table_find_waiter(table, op->id);
     if (lease)
-        return already_there(lease, op);
+        return report_already_granted(lease, op);
     if (!waiter)
-        return error_set(&op->error, HF_LOST, "the place in the queue is gone");
-    return claim(table, waiter, evidence, op);
+        return error_set(&op->error, HF_LOST, "the place in the queue is gone; acquire again");
+    return claim_turn(table, waiter, evidence, op);
 }
 
-/* ---- Holders ------------------------------------------------------------------------- */
+/* ---- Operations of holders ----------------------------------------------------------- */
 
-/* Whether a holder's operation is about the lease that it names, and no other. */
-static bool goes_by_name(const struct table_op *op)
+/* By id: a retried break or release must not end the next holder's lease. */
+static struct lease *find_named(const struct lease_table *table, struct table_op *op)
 {
-    return (op->kind != TABLE_RELEASE || RULE(RELEASE_NAMES_THE_LEASE)) &&
-           (op->kind != TABLE_BREAK || RULE(BREAK_NAMES_THE_LEASE));
+    struct lease *lease = table_find(table, op->id);
+    MUTANT(mutant_names_no_lease(table, op, &lease));
+    return lease;
 }
 
-static struct lease *find_named(const struct lease_table *table, const struct table_op *op)
-{
-    if (goes_by_name(op))
-        return table_find(table, op->id);
-    return table->lease_count > 0 ? table->leases[table->lease_count - 1] : NULL;
-}
-
-/* The lease that an operation names, if it is still the one; else NULL, and LOST or MISMATCH. */
+/* The lease that an operation names, if its token matches; else NULL, and LOST or MISMATCH. */
 static struct lease *find_own(const struct lease_table *table, struct table_op *op)
 {
     struct lease *lease = find_named(table, op);
@@ -494,8 +461,8 @@ static struct lease *find_own(const struct lease_table *table, struct table_op *
         error_set(&op->error, HF_LOST, "no such lease: it expired, was released or was broken");
         return NULL;
     }
-    if (lease->token != op->token && goes_by_name(op)) {
-        error_set(&op->error, HF_MISMATCH, "the lease has another token: %" PRIu64,
+    if (lease->token != op->token) {
+        error_set(&op->error, HF_MISMATCH, "the lease has a different token, %" PRIu64,
                   lease->token);
         return NULL;
     }
@@ -517,28 +484,30 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
     enum hf_status status;
     if (!lease)
         return op->error.status;
+    /* An earlier attempt landed and its reply was lost. Renewing again would be safe, but the
+     * lease counts from that attempt's t0. */
     if (lease->status == LEASE_ACTIVE && is_mine(op, lease->nonce))
-        return already_there(lease, op);
+        return report_already_granted(lease, op);
     if (lease->status == LEASE_ACTIVE &&
         lease_judge(&table->settings, lease, evidence) != PROOF_NONE) {
-        status = end_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
+        status = end_active_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
         if (status != HF_OK)
             return status;
         lease = table_find(table, op->id);
     }
-    if (lease->status != LEASE_ACTIVE && RULE(RENEW_NEVER_REVIVES))
+    if (RULE(RENEW_NEVER_REVIVES) && lease->status != LEASE_ACTIVE)
         return error_set(&op->error, HF_LOST, "the lease is over: %s",
                          lease_status_name(lease->status));
-    status = permit_ttl(table, lease->ttl, evidence, op);
+    status = permit_ttl(table, lease->wish.ttl, evidence, op);
     if (status != HF_OK)
         return status;
     struct lease fields = *lease;
     fields.status = LEASE_ACTIVE;
     fields.renewals++;
-    stamp(&fields, evidence);
+    renew_times(&fields, evidence);
     status = table_replace_lease(table, lease, &fields, op);
     if (status == HF_OK)
-        note_granted(op, table_find(table, op->id));
+        report_grant(op, table_find(table, op->id));
     return status;
 }
 
@@ -548,15 +517,15 @@ static enum hf_status apply_release(struct lease_table *table, struct table_op *
     struct lease *lease = find_named(table, op);
     op->outcome = TABLE_ENDED;
     if (!lease || lease->status != LEASE_ACTIVE) {
-        op->already = true; /* released, or over in another way: it is not held */
+        op->already = true; /* released, or over in another way: not held */
         return HF_OK;
     }
     lease = find_own(table, op);
     if (!lease)
         return op->error.status;
     if (lease->output.size > 0)
-        return end_lease(table, lease, LEASE_RELEASED, VIEW(""), evidence, op);
-    table_remove_lease(table, index_of(table, lease));
+        return end_active_lease(table, lease, LEASE_RELEASED, VIEW(""), evidence, op);
+    table_remove_lease(table, lease_index(table, lease));
     op->changed = true;
     return HF_OK;
 }
@@ -574,25 +543,13 @@ static enum hf_status end_own(struct lease_table *table, struct table_op *op,
     if (lease->status != LEASE_ACTIVE)
         return error_set(&op->error, HF_LOST, "the lease is over: %s",
                          lease_status_name(lease->status));
-    /* When it was done decides when it may be done again, by the store's time. */
+    /* The store time of the completion decides when the work may run again. */
     if (end == LEASE_COMPLETED && time_is_yet_unknown(evidence))
         return ask_for_time(op);
     if (!table_takes_note(op->note))
         return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
-    return end_lease(table, lease, end, op->note, evidence, op);
-}
-
-static enum hf_status apply_complete(struct lease_table *table, struct table_op *op,
-                                     const struct evidence *evidence)
-{
-    return end_own(table, op, LEASE_COMPLETED, evidence);
-}
-
-static enum hf_status apply_fail(struct lease_table *table, struct table_op *op,
-                                 const struct evidence *evidence)
-{
-    return end_own(table, op, LEASE_FAILED, evidence);
+    return end_active_lease(table, lease, end, op->note, evidence, op);
 }
 
 static enum hf_status apply_cancel(struct lease_table *table, struct table_op *op,
@@ -602,18 +559,19 @@ static enum hf_status apply_cancel(struct lease_table *table, struct table_op *o
     struct lease *lease = table_find(table, op->id);
     op->outcome = TABLE_ENDED;
     if (waiter) {
-        lease_free(table_take_waiter(table, (size_t)(waiter - table->waiters)));
+        waiter_free(table_take_waiter(table, (size_t)(waiter - table->waiters)));
         op->changed = true;
         return HF_OK;
     }
-    if (lease)
+    op->already = !lease;
+    if (RULE(CANCEL_GIVES_BACK) && lease) {
         op->token = lease->token;
-    if (lease && !RULE(CANCEL_GIVES_BACK))
-        return HF_OK;
-    return apply_release(table, op, evidence);
+        return apply_release(table, op, evidence);
+    }
+    return HF_OK;
 }
 
-/* ---- Others -------------------------------------------------------------------------- */
+/* ---- Operations of others ------------------------------------------------------------ */
 
 static enum hf_status write_audit(struct lease_table *table, const struct lease *lease,
                                   struct table_op *op, const struct evidence *evidence)
@@ -640,7 +598,7 @@ static enum hf_status apply_break(struct lease_table *table, struct table_op *op
 {
     if (op->note.size > NOTE_BYTES_MAX || op->by.size > HOLDER_BYTES_MAX)
         return error_set(&op->error, HF_INVALID,
-                         "a reason has at most %d bytes, the name of who breaks %d",
+                         "a reason has at most %d bytes, the name of the person %d",
                          NOTE_BYTES_MAX, HOLDER_BYTES_MAX);
     enum hf_status status = HF_OK;
     struct lease *lease = find_own(table, op);
@@ -660,31 +618,14 @@ static enum hf_status apply_break(struct lease_table *table, struct table_op *op
     return status;
 }
 
-static enum hf_status apply_scavenge(struct lease_table *table, struct table_op *op,
-                                     const struct evidence *evidence)
+static enum hf_status apply_forget(struct lease_table *table, struct table_op *op)
 {
-    return clear_over(table, evidence, op);
-}
-
-static enum hf_status apply_keep(struct lease_table *table, struct table_op *op,
-                                 const struct evidence *evidence)
-{
-    (void)table;
-    (void)op;
-    (void)evidence;
-    return HF_OK;
-}
-
-static enum hf_status apply_forget(struct lease_table *table, struct table_op *op,
-                                   const struct evidence *evidence)
-{
-    (void)evidence;
     struct lease *lease = table_find(table, op->id);
     if (!lease)
         return HF_OK;
     if (lease->status == LEASE_ACTIVE)
         return error_set(&op->error, HF_HELD, "the lease is active");
-    table_remove_lease(table, index_of(table, lease));
+    table_remove_lease(table, lease_index(table, lease));
     op->changed = true;
     return HF_OK;
 }
@@ -694,43 +635,42 @@ static enum hf_status apply_barrier(struct lease_table *table, struct table_op *
 {
     struct lease *lease = table_find(table, op->wanted->id);
     if (lease)
-        return already_there(lease, op);
+        return report_already_granted(lease, op);
     if (op->epoch > TOKEN_EPOCH_MAX)
-        return error_set(&op->error, HF_INVALID, "epoch %" PRIu64 " is past the last",
-                         op->epoch);
+        return error_set(&op->error, HF_INVALID,
+                         "epoch %" PRIu64 " is beyond the last possible epoch", op->epoch);
     uint64_t first = op->epoch << 32 | 1;
     if (table->next_token < first)
         table->next_token = first;
-    check(op->wanted->scope_count == 0);
+    check(op->wanted->wish.scope_count == 0);
     return grant(table, op->wanted, evidence, op);
 }
 
-/* Grants at once what is only reserved; the one who waits has then no send time of its own. See
- * RULE(CLAIM_BY_OWN_PUT). */
-static void hand_over(struct lease_table *table, const struct evidence *evidence)
-{
-    for (size_t i = table->waiter_count; i-- > 0;) {
-        struct table_op op = { .kind = TABLE_CLAIM };
-        if (table->waiters[i].reserved)
-            claim(table, &table->waiters[i], evidence, &op);
-        queue_settle(table, evidence->now);
-    }
-}
+/* ---- All operations ------------------------------------------------------------------ */
 
-/* ---- All of it ----------------------------------------------------------------------- */
+static enum hf_status apply_op(struct lease_table *table, struct table_op *op,
+                               const struct evidence *evidence)
+{
+    switch (op->kind) {
+    case TABLE_ACQUIRE: return apply_acquire(table, op, evidence);
+    case TABLE_CLAIM: return apply_claim(table, op, evidence);
+    case TABLE_CANCEL: return apply_cancel(table, op, evidence);
+    case TABLE_RENEW: return apply_renew(table, op, evidence);
+    case TABLE_RELEASE: return apply_release(table, op, evidence);
+    case TABLE_COMPLETE: return end_own(table, op, LEASE_COMPLETED, evidence);
+    case TABLE_FAIL: return end_own(table, op, LEASE_FAILED, evidence);
+    case TABLE_BREAK: return apply_break(table, op, evidence);
+    case TABLE_SCAVENGE: return clear_over(table, evidence, op);
+    case TABLE_FORGET: return apply_forget(table, op);
+    case TABLE_BARRIER: return apply_barrier(table, op, evidence);
+    case TABLE_KEEP: return HF_OK;
+    }
+    check_unreachable();
+}
 
 enum hf_status table_apply(struct lease_table *table, struct table_op *op,
                            const struct evidence *evidence)
 {
-    static enum hf_status (*const moves[])(struct lease_table *, struct table_op *,
-                                           const struct evidence *) = {
-        [TABLE_ACQUIRE] = apply_acquire,   [TABLE_CLAIM] = apply_claim,
-        [TABLE_CANCEL] = apply_cancel,     [TABLE_RENEW] = apply_renew,
-        [TABLE_RELEASE] = apply_release,   [TABLE_COMPLETE] = apply_complete,
-        [TABLE_FAIL] = apply_fail,         [TABLE_BREAK] = apply_break,
-        [TABLE_SCAVENGE] = apply_scavenge, [TABLE_FORGET] = apply_forget,
-        [TABLE_BARRIER] = apply_barrier,   [TABLE_KEEP] = apply_keep,
-    };
     op->outcome = TABLE_NOTHING;
     op->changed = false;
     op->cleared = 0;
@@ -741,52 +681,11 @@ enum hf_status table_apply(struct lease_table *table, struct table_op *op,
     op->needs_limit = false;
     op->blocker[0] = '\0';
     error_clear(&op->error);
-    enum hf_status status = moves[op->kind](table, op, evidence);
+    enum hf_status status = apply_op(table, op, evidence);
     if (op->changed) {
         trim_finished(table, evidence);
         queue_settle(table, evidence->now);
-        if (!RULE(CLAIM_BY_OWN_PUT))
-            hand_over(table, evidence);
+        MUTANT(mutant_hands_over(table, evidence));
     }
     return status;
-}
-
-/* No two active leases conflict, except slots up to their number, and what a barrier found. */
-static void check_exclusion(const struct lease_table *table, size_t index)
-{
-    const struct lease *lease = table->leases[index];
-    uint64_t sharing = 1;
-    for (size_t i = 0; i < index; i++) {
-        const struct lease *other = table->leases[i];
-        if (other->status != LEASE_ACTIVE || other->scope_count == 0 ||
-            !leases_conflict(other, lease))
-            continue;
-        check(lease->mode == LEASE_SLOTS && other->mode == LEASE_SLOTS);
-        check(++sharing <= lease->slots);
-    }
-}
-
-static void check_waiter(const struct lease_table *table, size_t index)
-{
-    const struct waiter *waiter = &table->waiters[index];
-    size_t named = (size_t)1 << table->missed;
-    struct view blocker;
-    check(!table_find(table, waiter->wanted->id));
-    check(table_find_waiter(table, waiter->wanted->id) == waiter);
-    check(waiter->reserved ==
-          (!queue_active_blocks(table, waiter->wanted, &blocker) &&
-           queue_waiters_before(table, waiter->wanted, index, named) < named));
-}
-
-void table_check(const struct lease_table *table)
-{
-    for (size_t i = 0; i < table->lease_count; i++) {
-        const struct lease *lease = table->leases[i];
-        check(lease->token < table->next_token || table->adopted);
-        check(table_find(table, lease->id) == lease);
-        if (lease->status == LEASE_ACTIVE && lease->scope_count > 0)
-            check_exclusion(table, i);
-    }
-    for (size_t i = 0; i < table->waiter_count; i++)
-        check_waiter(table, i);
 }

@@ -1,24 +1,26 @@
-/* wanted.c: whether what is asked for can stand in a table. */
+/* wanted.c: checks requests and compares wishes. A request is refused if its lease would not read
+ * back from the table as intended. */
 #include "base/json.h"
+#include "base/mutant.h"
 #include "base/parse.h"
 #include "base/utf8.h"
 #include "lease/table_inside.h"
 
 #include <inttypes.h>
 
-/* A note is spliced in as it stands, so it must be one JSON value and no more; and not so deep
- * that a table with it could not be read. */
+/* A note is inserted into the table unchanged, so it must be exactly one JSON value, and not
+ * nested so deeply that the table could no longer be read. */
 bool table_takes_note(struct view note)
 {
     struct json_reader reader = json_read(note);
     struct view raw;
-    reader.depth = NOTE_DEPTH; /* as if what is around it had been entered */
+    reader.depth = NOTE_DEPTH; /* as if the levels around it had been entered */
     bool good = note.size <= NOTE_BYTES_MAX && json_skip(&reader, &raw);
     reader.depth = 0;
     return note.size == 0 || (good && json_end(&reader));
 }
 
-/* Ids are also names of members, and are compared as they stand there. */
+/* Ids are also member names and are compared byte by byte, so they need no escapes. */
 static bool is_id(struct view id, size_t max)
 {
     for (size_t i = 0; i < id.size; i++)
@@ -27,15 +29,17 @@ static bool is_id(struct view id, size_t max)
     return id.size <= max;
 }
 
-/* Whatever is granted must be read back as it was meant. */
-static enum hf_status check_texts(const struct lease *wanted, struct table_op *op)
+/* Every text of a lease must read back unchanged. */
+static enum hf_status check_texts(const struct lease_request *wanted, struct table_op *op)
 {
     if (wanted->id.size == 0 || !is_id(wanted->id, HOLDER_BYTES_MAX) ||
         !is_id(wanted->session, NONCE_SIZE))
-        return error_set(&op->error, HF_INVALID, "an id or session is short plain text");
+        return error_set(&op->error, HF_INVALID,
+                         "an id or session must be short printable ASCII text without quotes "
+                         "or backslashes");
     struct view start = view_first(wanted->id, view_find(wanted->id, '-'));
     if (op->wait && !view_equal(start, wanted->session))
-        return error_set(&op->error, HF_INVALID, "the id of one who waits is <session>-<n>");
+        return error_set(&op->error, HF_INVALID, "the id of a waiter must be <session>-<n>");
     if (wanted->holder.size > HOLDER_BYTES_MAX)
         return error_set(&op->error, HF_INVALID, "a holder's name has at most %d bytes",
                          HOLDER_BYTES_MAX);
@@ -51,12 +55,11 @@ static enum hf_status check_texts(const struct lease *wanted, struct table_op *o
 
 enum hf_status wanted_check(const struct lease_table *table, struct table_op *op)
 {
-    const struct lease *wanted = op->wanted;
+    const struct lease_wish *wanted = &op->wanted->wish;
     const struct span most = table->settings.ttl_max;
     bool may_be_raised = most.us != SHARD_TTL_MAX.us && wanted->ttl.us > most.us;
     if (ttl_check(wanted->ttl, SPAN_MS(LEASE_TTL_MS_MIN), most,
-                  may_be_raised ? "--max-ttl SPAN (in C ttl_max_ms) allows more, up to 1d"
-                                : NULL,
+                  may_be_raised ? "a longer ttl_max_ms allows more, up to 1d" : NULL,
                   &op->error) != HF_OK)
         return op->error.status;
     if (wanted->ttl.us % 1000 != 0 || wanted->poll.us % 1000 != 0)
@@ -70,6 +73,71 @@ enum hf_status wanted_check(const struct lease_table *table, struct table_op *op
                          UINT32_MAX);
     if ((wanted->mode == LEASE_SLOTS) != (wanted->slots > 0) ||
         (wanted->mode == LEASE_SLOTS && wanted->scope_count != 1))
-        return error_set(&op->error, HF_INVALID, "slots are of one scope, and at least one");
-    return check_texts(wanted, op);
+        return error_set(&op->error, HF_INVALID,
+                         "slots need exactly one scope and a number of at least 1");
+    return check_texts(op->wanted, op);
+}
+
+/* What two modes mean for leases whose scopes conflict. */
+enum mode_relation {
+    EXCLUDE,
+    COEXIST,
+    COUNTED, /* they exclude each other, except as slots of one semaphore, up to their number */
+};
+
+static const enum mode_relation mode_relations[][3] = {
+    /* columns: exclusive, shared, slots */
+    [LEASE_EXCLUSIVE] = { EXCLUDE, EXCLUDE, EXCLUDE },
+    [LEASE_SHARED] = { EXCLUDE, COEXIST, EXCLUDE },
+    [LEASE_SLOTS] = { EXCLUDE, EXCLUDE, COUNTED },
+};
+
+static bool any_scopes_conflict(const struct lease_wish *a, const struct lease_wish *b)
+{
+    for (size_t i = 0; i < a->scope_count; i++)
+        for (size_t k = 0; k < b->scope_count; k++)
+            if (scope_conflicts(&a->scopes[i], &b->scopes[k]))
+                return true;
+    return false;
+}
+
+bool wishes_conflict(const struct lease_wish *a, const struct lease_wish *b)
+{
+    if (a->scope_count == 0 || b->scope_count == 0)
+        return true; /* a barrier */
+    bool conflict = mode_relations[a->mode][b->mode] != COEXIST && any_scopes_conflict(a, b);
+    MUTANT(mutant_overlooks_conflict(a, b, &conflict));
+    return conflict;
+}
+
+bool wishes_share_slots(const struct lease_wish *a, const struct lease_wish *b)
+{
+    return mode_relations[a->mode][b->mode] == COUNTED && a->slots == b->slots &&
+           a->scope_count == 1 && b->scope_count == 1 &&
+           scope_equal(&a->scopes[0], &b->scopes[0]);
+}
+
+static bool has_scope(const struct lease_wish *wish, const struct scope *scope, size_t start)
+{
+    for (size_t i = 0; i < wish->scope_count; i++)
+        if (scope_equal(&wish->scopes[(start + i) % wish->scope_count], scope))
+            return true;
+    return false;
+}
+
+bool wishes_same_scopes(const struct lease_wish *a, const struct lease_wish *b)
+{
+    if (a->scope_count != b->scope_count)
+        return false;
+    if (a->scopes == b->scopes)
+        return true;
+    for (size_t i = 0; i < a->scope_count; i++)
+        if (!has_scope(b, &a->scopes[i], i) || !has_scope(a, &b->scopes[i], i))
+            return false;
+    return true;
+}
+
+bool wishes_alike(const struct lease_wish *a, const struct lease_wish *b)
+{
+    return a->mode == b->mode && a->slots == b->slots && wishes_same_scopes(a, b);
 }

@@ -1,31 +1,35 @@
+/* body.c: writes bodies, the objects that hold data too large for their documents. The caller
+ * swaps the document only after body_put has returned OK, so no document names a missing or
+ * incomplete body. */
 #include "lock/body.h"
 
-#include "base/rule.h"
+#include "base/mutant.h"
+#include "lock/client_inside.h"
 #include "store/stream.h"
 
-/* How often a body without an answer is sent, with pauses that double from the first. */
+/* How many times a put without a reply is sent; the pause doubles each time. */
 #define TRIES_MAX   4
 #define PAUSE_FIRST SPAN_MS(50)
 
-/* Whether a body is there whole: OK; UNAVAILABLE: not yet, or nobody can tell. That it was refused
- * does not say: it may be because of an earlier try of ours that has landed, or of one that is
- * still under way and comes to nothing. */
-static enum hf_status look_for(struct hf_client *client, const struct body *body,
-                               struct hf_error *error)
+/* Whether the whole body is in the store: OK; UNAVAILABLE: not yet, or unknown. A refused put
+ * does not show it: an earlier try of ours may have landed, or may still be under way and
+ * fail. */
+static enum hf_status find_sent_body(struct hf_client *client, const struct body *body,
+                                     struct hf_error *error)
 {
     struct buffer byte = BUFFER_INIT(1);
     struct get_call get = { .key = body->key, .length = 1, .body = &byte };
-    enum hf_status status = store_get(client->store, &get);
-    clock_learn(&client->clock, &get.stamp);
+    enum hf_status status = client_get(client, &get);
     buffer_release(&byte);
     if (status == HF_OK && get.info.size == body->size)
         return error_clear(error);
-    return error_set(error, HF_UNAVAILABLE, "the body was refused, and is not seen there: %s",
+    return error_set(error, HF_UNAVAILABLE,
+                     "the body was refused, but is not complete in the store: %s",
                      get.error.why);
 }
 
-/* A file must be as long after it was sent as it was before. */
-static enum hf_status check_file(const struct body *body, struct hf_error *error)
+/* The file must be as long after the upload as it was before. */
+static enum hf_status check_file_size(const struct body *body, struct hf_error *error)
 {
     uint64_t size;
     enum hf_status status = file_size(body->fd, &size, error);
@@ -34,10 +38,10 @@ static enum hf_status check_file(const struct body *body, struct hf_error *error
     return status;
 }
 
-/* Where a streamed put obeys no condition it goes without one: nobody else draws this name, and
- * sent twice it is the same. */
-static enum hf_status send(struct hf_client *client, const struct body *body,
-                           struct hf_error *error)
+/* If the store ignores conditions on streamed puts, the put is unconditional. This is safe: no
+ * other client uses this name, and a second copy has the same bytes. */
+static enum hf_status send_body(struct hf_client *client, const struct body *body,
+                                struct hf_error *error)
 {
     struct put_call put = { .key = body->key, .body = body->bytes };
     if (body->fd < 0 || client->store->traits.put_file_conditional)
@@ -46,10 +50,10 @@ static enum hf_status send(struct hf_client *client, const struct body *body,
                                          : store_put_file(client->store, &put, body->fd, NULL);
     clock_learn(&client->clock, &put.stamp);
     *error = put.error;
+    MUTANT(mutant_trusts_refused_body(&status, error));
     if (status == HF_CONFLICT)
-        status = RULE(REFUSED_BODY_IS_LOOKED_FOR) ? look_for(client, body, error)
-                                                  : error_clear(error);
-    return status == HF_OK && body->fd >= 0 ? check_file(body, error) : status;
+        status = find_sent_body(client, body, error);
+    return status == HF_OK && body->fd >= 0 ? check_file_size(body, error) : status;
 }
 
 enum hf_status body_put(struct hf_client *client, const struct body *body, body_check *check,
@@ -57,7 +61,7 @@ enum hf_status body_put(struct hf_client *client, const struct body *body, body_
 {
     struct span pause = PAUSE_FIRST;
     struct hf_error why_not;
-    enum hf_status status = send(client, body, error);
+    enum hf_status status = send_body(client, body, error);
     for (int tries = 1; tries < TRIES_MAX; tries++) {
         if (status != HF_UNSURE && status != HF_UNAVAILABLE)
             return status;
@@ -67,7 +71,7 @@ enum hf_status body_put(struct hf_client *client, const struct body *body, body_
             *error = why_not;
             return error->status;
         }
-        status = send(client, body, error);
+        status = send_body(client, body, error);
     }
     return status == HF_UNSURE ? error->status = HF_UNAVAILABLE : status;
 }

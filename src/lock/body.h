@@ -1,14 +1,14 @@
-/* body.h: bodies: objects of their own that hold what is too large for the document that names
- * them.
+/* body.h: bodies, the objects that hold data too large for the documents that name them.
  *
- * A body has a name that was never used before, so it is written once and never changes. It stands
- * before the swap that names it; who dies in between leaves one that nothing names. */
+ * A body's name was never used before, so a body is written once and never changes. It is written
+ * before the swap that names it. A client that dies in between leaves a body that nothing
+ * names. */
 #ifndef LOCK_BODY_H
 #define LOCK_BODY_H
 
 #include "lock/client.h"
 
-/* What is written: bytes, or, with a file that is not -1, its contents. */
+/* The content: bytes, or, if `fd` is not -1, the contents of that file. */
 struct body {
     struct view key;
     struct view bytes;
@@ -16,14 +16,15 @@ struct body {
     uint64_t size;
 };
 
-/* Whether it is still worth while, asked before it is sent once more: OK, or why not. */
+/* Whether the body is still needed; called before it is sent again. OK, or the reason why not. */
 typedef enum hf_status body_check(void *argument, struct hf_error *error);
 
-/* OK when it is there whole. Else nothing has happened, since nothing names it. */
+/* OK if the whole body is in the store. Otherwise nothing has happened, since nothing names
+ * it. */
 enum hf_status body_put(struct hf_client *client, const struct body *body, body_check *check,
                         void *argument, struct hf_error *error);
 
-/* One that is not needed any more. Whatever comes of it: what stays is found by a sweep. */
+/* Deletes a body that is no longer needed. A failure is ignored: a sweep finds the body. */
 #define BODY_DISCARD_TIME SPAN_S(2)
 void body_discard(struct hf_client *client, struct view key);
 

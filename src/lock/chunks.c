@@ -1,14 +1,15 @@
-/* chunks.c: which objects nobody has leased for merging, and the rest of what compaction asks of
- * the tables of chunks. */
+/* chunks.c: the lease table of a partition, as compaction reads it: which chunks are free, and
+ * which leases are over. */
 #include "lock/chunks.h"
 
 #include "base/check.h"
 #include "base/layout.h"
+#include "lock/client_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Looking ------------------------------------------------------------------------- */
+/* ---- Reading tables ------------------------------------------------------------------ */
 
 struct sighting {
     void (*look)(void *argument, const struct lease_table *table,
@@ -16,21 +17,21 @@ struct sighting {
     void *argument;
 };
 
-static void show(void *argument, const void *body, const struct evidence *evidence)
+static void pass_table(void *argument, const void *body, const struct evidence *evidence)
 {
     struct sighting *sighting = argument;
     sighting->look(sighting->argument, body, evidence);
 }
 
-static enum hf_status take_table(struct hf_client *client, struct view partition,
-                                 struct place **ret_place, struct hf_error *error)
+static enum hf_status take_partition_table(struct hf_client *client, struct view partition,
+                                           struct table_ref **ret_ref, struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
     if (!layout_partition_valid(partition) ||
         !layout_partition_key(partition, LAYOUT_LEASES, key))
-        return error_set(error, HF_INVALID, "'%.*s' is no name of a partition",
+        return error_set(error, HF_INVALID, "'%.*s' is not the name of a partition",
                          VIEW_ARGS(view_first(partition, 80)));
-    return place_take(client, view_of(key), ret_place, error);
+    return table_ref_take(client, view_of(key), ret_ref, error);
 }
 
 enum hf_status chunks_look(struct hf_client *client, struct view partition,
@@ -39,16 +40,16 @@ enum hf_status chunks_look(struct hf_client *client, struct view partition,
                            void *argument, struct hf_error *error)
 {
     struct sighting sighting = { look, argument };
-    struct mono_time deadline = mono_add(env_now(client->env), REQUEST_TIME);
-    struct place *place;
-    enum hf_status status = take_table(client, partition, &place, error);
+    struct mono_time deadline = client_deadline(client);
+    struct table_ref *ref;
+    enum hf_status status = take_partition_table(client, partition, &ref, error);
     if (status != HF_OK)
         return status;
-    status = doc_look(place->doc, deadline, show, &sighting, error);
+    status = doc_look(ref->doc, deadline, pass_table, &sighting, error);
     if (status == HF_CORRUPT)
         error_prefix(error, "the lease table %.*s",
-                     VIEW_ARGS(view_first(doc_key(place->doc), 120)));
-    place_drop(place);
+                     VIEW_ARGS(view_first(doc_key(ref->doc), 120)));
+    table_ref_drop(ref);
     return status == HF_NOT_FOUND ? error_clear(error) : status;
 }
 
@@ -71,13 +72,14 @@ enum hf_status chunks_look_mended(struct hf_client *client, struct view partitio
 bool chunks_are_barred(const struct lease_table *table, const struct evidence *evidence)
 {
     for (size_t i = 0; i < table->lease_count; i++)
-        if (table->leases[i]->scope_count == 0 &&
+        if (table->leases[i]->wish.scope_count == 0 &&
             !chunks_lease_over(table, table->leases[i], evidence))
             return true;
     return false;
 }
 
-/* What a dead worker had counts as free once that can be proven: nobody else would ask for it. */
+/* The chunks of a dead worker count as free once its lease is proven over. Otherwise no merge
+ * would be planned for them, and no client would request them. */
 bool chunks_lease_over(const struct lease_table *table, const struct lease *lease,
                        const struct evidence *evidence)
 {
@@ -85,10 +87,10 @@ bool chunks_lease_over(const struct lease_table *table, const struct lease *leas
            lease_judge(&table->settings, lease, evidence) != PROOF_NONE;
 }
 
-/* ---- What is free -------------------------------------------------------------------- */
+/* ---- Free chunks --------------------------------------------------------------------- */
 
 struct unleased {
-    struct view partition; /* only chunks of this one are looked at */
+    struct view partition; /* only chunks of this partition count */
     const char *const *keys;
     size_t count;
     bool *free;
@@ -98,9 +100,9 @@ static bool is_free(const struct lease_table *table, struct view key,
                     const struct evidence *evidence)
 {
     struct scope scope = { .kind = SCOPE_CHUNK, .name = key };
-    struct lease wanted = { .scopes = &scope, .scope_count = 1, .mode = LEASE_EXCLUSIVE };
+    struct lease_wish wanted = { .scopes = &scope, .scope_count = 1, .mode = LEASE_EXCLUSIVE };
     for (size_t i = 0; i < table->lease_count; i++)
-        if (leases_conflict(table->leases[i], &wanted) &&
+        if (wishes_conflict(&table->leases[i]->wish, &wanted) &&
             !chunks_lease_over(table, table->leases[i], evidence))
             return false;
     return true;
@@ -132,9 +134,9 @@ enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *k
         return error_no_memory(error);
     asked.free = done + count;
     for (size_t i = 0; i < count; i++)
-        asked.free[i] = true; /* where there never was a lease */
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
-        if (done[i])
+        asked.free[i] = true; /* no lease was ever granted there */
+    for (size_t i = 0; i < count; i++) {
+        if (status != HF_OK || done[i])
             continue;
         asked.partition = layout_home(view_of(keys[i]));
         for (size_t j = i; j < count; j++)
@@ -155,22 +157,22 @@ enum hf_status chunks_tidy(struct hf_client *client, struct view partition,
                            const struct view *forget, size_t count, struct hf_error *error)
 {
     struct request requests[1 + CHUNKS_FORGET_MAX], *asked[1 + CHUNKS_FORGET_MAX];
-    struct mono_time deadline = mono_add(env_now(client->env), REQUEST_TIME);
-    struct place *place;
+    struct mono_time deadline = client_deadline(client);
+    struct table_ref *ref;
     check(count <= CHUNKS_FORGET_MAX);
-    enum hf_status status = take_table(client, partition, &place, error);
+    enum hf_status status = take_partition_table(client, partition, &ref, error);
     if (status != HF_OK)
         return status;
     for (size_t i = 0; i <= count; i++) {
-        request_init(&requests[i], place, i == 0 ? TABLE_SCAVENGE : TABLE_FORGET, deadline);
+        request_init(&requests[i], ref, i == 0 ? TABLE_SCAVENGE : TABLE_FORGET, deadline);
         if (i > 0)
             requests[i].table.id = forget[i - 1];
         asked[i] = &requests[i];
     }
-    status = place_ask(place, asked, count + 1);
+    status = table_ref_ask(ref, asked, count + 1);
     for (size_t i = 0; i <= count; i++)
         if (requests[i].op.error.status == status)
             *error = requests[i].op.error;
-    place_drop(place);
+    table_ref_drop(ref);
     return status == HF_OK ? error_clear(error) : status;
 }

@@ -1,5 +1,6 @@
-/* client.c: a client and its places. */
-#include "lock/client.h"
+/* client.c: a client and its table_refs (one per lease table). A client is freed only when it is
+ * closed and its last handle is freed, so no handle uses a freed client. */
+#include "lock/client_inside.h"
 
 #include "base/check.h"
 #include "base/layout.h"
@@ -10,35 +11,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Places that nobody uses are kept warm, so that the next acquire is one put. */
-#define PLACES_IDLE_MAX 256
+/* Unused table_refs are cached, so that the next acquire takes one put. */
+#define TABLE_REFS_IDLE_MAX 256
 
-/* How often to look while waiting. Where a bell wakes us, polling is the fallback only. */
+/* How often a waiter polls. Where the store notifies us, polling is only the fallback. */
 #define POLL_LOCAL   SPAN_MS(100)
 #define POLL_NETWORK SPAN_MS(500)
 
 /* ---- The client ---------------------------------------------------------------------- */
 
-static enum hf_status check_options(const struct hf_client_options *options,
-                                    struct hf_error *error)
+static enum hf_status check_client_options(const struct hf_client_options *options,
+                                           struct hf_error *error)
 {
     struct view ns = view_of(options->ns ? options->ns : LAYOUT_NAMESPACE_DEFAULT);
     if (name_check(ns, error) != HF_OK) {
         error_prefix(error, "namespace");
         return error->status;
     }
-    if (view_find(ns, '/') < ns.size) /* else two could have one table: a/meta/b/meta/c.json */
-        return error_set(error, HF_INVALID, "a namespace has no slash in its name");
+    /* With a slash, two namespaces could share a table: a/meta/b/meta/c.json. */
+    if (view_find(ns, '/') < ns.size)
+        return error_set(error, HF_INVALID, "the name of a namespace must not contain a slash");
     if (layout_namespace_reserved(ns))
         return error_set(error, HF_INVALID,
-                         "the namespace '%.*s' is reserved: the bucket has a folder of that "
-                         "name for something else",
+                         "the namespace '%.*s' is reserved: the bucket uses a folder of that "
+                         "name for other data",
                          VIEW_ARGS(ns));
     if (options->holder && strlen(options->holder) > HOLDER_BYTES_MAX)
         return error_set(error, HF_INVALID, "a holder's name has at most %d bytes",
                          HOLDER_BYTES_MAX);
     if (options->skew_tolerance_ms < -1 || options->skew_tolerance_ms > 3600000)
-        return error_set(error, HF_INVALID, "a skew tolerance is at most an hour");
+        return error_set(error, HF_INVALID, "the skew tolerance must not exceed an hour");
     if (options->ttl_max_ms == 0 || ttl_ms_check(options->ttl_max_ms, error) == HF_OK)
         return HF_OK;
     error_prefix(error, "the longest ttl");
@@ -58,8 +60,8 @@ static struct lease_settings settings_of(const struct store *store,
     return settings;
 }
 
-/* What can fail: the client, its events and, for one that counts them, an eye on its requests.
- * NULL, with the error, when it does. */
+/* Creates the parts that can fail: the client, its events and, if it counts requests, the
+ * observer. NULL, with the error, if one fails. */
 static struct hf_client *client_alloc(struct store **store,
                                       const struct hf_client_options *options, bool counts,
                                       struct hf_error *error)
@@ -74,8 +76,8 @@ static struct hf_client *client_alloc(struct store **store,
         free(client);
         return NULL;
     }
-    if (counts &&
-        store_observe(*store, (struct observer){ events_saw, client }, store, error) != HF_OK) {
+    if (counts && store_observe(*store, (struct observer){ events_note_request, client }, store,
+                                error) != HF_OK) {
         events_release(client);
         free(client);
         return NULL;
@@ -90,7 +92,7 @@ static enum hf_status make_client(struct store *store, const struct hf_client_op
     const struct hf_client_options defaults = HF_CLIENT_OPTIONS;
     if (!options)
         options = &defaults;
-    if (check_options(options, error) != HF_OK)
+    if (check_client_options(options, error) != HF_OK)
         return error->status;
     struct hf_client *client = client_alloc(&store, options, counts, error);
     if (!client)
@@ -118,8 +120,8 @@ static enum hf_status make_client(struct store *store, const struct hf_client_op
     env_mutex_init(client->env, &client->shared.mutex);
     client->shared.handles = 1;
     keeper_init(&client->keeper, client->env);
-    tidier_init(&client->tidier, client->env);
-    fence_shelf_init(&client->fences, client->env);
+    cleanup_init(&client->cleanup, client->env);
+    fence_cache_init(&client->fences, client->env);
     *ret_client = client;
     return error_clear(error);
 }
@@ -130,23 +132,128 @@ enum hf_status client_new(struct store *store, const struct hf_client_options *o
     return make_client(store, options, /* counts */ false, ret_client, error);
 }
 
-enum hf_status client_new_counted(struct store *store, const struct hf_client_options *options,
-                                  struct hf_client **ret_client, struct hf_error *error)
+enum hf_status client_new_on(struct hf_store *handle, const struct hf_client_options *options,
+                             struct hf_client **ret_client, struct hf_error *error)
 {
-    return make_client(store, options, /* counts */ true, ret_client, error);
+    enum hf_status status =
+        make_client(handle->store, options, /* counts */ true, ret_client, error);
+    if (status == HF_OK)
+        (*ret_client)->handle = store_handle_keep(handle);
+    return status;
 }
 
-static void place_free(struct place *place)
+enum hf_status client_new_beside(struct hf_client *client, struct view ns,
+                                 struct hf_client **ret_client, struct hf_error *error)
 {
-    room_release(&place->room);
-    doc_free(place->doc);
-    free(place);
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    char name[NAME_BYTES_MAX + 1];
+    snprintf(name, sizeof name, "%.*s", VIEW_ARGS(ns));
+    options.ns = name;
+    options.holder = client->holder;
+    enum hf_status status = client_new(client->store, &options, ret_client, error);
+    if (status == HF_OK) {
+        (*ret_client)->space.settings = client->space.settings;
+        (*ret_client)->hour = client->hour;
+    }
+    return status;
+}
+
+static void table_ref_free(struct table_ref *ref)
+{
+    wait_queue_release(&ref->queue);
+    doc_free(ref->doc);
+    free(ref);
 }
 
 void client_keep(struct hf_client *client)
 {
     env_mutex_lock(&client->shared.mutex);
     client->shared.handles++;
+    env_mutex_unlock(&client->shared.mutex);
+}
+
+struct env *client_env(const struct hf_client *client)
+{
+    return client->env;
+}
+
+struct store *client_store(const struct hf_client *client)
+{
+    return client->store;
+}
+
+struct doc_clock *client_clock(struct hf_client *client)
+{
+    return &client->clock;
+}
+
+const char *client_holder(const struct hf_client *client)
+{
+    return client->holder;
+}
+
+const char *client_ns(const struct hf_client *client)
+{
+    return client->space.ns;
+}
+
+struct table_space *client_space(struct hf_client *client)
+{
+    return &client->space;
+}
+
+const struct lease_settings *client_settings(const struct hf_client *client)
+{
+    return &client->space.settings;
+}
+
+struct span client_hour(const struct hf_client *client)
+{
+    return client->hour;
+}
+
+struct hf_store *hf_client_store(struct hf_client *client)
+{
+    return client ? client->handle : NULL;
+}
+
+struct mono_time client_now(const struct hf_client *client)
+{
+    return env_now(client->env);
+}
+
+struct mono_time client_deadline(const struct hf_client *client)
+{
+    return mono_add(client_now(client), REQUEST_TIME);
+}
+
+enum hf_status client_get(struct hf_client *client, struct get_call *get)
+{
+    enum hf_status status = store_get(client->store, get);
+    clock_learn(&client->clock, &get->stamp);
+    return status;
+}
+
+uint64_t client_activity(const struct hf_client *client)
+{
+    return atomic_load(&client->activity.count);
+}
+
+struct mono_time client_last_active(const struct hf_client *client)
+{
+    return (struct mono_time){ atomic_load(&client->activity.last) };
+}
+
+uint64_t client_conflicts(const struct hf_client *client)
+{
+    return atomic_load(&client->activity.conflicts);
+}
+
+void client_add_cleared(struct hf_client *client, struct hf_client *from)
+{
+    env_mutex_lock(&client->shared.mutex);
+    for (size_t i = 0; i < SWEEP_MODES; i++)
+        client->shared.cleared[i] += from->shared.cleared[i];
     env_mutex_unlock(&client->shared.mutex);
 }
 
@@ -176,7 +283,7 @@ uint64_t client_next_id(struct hf_client *client)
     return id;
 }
 
-/* ---- Places -------------------------------------------------------------------------- */
+/* ---- Tables in use ------------------------------------------------------------------- */
 
 static struct table_space *space_of(struct hf_client *client, struct view key)
 {
@@ -186,99 +293,89 @@ static struct table_space *space_of(struct hf_client *client, struct view key)
                                                             : &client->space;
 }
 
-/* NULL without memory. */
-static struct place *place_new(struct hf_client *client, struct view key)
+/* NULL if out of memory. */
+static struct table_ref *table_ref_new_locked(struct hf_client *client, struct view key)
 {
-    struct place *place = calloc(1, sizeof *place);
-    if (!place)
+    void *old;
+    struct table_ref *ref = calloc(1, sizeof *ref);
+    if (!ref)
         return NULL;
-    place->client = client;
-    place->space = space_of(client, key);
-    place->kind = table_kind_of(key);
-    place->in_index = expiry_has(client, key);
-    const struct doc_type *type = place->space->of_shards ? &shard_doc_type : &table_doc_type;
-    if (doc_new(client->store, &client->clock, key, type, place->space, &place->doc, NULL) !=
+    ref->client = client;
+    ref->space = space_of(client, key);
+    ref->kind = table_kind_of(key);
+    ref->in_index = expiry_has(client, key);
+    const struct doc_type *type = ref->space->of_shards ? &shard_doc_type : &table_doc_type;
+    if (doc_new(client->store, &client->clock, key, type, ref->space, &ref->doc, NULL) !=
         HF_OK) {
-        free(place);
+        free(ref);
         return NULL;
     }
-    doc_observe(place->doc, room_seen, place);
-    room_init(&place->room, client->env);
-    return place;
+    doc_observe(ref->doc, wait_queue_learn, ref);
+    wait_queue_init(&ref->queue, client->env);
+    if (!map_put(&client->shared.table_refs, doc_key(ref->doc), ref, &old)) {
+        table_ref_free(ref);
+        return NULL;
+    }
+    return ref;
 }
 
-static void leave_idle_locked(struct hf_client *client, struct place *place)
+static void unlist_idle_locked(struct hf_client *client, struct table_ref *ref)
 {
-    struct place **at = &client->shared.idle;
-    while (*at != place)
+    struct table_ref **at = &client->shared.idle;
+    while (*at != ref)
         at = &(*at)->idle_next;
-    *at = place->idle_next;
+    *at = ref->idle_next;
     client->shared.idle_count--;
 }
 
-static struct place *place_add_locked(struct hf_client *client, struct view key)
-{
-    void *old;
-    struct place *place = place_new(client, key);
-    if (place && !map_put(&client->shared.places, doc_key(place->doc), place, &old)) {
-        place_free(place);
-        return NULL;
-    }
-    return place;
-}
-
-enum hf_status place_take(struct hf_client *client, struct view key, struct place **ret_place,
-                          struct hf_error *error)
+enum hf_status table_ref_take(struct hf_client *client, struct view key,
+                              struct table_ref **ret_ref, struct hf_error *error)
 {
     env_mutex_lock(&client->shared.mutex);
-    struct place *place = map_get(&client->shared.places, key);
-    if (place && place->users == 0)
-        leave_idle_locked(client, place);
-    if (!place)
-        place = place_add_locked(client, key);
-    if (place)
-        place->users++;
+    struct table_ref *ref = map_get(&client->shared.table_refs, key);
+    if (ref && ref->users == 0)
+        unlist_idle_locked(client, ref);
+    if (!ref)
+        ref = table_ref_new_locked(client, key);
+    if (ref)
+        ref->users++;
     env_mutex_unlock(&client->shared.mutex);
-    if (!place)
+    if (!ref)
         return error_no_memory(error);
-    *ret_place = place;
+    *ret_ref = ref;
     return HF_OK;
 }
 
-static void join_idle_locked(struct hf_client *client, struct place *place)
+void table_ref_drop(struct table_ref *ref)
 {
-    struct place **at = &client->shared.idle;
-    while (*at)
-        at = &(*at)->idle_next;
-    place->idle_next = NULL;
-    *at = place;
-    client->shared.idle_count++;
-}
-
-void place_drop(struct place *place)
-{
-    struct hf_client *client = place->client;
-    struct place *oldest = NULL;
+    struct hf_client *client = ref->client;
+    struct table_ref *oldest = NULL;
     env_mutex_lock(&client->shared.mutex);
-    if (--place->users == 0)
-        join_idle_locked(client, place);
-    if (client->shared.idle_count > PLACES_IDLE_MAX) {
+    if (--ref->users == 0) {
+        struct table_ref **at = &client->shared.idle;
+        while (*at)
+            at = &(*at)->idle_next;
+        ref->idle_next = NULL;
+        *at = ref;
+        client->shared.idle_count++;
+    }
+    if (client->shared.idle_count > TABLE_REFS_IDLE_MAX) {
         oldest = client->shared.idle;
-        leave_idle_locked(client, oldest);
-        map_take(&client->shared.places, doc_key(oldest->doc));
+        unlist_idle_locked(client, oldest);
+        map_take(&client->shared.table_refs, doc_key(oldest->doc));
     }
     env_mutex_unlock(&client->shared.mutex);
     if (oldest)
-        place_free(oldest);
+        table_ref_free(oldest);
 }
 
-struct place *place_share(struct place *place)
+struct table_ref *table_ref_share(struct table_ref *ref)
 {
-    env_mutex_lock(&place->client->shared.mutex);
-    check(place->users > 0);
-    place->users++;
-    env_mutex_unlock(&place->client->shared.mutex);
-    return place;
+    env_mutex_lock(&ref->client->shared.mutex);
+    check(ref->users > 0);
+    ref->users++;
+    env_mutex_unlock(&ref->client->shared.mutex);
+    return ref;
 }
 
 /* ---- Closing ------------------------------------------------------------------------- */
@@ -286,17 +383,17 @@ struct place *place_share(struct place *place)
 static void client_free(struct hf_client *client)
 {
     keeper_release(client);
-    tidier_release(client);
+    cleanup_release(client);
     events_release(client);
     while (client->shared.idle) {
-        struct place *place = client->shared.idle;
-        client->shared.idle = place->idle_next;
-        map_take(&client->shared.places, doc_key(place->doc));
-        place_free(place);
+        struct table_ref *ref = client->shared.idle;
+        client->shared.idle = ref->idle_next;
+        map_take(&client->shared.table_refs, doc_key(ref->doc));
+        table_ref_free(ref);
     }
-    fence_shelf_release(&client->fences);
-    check(client->shared.places.count == 0); /* of no handle, since none is left */
-    map_release(&client->shared.places);
+    fence_cache_release(&client->fences);
+    check(client->shared.table_refs.count == 0); /* no handle is left, so none may be in use */
+    map_release(&client->shared.table_refs);
     env_mutex_release(&client->shared.mutex);
     table_space_release(&client->space);
     table_space_release(&client->chunk_space);
@@ -317,34 +414,35 @@ void client_drop(struct hf_client *client)
         client_free(client);
 }
 
-/* The place in use that follows another by the key of its table, or the first; NULL: that was the
- * last. Until place_drop. */
-static struct place *place_after(struct hf_client *client, const struct place *last)
+/* The next table_ref in use after `last`, in order of table keys, or the first; NULL after the
+ * last one. Valid until table_ref_drop. */
+static struct table_ref *table_ref_after(struct hf_client *client, const struct table_ref *last)
 {
     struct view key = last ? doc_key(last->doc) : VIEW("");
     env_mutex_lock(&client->shared.mutex);
-    struct place *place = map_seek(&client->shared.places, key, /* beyond */ last != NULL);
-    while (place && place->users == 0)
-        place = map_seek(&client->shared.places, doc_key(place->doc), /* beyond */ true);
-    if (place)
-        place->users++;
+    struct table_ref *ref =
+        map_seek(&client->shared.table_refs, key, /* beyond */ last != NULL);
+    while (ref && ref->users == 0)
+        ref = map_seek(&client->shared.table_refs, doc_key(ref->doc), /* beyond */ true);
+    if (ref)
+        ref->users++;
     env_mutex_unlock(&client->shared.mutex);
-    return place;
+    return ref;
 }
 
-/* Wakes every call that waits in line; each leaves the line by itself. */
+/* Wakes every call that is waiting in a queue; each call then leaves the queue itself. */
 static void cancel_waits(struct hf_client *client)
 {
-    struct place *place = place_after(client, /* last */ NULL);
-    while (place) {
-        struct place *last = place;
-        room_cancel_all(place);
-        place = place_after(client, last);
-        place_drop(last);
+    struct table_ref *ref = table_ref_after(client, /* last */ NULL);
+    while (ref) {
+        struct table_ref *last = ref;
+        wait_queue_cancel_all(ref);
+        ref = table_ref_after(client, last);
+        table_ref_drop(last);
     }
 }
 
-/* What is still held is given back now; the rest of the client goes with its last handle. */
+/* Leases that are still held are released now; the client is freed with its last handle. */
 void hf_client_close(struct hf_client *client)
 {
     if (!client)
@@ -352,11 +450,13 @@ void hf_client_close(struct hf_client *client)
     env_mutex_lock(&client->shared.mutex);
     bool left = client->shared.handles > 1;
     env_mutex_unlock(&client->shared.mutex);
-    check(!left || client->handle); /* else its store is closed before its handles are */
+    /* A client that does not own its store must outlive its handles: the caller closes the store
+     * next. */
+    check(!left || client->handle);
     if (left) {
-        keeper_give_all_back(client);
+        keeper_release_all(client);
         cancel_waits(client);
-        tidier_wait(client);
+        cleanup_wait(client);
     }
     client_drop(client);
 }

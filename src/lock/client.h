@@ -1,113 +1,108 @@
-/* client.h: what a client is made of, for the files of this folder and for those who build one
- * by hand (the simulator, tests). The public calls are in holdfast.h.
- *
- * Order of mutexes: a lock's `calls`, then any one of: shared, keeper, room; none of these three
- * is held while another is taken, except the clock's own inside them. */
+/* client.h: the library's internal interface to a client, and requests to its tables. The public
+ * functions are in holdfast/lock.h. */
 #ifndef LOCK_CLIENT_H
 #define LOCK_CLIENT_H
 
-#include "base/map.h"
 #include "lock/events.h"
-#include "lock/fenced.h"
-#include "lock/keeper.h"
-#include "lock/room.h"
 #include "lock/tables.h"
-#include "lock/tidier.h"
-#include "store/handle.h"
+#include "lock/wait_queue.h"
 
-#include <stdatomic.h>
-
-/* A request is given this long when nobody says how long: then it is told as without answer. */
+/* The time limit of a request without a deadline. After it the outcome is UNSURE or TIMEOUT. */
 #define REQUEST_TIME SPAN_S(10)
 
-/* Of each table so many hours are remembered that have an entry: more than a ttl of a day spans. */
+/* How many hours with an index entry are remembered per table: more than in a ttl of one day. */
 #define INDEXED_HOURS 32
 
-/* One table as a client knows it: its document, and those of ours who wait there. */
-struct place {
+/* One table as a client knows it: its document, and our waiters there. */
+struct table_ref {
     struct hf_client *client;
-    struct table_space *space; /* of the client, or the one of chunks or shards */
+    struct table_space *space; /* the client's, or that of chunks or shards */
     enum table_kind kind;
     struct doc *doc;
-    struct room room;
-    size_t users;  /* guarded by client->shared.mutex; 0: kept warm for the next */
+    struct wait_queue queue;
+    size_t users;  /* guarded by client->shared.mutex; 0: cached for the next use */
     bool renewing; /* guarded by the keeper's mutex */
-    bool in_index; /* leases of it may have entries in the expiry index */
-    /* Guarded by the keeper's mutex too: hours that have one, each where its number says, plus one:
-     * 0 is none. */
+    bool in_index; /* its leases may have entries in the expiry index */
+    /* Guarded by the keeper's mutex too: the hours that have an entry. Hour h is at index
+     * h % INDEXED_HOURS, as h + 1; 0 means none. */
     int64_t indexed[INDEXED_HOURS];
-    struct place *idle_next;
+    struct table_ref *idle_next;
 };
 
-/* On whose behalf something that was over is cleared away. */
+/* Who caused an ended lease to be cleared. */
 enum sweep_mode {
-    SWEEP_TRANSPARENT, /* an operation cleans what it touches */
-    SWEEP_IDLE,        /* the sweeper, while there is nothing else to do */
-    SWEEP_MANUAL,      /* a person asked for it */
+    SWEEP_TRANSPARENT, /* an operation that found it */
+    SWEEP_IDLE,        /* the idle sweeper */
+    SWEEP_MANUAL,      /* an operator, by a command */
     SWEEP_MODES,
 };
 
-struct hf_client {
-    struct env *env;
-    struct store *store;
-    bool counts;             /* its store is observed, by itself */
-    struct hf_store *handle; /* of the public calls, kept; NULL: the store is the caller's */
-    struct doc_clock clock;
-    struct table_space space;
-    struct table_space chunk_space; /* chunks have no namespace: they go by one epoch */
-    struct table_space shard_space; /* nor have shards; their locks are short */
-    struct span poll;               /* how often to look while waiting, unless a lock says */
-    struct span hour;               /* of the expiry index (expiry.h) */
-    char holder[HOLDER_BYTES_MAX + 1];
-    char session[NONCE_SIZE + 1];
-    struct {
-        struct env_mutex mutex;
-        struct map places;  /* by the key of the table */
-        struct place *idle; /* the longest unused first */
-        size_t idle_count;
-        uint64_t last_id;
-        size_t
-            handles; /* locks and transactions not yet freed, and the client until it is closed */
-        uint64_t cleared[SWEEP_MODES]; /* leases that were over, by on whose behalf */
-    } shared;
-    struct {
-        atomic_uint_fast64_t count; /* operations that callers have begun */
-        atomic_int_fast64_t last;   /* when, on the boot-time clock in us, the last one was */
-        atomic_uint_fast64_t
-            conflicts; /* our writes that were refused since others had written */
-    } activity;
-    struct keeper keeper;
-    struct tidier tidier;
-    struct fence_shelf fences;
-    struct events events;
-};
-
-/* A client of a store that stays the caller's, who closes it after the client and so must have
- * freed every handle before. */
+/* A client on a store that the caller owns. The caller closes the store after the client, so it
+ * must free every handle first. */
 enum hf_status client_new(struct store *store, const struct hf_client_options *options,
                           struct hf_client **ret_client, struct hf_error *error);
 
-/* The same, and its requests are counted, and told as events. */
-enum hf_status client_new_counted(struct store *store, const struct hf_client_options *options,
-                                  struct hf_client **ret_client, struct hf_error *error);
+/* A client on the store of a handle. It keeps the handle open. Its requests are counted and
+ * reported as events. */
+enum hf_status client_new_on(struct hf_store *handle, const struct hf_client_options *options,
+                             struct hf_client **ret_client, struct hf_error *error);
 
-/* A handle that needs the client to exist, though it may be closed before the handle is freed. */
+/* A client on the same store for another namespace, with the holder and the settings of this
+ * one. */
+enum hf_status client_new_beside(struct hf_client *client, struct view ns,
+                                 struct hf_client **ret_client, struct hf_error *error);
+
+/* ---- Accessors ----------------------------------------------------------------------- */
+
+struct env *client_env(const struct hf_client *client);
+struct store *client_store(const struct hf_client *client);
+struct doc_clock *client_clock(struct hf_client *client);
+const char *client_holder(const struct hf_client *client);
+
+/* Its namespace, what the tables there have in common, and their settings. */
+const char *client_ns(const struct hf_client *client);
+struct table_space *client_space(struct hf_client *client);
+const struct lease_settings *client_settings(const struct hf_client *client);
+
+/* The length of one slot of the expiry index: an hour, except in tests. */
+struct span client_hour(const struct hf_client *client);
+
+struct mono_time client_now(const struct hf_client *client);
+
+/* The deadline of a request that starts now: REQUEST_TIME from now. */
+struct mono_time client_deadline(const struct hf_client *client);
+
+/* A get whose reply updates the store time. */
+enum hf_status client_get(struct hf_client *client, struct get_call *get);
+
+/* Keeps the client's memory for a handle; the client may be closed before the handle is freed. */
 void client_keep(struct hf_client *client);
 void client_drop(struct hf_client *client);
 
-/* The place of a table, until place_drop. */
-enum hf_status place_take(struct hf_client *client, struct view key, struct place **ret_place,
-                          struct hf_error *error);
-void place_drop(struct place *place);
+/* The table_ref of a table, until table_ref_drop. */
+enum hf_status table_ref_take(struct hf_client *client, struct view key,
+                              struct table_ref **ret_ref, struct hf_error *error);
+void table_ref_drop(struct table_ref *ref);
 
-/* One more use of a place that is in use. */
-struct place *place_share(struct place *place);
+/* One more use of a table_ref that is in use. */
+struct table_ref *table_ref_share(struct table_ref *ref);
 
-/* A caller has begun an operation: the sweeper gives way. Looking, for people, does not count. NULL
- * is fine. */
+/* Notes that a caller has begun an operation, so the sweeper gives way. Reads for display do not
+ * count. NULL is allowed. */
 void client_active(struct hf_client *client);
 
-/* So many writes of this client to an object were refused: somebody else had changed it. */
+/* The number of operations that callers have begun, and when the last one began. */
+uint64_t client_activity(const struct hf_client *client);
+struct mono_time client_last_active(const struct hf_client *client);
+
+/* How many of our writes were refused because another client had written. */
+uint64_t client_conflicts(const struct hf_client *client);
+
+/* Adds the leases that one client has cleared to the count of the other. */
+void client_add_cleared(struct hf_client *client, struct hf_client *from);
+
+/* Reports that this many writes to an object were refused because another client had changed
+ * it. */
 void client_note_conflicts(struct hf_client *client, struct view key, unsigned count);
 
 /* A number that no other lease or waiter of this session has had. */
@@ -117,62 +112,64 @@ uint64_t client_next_id(struct hf_client *client);
 
 struct request;
 
-/* What is kept in a table beside its leases (src/key) changes in the same writes as they do. Each
- * may be NULL. Both are pure, called once an attempt, and note in *changed whether the table must
- * be written. */
-struct table_guest {
-    /* Before the leases move: OK, or a refusal, and then they do not. */
-    enum hf_status (*before)(struct table_guest *guest, struct lease_table *table,
+/* A hook for data that is kept in a table beside its leases (src/key) and changes in the same
+ * writes. Either function may be NULL. Both are pure, are called once per attempt, and set
+ * *changed if the table must be written. */
+struct table_hook {
+    /* Called before the leases change: OK, or a refusal, which leaves them unchanged. */
+    enum hf_status (*before)(struct table_hook *hook, struct lease_table *table,
                              const struct evidence *evidence, bool *changed,
                              struct hf_error *error);
 
-    /* After they have moved: `op` says what came of it. It cannot fail. */
-    void (*after)(struct table_guest *guest, struct lease_table *table,
-                  const struct table_op *op, bool *changed);
+    /* Called after the leases have changed: `op` has the result. It cannot fail. */
+    void (*after)(struct table_hook *hook, struct lease_table *table, const struct table_op *op,
+                  bool *changed);
 };
 
 /* An operation on a table, as an operation on its document. */
 struct request {
     struct doc_op op;
-    struct place *place;
+    struct table_ref *ref;
     struct table_op table;
-    struct table_guest *guest; /* may be NULL */
+    struct table_hook *hook; /* may be NULL */
     enum sweep_mode mode;
-    bool *blocked; /* may be NULL: per scope wanted, whether it is in the way */
-    bool taken;    /* a release found that somebody had ended it in another way */
+    bool *blocked; /* may be NULL: for each wanted scope, whether it is blocked */
+    bool taken;    /* a release found that the lease had already ended otherwise */
 
-    struct lease_settings settings;  /* as the table has them */
+    struct lease_settings settings;  /* of the table */
     char granted_by[NONCE_SIZE + 1]; /* the attempt that granted or renewed */
-    struct span ttl;                 /* of what was granted or renewed */
+    struct span ttl;                 /* of the lease that was granted or renewed */
 };
 
-/* `deadline` of zero: REQUEST_TIME from now. */
-void request_init(struct request *request, struct place *place, enum table_op_kind kind,
+/* A `deadline` of zero means REQUEST_TIME from now. */
+void request_init(struct request *request, struct table_ref *ref, enum table_op_kind kind,
                   struct mono_time deadline);
 
-/* Requests that one call may carry. */
+/* The maximum number of requests in one call. */
 #define RENEW_BATCH_MAX 128
 
-/* Asks, all in one write where that can be. A damaged table is replaced on the way. */
-enum hf_status place_ask(struct place *place, struct request *const *requests, size_t count);
+/* Sends all requests, in one write where possible. A damaged table is replaced first. */
+enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *requests,
+                             size_t count);
 
-/* Whether an answer is final; else nobody knows yet what becomes of it, and the tidier goes on. */
+/* Whether a result is final. If not, the operation may still take effect, and the cleanup task
+ * continues. */
 static inline bool request_settled(enum hf_status status)
 {
     return status != HF_UNSURE && status != HF_TIMEOUT && status != HF_UNAVAILABLE;
 }
 
-/* How long what was granted can be used: by our own clock and by the store's. */
+/* How long a grant can be used: by our own clock and by the store's. */
 struct validity {
     struct mono_time t0;
     struct mono_time until;
     bool by_store;
     struct store_time expires;
-    struct span grace; /* by so much our latest store time may be past it */
+    struct span grace; /* how far our latest store time may be past the end */
 };
 struct validity request_validity(const struct request *request);
 
-/* The moment at which it ends, as far as the evidence tells. */
+/* When it ends, as far as the evidence shows. */
 struct mono_time validity_end(const struct validity *validity, const struct evidence *evidence);
 
 #endif

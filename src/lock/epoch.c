@@ -1,63 +1,46 @@
-#include "lock/epoch.h"
+/* epoch.c: the epoch of a namespace, kept in a document and a copy. It guards against decreasing
+ * tokens: if either object is lost, or an abandoned write lands late, no client may read an epoch
+ * lower than one that was used before. */
+#include "lock/epoch_inside.h"
 
 #include "base/check.h"
 #include "base/json.h"
 #include "base/layout.h"
+#include "base/mutant.h"
 #include "base/parse.h"
 #include "base/rule.h"
 #include "lock/epoch_scan.h"
-#include "lock/tables.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define EPOCH_BYTES_MAX ((size_t)64 * 1024)
-#define LIMIT_MS_MAX    (UINT64_C(24) * 3600 * 1000) /* no ttl is longer */
+#define LIMIT_MS_MAX    (UINT64_C(24) * 3600 * 1000) /* the longest ttl */
 
-#define PAIR_SIZE 16
-
-/* A damaged object is replaced so often in one change; then something damages it again. */
+/* How many times one change recreates a lost copy. After that, something keeps damaging it. */
 #define REPLACE_TRIES_MAX 8
 
-/* One of the two objects. */
-struct epoch_file {
-    struct store *store;
-    struct view ns;
-    bool is_copy;
-    bool rebuild; /* what is lost begins at 0: the change knows how far it has to come */
-    bool empty;   /* it was found that no token was ever given */
-};
+struct epoch_ref epoch_of_tables(const struct table_space *space, struct mono_time deadline)
+{
+    return (struct epoch_ref){ space->store, space->clock, view_of(space->ns), deadline };
+}
 
 struct epoch_key {
     char text[KEY_BYTES_MAX + 1];
 };
 
-static struct view key_of(const struct epoch_file *file, struct epoch_key *space)
+static struct view epoch_key_of(const struct epoch_file *file, struct epoch_key *space)
 {
     int size = snprintf(space->text, sizeof space->text, "%s%.*s.json",
                         file->is_copy ? LAYOUT_EPOCH_COPY_FOLDER : LAYOUT_EPOCH_FOLDER,
-                        VIEW_ARGS(file->ns));
+                        VIEW_ARGS(file->ref.ns));
     return (struct view){ space->text, (size_t)size };
 }
 
 /* ---- The document -------------------------------------------------------------------- */
 
-struct epoch_body {
-    uint64_t epoch;
-    bool blank;     /* it says only that there is to be an epoch */
-    bool unwritten; /* it is not in the store like this */
-    struct epoch_limits limits;
-    /* Of the copy: which one it is, made anew under another id each time that it was lost, and
-     * whether nobody knows yet that the document is not ahead of it. Of the document: of which copy
-     * that is known. */
-    char pair[PAIR_SIZE + 1];
-    bool fresh;
-    struct buffer unknown;       /* members that we do not know, each with a comma before it */
-    struct buffer unknown_kinds; /* and kinds of tables */
-};
-
-static struct epoch_body *body_new(struct hf_error *error)
+struct epoch_body *epoch_body_new(struct hf_error *error)
 {
     struct epoch_body *body = malloc(sizeof *body);
     if (body)
@@ -68,7 +51,7 @@ static struct epoch_body *body_new(struct hf_error *error)
     return body;
 }
 
-static void body_free(void *argument)
+static void epoch_body_free(void *argument)
 {
     struct epoch_body *body = argument;
     if (body) {
@@ -85,14 +68,16 @@ static const struct view kind_names[TABLE_KINDS] = {
     [TABLES_OF_CHUNKS] = { "chunks", 6 },
 };
 
-static void keep_unknown(struct json_reader *reader, struct view name, struct buffer *unknown)
+static void keep_unknown_member(struct json_reader *reader, struct view name,
+                                struct buffer *unknown)
 {
     struct view raw;
     if (json_skip(reader, &raw))
         buffer_print(unknown, ",\"%.*s\":%.*s", VIEW_ARGS(name), VIEW_ARGS(raw));
 }
 
-/* { "60000": "9f86d081884c7d65:1763200000000000", ... }: until when, by the ttl in ms. */
+/* { "60000": "9f86d081884c7d65:1763200000000000", ... }: the end of each limit, keyed by its ttl
+ * in ms. */
 static void read_limits(struct json_reader *reader, struct limits *limits)
 {
     struct view name, text;
@@ -103,7 +88,7 @@ static void read_limits(struct json_reader *reader, struct limits *limits)
             return;
         if (parse_u64(name, LIMIT_MS_MAX, &ms, NULL) != HF_OK || ms == 0 ||
             !stamp_parse(text, &limit.until)) {
-            json_fail(reader, "a limit that is none");
+            json_fail(reader, "a limit is invalid");
             return;
         }
         limit.ttl = SPAN_MS((int64_t)ms);
@@ -122,22 +107,15 @@ static void read_longest(struct json_reader *reader, struct epoch_body *body)
         if (kind < TABLE_KINDS)
             read_limits(reader, &body->limits.of[kind]);
         else
-            keep_unknown(reader, name, &body->unknown_kinds);
+            keep_unknown_member(reader, name, &body->unknown_kinds);
     }
 }
 
-static void read_pair(struct json_reader *reader, char pair[PAIR_SIZE + 1])
-{
-    struct view text;
-    if (json_take_plain(reader, &text) && text.size <= PAIR_SIZE)
-        snprintf(pair, PAIR_SIZE + 1, "%.*s", VIEW_ARGS(text));
-}
-
-static enum hf_status read_members(struct view bytes, struct epoch_body *body,
-                                   struct hf_error *error)
+static enum hf_status read_epoch_members(struct view bytes, struct epoch_body *body,
+                                         struct hf_error *error)
 {
     struct json_reader reader = json_read(bytes);
-    struct view name, raw, format = VIEW("");
+    struct view name, raw, format = VIEW(""), pair = VIEW("");
     const uint64_t none = EPOCH_MAX + 1;
     body->epoch = none;
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
@@ -152,20 +130,22 @@ static enum hf_status read_members(struct view bytes, struct epoch_body *body,
         else if (view_equal(name, VIEW("longest")))
             read_longest(&reader, body);
         else if (view_equal(name, VIEW("pair")))
-            read_pair(&reader, body->pair);
+            json_take_plain(&reader, &pair);
         else if (view_equal(name, VIEW("fresh")))
             json_take_bool(&reader, &body->fresh);
         else
-            keep_unknown(&reader, name, &body->unknown);
+            keep_unknown_member(&reader, name, &body->unknown);
     }
     bool read = json_end(&reader);
+    if (pair.size <= PAIR_SIZE)
+        snprintf(body->pair, sizeof body->pair, "%.*s", VIEW_ARGS(pair));
     if (body->unknown.failed || body->unknown_kinds.failed)
         return error_no_memory(error);
     if (view_starts_with(format, VIEW(LAYOUT_EPOCH_FORMATS)) &&
         !view_equal(format, VIEW(LAYOUT_EPOCH_FORMAT)))
         return error_set(error, HF_UNSUPPORTED,
-                         "the epoch of the namespace has the format %.*s, and this version "
-                         "knows %s: upgrade",
+                         "the epoch document of the namespace has the format %.*s, but this "
+                         "version knows only %s; upgrade Holdfast",
                          VIEW_ARGS(view_first(format, 60)), LAYOUT_EPOCH_FORMAT);
     body->blank = body->blank && body->epoch == none;
     if (!read || !view_equal(format, VIEW(LAYOUT_EPOCH_FORMAT)) ||
@@ -180,31 +160,27 @@ static enum hf_status epoch_decode(struct view bytes, struct mono_time arrived,
 {
     (void)arrived;
     (void)previous;
-    struct epoch_body *body = body_new(error);
+    struct epoch_body *body = epoch_body_new(error);
     if (!body)
         return error->status;
-    enum hf_status status = read_members(bytes, body, error);
+    enum hf_status status = read_epoch_members(bytes, body, error);
     if (status == HF_OK)
         *ret_body = body;
     else
-        body_free(body);
+        epoch_body_free(body);
     return status;
-}
-
-static void write_limits(const struct limits *limits, struct buffer *text)
-{
-    char until[STAMP_TEXT_MAX];
-    for (size_t i = 0; i < limits->count; i++)
-        buffer_print(text, "%s\"%" PRId64 "\": \"%s\"", i > 0 ? ", " : "",
-                     limits->of[i].ttl.us / 1000, stamp_text(limits->of[i].until, until));
 }
 
 static void write_longest(const struct epoch_body *body, struct buffer *text)
 {
+    char until[STAMP_TEXT_MAX];
     buffer_append(text, VIEW(", \"longest\": { "));
     for (size_t kind = 0; kind < TABLE_KINDS; kind++) {
+        const struct limits *limits = &body->limits.of[kind];
         buffer_print(text, "%s\"%.*s\": { ", kind > 0 ? ", " : "", VIEW_ARGS(kind_names[kind]));
-        write_limits(&body->limits.of[kind], text);
+        for (size_t i = 0; i < limits->count; i++)
+            buffer_print(text, "%s\"%" PRId64 "\": \"%s\"", i > 0 ? ", " : "",
+                         limits->of[i].ttl.us / 1000, stamp_text(limits->of[i].until, until));
         buffer_append(text, VIEW(" }"));
     }
     buffer_append(text, buffer_view(&body->unknown_kinds));
@@ -214,6 +190,9 @@ static void write_longest(const struct epoch_body *body, struct buffer *text)
 static bool epoch_encode(const void *argument, struct view nonce, struct buffer *text)
 {
     const struct epoch_body *body = argument;
+    if (body->blank)
+        return buffer_print(text, "{ \"format\": \"%s\", \"blank\": \"%.*s\" }\n",
+                            LAYOUT_EPOCH_FORMAT, VIEW_ARGS(nonce));
     buffer_print(text, "{ \"format\": \"%s\", \"epoch\": %" PRIu64 ", \"write\": \"%.*s\"",
                  LAYOUT_EPOCH_FORMAT, body->epoch, VIEW_ARGS(nonce));
     if (body->pair[0])
@@ -225,18 +204,20 @@ static bool epoch_encode(const void *argument, struct view nonce, struct buffer 
     return buffer_print(text, "%.*s }\n", VIEW_ARGS(buffer_view(&body->unknown)));
 }
 
-/* NOT_FOUND: it is not there, or blank. */
-static enum hf_status read_file(const struct epoch_file *file, struct mono_time deadline,
-                                struct epoch_body **ret_body, struct hf_error *error)
+/* NOT_FOUND: the object is absent or blank. */
+static enum hf_status read_epoch_file(const struct epoch_file *file,
+                                      struct epoch_body **ret_body, struct hf_error *error)
 {
     struct epoch_key space;
     struct buffer bytes = BUFFER_INIT(EPOCH_BYTES_MAX);
-    struct get_call get = { .key = key_of(file, &space), .body = &bytes, .deadline = deadline };
+    struct store *store = file->ref.store;
+    struct get_call get = { .key = epoch_key_of(file, &space),
+                            .body = &bytes,
+                            .deadline = file->ref.deadline };
     void *body = NULL;
-    enum hf_status status = store_get(file->store, &get);
+    enum hf_status status = store_get(store, &get);
     if (status == HF_OK)
-        status =
-            epoch_decode(buffer_view(&bytes), env_now(file->store->env), NULL, &body, error);
+        status = epoch_decode(buffer_view(&bytes), env_now(store->env), NULL, &body, error);
     else if (status == HF_INVALID && get.info.size > EPOCH_BYTES_MAX)
         status =
             error_set(error, HF_CORRUPT, "the epoch document of the namespace is too large");
@@ -246,17 +227,17 @@ static enum hf_status read_file(const struct epoch_file *file, struct mono_time 
     *ret_body = body;
     if (status != HF_OK || !body || !(*ret_body)->blank)
         return status;
-    body_free(body);
+    epoch_body_free(body);
     *ret_body = NULL;
     return error_set(error, HF_NOT_FOUND, "the epoch document of the namespace is blank");
 }
 
-static bool is_lost(enum hf_status status)
+static bool epoch_is_lost(enum hf_status status)
 {
     return status == HF_NOT_FOUND || status == HF_CORRUPT;
 }
 
-static enum hf_status tell_lost(struct view ns, struct hf_error *error)
+static enum hf_status report_lost_epoch(struct view ns, struct hf_error *error)
 {
     return error_set(error, HF_CORRUPT,
                      "the token epoch of namespace '%.*s' is lost: neither " LAYOUT_EPOCH_FOLDER
@@ -265,101 +246,96 @@ static enum hf_status tell_lost(struct view ns, struct hf_error *error)
                      VIEW_ARGS(view_first(ns, 40)), VIEW_ARGS(view_first(ns, 40)));
 }
 
-/* The copy, if it is known that the document was not ahead of it. */
-static enum hf_status read_copy(struct store *store, struct view ns, struct mono_time deadline,
-                                struct epoch_body **ret_body, struct hf_error *error)
+/* Reads the copy, unless it is unconfirmed: the lost document may have been ahead of it. */
+static enum hf_status read_epoch_copy(const struct epoch_ref *ref, struct epoch_body **ret_body,
+                                      struct hf_error *error)
 {
-    struct epoch_file copy = { .store = store, .ns = ns, .is_copy = true };
-    enum hf_status status = read_file(&copy, deadline, ret_body, error);
+    struct epoch_file copy = { .ref = *ref, .is_copy = true };
+    enum hf_status status = read_epoch_file(&copy, ret_body, error);
     if (status != HF_OK || ((*ret_body)->pair[0] && !(*ret_body)->fresh))
         return status;
-    body_free(*ret_body);
+    epoch_body_free(*ret_body);
     *ret_body = NULL;
-    return tell_lost(ns, error);
+    return report_lost_epoch(ref->ns, error);
 }
 
-/* The document, or else its copy: *ret_whole tells that it was the document. */
-static enum hf_status read_either(struct store *store, struct view ns,
-                                  struct mono_time deadline, struct epoch_body **ret_body,
+/* Reads the document, or else its copy; *ret_whole: it was the document. */
+static enum hf_status read_either(const struct epoch_ref *ref, struct epoch_body **ret_body,
                                   bool *ret_whole, struct hf_error *error)
 {
-    struct epoch_file document = { .store = store, .ns = ns };
+    struct epoch_file document = { .ref = *ref };
     struct hf_error why = { .status = HF_OK };
-    enum hf_status first = read_file(&document, deadline, ret_body, error);
-    if (is_lost(first) && !RULE(LOST_EPOCH_IS_NOT_ZERO)) {
-        *ret_body = body_new(error);
-        first = *ret_body ? HF_OK : HF_UNAVAILABLE;
-    }
+    enum hf_status first = read_epoch_file(&document, ret_body, error);
+    MUTANT(mutant_takes_lost_epoch_for_zero(&first, ret_body));
     *ret_whole = first == HF_OK;
-    if (!is_lost(first))
+    if (!epoch_is_lost(first))
         return first;
-    enum hf_status second = read_copy(store, ns, deadline, ret_body, &why);
-    if (!is_lost(second)) {
+    enum hf_status second = read_epoch_copy(ref, ret_body, &why);
+    if (!epoch_is_lost(second)) {
         *error = why;
         return second;
     }
     if (first == HF_NOT_FOUND && second == HF_NOT_FOUND)
         return error_set(error, HF_NOT_FOUND, "the namespace has no epoch");
-    return tell_lost(ns, error);
+    return report_lost_epoch(ref->ns, error);
 }
 
 enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time deadline,
                           uint64_t *ret_epoch, struct hf_error *error)
 {
+    struct epoch_ref ref = { .store = store, .ns = ns, .deadline = deadline };
     struct epoch_body *body = NULL;
     bool whole;
-    enum hf_status status = read_either(store, ns, deadline, &body, &whole, error);
+    enum hf_status status = read_either(&ref, &body, &whole, error);
     if (status != HF_OK)
         return status;
     *ret_epoch = body->epoch;
-    body_free(body);
+    epoch_body_free(body);
     return error_clear(error);
 }
 
-/* ---- Making it ----------------------------------------------------------------------- */
+/* ---- Creating it --------------------------------------------------------------------- */
 
-/* Whether no token was ever given, so that an epoch that nothing tells is 0. If one was, then maybe
- * by somebody who has made ours meanwhile: then there is nothing to make. */
-static enum hf_status check_empty(struct epoch_file *file, struct mono_time deadline,
-                                  struct hf_error *error)
+/* Whether no token was ever issued, so that a lost epoch is 0. If one was issued, another client
+ * may have created the object in the meantime, and there is nothing to create. */
+static enum hf_status check_unused(struct epoch_file *file, struct hf_error *error)
 {
     struct epoch_scan scan = { 0 };
     struct epoch_body *made = NULL;
     if (file->rebuild || file->empty)
         return HF_OK;
-    enum hf_status status =
-        epoch_scan_tables(file->store, file->ns, /* briefly */ true, deadline, &scan, error);
+    enum hf_status status = epoch_scan_tables(file->ref.store, file->ref.ns, /* briefly */ true,
+                                              file->ref.deadline, &scan, error);
     file->empty = status == HF_OK && !scan.used;
     if (status != HF_OK || file->empty)
         return status;
-    status = read_file(file, deadline, &made, error);
+    status = read_epoch_file(file, &made, error);
     if (status == HF_OK) {
-        body_free(made);
-        return error_set(error, HF_CONFLICT, "somebody else has made the epoch document");
+        epoch_body_free(made);
+        return error_set(error, HF_CONFLICT, "another client has created the epoch document");
     }
-    return is_lost(status) ? tell_lost(file->ns, error) : status;
+    return epoch_is_lost(status) ? report_lost_epoch(file->ref.ns, error) : status;
 }
 
-/* A body where there was none, or a blank one: as the other object says, or else 0. */
-static enum hf_status fill(struct epoch_file *file, struct epoch_body *body,
-                           struct mono_time deadline, struct hf_error *error)
+/* Fills a new or blank body from the other object, or else with 0. */
+static enum hf_status fill_blank(struct epoch_file *file, struct epoch_body *body,
+                                 struct hf_error *error)
 {
-    struct epoch_file document = { .store = file->store, .ns = file->ns };
+    struct epoch_file document = { .ref = file->ref };
     struct epoch_body *other = NULL;
-    enum hf_status status = file->is_copy
-                                ? read_file(&document, deadline, &other, error)
-                                : read_copy(file->store, file->ns, deadline, &other, error);
+    enum hf_status status = file->is_copy ? read_epoch_file(&document, &other, error)
+                                          : read_epoch_copy(&file->ref, &other, error);
     if (status == HF_OK) {
         struct epoch_body mine = *body;
         *body = *other;
         *other = mine;
-        body_free(other);
+        epoch_body_free(other);
         if (file->is_copy)
-            body->pair[0] = '\0'; /* another one from now on */
-    } else if (is_lost(status)) {
+            body->pair[0] = '\0'; /* it becomes a new copy */
+    } else if (epoch_is_lost(status)) {
         body->epoch = 0;
         body->limits = (struct epoch_limits){ .known = !file->rebuild };
-        status = check_empty(file, deadline, error);
+        status = check_unused(file, error);
     }
     body->blank = false;
     body->unwritten = true;
@@ -371,50 +347,40 @@ static bool epoch_is_whole(const void *body)
     return !((const struct epoch_body *)body)->blank;
 }
 
-static enum hf_status epoch_prepare(void *context, void *body, struct mono_time deadline,
-                                    struct hf_error *error)
+static enum hf_status epoch_prepare(void *context, struct view key, void *body,
+                                    struct mono_time deadline, struct hf_error *error)
 {
-    return epoch_is_whole(body) ? HF_OK : fill(context, body, deadline, error);
-}
-
-/* Puts a blank one, which no two are alike: what was to be written over something else, and lands
- * late, must not find that again. */
-static enum hf_status put_blank(const struct epoch_file *file, struct view key,
-                                struct condition condition, struct mono_time deadline,
-                                struct etag *ret_etag, struct hf_error *error)
-{
-    char nonce[NONCE_SIZE + 1], text[128];
-    env_random_hex(file->store->env, NONCE_SIZE, nonce);
-    snprintf(text, sizeof text, "{ \"format\": \"%s\", \"blank\": \"%s\" }\n",
-             LAYOUT_EPOCH_FORMAT, nonce);
-    struct put_call put = {
-        .key = key, .body = view_of(text), .condition = condition, .deadline = deadline
-    };
-    enum hf_status status = store_put(file->store, &put);
-    if (status == HF_OK)
-        *ret_etag = put.etag;
-    else
-        *error = put.error;
+    struct epoch_file *file = context, now = *file;
+    (void)key;
+    if (epoch_is_whole(body))
+        return HF_OK;
+    now.ref.deadline = deadline; /* of this request: earlier than that of the change */
+    enum hf_status status = fill_blank(&now, body, error);
+    file->empty = now.empty;
     return status;
 }
 
-/* In two writes, as tables are born that may be purged. */
-static enum hf_status epoch_birth(void *context, struct view key, struct mono_time deadline,
-                                  void **ret_body, struct etag *ret_etag,
-                                  struct hf_error *error)
+/* A blank document with its own nonce. Its ETag never existed before, so the condition of an
+ * abandoned write cannot match it. */
+static void *epoch_birth(void *context)
+{
+    (void)context;
+    struct epoch_body *body = epoch_body_new(/* error */ NULL);
+    if (body)
+        body->blank = true;
+    return body;
+}
+
+static enum hf_status epoch_rescue(void *context, struct view key, struct view bytes,
+                                   struct mono_time deadline, void **ret_body,
+                                   struct hf_error *error)
 {
     struct epoch_file *file = context;
-    struct epoch_body *body = body_new(error);
-    if (!body)
-        return error->status;
-    enum hf_status status = put_blank(file, key, if_absent(), deadline, ret_etag, error);
-    if (status == HF_OK)
-        status = fill(file, body, deadline, error);
-    if (status == HF_OK)
-        *ret_body = body;
-    else
-        body_free(body);
-    return status;
+    enum hf_status status = table_keep_aside(file->ref.store, key, bytes, deadline, error);
+    if (status != HF_OK)
+        return status;
+    *ret_body = epoch_birth(file);
+    return *ret_body ? HF_OK : error_no_memory(error);
 }
 
 static const struct doc_type epoch_type = {
@@ -423,77 +389,12 @@ static const struct doc_type epoch_type = {
     .is_whole = epoch_is_whole,
     .prepare = epoch_prepare,
     .birth = epoch_birth,
+    .rescue = epoch_rescue,
     .encode = epoch_encode,
-    .free = body_free,
+    .free = epoch_body_free,
 };
-
-/* Keeps the damaged bytes aside and puts a blank one in their place. CONFLICT: they are not there
- * any more. */
-static enum hf_status replace_damaged(const struct epoch_file *file, struct mono_time deadline,
-                                      struct hf_error *error)
-{
-    struct epoch_key space;
-    struct table_space kept_in = { .store = file->store };
-    struct buffer bytes = BUFFER_INIT(BODY_BYTES_MAX);
-    struct get_call get = { .key = key_of(file, &space), .body = &bytes, .deadline = deadline };
-    struct etag etag;
-    void *body = NULL;
-    enum hf_status status = store_get(file->store, &get);
-    if (status != HF_OK) {
-        *error = get.error;
-    } else if (bytes.size <= EPOCH_BYTES_MAX) {
-        status =
-            epoch_decode(buffer_view(&bytes), env_now(file->store->env), NULL, &body, error);
-        if (status == HF_OK) {
-            body_free(body);
-            status =
-                error_set(error, HF_CONFLICT, "the epoch document is not damaged any more");
-        } else if (status == HF_CORRUPT) {
-            status = HF_OK;
-        }
-    }
-    if (status == HF_OK)
-        status = table_keep_aside(&kept_in, get.key, buffer_view(&bytes), deadline, error);
-    if (status == HF_OK)
-        status = put_blank(file, get.key, if_match(&get.info.etag), deadline, &etag, error);
-    buffer_release(&bytes);
-    return status;
-}
 
 /* ---- Changing it --------------------------------------------------------------------- */
-
-struct epoch_op {
-    struct doc_op op;
-    uint64_t by;
-    uint64_t at_least;
-    char pair[PAIR_SIZE + 1]; /* of the copy, when the document is changed */
-    bool pair_anew;           /* the document may be of another copy */
-    bool confirm; /* the copy is known to say all of `limits`: it is fresh no more */
-    bool forget_limits;
-    const struct table_space *space; /* NULL: limits are not asked for */
-    enum table_kind kind;
-    struct span record; /* a ttl, or 0 */
-
-    uint64_t before, epoch; /* told */
-    bool fresh;             /* of the copy */
-    bool stale;             /* it is about another copy: nothing was changed */
-    bool paired;            /* the document was of another copy */
-    struct epoch_limits limits;
-    struct span longest;
-    struct ttl_limit limit; /* that was recorded */
-};
-
-/* How long leases may have been that were granted with no limit recorded. */
-static void record_unknown(struct epoch_limits *limits, const struct table_space *space,
-                           const struct evidence *evidence)
-{
-    if (limits->known)
-        return;
-    *limits = (struct epoch_limits){ .known = true };
-    for (size_t kind = 0; kind < TABLE_KINDS; kind++)
-        limits_record(&limits->of[kind], &space->settings, space->settings.ttl_max,
-                      &space->policy, evidence);
-}
 
 static void apply_limits(struct epoch_op *change, struct epoch_body *body,
                          const struct evidence *evidence)
@@ -501,8 +402,14 @@ static void apply_limits(struct epoch_op *change, struct epoch_body *body,
     const struct table_space *space = change->space;
     struct epoch_limits limits = body->limits;
     struct limits *of_kind = &limits.of[change->kind];
+    if (change->record.us > 0 && !limits.known) {
+        /* Leases granted before limits were recorded may have the longest possible ttl. */
+        limits = (struct epoch_limits){ .known = true };
+        for (size_t kind = 0; kind < TABLE_KINDS; kind++)
+            limits_record(&limits.of[kind], &space->settings, space->settings.ttl_max,
+                          &space->policy, evidence);
+    }
     if (change->record.us > 0) {
-        record_unknown(&limits, space, evidence);
         limits_record(of_kind, &space->settings, change->record, &space->policy, evidence);
         check(limits_find(of_kind, &space->settings, change->record, &space->policy, evidence,
                           &change->limit));
@@ -517,23 +424,23 @@ static void apply_limits(struct epoch_op *change, struct epoch_body *body,
         body->limits = limits;
 }
 
-/* A copy that was made anew gets an id. False: the change is about another one. */
+/* A recreated copy gets an id. False: the change belongs to another copy. */
 static bool apply_pair(struct epoch_op *change, struct epoch_body *body,
-                       const struct evidence *evidence, bool is_copy)
+                       const struct evidence *evidence)
 {
     bool same = view_equal(view_of(body->pair), view_of(change->pair));
-    if (is_copy && change->confirm) {
+    if (change->to_copy && change->confirm) {
         change->op.changed = same && body->fresh;
         body->fresh = body->fresh && !same;
         return same;
     }
-    if (is_copy && !body->pair[0]) {
+    if (change->to_copy && !body->pair[0]) {
         snprintf(body->pair, sizeof body->pair, "%.*s",
                  VIEW_ARGS(view_first(evidence->nonce, PAIR_SIZE)));
         body->fresh = true;
         change->op.changed = true;
     }
-    if (is_copy) {
+    if (change->to_copy) {
         memcpy(change->pair, body->pair, sizeof change->pair);
         change->fresh = body->fresh;
         return true;
@@ -547,7 +454,7 @@ static bool apply_pair(struct epoch_op *change, struct epoch_body *body,
     return true;
 }
 
-/* Takes along what the document says. */
+/* Adds the document's limits. */
 static void merge_limits(struct epoch_limits *limits, const struct epoch_limits *more)
 {
     limits->known = limits->known && more->known;
@@ -556,15 +463,16 @@ static void merge_limits(struct epoch_limits *limits, const struct epoch_limits 
             limits_add(&limits->of[kind], more->of[kind].of[i]);
 }
 
-static enum hf_status apply_change(struct epoch_op *change, struct epoch_body *body,
-                                   const struct evidence *evidence, bool is_copy)
+static enum hf_status apply_epoch_change(struct doc_op *op, void *argument,
+                                         const struct evidence *evidence)
 {
-    struct doc_op *op = &change->op;
+    struct epoch_op *change = (struct epoch_op *)(void *)op;
+    struct epoch_body *body = argument;
     uint64_t epoch = body->epoch;
     if (change->by > EPOCH_MAX - epoch || change->at_least > EPOCH_MAX)
-        return error_set(&op->error, HF_UNAVAILABLE, "the namespace has used up its epochs");
+        return error_set(&op->error, HF_UNAVAILABLE, "the namespace has no epochs left");
     op->changed = body->unwritten;
-    change->stale = !apply_pair(change, body, evidence, is_copy);
+    change->stale = !apply_pair(change, body, evidence);
     change->before = change->epoch = epoch;
     if (change->stale)
         return HF_OK;
@@ -586,68 +494,47 @@ static enum hf_status apply_change(struct epoch_op *change, struct epoch_body *b
     return HF_OK;
 }
 
-static enum hf_status apply_to_copy(struct doc_op *op, void *body,
-                                    const struct evidence *evidence)
-{
-    return apply_change((struct epoch_op *)(void *)op, body, evidence, /* is_copy */ true);
-}
-
-static enum hf_status apply_to_document(struct doc_op *op, void *body,
-                                        const struct evidence *evidence)
-{
-    return apply_change((struct epoch_op *)(void *)op, body, evidence, /* is_copy */ false);
-}
-
-static enum hf_status change_file(struct doc_clock *clock, struct epoch_file *file,
-                                  struct epoch_op *change, struct mono_time deadline,
-                                  struct hf_error *error)
+enum hf_status epoch_change_file(struct epoch_file *file, struct epoch_op *change,
+                                 struct hf_error *error)
 {
     struct epoch_key space;
     struct doc *doc;
-    enum hf_status status =
-        doc_new(file->store, clock, key_of(file, &space), &epoch_type, file, &doc, error);
+    enum hf_status status = doc_new(file->ref.store, file->ref.clock,
+                                    epoch_key_of(file, &space), &epoch_type, file, &doc, error);
     if (status != HF_OK)
         return status;
-    change->op = (struct doc_op){ .apply = file->is_copy ? apply_to_copy : apply_to_document,
-                                  .deadline = deadline };
+    change->to_copy = file->is_copy;
+    change->op = (struct doc_op){ .apply = apply_epoch_change, .deadline = file->ref.deadline };
     status = doc_update(doc, &change->op);
-    bool replaced = true;
-    for (int i = 0; change->op.answer == DOC_DAMAGED && replaced && i < REPLACE_TRIES_MAX;
-         i++) {
-        status = replace_damaged(file, deadline, error);
-        replaced = status == HF_OK || status == HF_CONFLICT || status == HF_NOT_FOUND;
-        if (replaced)
-            status = doc_update(doc, &change->op);
-    }
-    if (status != HF_OK && replaced)
+    if (status != HF_OK)
         *error = change->op.error;
     doc_free(doc);
     return status;
 }
 
-/* The copy, then the document; and a copy that was made anew is confirmed then: whatever the
- * document said when it was told of this copy is in it, and whoever was at the former copy finds
- * that the document is of another. *ret_again: it is to be done again. */
-static enum hf_status change_both(struct doc_clock *clock, struct epoch_file *copy,
-                                  struct epoch_file *document, struct epoch_op *change,
-                                  struct mono_time deadline, bool *ret_again,
+/* Changes the copy, then the document. The copy is never behind, so it can stand in for a lost
+ * document. A recreated copy is confirmed last: by then it contains everything that the document
+ * had when the copy's id was written into it. A client that wrote to the former copy finds
+ * another id in the document and starts again. *ret_again: repeat the change. */
+static enum hf_status change_both(struct epoch_file *copy, struct epoch_file *document,
+                                  struct epoch_op *change, bool *ret_again,
                                   struct hf_error *error)
 {
     struct epoch_op first = *change;
-    enum hf_status status = change_file(clock, copy, &first, deadline, error);
+    enum hf_status status = epoch_change_file(copy, &first, error);
     struct epoch_op second = first;
     second.by = 0;
     second.at_least = first.epoch;
     second.pair_anew = first.fresh || view_equal(view_of(first.pair), view_of(change->pair));
     document->empty = copy->empty;
     if (status == HF_OK)
-        status = change_file(clock, document, &second, deadline, error);
+        status = epoch_change_file(document, &second, error);
     struct epoch_op third = { .pair = { 0 }, .confirm = true, .at_least = second.epoch };
     memcpy(third.pair, second.pair, sizeof third.pair);
     third.limits = second.limits;
     bool confirm = !second.stale && (first.fresh || second.paired);
     if (status == HF_OK && confirm)
-        status = change_file(clock, copy, &third, deadline, error);
+        status = epoch_change_file(copy, &third, error);
     *ret_again = second.stale || (confirm && third.stale);
     if (confirm && change->by > 0 && second.before >= first.epoch) {
         change->at_least = second.before + change->by; /* the copy was behind */
@@ -661,65 +548,44 @@ static enum hf_status change_both(struct doc_clock *clock, struct epoch_file *co
     return status;
 }
 
-/* The document before the copy, see RULE(EPOCH_COPY_FIRST). */
-static enum hf_status change_document_early(struct doc_clock *clock,
-                                            struct epoch_file *document,
-                                            struct epoch_op *change, struct mono_time deadline,
-                                            struct hf_error *error)
+/* *ret_epoch is set on success; it may be NULL. */
+static enum hf_status change_epoch(const struct epoch_ref *ref, struct epoch_op *change,
+                                   uint64_t *ret_epoch, struct hf_error *error)
 {
-    struct epoch_op early = { .by = change->by, .pair_anew = true };
-    enum hf_status status = change_file(clock, document, &early, deadline, error);
-    change->by = 0;
-    change->at_least = early.epoch;
-    return status;
-}
-
-static enum hf_status change_epoch(struct store *store, struct doc_clock *clock, struct view ns,
-                                   struct epoch_op *change, bool rebuild,
-                                   struct mono_time deadline, struct hf_error *error)
-{
-    struct epoch_file copy = { .store = store, .ns = ns, .is_copy = true, .rebuild = rebuild };
-    struct epoch_file document = { .store = store, .ns = ns, .rebuild = rebuild };
+    struct epoch_file copy = { .ref = *ref, .is_copy = true, .rebuild = change->rebuild };
+    struct epoch_file document = { .ref = *ref, .rebuild = change->rebuild };
     enum hf_status status = HF_OK;
     bool again = true;
-    if (!RULE(EPOCH_COPY_FIRST))
-        status = change_document_early(clock, &document, change, deadline, error);
-    for (int i = 0; status == HF_OK && again && i < REPLACE_TRIES_MAX; i++)
-        status = change_both(clock, &copy, &document, change, deadline, &again, error);
+    MUTANT(mutant_changes_document_first(&document, change, &status, error));
+    for (int tries = 0; tries < REPLACE_TRIES_MAX; tries++) {
+        if (status != HF_OK || !again)
+            break;
+        status = change_both(&copy, &document, change, &again, error);
+    }
     if (status == HF_OK && again)
-        status = error_set(error, HF_UNAVAILABLE,
-                           "the epoch of the namespace is lost again and again");
+        return error_set(error, HF_UNAVAILABLE,
+                         "the epoch of the namespace keeps getting lost; check what deletes "
+                         "or damages objects under .holdfast/");
+    if (status == HF_OK && ret_epoch)
+        *ret_epoch = change->epoch;
     return status;
 }
 
-/* The same, where only the epoch is asked for. */
-static enum hf_status raise_epoch(struct store *store, struct doc_clock *clock, struct view ns,
-                                  struct epoch_op change, bool rebuild,
-                                  struct mono_time deadline, uint64_t *ret_epoch,
-                                  struct hf_error *error)
-{
-    enum hf_status status = change_epoch(store, clock, ns, &change, rebuild, deadline, error);
-    if (status == HF_OK)
-        *ret_epoch = change.epoch;
-    return status;
-}
-
-enum hf_status epoch_have(struct store *store, struct doc_clock *clock, struct view ns,
-                          struct mono_time deadline, uint64_t *ret_epoch,
+enum hf_status epoch_have(const struct epoch_ref *ref, uint64_t *ret_epoch,
                           struct epoch_limits *ret_limits, struct hf_error *error)
 {
     struct epoch_body *body = NULL;
     struct epoch_op change = { .by = 0 };
     bool whole;
-    enum hf_status status = read_either(store, ns, deadline, &body, &whole, error);
+    enum hf_status status = read_either(ref, &body, &whole, error);
     if (status == HF_OK) {
         change.epoch = body->epoch;
         change.limits = body->limits;
-        body_free(body);
+        epoch_body_free(body);
     }
-    /* What the copy alone says does not count before the document says so too. */
-    if (status == HF_OK ? !whole : is_lost(status))
-        status = change_epoch(store, clock, ns, &change, /* rebuild */ false, deadline, error);
+    /* An epoch that is only in the copy is not used until the document has it too. */
+    if (status == HF_OK ? !whole : epoch_is_lost(status))
+        status = change_epoch(ref, &change, /* ret_epoch */ NULL, error);
     if (status == HF_OK)
         *ret_epoch = change.epoch;
     if (status == HF_OK && ret_limits)
@@ -727,48 +593,37 @@ enum hf_status epoch_have(struct store *store, struct doc_clock *clock, struct v
     return status;
 }
 
-enum hf_status epoch_raise_by(struct store *store, struct doc_clock *clock, struct view ns,
-                              uint64_t by, struct mono_time deadline, uint64_t *ret_epoch,
-                              struct hf_error *error)
-{
-    return raise_epoch(store, clock, ns, (struct epoch_op){ .by = by }, /* rebuild */ false,
-                       deadline, ret_epoch, error);
-}
-
-enum hf_status epoch_raise(struct store *store, struct doc_clock *clock, struct view ns,
-                           struct mono_time deadline, uint64_t *ret_epoch,
+enum hf_status epoch_raise(const struct epoch_ref *ref, uint64_t by, uint64_t *ret_epoch,
                            struct hf_error *error)
 {
-    return epoch_raise_by(store, clock, ns, 1, deadline, ret_epoch, error);
+    return change_epoch(ref, &(struct epoch_op){ .by = by }, ret_epoch, error);
 }
 
-enum hf_status epoch_rebuild(struct store *store, struct doc_clock *clock, struct view ns,
-                             uint64_t at_least, struct mono_time deadline, uint64_t *ret_epoch,
-                             struct hf_error *error)
+enum hf_status epoch_rebuild(const struct epoch_ref *ref, uint64_t at_least,
+                             uint64_t *ret_epoch, struct hf_error *error)
 {
-    return raise_epoch(store, clock, ns, (struct epoch_op){ .at_least = at_least },
-                       /* rebuild */ true, deadline, ret_epoch, error);
+    struct epoch_op change = { .at_least = at_least, .rebuild = true };
+    return change_epoch(ref, &change, ret_epoch, error);
 }
 
-enum hf_status epoch_raise_restored(struct store *store, struct doc_clock *clock,
-                                    struct view ns, uint64_t by, struct mono_time deadline,
+enum hf_status epoch_raise_restored(const struct epoch_ref *ref, uint64_t by,
                                     uint64_t *ret_epoch, struct hf_error *error)
 {
-    return raise_epoch(store, clock, ns, (struct epoch_op){ .by = by, .forget_limits = true },
-                       /* rebuild */ false, deadline, ret_epoch, error);
+    struct epoch_op change = { .by = by, .forget_limits = true };
+    return change_epoch(ref, &change, ret_epoch, error);
 }
 
 enum hf_status epoch_raise_after_damage(const struct table_space *space, enum table_kind kind,
                                         struct mono_time deadline, uint64_t *ret_epoch,
                                         struct span *ret_longest, struct hf_error *error)
 {
-    struct epoch_op change = { .by = 1, .space = space, .kind = kind };
-    enum hf_status status = change_epoch(space->store, space->clock, view_of(space->ns),
-                                         &change, /* rebuild */ false, deadline, error);
-    if (status == HF_OK) {
-        *ret_epoch = change.epoch;
+    struct epoch_ref ref = epoch_of_tables(space, deadline);
+    struct epoch_op change = { .space = space, .kind = kind };
+    if (RULE(DAMAGE_RAISES_EPOCH))
+        change.by = 1;
+    enum hf_status status = change_epoch(&ref, &change, ret_epoch, error);
+    if (status == HF_OK)
         *ret_longest = change.longest;
-    }
     return status;
 }
 
@@ -776,18 +631,17 @@ enum hf_status epoch_record_limit(const struct table_space *space, enum table_ki
                                   struct span ttl, struct mono_time deadline,
                                   struct ttl_limit *ret_limit, struct hf_error *error)
 {
+    struct epoch_ref ref = epoch_of_tables(space, deadline);
     struct epoch_op change = { .space = space, .kind = kind, .record = ttl };
     struct evidence evidence = { .nonce = VIEW("") };
     struct epoch_limits limits;
     uint64_t epoch;
-    enum hf_status status = epoch_have(space->store, space->clock, view_of(space->ns), deadline,
-                                       &epoch, &limits, error);
+    enum hf_status status = epoch_have(&ref, &epoch, &limits, error);
     clock_evidence(space->clock, &evidence);
     if (status != HF_OK || (limits.known && limits_find(&limits.of[kind], &space->settings, ttl,
                                                         &space->policy, &evidence, ret_limit)))
         return status;
-    status = change_epoch(space->store, space->clock, view_of(space->ns), &change,
-                          /* rebuild */ false, deadline, error);
+    status = change_epoch(&ref, &change, /* ret_epoch */ NULL, error);
     if (status == HF_OK)
         *ret_limit = change.limit;
     return status;

@@ -1,12 +1,13 @@
-/* epoch.h: the epoch of a namespace: the upper half of every token given in it.
+/* epoch.h: the epoch of a namespace: the upper half of every token issued in it.
  *
- * It is raised before anything forgets how far tokens had come (a stub is purged, a damaged table
- * is replaced, a backup was restored), so that tokens never fall. docs/design.md section 5.
+ * The epoch is raised before the highest token is forgotten (when a stub is purged, a damaged
+ * table replaced, or a backup restored), so that tokens never decrease. docs/design.md section 5.
  *
- * A purged table leaves no trace but the epoch, so the epoch stands in two objects: the document,
- * which is read, and its copy, which every change is written to first. So the copy is never behind,
- * and takes the place of a document that is missing or damaged. When neither can be read the epoch
- * is 0 only where no token was ever given; else it is lost, and a person has it rebuilt. */
+ * A purged table leaves no trace but the epoch, so the epoch is kept in two objects: the
+ * document, which is read, and its copy, to which every change is written first. So the copy is
+ * never behind, and it stands in for a missing or damaged document. If neither can be read, the
+ * epoch is 0 only if no token was ever issued; otherwise it is lost and must be rebuilt by an
+ * operator. */
 #ifndef LOCK_EPOCH_H
 #define LOCK_EPOCH_H
 
@@ -15,54 +16,58 @@
 /* Epochs stay below this, so that tokens stay below 2^53. */
 #define EPOCH_MAX ((UINT64_C(1) << 21) - 1)
 
-/* The current epoch, as the document or else its copy says. NOT_FOUND: neither is there; CORRUPT:
- * neither can be read. One get where all is well. */
+/* The epoch of a namespace, and the deadline of each request for it. */
+struct epoch_ref {
+    struct store *store;
+    struct doc_clock *clock;
+    struct view ns;
+    struct mono_time deadline;
+};
+
+/* The epoch of these tables' namespace. */
+struct epoch_ref epoch_of_tables(const struct table_space *space, struct mono_time deadline);
+
+/* The current epoch, from the document or else its copy. NOT_FOUND: both are absent; CORRUPT:
+ * neither can be read. One get if both are intact. */
 enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time deadline,
                           uint64_t *ret_epoch, struct hf_error *error);
 
-/* How long leases can be. */
+/* The longest lease ttl per kind of table. */
 struct epoch_limits {
-    bool known; /* else an older version has written it, or it was rebuilt: ttl_max */
+    bool known; /* else an older version wrote it, or it was rebuilt: ttl_max */
     struct limits of[TABLE_KINDS];
 };
 
-/* The same for whoever is about to give tokens: what is missing or damaged is written anew.
- * CORRUPT: it is lost. `ret_limits` may be NULL. */
-enum hf_status epoch_have(struct store *store, struct doc_clock *clock, struct view ns,
-                          struct mono_time deadline, uint64_t *ret_epoch,
+/* The same for a client that is about to issue tokens: a missing or damaged object is rewritten.
+ * CORRUPT: the epoch is lost. `ret_limits` may be NULL. */
+enum hf_status epoch_have(const struct epoch_ref *ref, uint64_t *ret_epoch,
                           struct epoch_limits *ret_limits, struct hf_error *error);
 
-/* Raises it by one and tells the new one. Raised twice by a lost reply, it is just higher. CORRUPT:
- * it is lost. */
-enum hf_status epoch_raise(struct store *store, struct doc_clock *clock, struct view ns,
-                           struct mono_time deadline, uint64_t *ret_epoch,
+/* Raises it by this much and returns the new epoch. If a lost reply makes it rise twice, that
+ * does no harm. CORRUPT: the epoch is lost. */
+enum hf_status epoch_raise(const struct epoch_ref *ref, uint64_t by, uint64_t *ret_epoch,
                            struct hf_error *error);
 
-/* The same by more than one. */
-enum hf_status epoch_raise_by(struct store *store, struct doc_clock *clock, struct view ns,
-                              uint64_t by, struct mono_time deadline, uint64_t *ret_epoch,
-                              struct hf_error *error);
-
-/* Raises it by one, and tells how long a lease of this kind of table can be that is alive now. */
+/* Raises it by one, and returns the longest ttl of a lease of this kind that may be alive
+ * now. */
 enum hf_status epoch_raise_after_damage(const struct table_space *space, enum table_kind kind,
                                         struct mono_time deadline, uint64_t *ret_epoch,
                                         struct span *ret_longest, struct hf_error *error);
 
-/* Records that leases of this ttl may be granted, unless that is so for half of a period more. OK:
- * it is known to be recorded. One get where it was. */
+/* Records that leases of this ttl may be granted, unless a recorded limit lasts at least another
+ * half period. OK: the limit is known to be recorded. One get if it already was. */
 enum hf_status epoch_record_limit(const struct table_space *space, enum table_kind kind,
                                   struct span ttl, struct mono_time deadline,
                                   struct ttl_limit *ret_limit, struct hf_error *error);
 
-/* The same as epoch_raise_by, of a namespace that came back from a backup: whatever was recorded
- * since is not known, so leases can be as long as any. */
-enum hf_status epoch_raise_restored(struct store *store, struct doc_clock *clock,
-                                    struct view ns, uint64_t by, struct mono_time deadline,
+/* Like epoch_raise, for a namespace that was restored from a backup. Limits recorded after the
+ * backup are lost, so leases may have the longest possible ttl. */
+enum hf_status epoch_raise_restored(const struct epoch_ref *ref, uint64_t by,
                                     uint64_t *ret_epoch, struct hf_error *error);
 
-/* Writes it anew where it is lost, as this or higher: as whatever can still be read says. */
-enum hf_status epoch_rebuild(struct store *store, struct doc_clock *clock, struct view ns,
-                             uint64_t at_least, struct mono_time deadline, uint64_t *ret_epoch,
-                             struct hf_error *error);
+/* Rewrites a lost epoch: at least this value, or higher if any readable object shows a higher
+ * one. */
+enum hf_status epoch_rebuild(const struct epoch_ref *ref, uint64_t at_least,
+                             uint64_t *ret_epoch, struct hf_error *error);
 
 #endif

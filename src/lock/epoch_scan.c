@@ -1,3 +1,5 @@
+/* epoch_scan.c: the highest token found in any object in the bucket, for when the epoch is lost.
+ * It errs on the high side: an unreadable table counts as one that has issued tokens. */
 #include "lock/epoch_scan.h"
 
 #include "base/json.h"
@@ -10,7 +12,7 @@
 
 #include <stdio.h>
 
-/* The first line of a shard is shorter. */
+/* A shard's first line is shorter. */
 #define SHARD_LINE_MAX (16 * KIB)
 
 struct scanning {
@@ -21,7 +23,7 @@ struct scanning {
     struct epoch_scan *scan;
 };
 
-static bool is_over(const struct scanning *scanning)
+static bool scan_is_over(const struct scanning *scanning)
 {
     return scanning->briefly && scanning->scan->used;
 }
@@ -33,9 +35,9 @@ static void note_token(struct epoch_scan *scan, uint64_t token)
         scan->token = token;
 }
 
-/* ---- One object ---------------------------------------------------------------------- */
+/* ---- Single objects ------------------------------------------------------------------ */
 
-/* The start of an object; empty when it is gone. */
+/* The first bytes of an object; empty if it is gone. */
 static enum hf_status get_start(const struct scanning *scanning, struct view key, size_t max,
                                 struct buffer *start, struct hf_error *error)
 {
@@ -49,8 +51,9 @@ static enum hf_status get_start(const struct scanning *scanning, struct view key
     return status;
 }
 
-/* Of a table that cannot be read nobody knows how far it had come. A stub, and a file of another
- * program, have no tokens yet; locks of shards are such files often, and their shards tell. */
+/* The tokens of an unreadable table are unknown, so it counts as used. A stub, or another
+ * program's file, has no tokens yet. Shard locks are often such files; their tokens are in the
+ * shards. */
 static enum hf_status scan_table(const struct scanning *scanning, struct view key,
                                  struct hf_error *error)
 {
@@ -67,7 +70,8 @@ static enum hf_status scan_table(const struct scanning *scanning, struct view ke
             table_free(table);
         }
     } else if (status == HF_OK) {
-        scanning->scan->used = scanning->scan->used || !of_shard; /* emptied, or purged now */
+        /* The table was emptied, or has just been purged: it may have issued tokens. */
+        scanning->scan->used = scanning->scan->used || !of_shard;
     }
     if (status == HF_CORRUPT || status == HF_UNSUPPORTED) {
         scanning->scan->used = scanning->scan->used || !of_shard;
@@ -77,7 +81,7 @@ static enum hf_status scan_table(const struct scanning *scanning, struct view ke
     return status;
 }
 
-/* {"format":"holdfast.shard/1",...,"token":7,...} and more lines. */
+/* {"format":"holdfast.shard/1",...,"token":7,...} followed by more lines. */
 static enum hf_status scan_shard(const struct scanning *scanning, struct view key,
                                  struct hf_error *error)
 {
@@ -109,27 +113,25 @@ static void scan_state(const struct scanning *scanning, struct view key)
         note_token(scanning->scan, token);
 }
 
-/* The namespace that a table belongs to. */
-static struct view namespace_of(struct view table_key)
-{
-    struct view rest = table_key, first = view_cut(&rest, '/');
-    return layout_namespace_reserved(first) ? VIEW(LAYOUT_NAMESPACE_DEFAULT) : first;
-}
-
 static enum hf_status scan_fence(const struct scanning *scanning, struct view key,
                                  struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(FENCE_BYTES_MAX);
     struct fence fence;
     enum hf_status status = get_start(scanning, key, FENCE_BYTES_MAX, &text, error);
-    if (status == HF_OK && fence_decode(buffer_view(&text), &fence, NULL) == HF_OK &&
-        view_equal(namespace_of(view_of(fence.stamp.table)), scanning->ns))
-        note_token(scanning->scan, fence.stamp.token);
+    if (status == HF_OK && fence_decode(buffer_view(&text), &fence, NULL) == HF_OK) {
+        struct view table = view_of(fence.stamp.table), ns = view_cut(&table, '/');
+        if (layout_namespace_reserved(
+                ns)) /* chunks and shards have no namespace of their own */
+            ns = VIEW(LAYOUT_NAMESPACE_DEFAULT);
+        if (view_equal(ns, scanning->ns))
+            note_token(scanning->scan, fence.stamp.token);
+    }
     buffer_release(&text);
     return status;
 }
 
-/* ---- Many ---------------------------------------------------------------------------- */
+/* ---- Listings ------------------------------------------------------------------------ */
 
 typedef enum hf_status scan_fn(const struct scanning *scanning, const struct list_entry *entry,
                                struct hf_error *error);
@@ -161,13 +163,16 @@ static enum hf_status scan_list(const struct scanning *scanning, struct list_cal
 {
     struct pages pages = { .list = list };
     enum hf_status status = HF_OK;
-    while (status == HF_OK && !is_over(scanning) && pages_next(&pages, scanning->store))
-        for (size_t i = 0; i < pages.list.count && status == HF_OK && !is_over(scanning); i++)
+    while (status == HF_OK && !scan_is_over(scanning) && pages_next(&pages, scanning->store))
+        for (size_t i = 0; i < pages.list.count; i++) {
+            if (status != HF_OK || scan_is_over(scanning))
+                break;
             status = each(scanning, &pages.list.entries[i], error);
+        }
     return pages_end(&pages, status, error);
 }
 
-/* Of an index only its shards and their locks: there may be millions of entries. */
+/* Lists only an index's shards and their locks: the inbox may have millions of entries. */
 static enum hf_status scan_index(const struct scanning *scanning,
                                  const struct list_entry *entry, struct hf_error *error)
 {
@@ -192,20 +197,21 @@ enum hf_status epoch_scan_tables(struct store *store, struct view ns, bool brief
                                  struct mono_time deadline, struct epoch_scan *scan,
                                  struct hf_error *error)
 {
-    static const char *const places[] = { LAYOUT_META_FOLDER, LAYOUT_INODE_FOLDER, LAYOUT_PATHS,
-                                          LAYOUT_STATE_FOLDER };
+    static const char *const folders[] = { LAYOUT_META_FOLDER, LAYOUT_INODE_FOLDER,
+                                           LAYOUT_PATHS, LAYOUT_STATE_FOLDER };
     struct scanning scanning = { store, ns, briefly, deadline, scan };
     char prefix[KEY_BYTES_MAX + 1];
     enum hf_status status = HF_OK;
-    for (size_t i = 0; i < sizeof places / sizeof *places && status == HF_OK; i++) {
-        snprintf(prefix, sizeof prefix, "%.*s%s", VIEW_ARGS(ns), places[i]);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(prefix, sizeof prefix, "%.*s%s", VIEW_ARGS(ns), folders[i]);
         status = scan_list(&scanning, (struct list_call){ .prefix = view_of(prefix) }, scan_one,
                            error);
+        if (status != HF_OK)
+            return status;
     }
     snprintf(prefix, sizeof prefix, LAYOUT_SWEEP_FOLDER "%.*s.json", VIEW_ARGS(ns));
-    if (status == HF_OK)
-        status = scan_list(&scanning, (struct list_call){ .prefix = view_of(prefix) },
-                           scan_sweeps, error);
+    status = scan_list(&scanning, (struct list_call){ .prefix = view_of(prefix) }, scan_sweeps,
+                       error);
     if (!view_equal(ns, VIEW(LAYOUT_NAMESPACE_DEFAULT)))
         return status;
     if (status == HF_OK)

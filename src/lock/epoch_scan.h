@@ -1,24 +1,24 @@
-/* epoch_scan.h: how far the tokens of a namespace have come, by what is left of them in the bucket:
- * for when its epoch is lost. */
+/* epoch_scan.h: the highest token of a namespace, as far as the objects left in the bucket show
+ * it. For use when the epoch is lost. */
 #ifndef LOCK_EPOCH_SCAN_H
 #define LOCK_EPOCH_SCAN_H
 
 #include "store/store.h"
 
 struct epoch_scan {
-    bool used; /* tokens were given: something shows one, or cannot be read, or was swept */
-    uint64_t token; /* the highest that anything shows, or 0 */
+    bool used;      /* tokens were issued: an object shows one, cannot be read, or was swept */
+    uint64_t token; /* the highest token found, or 0 */
 };
 
-/* Looks at the lease tables and states of the namespace (for that of the chunks and shards also at
- * theirs) and whether it was ever swept: only sweeping removes tables. With `briefly`, only until
- * it knows that tokens were given, and not at indexes: a lock of a shard may be behind its shard
- * anyway (src/index), as when both were copied here. */
+/* Reads the namespace's lease tables and states (and those of chunks and shards, if they belong
+ * to it), and whether it was ever swept, since only a sweep removes tables. With `briefly` it
+ * stops once it knows that tokens were issued, and skips indexes: a shard's lock may be behind
+ * its shard anyway (src/index), for example when both were copied here. */
 enum hf_status epoch_scan_tables(struct store *store, struct view ns, bool briefly,
                                  struct mono_time deadline, struct epoch_scan *scan,
                                  struct hf_error *error);
 
-/* Looks at the start of every other object of the bucket, which may be a fence. */
+/* Reads the first bytes of every other object in the bucket, since it may be a fence. */
 enum hf_status epoch_scan_fences(struct store *store, struct view ns, struct epoch_scan *scan,
                                  struct hf_error *error);
 

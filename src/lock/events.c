@@ -1,36 +1,39 @@
+/* events.c: a client's events, counted immediately and delivered by a separate task. It guards
+ * against deadlock: a user's callback never runs while a mutex of the library is held. */
 #include "lock/events.h"
 
 #include "base/check.h"
+#include "lock/client_inside.h"
 #include "lock/handle.h"
 #include "store/observe.h"
 
 #include <stdlib.h>
 
-struct event_told {
-    struct event_told *next;
-    struct hf_event event; /* its texts stand behind it */
+struct queued_event {
+    struct queued_event *next;
+    struct hf_event event; /* its texts follow it */
     char texts[];
 };
 
-/* ---- Telling ------------------------------------------------------------------------- */
+/* ---- Delivering ---------------------------------------------------------------------- */
 
-static void tell_all(void *argument)
+static void deliver_events(void *argument)
 {
     struct events *events = argument;
     env_mutex_lock(&events->queue.mutex);
     while (events->queue.first || !events->queue.stopping) {
-        struct event_told *told = events->queue.first;
-        if (!told) {
+        struct queued_event *queued = events->queue.first;
+        if (!queued) {
             env_cond_wait(&events->queue.changed, &events->queue.mutex);
             continue;
         }
-        events->queue.first = told->next;
-        if (!told->next)
+        events->queue.first = queued->next;
+        if (!queued->next)
             events->queue.end = &events->queue.first;
         events->queue.count--;
         env_mutex_unlock(&events->queue.mutex);
-        events->tell(events->argument, &told->event);
-        free(told);
+        events->deliver(events->argument, &queued->event);
+        free(queued);
         env_mutex_lock(&events->queue.mutex);
     }
     env_mutex_unlock(&events->queue.mutex);
@@ -47,8 +50,9 @@ enum hf_status events_init(struct hf_client *client, const struct hf_client_opti
     events->queue.end = &events->queue.first;
     env_mutex_init(client->env, &events->queue.mutex);
     env_cond_init(client->env, &events->queue.changed);
-    events->tell = options->event;
-    enum hf_status status = env_task_start(client->env, tell_all, events, &events->task, error);
+    events->deliver = options->event;
+    enum hf_status status =
+        env_task_start(client->env, deliver_events, events, &events->task, error);
     if (status != HF_OK) {
         env_cond_release(&events->queue.changed);
         env_mutex_release(&events->queue.mutex);
@@ -59,7 +63,7 @@ enum hf_status events_init(struct hf_client *client, const struct hf_client_opti
 void events_release(struct hf_client *client)
 {
     struct events *events = &client->events;
-    if (!events->tell)
+    if (!events->deliver)
         return;
     env_mutex_lock(&events->queue.mutex);
     events->queue.stopping = true;
@@ -71,6 +75,11 @@ void events_release(struct hf_client *client)
     env_mutex_release(&events->queue.mutex);
 }
 
+const struct events *events_of(const struct hf_client *client)
+{
+    return &client->events;
+}
+
 void events_belong_to(struct hf_client *made, struct hf_client *owner)
 {
     made->events.owner = owner->events.owner;
@@ -78,12 +87,12 @@ void events_belong_to(struct hf_client *made, struct hf_client *owner)
 
 bool events_wanted(const struct hf_client *client)
 {
-    return client->events.owner->events.tell != NULL;
+    return client->events.owner->events.deliver != NULL;
 }
 
-/* ---- Happening ----------------------------------------------------------------------- */
+/* ---- Recording ----------------------------------------------------------------------- */
 
-static const char *copy_text(char **at, struct view text)
+static const char *append_text(char **at, struct view text)
 {
     char *copy = *at;
     if (text.size > 0)
@@ -93,54 +102,54 @@ static const char *copy_text(char **at, struct view text)
     return copy;
 }
 
-/* NULL without memory. */
-static struct event_told *told_new(struct env *env, const struct event *event)
+/* NULL if out of memory. */
+static struct queued_event *queued_event_new(struct env *env, const struct event *event)
 {
-    struct event_told *told =
-        malloc(sizeof *told + event->key.size + event->scope.size + event->holder.size +
+    struct queued_event *queued =
+        malloc(sizeof *queued + event->key.size + event->scope.size + event->holder.size +
                event->txn.size + event->why.size + 5);
-    if (!told)
+    if (!queued)
         return NULL;
-    char *at = told->texts;
-    told->next = NULL;
-    told->event = (struct hf_event){
-        .struct_size = sizeof told->event,
+    char *at = queued->texts;
+    queued->next = NULL;
+    queued->event = (struct hf_event){
+        .struct_size = sizeof queued->event,
         .kind = event->kind,
         .at_ms = env_wall(env).us / 1000,
-        .key = copy_text(&at, event->key),
-        .scope = copy_text(&at, event->scope),
-        .holder = copy_text(&at, event->holder),
-        .txn = copy_text(&at, event->txn),
+        .key = append_text(&at, event->key),
+        .scope = append_text(&at, event->scope),
+        .holder = append_text(&at, event->holder),
+        .txn = append_text(&at, event->txn),
         .token = event->token,
         .count = event->count,
         .status = event->status,
-        .why = copy_text(&at, event->why),
+        .why = append_text(&at, event->why),
         .request = event->request,
         .bytes_sent = event->bytes_sent,
         .bytes_received = event->bytes_received,
         .took_us = event->took.us,
     };
-    return told;
+    return queued;
 }
 
-static void put_in_queue(struct events *events, struct event_told *told)
+static void queue_event(struct events *events, struct queued_event *queued)
 {
     env_mutex_lock(&events->queue.mutex);
-    bool dropped = !told || events->queue.count == EVENTS_MAX;
+    bool dropped = !queued || events->queue.count == EVENTS_MAX;
     if (dropped) {
         events->queue.dropped++;
     } else {
-        told->event.dropped = events->queue.dropped;
+        queued->event.dropped = events->queue.dropped;
         events->queue.dropped = 0;
-        *events->queue.end = told;
-        events->queue.end = &told->next;
+        *events->queue.end = queued;
+        events->queue.end = &queued->next;
         events->queue.count++;
         env_cond_signal(&events->queue.changed);
     }
     env_mutex_unlock(&events->queue.mutex);
     if (!dropped)
         return;
-    free(told);
+    free(queued);
     atomic_fetch_add_explicit(&events->dropped, 1, memory_order_relaxed);
 }
 
@@ -149,8 +158,8 @@ void client_event(struct hf_client *client, const struct event *event)
     struct hf_client *owner = client->events.owner;
     atomic_fetch_add_explicit(&owner->events.counts[event->kind],
                               event->count > 0 ? event->count : 1, memory_order_relaxed);
-    if (owner->events.tell)
-        put_in_queue(&owner->events, told_new(owner->env, event));
+    if (owner->events.deliver)
+        queue_event(&owner->events, queued_event_new(owner->env, event));
 }
 
 void lock_event(struct hf_lock *lock, enum hf_event_kind kind, enum hf_status status)
@@ -158,7 +167,7 @@ void lock_event(struct hf_lock *lock, enum hf_event_kind kind, enum hf_status st
     struct event event = { .kind = kind, .status = status };
     char scope[SCOPE_TEXT_MAX + 1];
     if (events_wanted(lock->client)) {
-        event.key = doc_key(lock->place->doc);
+        event.key = doc_key(lock->ref->doc);
         event.token = lock->token;
         if (lock->scope_count > 0)
             event.scope = view_of(scope_text(&lock->scopes[0], scope));
@@ -168,23 +177,18 @@ void lock_event(struct hf_lock *lock, enum hf_event_kind kind, enum hf_status st
 
 /* ---- Requests ------------------------------------------------------------------------ */
 
-void events_saw(void *argument, const struct observation *seen)
+void events_note_request(void *argument, const struct observation *seen)
 {
-    static const enum hf_request_kind kinds[CALL_KIND_COUNT] = {
-        [CALL_GET] = HF_REQUEST_GET,           [CALL_PUT] = HF_REQUEST_PUT,
-        [CALL_DELETE] = HF_REQUEST_DELETE,     [CALL_LIST] = HF_REQUEST_LIST,
-        [CALL_GET_FILE] = HF_REQUEST_GET_FILE, [CALL_PUT_FILE] = HF_REQUEST_PUT_FILE,
-    };
     struct hf_client *client = argument;
     struct events *events = &client->events;
-    enum hf_request_kind kind = kinds[seen->kind];
+    enum hf_store_call kind = (enum hf_store_call)seen->kind;
     enum hf_status status = seen->error->status;
     bool failed = status != HF_OK && status != HF_NOT_MODIFIED;
     atomic_fetch_add_explicit(&events->requests[kind].calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&events->requests[kind].failed, failed, memory_order_relaxed);
     atomic_fetch_add_explicit(&events->requests[kind].bytes,
                               seen->bytes_sent + seen->bytes_received, memory_order_relaxed);
-    if (!events->tell)
+    if (!events->deliver)
         return;
     client_event(client,
                  &(struct event){ .kind = HF_EVENT_REQUEST,

@@ -1,9 +1,9 @@
-/* events.h: what happened to a client: counted always, and told to whoever asked for it when the
- * client was made (hf_client_options.event).
+/* events.h: a client's events: always counted, and delivered to the callback that was set when
+ * the client was created (hf_client_options.event).
  *
- * An event may happen with any mutex of the library held, so it is only put into a queue there, and
- * a task that holds none tells it. The queue's mutex is the last of all: nothing is locked while it
- * is held. */
+ * An event may happen while any mutex of the library is held. So it is only queued, and a task
+ * that holds no mutex delivers it. The queue's mutex is the last in the order: no other mutex is
+ * locked while it is held. */
 #ifndef LOCK_EVENTS_H
 #define LOCK_EVENTS_H
 
@@ -18,65 +18,68 @@ struct hf_client;
 struct hf_lock;
 struct observation;
 
-/* Events that wait to be told; further ones are dropped and counted. */
+/* The maximum number of events in the queue; further ones are dropped and counted. */
 #define EVENTS_MAX 4096
 
-/* One event, as it happens. Views live for the call only. */
+/* One event. Its views are valid only during the call. */
 struct event {
     enum hf_event_kind kind;
     struct view key, scope, holder, txn, why;
     uint64_t token;
     uint64_t count; /* 0: one */
     enum hf_status status;
-    enum hf_request_kind request;
+    enum hf_store_call request;
     uint64_t bytes_sent, bytes_received;
     struct span took;
 };
 
-struct event_told; /* one that waits */
+struct queued_event; /* one in the queue */
 
 struct events {
-    struct hf_client
-        *owner; /* whose they are: another's, of a client that works for that one */
-    void (*tell)(void *argument,
-                 const struct hf_event *event); /* NULL: nobody asked for them */
+    /* The client that gets the events, if this client works for another. */
+    struct hf_client *owner;
+    void (*deliver)(void *argument,
+                    const struct hf_event *event); /* NULL: there is no callback */
     void *argument;
     atomic_uint_fast64_t counts[HF_EVENT_COUNT];
     atomic_uint_fast64_t dropped; /* of all */
     struct {
         atomic_uint_fast64_t calls, failed, bytes;
-    } requests[HF_REQUEST_COUNT];
-    struct { /* of those that are told */
+    } requests[HF_STORE_CALL_COUNT];
+    struct { /* of the delivery */
         struct env_mutex mutex;
         struct env_cond changed;
-        struct event_told *first, **end;
+        struct queued_event *first, **end;
         size_t count;
-        uint64_t dropped; /* since the last that was put there */
+        uint64_t dropped; /* since the last one was queued */
         bool stopping;
     } queue;
     struct env_task *task;
 };
 
-/* Of a client that has its env. Starts the task if the options name a callback. */
+/* For a client whose env is set. Starts the task if the options name a callback. */
 enum hf_status events_init(struct hf_client *client, const struct hf_client_options *options,
                            struct hf_error *error);
 
-/* Waits until all have been told, and ends the task. */
+/* Waits until all events are delivered, then ends the task. */
 void events_release(struct hf_client *client);
 
-/* What happens to this client, which the other made for work of its own, is the other's. */
+/* The counts. */
+const struct events *events_of(const struct hf_client *client);
+
+/* Events of `made`, a client that the owner created for its own work, count as the owner's. */
 void events_belong_to(struct hf_client *made, struct hf_client *owner);
 
-/* Counts it, and has it told. Never waits for anybody. */
+/* Counts an event and queues it. Never blocks. */
 void client_event(struct hf_client *client, const struct event *event);
 
-/* The same about a lock. */
+/* The same for a lock. */
 void lock_event(struct hf_lock *lock, enum hf_event_kind kind, enum hf_status status);
 
-/* Whether anybody asked to be told, so that what only a telling needs can be left out. */
+/* Whether there is a callback; if not, work needed only for delivery can be skipped. */
 bool events_wanted(const struct hf_client *client);
 
-/* Counts a request of a client, and has it told: for an observer of its store. */
-void events_saw(void *client, const struct observation *seen);
+/* Counts a client's request and queues its event; for an observer of its store. */
+void events_note_request(void *client, const struct observation *seen);
 
 #endif

@@ -1,17 +1,20 @@
+/* expiry.c: the hours, keys and entries of the expiry index. The index is a hint: a wrong or
+ * missing entry delays a sweep, but never ends a lease. */
 #include "lock/expiry.h"
 
 #include "base/instant.h"
 #include "base/json.h"
 #include "base/layout.h"
 #include "base/parse.h"
+#include "lock/client_inside.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 /* ---- Hours --------------------------------------------------------------------------- */
 
-/* Four digits of a year go so far. Shorter hours, of tests, are more in number: behind the calendar
- * stand those that are a letter and nine hexadecimal digits. All sort as they follow each other. */
+/* Four-digit years limit the calendar form. The shorter hours used in tests have larger numbers:
+ * beyond the calendar, an hour is a letter and nine hexadecimal digits. All sort by time. */
 #define HOURS_OF_CALENDAR ((INSTANT_S_MAX + 1) / 3600)
 #define HOUR_NUMBER_MAX   INT64_C(0xfffffffff)
 
@@ -35,7 +38,7 @@ const char *hour_text(struct hour hour, char text[HOUR_TEXT_SIZE + 1])
     return text;
 }
 
-/* Digits from `at` on, of which the caller knows that there are some. */
+/* The number in these digits, which the caller has checked. */
 static uint32_t digits(struct view text, size_t at, size_t count)
 {
     uint32_t number = 0;
@@ -76,15 +79,15 @@ bool hour_parse(struct view text, struct hour *ret_hour)
         return false;
     bool known = text.data[0] == 'x' ? parse_behind_calendar(text, &hour.number)
                                      : parse_calendar(text, &hour.number);
-    /* A day that no month has, or capitals, come back as something else. */
+    /* An impossible date, or capitals, would be written back differently. */
     if (!known || !view_equal(view_of(hour_text(hour, again)), text))
         return false;
     *ret_hour = hour;
     return true;
 }
 
-/* The calendar, in us since 1970. */
-static int64_t calendar(const struct hf_client *client, const struct evidence *evidence)
+/* The wall clock, in us since 1970. */
+static int64_t wall_time_us(const struct hf_client *client, const struct evidence *evidence)
 {
     bool told = client->clock.kind == STORE_CLOCK_DATE && evidence->time_known;
     return told ? evidence->earliest.us : evidence->wall.us;
@@ -99,13 +102,13 @@ struct hour hour_now(const struct hf_client *client, const struct evidence *evid
 {
     if (!hour_is_known(client, evidence))
         return (struct hour){ 0 };
-    return hour_at(client, calendar(client, evidence));
+    return hour_at(client, wall_time_us(client, evidence));
 }
 
 struct hour hour_after(const struct hf_client *client, const struct evidence *evidence,
                        struct span span)
 {
-    return hour_at(client, calendar(client, evidence) + span.us);
+    return hour_at(client, wall_time_us(client, evidence) + span.us);
 }
 
 struct hour hour_of_lease(const struct hf_client *client, const struct lease *lease,
@@ -119,8 +122,8 @@ struct hour hour_of_lease(const struct hf_client *client, const struct lease *le
 
 /* ---- Keys ---------------------------------------------------------------------------- */
 
-/* Cuts "<ns>" and what follows it off the start of a key. */
-static bool cut_start(const struct hf_client *client, struct view follows, struct view *key)
+/* Removes "<ns>" and the given text from the start of a key. */
+static bool cut_namespace(const struct hf_client *client, struct view follows, struct view *key)
 {
     struct view ns = view_of(client->space.ns);
     if (!view_starts_with(*key, ns) || !view_starts_with(view_from(*key, ns.size), follows))
@@ -140,7 +143,7 @@ bool expiry_key(const struct hf_client *client, struct view table_key, struct ho
 {
     char key[KEY_BYTES_MAX + 1], text[HOUR_TEXT_SIZE + 1];
     struct view table = table_key;
-    if (!cut_start(client, VIEW("/"), &table) || !table_key_is_ours(table_key) ||
+    if (!cut_namespace(client, VIEW("/"), &table) || !table_key_is_ours(table_key) ||
         table_key_is_of_chunks(table_key) || table_key_is_of_shard(table_key))
         return false;
     int size = snprintf(key, sizeof key, "%s" LAYOUT_EXPIRY_FOLDER "%s/%.*s", client->space.ns,
@@ -157,7 +160,7 @@ bool expiry_parse(const struct hf_client *client, struct view entry_key, struct 
     char key[KEY_BYTES_MAX + 1];
     struct view table = entry_key;
     struct hour hour;
-    if (!cut_start(client, VIEW(LAYOUT_EXPIRY_FOLDER), &table) ||
+    if (!cut_namespace(client, VIEW(LAYOUT_EXPIRY_FOLDER), &table) ||
         !hour_parse(view_cut(&table, '/'), &hour))
         return false;
     int size = snprintf(key, sizeof key, "%s/%.*s", client->space.ns, VIEW_ARGS(table));
@@ -172,7 +175,7 @@ bool expiry_parse(const struct hf_client *client, struct view entry_key, struct 
 
 #define ENTRY_BYTES_MAX ((size_t)4096)
 
-static bool encode(const struct etag *stub, struct view nonce, struct buffer *text)
+static bool encode_expiry(const struct etag *stub, struct view nonce, struct buffer *text)
 {
     buffer_append(text, VIEW("{ "));
     if (stub) {
@@ -210,9 +213,9 @@ enum hf_status expiry_write(struct hf_client *client, struct view table_key, str
     char key[KEY_BYTES_MAX + 1], nonce[NONCE_SIZE + 1];
     struct buffer text = BUFFER_INIT(ENTRY_BYTES_MAX);
     if (!expiry_key(client, table_key, hour, key))
-        return error_set(error, HF_INVALID, "tables of this name have no expiry entries");
+        return error_set(error, HF_INVALID, "tables with this key are not in the expiry index");
     env_random_hex(client->env, NONCE_SIZE, nonce);
-    if (!encode(stub, view_of(nonce), &text)) {
+    if (!encode_expiry(stub, view_of(nonce), &text)) {
         buffer_release(&text);
         return error_no_memory(error);
     }

@@ -1,25 +1,25 @@
 /* expiry.h: the expiry index: which tables had a lease that ends in a given hour.
  *
- *     <ns>/.lease-index/<YYYYMMDDHH>/<table>
+ *   <ns>/.lease-index/<YYYYMMDDHH>/<table>
  *
- * A hint for the sweeper, never proof of anything: whether a lease is over is judged by what its
- * table says. So the calendar of whoever writes is good enough here. The keeper writes an entry
- * for each table whose lease it holds for longer than half of its ttl, once an hour of the end, so
- * that a brief lock costs none; one that dies before that is found by whoever touches it, or by a
- * full sweep. A lease that is left to whoever has its text (hf_lock_detach) has no keeper: it is
- * entered then, if it is long. docs/design.md section 9. */
+ * It is a hint for the sweeper and proves nothing: only the table shows whether a lease is over.
+ * So the writer's wall clock is good enough here. The keeper writes an entry for each table with
+ * a lease held for longer than half its ttl, one per hour in which such a lease ends, so a brief
+ * lock costs no entry. A lease whose holder dies earlier is found by the next client that touches
+ * it, or by a full sweep. A detached lease (hf_lock_detach) has no keeper: its entry is written
+ * when it is detached, if its ttl is long. docs/design.md section 9. */
 #ifndef LOCK_EXPIRY_H
 #define LOCK_EXPIRY_H
 
 #include "lock/client.h"
 
-/* An hour, as a number since 1970 and as text. In the simulator they are shorter
+/* An hour, as a number since 1970 and as text. Hours are shorter in the simulator
  * (client->hour). */
 #define HOUR_SPAN      SPAN_S(3600)
 #define HOUR_TEXT_SIZE 10
 
-/* A lease without a keeper is long from here on: as long as the idle sweeper waits for the store to
- * be idle. A shorter one is over before a sweep could be there, and costs no entry. */
+/* A detached lease of at least this ttl gets an entry. This is how long the idle sweeper waits: a
+ * shorter lease is over before a sweep can start. */
 #define EXPIRY_TTL_LONG SPAN_S(300)
 
 struct hour {
@@ -28,15 +28,15 @@ struct hour {
 const char *hour_text(struct hour hour, char text[HOUR_TEXT_SIZE + 1]);
 bool hour_parse(struct view text, struct hour *ret_hour);
 
-/* Whether that of now is known: not before a store that has dates has told one. A machine whose
- * calendar is years ahead would find every hour over. */
+/* Whether the current hour is known. On a store with dates it is unknown until the first date
+ * arrives: a machine whose clock is years ahead would consider every hour over. */
 bool hour_is_known(const struct hf_client *client, const struct evidence *evidence);
 
-/* The hour of now: by the store's date where it has one, else by this machine's calendar. Not
- * known: the first of all, so that none is over. */
+/* The current hour: by the store's date if it has one, else by the wall clock. If unknown, the
+ * earliest possible hour, so that no hour is over. */
 struct hour hour_now(const struct hf_client *client, const struct evidence *evidence);
 
-/* The hour in which a span from now ends. Not known: as this machine's calendar guesses. */
+/* The hour in which a span from now ends; by the wall clock if the current hour is unknown. */
 struct hour hour_after(const struct hf_client *client, const struct evidence *evidence,
                        struct span span);
 
@@ -44,18 +44,19 @@ struct hour hour_after(const struct hf_client *client, const struct evidence *ev
 struct hour hour_of_lease(const struct hf_client *client, const struct lease *lease,
                           const struct evidence *evidence);
 
-/* Whether tables of this key are in the index at all: those of a namespace are. */
+/* Whether the index covers the table with this key: it covers the tables of namespaces. */
 bool expiry_has(const struct hf_client *client, struct view table_key);
 
-/* "<ns>/.lease-index/<hour>/<table>", and back: the key of the table. False when it is none. */
+/* "<ns>/.lease-index/<hour>/<table>", and back to the key of the table. False if the key has
+ * another form. */
 bool expiry_key(const struct hf_client *client, struct view table_key, struct hour hour,
                 char ret_key[KEY_BYTES_MAX + 1]);
 bool expiry_parse(const struct hf_client *client, struct view entry_key, struct hour *ret_hour,
                   char ret_table[KEY_BYTES_MAX + 1]);
 
-/* What an entry says. One that waits for a stub to be purged names its ETag. */
+/* An entry. If it is for a stub to be purged, it contains the stub's ETag. */
 struct expiry_entry {
-    struct etag stub; /* empty: of a lease */
+    struct etag stub; /* empty: for a lease */
 };
 bool expiry_decode(struct view bytes, struct expiry_entry *ret_entry);
 

@@ -1,3 +1,6 @@
+/* fence.c: an object's fence as JSON, and the check whether a write may replace it. It guards
+ * against a holder whose lease is over: its write has a lower token than the fence and is
+ * refused, however late it arrives. Pure. */
 #include "lock/fence.h"
 
 #include "base/check.h"
@@ -8,10 +11,11 @@
 
 #include <inttypes.h>
 
-/* We alone write fences, and all start like this: so a damaged one is told from what never was. */
+/* Only Holdfast writes fences, and all start like this. So a damaged fence can be distinguished
+ * from an object that never was one. */
 #define FENCE_START VIEW("{ \"format\": \"" FENCE_FORMAT)
 
-/* The first version does not tell what a fence belongs to, nor who wrote before. */
+/* Version 1 records neither the fence's scopes nor the previous writer. */
 #define FENCE_OLD     VIEW("1\"")
 #define FENCE_CURRENT VIEW("2\"")
 
@@ -33,10 +37,11 @@ bool fence_stamp_equal(const struct fence_stamp *a, const struct fence_stamp *b)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-static const char too_much[] = "it has more members than this program can keep";
+static const char too_much[] =
+    "it has more unknown members than this version can keep; upgrade Holdfast";
 
-/* A text of a bounded size into its place; with room for the NUL. */
-static bool take_into(struct json_reader *reader, char *place, size_t max, size_t *ret_size)
+/* Copies a text of bounded size, with a NUL. */
+static bool copy_json_text(struct json_reader *reader, char *to, size_t max, size_t *ret_size)
 {
     char bytes[SCOPE_TEXT_MAX + 1];
     struct buffer space = { .data = bytes, .capacity = sizeof bytes, .max = sizeof bytes - 1 };
@@ -44,9 +49,9 @@ static bool take_into(struct json_reader *reader, char *place, size_t max, size_
     if (!json_take_text(reader, &space, &text))
         return false;
     if (text.size == 0 || text.size > max || view_find(text, '\0') < text.size)
-        return json_fail(reader, "a text is not as long as it should be");
-    memcpy(place, text.data, text.size);
-    place[text.size] = '\0';
+        return json_fail(reader, "a text is empty or too long");
+    memcpy(to, text.data, text.size);
+    to[text.size] = '\0';
     *ret_size = text.size;
     return true;
 }
@@ -57,7 +62,8 @@ static bool take_hash(struct json_reader *reader, uint64_t *ret_hash)
     uint64_t hash = 0;
     if (!json_take_plain(reader, &text))
         return false;
-    for (size_t i = 0; i < text.size && i < XXH3_DIGITS; i++) {
+    size_t digits = text.size < XXH3_DIGITS ? text.size : XXH3_DIGITS;
+    for (size_t i = 0; i < digits; i++) {
         int digit = hex_digit(text.data[i]);
         if (digit < 0)
             return json_fail(reader, "a hash is written in hexadecimal");
@@ -69,24 +75,24 @@ static bool take_hash(struct json_reader *reader, uint64_t *ret_hash)
     return true;
 }
 
-/* "inline" and "deleted" are true when they are there. */
+/* "inline" and "deleted" are true if present. */
 static bool take_mark(struct json_reader *reader, struct fence *fence, enum fence_kind kind)
 {
     bool on = false;
     if (!json_take_bool(reader, &on))
         return false;
     if (!on || fence->kind != FENCE_NONE)
-        return json_fail(reader, "a body is in one place");
+        return json_fail(reader, "the body is stated twice");
     fence->kind = kind;
     return true;
 }
 
-static bool take_body(struct json_reader *reader, struct fence *fence)
+static bool take_body_key(struct json_reader *reader, struct fence *fence)
 {
     if (fence->kind != FENCE_NONE)
-        return json_fail(reader, "a body is in one place");
+        return json_fail(reader, "the body is stated twice");
     fence->kind = FENCE_BODY;
-    return take_into(reader, fence->text, KEY_BYTES_MAX, &fence->text_size);
+    return copy_json_text(reader, fence->text, KEY_BYTES_MAX, &fence->text_size);
 }
 
 static bool take_fence_scopes(struct json_reader *reader, struct fence_scopes *scopes)
@@ -96,8 +102,8 @@ static bool take_fence_scopes(struct json_reader *reader, struct fence_scopes *s
         size_t room = sizeof scopes->texts - scopes->size, size = 0;
         size_t most = room > SCOPE_TEXT_MAX ? SCOPE_TEXT_MAX : room - 1;
         if (room <= 1)
-            return json_fail(reader, "its scopes are too long");
-        if (take_into(reader, scopes->texts + scopes->size, most, &size))
+            return json_fail(reader, "the scopes are too long");
+        if (copy_json_text(reader, scopes->texts + scopes->size, most, &size))
             scopes->size += size + 1;
     }
     return !reader->why;
@@ -121,17 +127,17 @@ static bool keep_member(struct json_reader *reader, struct view name, struct fen
     return true;
 }
 
-static bool take_member(struct json_reader *reader, struct view name, struct fence *fence)
+static bool take_fence_member(struct json_reader *reader, struct view name, struct fence *fence)
 {
     struct fence_stamp *stamp = &fence->stamp, *before = &fence->before;
     size_t size;
     struct view raw;
     if (view_equal(name, VIEW("table")))
-        return take_into(reader, stamp->table, KEY_BYTES_MAX, &size);
+        return copy_json_text(reader, stamp->table, KEY_BYTES_MAX, &size);
     if (view_equal(name, VIEW("token")))
         return json_take_u64(reader, UINT64_MAX, &stamp->token);
     if (view_equal(name, VIEW("session")))
-        return take_into(reader, stamp->session, NONCE_SIZE, &size);
+        return copy_json_text(reader, stamp->session, NONCE_SIZE, &size);
     if (view_equal(name, VIEW("seq")))
         return json_take_u64(reader, UINT64_MAX, &stamp->seq);
     if (view_equal(name, VIEW("scopes")))
@@ -139,7 +145,7 @@ static bool take_member(struct json_reader *reader, struct view name, struct fen
     if (view_equal(name, VIEW("before_token")))
         return json_take_u64(reader, UINT64_MAX, &before->token);
     if (view_equal(name, VIEW("before_session")))
-        return take_into(reader, before->session, NONCE_SIZE, &size);
+        return copy_json_text(reader, before->session, NONCE_SIZE, &size);
     if (view_equal(name, VIEW("before_seq")))
         return json_take_u64(reader, UINT64_MAX, &before->seq);
     if (view_equal(name, VIEW("size")))
@@ -147,7 +153,7 @@ static bool take_member(struct json_reader *reader, struct view name, struct fen
     if (view_equal(name, VIEW("xxh3")))
         return take_hash(reader, &fence->xxh3);
     if (view_equal(name, VIEW("body")))
-        return take_body(reader, fence);
+        return take_body_key(reader, fence);
     if (view_equal(name, VIEW("inline")))
         return take_mark(reader, fence, FENCE_INLINE);
     if (view_equal(name, VIEW("deleted")))
@@ -157,7 +163,7 @@ static bool take_member(struct json_reader *reader, struct view name, struct fen
     return keep_member(reader, name, fence);
 }
 
-/* Whether what stands behind the line is what the line says. */
+/* Whether the bytes after the line match it. */
 static const char *check_rest(const struct fence *fence, bool old, struct view rest)
 {
     const struct fence_stamp *stamp = &fence->stamp, *before = &fence->before;
@@ -167,27 +173,17 @@ static const char *check_rest(const struct fence *fence, bool old, struct view r
     bool blank = fence_stamp_equal(stamp, &nobody) && fence->scopes.size == 0;
     bool some_before = before->token > 0 && before->seq > 0 && before->session[0] != '\0';
     if (fence->kind == FENCE_NONE ? !blank : !signed_by)
-        return "something is missing";
+        return "a member is missing";
     bool may_be_before = some_before && !old && fence->kind != FENCE_NONE;
     if (!fence_stamp_equal(before, &nobody) && !may_be_before)
-        return "it does not say who wrote before";
+        return "the previous writer is missing";
     if ((fence->kind == FENCE_BODY) != (fence->size > 0) && fence->kind != FENCE_INLINE)
-        return "its size cannot be";
+        return "the size is impossible";
     if (fence->kind != FENCE_INLINE)
-        return rest.size > 0 ? "there is something behind it" : NULL;
+        return rest.size > 0 ? "there are bytes behind the fence" : NULL;
     if (rest.size != fence->size || rest.size > FENCE_INLINE_MAX)
-        return "the body is not as long as it says";
+        return "the size of the body differs from the fence";
     return hash_xxh3(rest) != fence->xxh3 ? "the body is not the one that was written" : NULL;
-}
-
-/* Who wrote before a fence of the first version is not known: its own stamp stands for that, which
- * rules out nothing. */
-static void complete_before(struct fence *fence, bool old)
-{
-    if (old)
-        fence->before = fence->stamp;
-    else if (fence->before.token > 0) /* of the same table as all that may write */
-        memcpy(fence->before.table, fence->stamp.table, sizeof fence->before.table);
 }
 
 static enum hf_status decode_ours(struct view bytes, bool old, struct fence *fence,
@@ -198,10 +194,10 @@ static enum hf_status decode_ours(struct view bytes, bool old, struct fence *fen
     struct json_reader reader = json_read(line);
     *fence = (struct fence){ .kind = FENCE_NONE };
     for (json_enter_object(&reader); json_next_member(&reader, &name);)
-        take_member(&reader, name, fence);
+        take_fence_member(&reader, name, fence);
     const char *why = json_end(&reader) ? check_rest(fence, old, rest) : reader.why;
     if (line.size == bytes.size)
-        why = "its line has no end";
+        why = "the first line is cut off";
     if (why == too_much)
         return error_set(error, HF_UNSUPPORTED, "the fence of the object cannot be changed: %s",
                          why);
@@ -209,7 +205,12 @@ static enum hf_status decode_ours(struct view bytes, bool old, struct fence *fen
         return error_set(error, HF_CORRUPT, "the fence of the object is damaged: %s", why);
     if (fence->kind == FENCE_INLINE)
         fence_set_text(fence, rest);
-    complete_before(fence, old);
+    /* The previous writer of a version 1 fence is unknown. The fence's own stamp is used instead,
+     * which excludes nothing. */
+    if (old)
+        fence->before = fence->stamp;
+    else if (fence->before.token > 0) /* in the same table as every possible writer */
+        memcpy(fence->before.table, fence->stamp.table, sizeof fence->before.table);
     return HF_OK;
 }
 
@@ -224,21 +225,21 @@ enum hf_status fence_decode(struct view bytes, struct fence *ret_fence, struct h
     uint64_t later;
     if (number.size < version.size && parse_u64(number, UINT64_MAX, &later, NULL) == HF_OK)
         return error_set(error, HF_UNSUPPORTED,
-                         "the fence of the object is of version %" PRIu64
-                         ", which this program does not know",
+                         "the fence of the object has version %" PRIu64
+                         ", which this version does not know; upgrade Holdfast",
                          later);
     return error_set(error, HF_CORRUPT, "the fence of the object is damaged: it ends early");
 }
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
-/* One of the first version stays of that until somebody is known to whom it belongs. */
+/* A fence stays at version 1 until a writer with known scopes writes it. */
 static bool is_version_1(const struct fence *fence)
 {
     return fence->kind != FENCE_NONE && fence->scopes.size == 0;
 }
 
-/* The text behind this one, or the first; NULL behind the last. */
+/* The text after this one, or the first; NULL after the last. */
 static const char *next_scope(const struct fence_scopes *scopes, const char *text)
 {
     const char *next = text ? text + strlen(text) + 1 : scopes->texts;
@@ -255,14 +256,7 @@ static void write_fence_scopes(const struct fence_scopes *scopes, struct buffer 
     buffer_append(text, VIEW("]"));
 }
 
-static void write_before(const struct fence_stamp *before, struct buffer *text)
-{
-    buffer_print(text, ", \"before_token\": %" PRIu64 ", \"before_session\": ", before->token);
-    json_write_string(text, view_of(before->session));
-    buffer_print(text, ", \"before_seq\": %" PRIu64, before->seq);
-}
-
-static void write_stamp(const struct fence *fence, struct buffer *text)
+static void write_fence_stamp(const struct fence *fence, struct buffer *text)
 {
     const struct fence_stamp *stamp = &fence->stamp;
     buffer_append(text, VIEW(", \"table\": "));
@@ -274,8 +268,12 @@ static void write_stamp(const struct fence *fence, struct buffer *text)
     buffer_print(text,
                  ", \"seq\": %" PRIu64 ", \"size\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\"",
                  stamp->seq, fence->size, fence->xxh3);
-    if (!is_version_1(fence) && fence->before.token > 0)
-        write_before(&fence->before, text);
+    if (is_version_1(fence) || fence->before.token == 0)
+        return;
+    buffer_print(text,
+                 ", \"before_token\": %" PRIu64 ", \"before_session\": ", fence->before.token);
+    json_write_string(text, view_of(fence->before.session));
+    buffer_print(text, ", \"before_seq\": %" PRIu64, fence->before.seq);
 }
 
 bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *text)
@@ -283,7 +281,7 @@ bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *t
     buffer_append(text, FENCE_START);
     buffer_append(text, is_version_1(fence) ? FENCE_OLD : FENCE_CURRENT);
     if (fence->kind != FENCE_NONE)
-        write_stamp(fence, text);
+        write_fence_stamp(fence, text);
     switch (fence->kind) {
     case FENCE_NONE: break;
     case FENCE_INLINE: buffer_append(text, VIEW(", \"inline\": true")); break;
@@ -298,7 +296,7 @@ bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *t
     return fence->kind == FENCE_INLINE ? buffer_append(text, fence_text(fence)) : !text->failed;
 }
 
-/* ---- Whose it is --------------------------------------------------------------------- */
+/* ---- The scopes of a fence ----------------------------------------------------------- */
 
 static bool covers(const struct fence_writer *writer, const struct scope *scope)
 {
@@ -308,8 +306,8 @@ static bool covers(const struct fence_writer *writer, const struct scope *scope)
     return false;
 }
 
-/* A fence of the first version names its table only. Whoever has all of that covers whatever the
- * fence was made under, and the lease that wrote it last has just that. */
+/* A version 1 fence names only its table. A lock on the whole table covers the fence, whatever
+ * scope it was written under. So does the lease that wrote it last. */
 static enum hf_status check_version_1(const struct fence *fence,
                                       const struct fence_writer *writer, struct hf_error *error)
 {
@@ -330,18 +328,20 @@ static enum hf_status check_covered(const struct fence *fence,
 {
     struct scope scope;
     if (strcmp(fence->stamp.table, writer->stamp.table) != 0)
-        return error_set(error, HF_MISMATCH, "the object is written under the lock of %.120s",
-                         fence->stamp.table);
+        return error_set(
+            error, HF_MISMATCH,
+            "the object belongs to the lock table %.120s, not to that of this lock",
+            fence->stamp.table);
     if (is_version_1(fence))
         return check_version_1(fence, writer, error);
     const struct fence_scopes *scopes = &fence->scopes;
     for (const char *at = next_scope(scopes, NULL); at; at = next_scope(scopes, at)) {
         if (scope_parse(view_of(at), &scope, NULL) != HF_OK)
             return error_set(error, HF_UNSUPPORTED,
-                             "the object belongs to a scope that this program does not know: "
-                             "%.100s",
+                             "the object belongs to a scope that this version does not know: "
+                             "%.100s; upgrade Holdfast",
                              at);
-        if (!covers(writer, &scope) && RULE(WRITER_COVERS_THE_FENCE))
+        if (RULE(WRITER_COVERS_THE_FENCE) && !covers(writer, &scope))
             return error_set(error, HF_MISMATCH,
                              "the object belongs to %.120s, which the lock does not cover", at);
     }
@@ -368,16 +368,18 @@ static enum hf_status set_scopes(const struct fence_writer *writer, struct fence
         scopes->size += size;
     }
     if (scopes->size == 0)
-        return error_set(error, HF_MISMATCH,
-                         "the lock keeps nobody out, so it cannot write fenced objects");
+        return error_set(
+            error, HF_MISMATCH,
+            "the lock covers only pins, which exclude nobody; it cannot write fenced objects");
     return HF_OK;
 }
 
 enum hf_status fence_sign(struct fence *fence, const struct fence_writer *writer,
                           struct hf_error *error)
 {
+    bool keeps = RULE(FENCE_KEEPS_ITS_SCOPES) && fence->scopes.size > 0;
     enum hf_status status = HF_OK;
-    if (fence->scopes.size == 0 || !RULE(FENCE_KEEPS_ITS_SCOPES))
+    if (!keeps)
         status = set_scopes(writer, &fence->scopes, error);
     if (status != HF_OK)
         return status;
@@ -389,8 +391,8 @@ enum hf_status fence_sign(struct fence *fence, const struct fence_writer *writer
 
 /* ---- Judging ------------------------------------------------------------------------- */
 
-enum hf_status fence_judge(const struct fence *fence, const struct fence_writer *by,
-                           enum fence_outcome *ret_outcome, struct hf_error *error)
+enum hf_status fence_check_writer(const struct fence *fence, const struct fence_writer *by,
+                                  enum fence_outcome *ret_outcome, struct hf_error *error)
 {
     const struct fence_stamp *last = &fence->stamp, *writer = &by->stamp;
     *ret_outcome = FENCE_WRITE;
@@ -399,34 +401,41 @@ enum hf_status fence_judge(const struct fence *fence, const struct fence_writer 
     enum hf_status status = check_covered(fence, by, error);
     if (status != HF_OK)
         return status;
-    if (last->token > writer->token && RULE(LOWER_TOKEN_IS_FENCED))
+    if (RULE(LOWER_TOKEN_IS_FENCED) && last->token > writer->token)
         return error_set(error, HF_FENCED,
-                         "token %" PRIu64 " has written, ours is only %" PRIu64, last->token,
-                         writer->token);
-    bool same_session = strcmp(last->session, writer->session) == 0 || !RULE(SEQ_OF_A_SESSION);
-    if (last->token == writer->token && same_session && last->seq >= writer->seq &&
-        (last->seq == writer->seq || RULE(SAME_TOKEN_IN_ORDER)))
-        *ret_outcome = last->seq == writer->seq ? FENCE_DONE : FENCE_SUPERSEDED;
+                         "token %" PRIu64
+                         " has written the object, and ours is lower: %" PRIu64,
+                         last->token, writer->token);
+    /* Numbers rise only within one session. Another session's number says nothing about ours. */
+    bool of_another = RULE(SEQ_OF_A_SESSION) && strcmp(last->session, writer->session) != 0;
+    if (last->token != writer->token || of_another)
+        return HF_OK;
+    if (last->seq == writer->seq)
+        *ret_outcome = FENCE_DONE;
+    if (RULE(SAME_TOKEN_IN_ORDER) && last->seq > writer->seq)
+        *ret_outcome = FENCE_SUPERSEDED;
     return HF_OK;
 }
 
-/* A lease can be passed on, so several sessions may write with one token, in any order, and the
- * numbers of one say nothing about another. If one of them has written where we tried to, then
- * ours was there before it, or never; nobody can tell. Under a lower token it certainly was not:
- * that would have been refused.
+/* Several sessions may write with one token in any order, because a lease can be passed on, and
+ * one session's numbers say nothing about another's. If another session has written since, our
+ * write may have been there before. If the fence's token is lower than ours, our write was never
+ * there: otherwise that token would have been refused.
  *
- * Under a later token it was there if the last write of our token was made after the one that we
- * tried to go over. The fence names the last write of one earlier token: when that token is not
- * ours but lower, nobody has written with ours; when it is later, nobody can tell. */
+ * If it is higher, our write may have been there if the last write with our token came after the
+ * one that we tried to replace. The fence names the last write of one earlier token. If that
+ * token is lower than ours, nobody wrote with ours. If it is higher, the answer is unknown. */
 bool fence_may_be_gone(const struct fence *fence, const struct fence_stamp *writer,
                        const struct fence_stamp *over)
 {
     const struct fence_stamp *last = &fence->stamp;
     if (last->token > writer->token) {
-        if (fence->before.token < writer->token || !RULE(OVERTAKEN_MAY_HAVE_BEEN_THERE))
+        bool may_be =
+            RULE(OVERTAKEN_MAY_HAVE_BEEN_THERE) && fence->before.token >= writer->token;
+        if (!may_be)
             return false;
         last = &fence->before;
     }
-    return last->token >= writer->token && !fence_stamp_equal(last, over) &&
-           RULE(MAYBE_GONE_IS_NOT_DONE);
+    return RULE(MAYBE_GONE_IS_NOT_DONE) && last->token >= writer->token &&
+           !fence_stamp_equal(last, over);
 }

@@ -1,18 +1,17 @@
 /* fence.h: the fence of a fenced object: who wrote it last, and where its bytes are.
  *
- * It is what stands under the object's key: one line of JSON, and behind it the bytes
- * themselves when there are few. The fence says which scopes the object belongs to and with
- * which token it was last written; so a write with a lower token is refused, however late it
- * arrives.
+ * The fence is stored under the object's key: one line of JSON, followed by the bytes themselves
+ * if they are few. It names the scopes that the object belongs to and the token of the last
+ * write. A write with a lower token is refused, however late it arrives.
  *
- * A writer must hold, alone, a lock that covers each scope of the fence, which never change. Any
- * two such locks conflict: both cover the first scope of the fence, and two scopes that cover a
- * third conflict (scope_covers). So both are leases of one table, of which one was granted only
- * after the other was over: their tokens are in the order in which they were held. Of locks that
- * do not conflict, tokens say nothing, even in one table.
+ * A writer must hold an exclusive lock that covers each scope of the fence, and these scopes
+ * never change. Any two such locks conflict: both cover the first scope of the fence, and two
+ * scopes that cover a third conflict (scope_covers). So both are leases of one table, and one was
+ * granted only after the other was over: their tokens are in the order in which they were held.
+ * Tokens of locks that do not conflict say nothing about each other, even in one table.
  *
- * Pure: no clock, no store. docs/decisions/0005-one-form-of-fenced-objects.md says why it looks
- * like this. */
+ * Pure: no clock, no store. docs/decisions/0005-one-form-of-fenced-objects.md has the
+ * reasons. */
 #ifndef LOCK_FENCE_H
 #define LOCK_FENCE_H
 
@@ -22,17 +21,17 @@
 #include "base/limits.h"
 #include "lease/scope.h"
 
-/* The format's name, and behind it the version. */
+/* The format's name, followed by the version. */
 #define FENCE_FORMAT "holdfast.fenced/"
 
-/* Bodies up to this size stand behind the fence's line, larger ones are objects of their own. */
+/* Bodies up to this size follow the fence's line; larger ones are separate objects. */
 #define FENCE_INLINE_MAX (4 * KIB)
 
-/* The scopes of a fence as texts, with a NUL behind each; and members that we do not know. */
+/* The size of a fence's scopes as texts, each followed by a NUL; and of the unknown members. */
 #define FENCE_SCOPES_MAX  (4 * KIB)
 #define FENCE_UNKNOWN_MAX (4 * KIB)
 
-/* A line with two keys and the scopes in it, every byte of them escaped, and all the rest. */
+/* A line with two keys and the scopes, every byte of them escaped, and all other members. */
 #define FENCE_LINE_MAX  (48 * KIB)
 #define FENCE_BYTES_MAX (FENCE_LINE_MAX + FENCE_INLINE_MAX)
 
@@ -43,15 +42,15 @@ static_assert(KEY_BYTES_MAX <= FENCE_INLINE_MAX, "a key must fit where a body do
 static_assert(SCOPE_TEXT_MAX + 1 <= FENCE_SCOPES_MAX, "the longest scope must fit");
 
 enum fence_kind {
-    FENCE_NONE,    /* nobody has written yet; there may be a line that says so */
-    FENCE_INLINE,  /* the body stands behind the line */
-    FENCE_BODY,    /* the body is an object of its own */
+    FENCE_NONE,    /* not written yet; the line may exist and say so */
+    FENCE_INLINE,  /* the body follows the line */
+    FENCE_BODY,    /* the body is a separate object */
     FENCE_DELETED, /* no body; only the fence is left */
 };
 
-/* Who writes: under which lock, with which token, and the number of the try. Numbers rise in the
- * order of calls of one client, so they say something only between writes of one session. No two
- * versions of an object have the same stamp. */
+/* Identifies a write: its lock's table, its token, and the number of the try. Numbers rise in the
+ * order of a client's calls, so only those of one session can be compared. No two versions of an
+ * object have the same stamp. */
 struct fence_stamp {
     char table[KEY_BYTES_MAX + 1]; /* the key of the lock's table */
     uint64_t token;
@@ -59,24 +58,24 @@ struct fence_stamp {
     uint64_t seq;
 };
 
-/* What a fence belongs to: texts of scopes, each with a NUL behind it. */
+/* The scopes that a fence belongs to, as texts, each followed by a NUL. */
 struct fence_scopes {
     size_t size;
     char texts[FENCE_SCOPES_MAX];
 };
 
-/* All in place, so that changing one cannot fail. */
+/* All stored inline, so that changing a fence cannot fail. */
 struct fence {
     enum fence_kind kind;
-    struct fence_stamp stamp;  /* all zero while nobody has written */
-    struct fence_stamp before; /* the last write of an earlier token; all zero: there is none */
-    struct fence_scopes scopes; /* none: of nobody yet, or of version 1, which has none */
+    struct fence_stamp stamp;   /* all zero if nobody has written */
+    struct fence_stamp before;  /* the last write of an earlier token; all zero: none */
+    struct fence_scopes scopes; /* empty: nobody has written yet, or version 1 */
     size_t unknown_size;
-    char unknown[FENCE_UNKNOWN_MAX]; /* members that we do not know, a comma before each */
+    char unknown[FENCE_UNKNOWN_MAX]; /* unknown members, each with a comma before it */
     uint64_t size;                   /* of the body */
     uint64_t xxh3;                   /* of its bytes */
     size_t text_size;
-    char text[FENCE_INLINE_MAX]; /* the bytes, or the key of the object that has them */
+    char text[FENCE_INLINE_MAX]; /* the bytes, or the key of the object that holds them */
 };
 
 static inline struct view fence_text(const struct fence *fence)
@@ -86,39 +85,39 @@ static inline struct view fence_text(const struct fence *fence)
 
 void fence_set_text(struct fence *fence, struct view text);
 
-/* MISMATCH: this is not a fence; CORRUPT: it was one; UNSUPPORTED: of a later version, or with
- * more that we do not know than we can keep. */
+/* MISMATCH: not a fence; CORRUPT: a damaged fence; UNSUPPORTED: written by a later version, or
+ * with more unknown members than we can keep. */
 enum hf_status fence_decode(struct view bytes, struct fence *ret_fence, struct hf_error *error);
 
 bool fence_encode(const struct fence *fence, struct view nonce, struct buffer *text);
 
-/* What a write comes to, where it is not refused. */
+/* The result of a write that is not refused. */
 enum fence_outcome {
     FENCE_WRITE,      /* it may be written */
-    FENCE_DONE,       /* it stands there already */
-    FENCE_SUPERSEDED, /* a later one of ours stands there */
+    FENCE_DONE,       /* it is already there */
+    FENCE_SUPERSEDED, /* a later write of ours is there */
 };
 
-/* Who writes, and what its lock covers. */
+/* The writer, and the scopes that its lock covers. */
 struct fence_writer {
     struct fence_stamp stamp;
     const struct scope *scopes;
     size_t scope_count;
 };
 
-/* Whether a write may go over the fence that stands: OK with what it comes to, or FENCED, or
- * MISMATCH, or UNSUPPORTED when it belongs to a scope that we do not know. */
-enum hf_status fence_judge(const struct fence *fence, const struct fence_writer *writer,
-                           enum fence_outcome *ret_outcome, struct hf_error *error);
+/* Whether a write may replace the fence: OK with the outcome, FENCED, MISMATCH, or UNSUPPORTED
+ * if it belongs to a scope that we do not know. */
+enum hf_status fence_check_writer(const struct fence *fence, const struct fence_writer *writer,
+                                  enum fence_outcome *ret_outcome, struct hf_error *error);
 
-/* Puts the writer into the fence. Its scopes become those of a fence that has none yet: MISMATCH
- * when there are only pins, which keep nobody out and are left out; INVALID when they are too
- * long. Then the fence stays as it was. */
+/* Records the writer in the fence. A fence without scopes gets those of the writer, except pins,
+ * which exclude nobody: MISMATCH if only pins are left, INVALID if they are too long. On failure
+ * the fence is unchanged. */
 enum hf_status fence_sign(struct fence *fence, const struct fence_writer *writer,
                           struct hf_error *error);
 
-/* Whether a write that was tried over a fence with the stamp `over`, and does not stand now, may
- * have been there all the same. */
+/* Whether a write that tried to replace a fence with the stamp `over`, and is not there now, may
+ * have been there for some time. */
 bool fence_may_be_gone(const struct fence *fence, const struct fence_stamp *writer,
                        const struct fence_stamp *over);
 

@@ -1,15 +1,13 @@
-/* fenced.c: writing fenced objects: the body first, where it is large, then the fence by
- * compare-and-swap. Reading them is in fenced_read.c.
- *
- * A body has a name that was never used before, so it is written once and never changes. It is
- * deleted in two cases only: a later fence is known to stand in the place of the one that named
- * it, or the fence that would have named it is known never to be written. Whoever dies in between
- * leaves a body that nothing names. */
+/* fenced.c: writes fenced objects: first the body, if it is large, then the fence by
+ * compare-and-swap. A body is deleted only if a later fence is known to have replaced the one
+ * that named it, or if the fence that would have named it can never be written. A writer that
+ * dies in between leaves a body that nothing names. */
 #include "lock/fenced.h"
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/layout.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 #include "lock/body.h"
 #include "lock/fenced_inside.h"
@@ -20,15 +18,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How often a write is begun anew because another with the same lease came in between; the numbers
- * of its tries lie between those of two calls. */
+/* How many times a write starts again because another write with the same lease came in between.
+ * Its tries have numbers between those of two calls. */
 #define TRIES_MAX   32
 #define TRIES_PAUSE SPAN_MS(20)
 
 /* ---- The fence as a document --------------------------------------------------------- */
 
-static enum hf_status decode(struct view bytes, struct mono_time arrived, const void *previous,
-                             void **ret_body, struct hf_error *error)
+static enum hf_status decode_fence_doc(struct view bytes, struct mono_time arrived,
+                                       const void *previous, void **ret_body,
+                                       struct hf_error *error)
 {
     (void)arrived;
     (void)previous;
@@ -43,33 +42,28 @@ static enum hf_status decode(struct view bytes, struct mono_time arrived, const 
     return status;
 }
 
-static enum hf_status birth(void *context, struct view key, struct mono_time deadline,
-                            void **ret_body, struct etag *ret_etag, struct hf_error *error)
+static void *new_fence_doc(void *context)
 {
     (void)context;
-    (void)key;
-    (void)deadline;
-    (void)ret_etag;
-    *ret_body = calloc(1, sizeof(struct fence));
-    return *ret_body ? HF_OK : error_no_memory(error);
+    return calloc(1, sizeof(struct fence));
 }
 
-static bool encode(const void *body, struct view nonce, struct buffer *text)
+static bool encode_fence_doc(const void *body, struct view nonce, struct buffer *text)
 {
     return fence_encode(body, nonce, text);
 }
 
 static const struct doc_type fence_type = {
     .bytes_max = FENCE_BYTES_MAX,
-    .decode = decode,
-    .birth = birth,
-    .encode = encode,
+    .decode = decode_fence_doc,
+    .birth = new_fence_doc,
+    .encode = encode_fence_doc,
     .free = free,
 };
 
 /* ---- A write ------------------------------------------------------------------------- */
 
-/* What is written: bytes, or, with a file that is not -1, its contents. */
+/* The content: bytes, or, if `fd` is not -1, the contents of that file. */
 struct content {
     enum fence_kind kind;
     struct view bytes;
@@ -79,23 +73,24 @@ struct content {
 };
 
 struct write {
-    struct doc_op op; /* must stand first */
+    struct doc_op op; /* must be the first member */
     struct hf_lock *lock;
     struct view key;
     struct fence_writer by;
     const struct content *content;
-    char name[KEY_BYTES_MAX + 1]; /* of our body, if it has one */
-    bool tried;                   /* a fence of ours was sent, ... */
-    struct fence_stamp over;      /* ... at last over this one */
+    char name[KEY_BYTES_MAX + 1]; /* our body's, if it has one */
+    bool tried;                   /* a fence of ours was sent ... */
+    struct fence_stamp over;      /* ... most recently to replace this one */
     enum fence_outcome outcome;
-    bool seen;            /* it was there at some time, or may have been */
-    size_t replaced_size; /* the body that our fence took the place of */
+    bool seen;            /* our write was there at some time, or may have been */
+    size_t replaced_size; /* the body that our fence replaced */
     char replaced[KEY_BYTES_MAX + 1];
 };
 
-/* Whether the lease under which the write began is still ours. */
-static enum hf_status check_lease(const struct write *write, struct hf_error *error)
+/* Whether we still hold the lease under which the write began. */
+static enum hf_status check_write_lease(void *argument, struct hf_error *error)
 {
+    const struct write *write = argument;
     struct hf_lock *lock = write->lock;
     struct env_mutex *mutex = &lock->client->keeper.mutex;
     env_mutex_lock(mutex);
@@ -103,12 +98,13 @@ static enum hf_status check_lease(const struct write *write, struct hf_error *er
     bool same = lock->token == write->by.stamp.token;
     env_mutex_unlock(mutex);
     if (status == HF_NOT_FOUND || !same)
-        return error_set(error, HF_EXPIRED, "the lock was released meanwhile");
+        return error_set(error, HF_EXPIRED, "the lock was released during the write");
     return status == HF_OK ? HF_OK : error_set(error, status, "%s", hf_status_text(status));
 }
 
-/* Puts our write into the place of what the fence says. */
-static enum hf_status go_over(struct write *write, struct fence *fence, struct hf_error *error)
+/* Replaces the fence's content with our write. */
+static enum hf_status fill_fence(struct write *write, struct fence *fence,
+                                 struct hf_error *error)
 {
     const struct content *content = write->content;
     const struct fence_stamp over = fence->stamp;
@@ -129,26 +125,27 @@ static enum hf_status go_over(struct write *write, struct fence *fence, struct h
     return HF_OK;
 }
 
-/* What has happened already happened in time, so the lease is asked last. CONFLICT: the write
+/* The lease is checked last: a write that has already landed was in time. CONFLICT: the write
  * needs another number, and its body another name; it may appear twice, but is never lost. */
-static enum hf_status apply(struct doc_op *op, void *body, const struct evidence *evidence)
+static enum hf_status apply_fenced_write(struct doc_op *op, void *body,
+                                         const struct evidence *evidence)
 {
     struct write *write = (struct write *)(void *)op;
     struct fence *fence = body;
     (void)evidence;
     if (fence->kind == FENCE_BODY && !fenced_is_body_of(write->key, fence_text(fence)))
         return fenced_strange_body(&op->error);
-    enum hf_status status = fence_judge(fence, &write->by, &write->outcome, &op->error);
+    enum hf_status status = fence_check_writer(fence, &write->by, &write->outcome, &op->error);
     bool gone = write->tried && fence_may_be_gone(fence, &write->by.stamp, &write->over);
     write->seen = write->seen || gone || (status == HF_OK && write->outcome == FENCE_DONE);
     if (status != HF_OK || write->outcome != FENCE_WRITE)
         return status;
     if (gone)
-        return error_set(&op->error, HF_CONFLICT, "others write with the same lease");
-    status = check_lease(write, &op->error);
-    if (status != HF_OK && RULE(FENCE_ASKS_THE_LEASE))
+        return error_set(&op->error, HF_CONFLICT, "another process writes with the same lease");
+    status = check_write_lease(write, &op->error);
+    if (RULE(FENCE_ASKS_THE_LEASE) && status != HF_OK)
         return status;
-    status = go_over(write, fence, &op->error);
+    status = fill_fence(write, fence, &op->error);
     op->changed = status == HF_OK;
     return status;
 }
@@ -166,46 +163,35 @@ static void name_body(struct write *write)
     check(size > 0 && (size_t)size < sizeof write->name);
 }
 
-static enum hf_status check_again(void *argument, struct hf_error *error)
-{
-    return check_lease(argument, error);
-}
-
-static enum hf_status put_body(struct write *write, struct hf_error *error)
-{
-    const struct content *content = write->content;
-    struct body body = { view_of(write->name), content->bytes, content->fd, content->size };
-    return body_put(write->lock->client, &body, check_again, write, error);
-}
-
-/* What a write leaves over: the body before it, once another is known to stand in its place; our
- * own, once it certainly does not stand and never will. */
-static void clear_up(const struct write *write, enum hf_status status)
+/* Deletes the previous body once another fence is known to be in place, and our own body once
+ * its fence certainly is not and never will be. */
+static void discard_bodies(const struct write *write, enum hf_status status)
 {
     struct hf_client *client = write->lock->client;
     bool stands = status == HF_OK && write->outcome != FENCE_SUPERSEDED;
-    bool swapped = status == HF_OK || !RULE(OLD_BODY_AFTER_THE_SWAP);
-    if (swapped && write->replaced_size > 0)
+    bool still_named = RULE(OLD_BODY_AFTER_THE_SWAP) && status != HF_OK;
+    if (!still_named && write->replaced_size > 0)
         body_discard(client, (struct view){ write->replaced, write->replaced_size });
-    bool may_stand = stands || (status == HF_UNSURE && RULE(UNSURE_KEEPS_BODY));
+    /* After UNSURE the fence may still land and name the body, so the body stays. */
+    bool may_stand = stands || (RULE(UNSURE_KEEPS_BODY) && status == HF_UNSURE);
     if (!may_stand && write->name[0] != '\0')
         body_discard(client, view_of(write->name));
 }
 
-/* ---- The shelf ----------------------------------------------------------------------- */
+/* ---- Cached fences ------------------------------------------------------------------- */
 
-#define SHELF_IDLE_MAX 64
+#define FENCES_IDLE_MAX 64
 
 struct warm_fence {
     struct doc *doc;
     size_t users;
-    struct warm_fence *next; /* of those that are idle */
+    struct warm_fence *next; /* of the idle ones */
 };
 
-void fence_shelf_init(struct fence_shelf *shelf, struct env *env)
+void fence_cache_init(struct fence_cache *cache, struct env *env)
 {
-    *shelf = (struct fence_shelf){ .fences = MAP_INIT };
-    env_mutex_init(env, &shelf->mutex);
+    *cache = (struct fence_cache){ .fences = MAP_INIT };
+    env_mutex_init(env, &cache->mutex);
 }
 
 static void warm_free(struct warm_fence *warm)
@@ -214,23 +200,23 @@ static void warm_free(struct warm_fence *warm)
     free(warm);
 }
 
-/* Takes the longest unused off the shelf. */
-static struct warm_fence *take_oldest_locked(struct fence_shelf *shelf)
+/* Takes the least recently used one. */
+static struct warm_fence *take_oldest_locked(struct fence_cache *cache)
 {
-    struct warm_fence *oldest = shelf->idle;
-    shelf->idle = oldest->next;
-    shelf->idle_count--;
-    map_take(&shelf->fences, doc_key(oldest->doc));
+    struct warm_fence *oldest = cache->idle;
+    cache->idle = oldest->next;
+    cache->idle_count--;
+    map_take(&cache->fences, doc_key(oldest->doc));
     return oldest;
 }
 
-void fence_shelf_release(struct fence_shelf *shelf)
+void fence_cache_release(struct fence_cache *cache)
 {
-    while (shelf->idle)
-        warm_free(take_oldest_locked(shelf));
-    check(shelf->fences.count == 0);
-    map_release(&shelf->fences);
-    env_mutex_release(&shelf->mutex);
+    while (cache->idle)
+        warm_free(take_oldest_locked(cache));
+    check(cache->fences.count == 0);
+    map_release(&cache->fences);
+    env_mutex_release(&cache->mutex);
 }
 
 static struct warm_fence *warm_add_locked(struct hf_client *client, struct view key)
@@ -251,51 +237,43 @@ static struct warm_fence *warm_add_locked(struct hf_client *client, struct view 
     return warm;
 }
 
-static void leave_idle_locked(struct fence_shelf *shelf, struct warm_fence *warm)
-{
-    struct warm_fence **at = &shelf->idle;
-    while (*at != warm)
-        at = &(*at)->next;
-    *at = warm->next;
-    shelf->idle_count--;
-}
-
-static void join_idle_locked(struct fence_shelf *shelf, struct warm_fence *warm)
-{
-    struct warm_fence **at = &shelf->idle;
-    while (*at)
-        at = &(*at)->next;
-    warm->next = NULL;
-    *at = warm;
-    shelf->idle_count++;
-}
-
-/* NULL without memory. */
+/* NULL if out of memory. */
 static struct warm_fence *warm_take(struct hf_client *client, struct view key)
 {
-    struct fence_shelf *shelf = &client->fences;
-    env_mutex_lock(&shelf->mutex);
-    struct warm_fence *warm = map_get(&shelf->fences, key);
-    if (warm && warm->users == 0)
-        leave_idle_locked(shelf, warm);
+    struct fence_cache *cache = &client->fences;
+    env_mutex_lock(&cache->mutex);
+    struct warm_fence *warm = map_get(&cache->fences, key);
+    if (warm && warm->users == 0) {
+        struct warm_fence **at = &cache->idle;
+        while (*at != warm)
+            at = &(*at)->next;
+        *at = warm->next;
+        cache->idle_count--;
+    }
     if (!warm)
         warm = warm_add_locked(client, key);
     if (warm)
         warm->users++;
-    env_mutex_unlock(&shelf->mutex);
+    env_mutex_unlock(&cache->mutex);
     return warm;
 }
 
 static void warm_drop(struct hf_client *client, struct warm_fence *warm)
 {
-    struct fence_shelf *shelf = &client->fences;
+    struct fence_cache *cache = &client->fences;
     struct warm_fence *oldest = NULL;
-    env_mutex_lock(&shelf->mutex);
-    if (--warm->users == 0)
-        join_idle_locked(shelf, warm);
-    if (shelf->idle_count > SHELF_IDLE_MAX)
-        oldest = take_oldest_locked(shelf);
-    env_mutex_unlock(&shelf->mutex);
+    env_mutex_lock(&cache->mutex);
+    if (--warm->users == 0) {
+        struct warm_fence **at = &cache->idle;
+        while (*at)
+            at = &(*at)->next;
+        warm->next = NULL;
+        *at = warm;
+        cache->idle_count++;
+    }
+    if (cache->idle_count > FENCES_IDLE_MAX)
+        oldest = take_oldest_locked(cache);
+    env_mutex_unlock(&cache->mutex);
     if (oldest)
         warm_free(oldest);
 }
@@ -308,13 +286,14 @@ static enum hf_status swap_fence(struct write *write, struct hf_error *error)
     struct warm_fence *warm = warm_take(client, write->key);
     if (!warm)
         return error_no_memory(error);
-    write->op.deadline = mono_add(env_now(client->env), REQUEST_TIME);
+    write->op.deadline = client_deadline(client);
     enum hf_status status = doc_update(warm->doc, &write->op);
     warm_drop(client, warm);
     *error = write->op.error;
     struct fence fence;
     struct hf_error why;
-    if (status == HF_CORRUPT && /* a document cannot tell what is too long to be one */
+    /* src/doc cannot tell that an object is too long to be a document. */
+    if (status == HF_CORRUPT &&
         fenced_read_fence(client, write->key, &fence, &why) == HF_MISMATCH) {
         *error = why;
         return error->status;
@@ -322,48 +301,31 @@ static enum hf_status swap_fence(struct write *write, struct hf_error *error)
     return status;
 }
 
-static enum hf_status check_alone(const struct hf_lock *lock, struct hf_error *error)
+/* CONFLICT: start again. */
+static enum hf_status write_fenced_once(struct write *write, struct hf_error *error)
 {
-    if (lock->options.mode == HF_EXCLUSIVE || !RULE(WRITER_HOLDS_ALONE))
-        return HF_OK;
-    return error_set(error, HF_MISMATCH,
-                     "fenced objects are written under an exclusive lock: others may hold a "
-                     "shared one, or one of slots, too");
-}
-
-/* Who we are; the token and the number come later. */
-static struct fence_writer writer_of(const struct hf_lock *lock)
-{
-    struct fence_writer writer = { .scopes = lock->scopes, .scope_count = lock->scope_count };
-    struct view table = doc_key(lock->place->doc);
-    memcpy(writer.stamp.table, table.data, table.size);
-    memcpy(writer.stamp.session, lock->client->session, NONCE_SIZE);
-    return writer;
-}
-
-/* CONFLICT: to be begun anew. */
-static enum hf_status write_once(struct write *write, struct hf_error *error)
-{
+    const struct content *content = write->content;
     enum hf_status status = HF_OK;
-    write->op = (struct doc_op){ .apply = apply };
+    write->op = (struct doc_op){ .apply = apply_fenced_write };
     write->tried = false;
     write->replaced_size = 0;
-    if (write->content->kind == FENCE_BODY) {
+    if (content->kind == FENCE_BODY) {
         name_body(write);
-        status = put_body(write, error);
-        if (status == HF_UNAVAILABLE && !RULE(BODY_BEFORE_FENCE))
-            status = HF_OK;
+        struct body body = { view_of(write->name), content->bytes, content->fd, content->size };
+        status = body_put(write->lock->client, &body, check_write_lease, write, error);
+        MUTANT(mutant_writes_fence_without_body(&status));
     }
     if (status == HF_OK)
         status = swap_fence(write, error);
-    /* A refusal of today does not undo what was there yesterday. */
+    /* A refusal now does not undo a write that readers may have seen before, so the outcome is
+     * UNSURE. */
     enum hf_status told = status;
-    if (write->seen && RULE(SEEN_IS_NOT_UNDONE) && status != HF_OK && status != HF_CONFLICT) {
-        error_prefix(error, "it may have been written before that");
+    if (RULE(SEEN_IS_NOT_UNDONE) && write->seen && status != HF_OK && status != HF_CONFLICT) {
+        error_prefix(error, "the write may have taken effect before");
         error->status = told = HF_UNSURE;
     }
-    /* What is fenced stands no more, and never will again. */
-    clear_up(write, status == HF_FENCED ? status : told);
+    /* A write refused as FENCED is not in the store, and never will be. */
+    discard_bodies(write, status == HF_FENCED ? status : told);
     return told;
 }
 
@@ -371,28 +333,37 @@ static enum hf_status write_until_settled(struct write *write, uint64_t call,
                                           struct hf_error *error)
 {
     struct env *env = write->lock->client->env;
-    enum hf_status status = HF_CONFLICT;
-    for (unsigned tries = 0; status == HF_CONFLICT && tries < TRIES_MAX; tries++) {
+    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
         if (tries > 1)
             env_sleep(env, env_jitter(env, TRIES_PAUSE));
         write->by.stamp.seq = call * TRIES_MAX + tries;
-        status = write_once(write, error);
+        enum hf_status status = write_fenced_once(write, error);
+        if (status != HF_CONFLICT)
+            return status;
     }
-    return status == HF_CONFLICT ? error->status = HF_UNSURE : status;
+    return error->status = HF_UNSURE;
 }
 
 static enum hf_status write_content(struct hf_lock *lock, struct view key,
                                     const struct content *content, struct hf_error *error)
 {
     struct write write = {
-        .lock = lock, .key = key, .by = writer_of(lock), .content = content
+        .lock = lock,
+        .key = key,
+        .by = { .scopes = lock->scopes, .scope_count = lock->scope_count },
+        .content = content,
     };
+    struct view table = doc_key(lock->ref->doc);
     uint64_t call;
+    memcpy(write.by.stamp.table, table.data, table.size);
+    memcpy(write.by.stamp.session, lock->client->session, NONCE_SIZE);
     enum hf_status status = fenced_check_key(lock->client, key, error);
-    if (status == HF_OK && view_equal(key, doc_key(lock->place->doc)))
-        status = error_set(error, HF_INVALID, "this is the key of the lock's own table");
-    if (status == HF_OK)
-        status = check_alone(lock, error);
+    if (status == HF_OK && view_equal(key, table))
+        status = error_set(error, HF_INVALID, "the key is that of the lock's own table");
+    if (RULE(WRITER_HOLDS_ALONE) && status == HF_OK && lock->options.mode != HF_EXCLUSIVE)
+        status = error_set(error, HF_MISMATCH,
+                           "fenced objects need an exclusive lock; a shared lock or one with "
+                           "slots may have other holders");
     if (status == HF_OK)
         status = lock_fence(lock, &write.by.stamp.token, &call, error);
     return status == HF_OK ? write_until_settled(&write, call, error) : status;
@@ -408,28 +379,24 @@ enum hf_status fenced_write(struct hf_lock *lock, struct view key, struct view b
                                .size = bytes.size,
                                .xxh3 = hash_xxh3(bytes) };
     if (bytes.size > BODY_BYTES_MAX)
-        return error_set(error, HF_INVALID, "%zu bytes are too many at once; write a file",
+        return error_set(error, HF_INVALID,
+                         "%zu bytes are too many for one call; use hf_fenced_put_file",
                          bytes.size);
     return write_content(lock, key, &content, error);
 }
 
-static enum hf_status write_small_file(struct hf_lock *lock, struct view key, int fd,
-                                       struct hf_error *error)
-{
-    char bytes[FENCE_INLINE_MAX];
-    size_t size;
-    enum hf_status status = file_read_at(fd, bytes, sizeof bytes, 0, &size, error);
-    return status == HF_OK ? fenced_write(lock, key, (struct view){ bytes, size }, error)
-                           : status;
-}
-
-static enum hf_status write_file(struct hf_lock *lock, struct view key, int fd,
-                                 struct hf_error *error)
+static enum hf_status write_fenced_file(struct hf_lock *lock, struct view key, int fd,
+                                        struct hf_error *error)
 {
     struct content content = { .kind = FENCE_BODY, .fd = fd };
+    char bytes[FENCE_INLINE_MAX];
+    size_t size;
     enum hf_status status = file_size(fd, &content.size, error);
-    if (status == HF_OK && content.size <= FENCE_INLINE_MAX)
-        return write_small_file(lock, key, fd, error);
+    if (status == HF_OK && content.size <= FENCE_INLINE_MAX) {
+        status = file_read_at(fd, bytes, sizeof bytes, 0, &size, error);
+        return status == HF_OK ? fenced_write(lock, key, (struct view){ bytes, size }, error)
+                               : status;
+    }
     if (status == HF_OK)
         status = fenced_hash_file(fd, content.size, &content.xxh3, error);
     return status == HF_OK ? write_content(lock, key, &content, error) : status;
@@ -458,7 +425,7 @@ enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,
     if (ERROR_IF_NULL(error, lock, key) != HF_OK)
         return HF_INVALID;
     client_active(lock->client);
-    return error_tell(error, write_file(lock, view_of(key), fd, &why), &why);
+    return error_tell(error, write_fenced_file(lock, view_of(key), fd, &why), &why);
 }
 
 enum hf_status hf_fenced_delete(struct hf_lock *lock, const char *key, struct hf_error *error)

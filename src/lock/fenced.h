@@ -1,5 +1,5 @@
-/* fenced.h: fenced objects inside the library: what a client keeps of them, and the calls of
- * holdfast.h with views and buffers. */
+/* fenced.h: fenced objects inside the library: a client's cache of fences, and the public
+ * functions with views and buffers. */
 #ifndef LOCK_FENCED_H
 #define LOCK_FENCED_H
 
@@ -11,26 +11,30 @@ struct hf_client;
 struct hf_lock;
 struct warm_fence;
 
-/* The fences that a client writes, by key. Those that nobody writes just now are kept warm, a
- * bounded number of them, so that the next write is one put. */
-struct fence_shelf {
-    struct env_mutex mutex; /* guards what stands beside it */
+/* The fences that a client writes, by key. A bounded number of unused ones is cached, so that the
+ * next write takes one put. */
+struct fence_cache {
+    struct env_mutex mutex; /* guards the members below */
     struct map fences;
-    struct warm_fence *idle; /* the longest unused first */
+    struct warm_fence *idle; /* least recently used first */
     size_t idle_count;
 };
 
-void fence_shelf_init(struct fence_shelf *shelf, struct env *env);
+void fence_cache_init(struct fence_cache *cache, struct env *env);
 
 /* No write may be under way. */
-void fence_shelf_release(struct fence_shelf *shelf);
+void fence_cache_release(struct fence_cache *cache);
 
 /* As hf_fenced_put. */
 enum hf_status fenced_write(struct hf_lock *lock, struct view key, struct view bytes,
                             struct hf_error *error);
 
-/* As hf_fenced_get: appends to the body, whose bound is the most that is read. */
+/* As hf_fenced_get: appends to `body`, and reads at most up to the buffer's limit. */
 enum hf_status fenced_read(struct hf_client *client, struct view key, struct buffer *body,
                            uint64_t *ret_token, struct hf_error *error);
+
+/* The current fence; NOT_FOUND also if it says that there is no object. */
+enum hf_status fenced_read_fence(struct hf_client *client, struct view key, struct fence *fence,
+                                 struct hf_error *error);
 
 #endif

@@ -1,8 +1,6 @@
-/* fenced_read.c: reading fenced objects: the fence, and, where it is not behind that, the body
- * that it names.
- *
- * Between the two somebody may write: then the body may be gone, and the fence is another. So
- * it is read again, and what is read is always one whole version. */
+/* fenced_read.c: reads fenced objects: the fence, then the body that it names. If a writer
+ * replaces the fence and deletes the body in between, the reader starts again, so it always
+ * returns one complete version. */
 #include "base/hash.h"
 #include "base/layout.h"
 #include "base/utf8.h"
@@ -12,18 +10,18 @@
 
 #include <stdlib.h>
 
-/* How often a reader that finds the body gone starts again. */
+/* How many times a reader that finds the body gone starts again. */
 #define READ_TRIES_MAX 16
 
-/* "<token>-<seq>-<nonce>" behind the folder of bodies. */
+/* "<token>-<seq>-<nonce>", after the folder of bodies. */
 #define BODY_NAME_MAX   (20 + 1 + 20 + 1 + NONCE_SIZE)
 #define FENCED_KEY_MAX  (KEY_BYTES_MAX - (sizeof LAYOUT_BODY_FOLDER - 1) - BODY_NAME_MAX)
 #define HOLDFAST_FOLDER VIEW(".holdfast/")
 
 /* ---- Keys ---------------------------------------------------------------------------- */
 
-/* Cuts off the start, if it is that. */
-static bool cut_start(struct view *text, struct view start)
+/* Removes the prefix, if it is there. */
+static bool cut_prefix(struct view *text, struct view start)
 {
     if (!view_starts_with(*text, start))
         return false;
@@ -31,7 +29,7 @@ static bool cut_start(struct view *text, struct view start)
     return true;
 }
 
-/* Of the client's own namespace; of the others we know none. */
+/* Only for the client's own namespace; it does not know the others. */
 static bool is_lease_table(const struct hf_client *client, struct view key)
 {
     struct view rest = key;
@@ -40,15 +38,10 @@ static bool is_lease_table(const struct hf_client *client, struct view key)
         return true;
     if (table_key_is_of_shard(key))
         return true;
-    return cut_start(&rest, view_of(client->space.ns)) &&
+    return cut_prefix(&rest, view_of(client->space.ns)) &&
            (view_equal(rest, VIEW(LAYOUT_PATHS)) ||
             view_starts_with(rest, VIEW(LAYOUT_META_FOLDER)) ||
             view_starts_with(rest, VIEW(LAYOUT_INODE_FOLDER)));
-}
-
-static bool is_in_body_folder(struct view key)
-{
-    return memmem(key.data, key.size, LAYOUT_BODY_FOLDER, sizeof LAYOUT_BODY_FOLDER - 1);
 }
 
 enum hf_status fenced_check_key(const struct hf_client *client, struct view key,
@@ -59,21 +52,22 @@ enum hf_status fenced_check_key(const struct hf_client *client, struct view key,
                          "the key of a fenced object has 1 to %zu bytes, this one %zu",
                          FENCED_KEY_MAX, key.size);
     if (!utf8_is_text(key))
-        return error_set(error, HF_INVALID, "the key of a fenced object is UTF-8");
+        return error_set(error, HF_INVALID, "the key of a fenced object must be UTF-8 text");
     if (view_starts_with(key, HOLDFAST_FOLDER))
-        return error_set(error, HF_INVALID, "what is under .holdfast/ is Holdfast's own");
-    if (is_in_body_folder(key))
+        return error_set(error, HF_INVALID, "keys under .holdfast/ are reserved for Holdfast");
+    if (memmem(key.data, key.size, LAYOUT_BODY_FOLDER, sizeof LAYOUT_BODY_FOLDER - 1))
         return error_set(error, HF_INVALID,
-                         "what is in a folder '...%s' is a body of a fenced object",
+                         "keys in a folder '...%s' are reserved for bodies of fenced objects",
                          LAYOUT_BODY_FOLDER);
     if (is_lease_table(client, key))
-        return error_set(error, HF_INVALID, "this is the key of a lease table");
+        return error_set(error, HF_INVALID, "the key is that of a lease table");
     return HF_OK;
 }
 
 bool fenced_is_body_of(struct view key, struct view name)
 {
-    return cut_start(&name, key) && cut_start(&name, VIEW(LAYOUT_BODY_FOLDER)) && name.size > 0;
+    return cut_prefix(&name, key) && cut_prefix(&name, VIEW(LAYOUT_BODY_FOLDER)) &&
+           name.size > 0;
 }
 
 enum hf_status fenced_strange_body(struct hf_error *error)
@@ -93,7 +87,8 @@ enum hf_status fenced_hash_file(int fd, uint64_t size, uint64_t *ret_xxh3,
         return error_no_memory(error);
     hash_stream_init(&hash);
     enum hf_status status = HF_OK;
-    for (uint64_t done = 0; status == HF_OK && done < size;) {
+    uint64_t done = 0;
+    while (status == HF_OK && done < size) {
         size_t wanted = size - done < STREAM_PIECE ? (size_t)(size - done) : STREAM_PIECE;
         size_t got = 0;
         status = file_read_at(fd, piece, wanted, done, &got, error);
@@ -108,45 +103,36 @@ enum hf_status fenced_hash_file(int fd, uint64_t size, uint64_t *ret_xxh3,
     return status;
 }
 
-/* ---- Where the bytes go -------------------------------------------------------------- */
+/* ---- Destinations -------------------------------------------------------------------- */
 
-/* To the end of a buffer, or, with a file that is not -1, to its start. */
+/* Appends to a buffer, or, if `fd` is not -1, writes that file from its start. */
 struct sink {
     struct buffer *body;
     int fd;
 };
 
-static enum hf_status damaged(struct hf_error *error)
+static enum hf_status refuse_wrong_body(struct hf_error *error)
 {
     return error_set(error, HF_CORRUPT, "the body is not the one that was written");
 }
 
-static enum hf_status take_inline(const struct fence *fence, const struct sink *sink,
-                                  struct hf_error *error)
-{
-    if (sink->fd >= 0)
-        return file_write_at(sink->fd, fence_text(fence), 0, error);
-    return buffer_append(sink->body, fence_text(fence)) ? HF_OK : error_no_memory(error);
-}
-
-static enum hf_status take_to_buffer(struct hf_client *client, const struct fence *fence,
-                                     struct buffer *body, struct hf_error *error)
+static enum hf_status read_body_to_buffer(struct hf_client *client, const struct fence *fence,
+                                          struct buffer *body, struct hf_error *error)
 {
     size_t before = body->size;
     struct get_call get = { .key = fence_text(fence), .length = fence->size, .body = body };
-    enum hf_status status = store_get(client->store, &get);
-    clock_learn(&client->clock, &get.stamp);
+    enum hf_status status = client_get(client, &get);
     *error = get.error;
     if (status == HF_OK && (get.info.size != fence->size ||
                             hash_xxh3(view_from(buffer_view(body), before)) != fence->xxh3))
-        status = damaged(error);
+        status = refuse_wrong_body(error);
     if (status != HF_OK)
         body->size = before;
     return status;
 }
 
-static enum hf_status take_to_file(struct hf_client *client, const struct fence *fence, int fd,
-                                   struct hf_error *error)
+static enum hf_status read_body_to_file(struct hf_client *client, const struct fence *fence,
+                                        int fd, struct hf_error *error)
 {
     struct get_call get = { .key = fence_text(fence) };
     uint64_t xxh3;
@@ -154,26 +140,31 @@ static enum hf_status take_to_file(struct hf_client *client, const struct fence 
     clock_learn(&client->clock, &get.stamp);
     *error = get.error;
     if (status == HF_OK && get.info.size != fence->size)
-        status = damaged(error);
+        status = refuse_wrong_body(error);
     if (status == HF_OK)
         status = fenced_hash_file(fd, fence->size, &xxh3, error);
     if (status == HF_OK && xxh3 != fence->xxh3)
-        status = damaged(error);
+        status = refuse_wrong_body(error);
     return status;
 }
 
 /* NOT_FOUND: the body is gone. */
-static enum hf_status take_content(struct hf_client *client, const struct fence *fence,
-                                   const struct sink *sink, struct hf_error *error)
+static enum hf_status read_fenced_body(struct hf_client *client, const struct fence *fence,
+                                       const struct sink *sink, struct hf_error *error)
 {
     if (sink->body && fence->size > sink->body->max - sink->body->size)
         return error_set(error, HF_INVALID,
                          "the object has %llu bytes, larger than the %zu allowed",
                          (unsigned long long)fence->size, sink->body->max - sink->body->size);
-    enum hf_status status = fence->kind == FENCE_INLINE ? take_inline(fence, sink, error)
-                            : sink->fd >= 0 ? take_to_file(client, fence, sink->fd, error)
-                                            : take_to_buffer(client, fence, sink->body, error);
-    if (status == HF_OK && sink->fd >= 0) /* an earlier try may have left more */
+    enum hf_status status = HF_OK;
+    if (fence->kind != FENCE_INLINE)
+        status = sink->fd >= 0 ? read_body_to_file(client, fence, sink->fd, error)
+                               : read_body_to_buffer(client, fence, sink->body, error);
+    else if (sink->fd >= 0)
+        status = file_write_at(sink->fd, fence_text(fence), 0, error);
+    else if (!buffer_append(sink->body, fence_text(fence)))
+        status = error_no_memory(error);
+    if (status == HF_OK && sink->fd >= 0) /* an earlier try may have written more */
         status = file_set_size(sink->fd, fence->size, error);
     return status;
 }
@@ -184,11 +175,8 @@ enum hf_status fenced_read_fence(struct hf_client *client, struct view key, stru
                                  struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(FENCE_BYTES_MAX);
-    struct get_call get = { .key = key,
-                            .body = &text,
-                            .deadline = mono_add(env_now(client->env), REQUEST_TIME) };
-    enum hf_status status = store_get(client->store, &get);
-    clock_learn(&client->clock, &get.stamp);
+    struct get_call get = { .key = key, .body = &text, .deadline = client_deadline(client) };
+    enum hf_status status = client_get(client, &get);
     *error = get.error;
     if (status == HF_OK)
         status = fence_decode(buffer_view(&text), fence, error);
@@ -204,37 +192,38 @@ enum hf_status fenced_read_fence(struct hf_client *client, struct view key, stru
     return status;
 }
 
-/* A fence that still names a body that is gone is not one that was overtaken. */
-static enum hf_status read_object(struct hf_client *client, struct view key,
-                                  const struct sink *sink, uint64_t *ret_token,
-                                  struct hf_error *error)
+/* If the fence still names the missing body when read again, no writer has replaced it: the
+ * object is damaged. */
+static enum hf_status read_fenced_object(struct hf_client *client, struct view key,
+                                         const struct sink *sink, uint64_t *ret_token,
+                                         struct hf_error *error)
 {
     struct fence fence, before = { .kind = FENCE_NONE };
     enum hf_status status = fenced_check_key(client, key, error);
-    for (int tries = 0; status == HF_OK && tries < READ_TRIES_MAX; tries++) {
+    if (status != HF_OK)
+        return status;
+    for (int tries = 0; tries < READ_TRIES_MAX; tries++) {
         status = fenced_read_fence(client, key, &fence, error);
         if (status != HF_OK)
             return status;
         if (before.kind == FENCE_BODY && view_equal(fence_text(&before), fence_text(&fence)))
             return error_set(error, HF_CORRUPT, "the body that the fence names is gone");
-        status = take_content(client, &fence, sink, error);
+        status = read_fenced_body(client, &fence, sink, error);
         if (status == HF_OK && ret_token)
             *ret_token = fence.stamp.token;
         if (status != HF_NOT_FOUND)
             return status;
         before = fence;
-        status = HF_OK;
     }
-    return status == HF_OK ? error_set(error, HF_UNAVAILABLE,
-                                       "it is overwritten faster than it can be read")
-                           : status;
+    return error_set(error, HF_UNAVAILABLE,
+                     "the object is overwritten faster than it can be read; try again");
 }
 
 enum hf_status fenced_read(struct hf_client *client, struct view key, struct buffer *body,
                            uint64_t *ret_token, struct hf_error *error)
 {
     struct sink sink = { .body = body, .fd = -1 };
-    return read_object(client, key, &sink, ret_token, error);
+    return read_fenced_object(client, key, &sink, ret_token, error);
 }
 
 /* ---- The calls ----------------------------------------------------------------------- */
@@ -250,7 +239,7 @@ enum hf_status hf_fenced_get(struct hf_client *client, const char *key, size_t s
         return HF_INVALID;
     client_active(client);
     enum hf_status status = fenced_read(client, view_of(key), &body, &token, &why);
-    if (status == HF_OK && !buffer_reserve(&body, 0)) /* also nothing is somewhere */
+    if (status == HF_OK && !buffer_reserve(&body, 0)) /* non-NULL for an empty object too */
         status = error_no_memory(&why);
     if (status != HF_OK) {
         buffer_release(&body);
@@ -265,7 +254,7 @@ enum hf_status hf_fenced_get(struct hf_client *client, const char *key, size_t s
     return error_clear(error);
 }
 
-/* The file is read back, so it must be open for that too. */
+/* The file is read back for its checksum, so it must be open for reading. */
 static enum hf_status check_readable(int fd, struct hf_error *error)
 {
     char byte;
@@ -287,6 +276,6 @@ enum hf_status hf_fenced_get_file(struct hf_client *client, const char *key, int
     client_active(client);
     enum hf_status status = check_readable(fd, &why);
     if (status == HF_OK)
-        status = read_object(client, view_of(key), &sink, ret_token, &why);
+        status = read_fenced_object(client, view_of(key), &sink, ret_token, &why);
     return error_tell(error, status, &why);
 }

@@ -1,4 +1,7 @@
-/* hold.c: what the holder of a lock can ask and do: check, renew, end it, pass it on as text. */
+/* hold.c: a holder's calls: check, renew or end the lease, or pass it on as text. It guards
+ * against a holder that acts on a lease that is over: validity is computed at each call, and a
+ * release without a reply is retried in the background. */
+#include "lock/client_inside.h"
 #include "lock/handle.h"
 
 #include "base/check.h"
@@ -11,10 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How often an adopted lease is renewed anew because the answer came too late. */
+/* How many times an adopted lease is renewed again because the reply came too late. */
 #define ADOPT_TRIES_MAX 3
 
-/* ---- Local --------------------------------------------------------------------------- */
+/* ---- Without requests ---------------------------------------------------------------- */
 
 static struct mono_time end_locked(struct hf_lock *lock, struct mono_time *ret_now)
 {
@@ -24,10 +27,10 @@ static struct mono_time end_locked(struct hf_lock *lock, struct mono_time *ret_n
     return validity_end(&lock->validity, &evidence);
 }
 
-void lock_gone_locked(struct hf_lock *lock, enum hf_status how)
+void lock_mark_gone_locked(struct hf_lock *lock, enum hf_status how)
 {
     lock->gone = how;
-    lock->tell_gone = true;
+    lock->report_gone = true;
     lock_event(lock, HF_EVENT_LOST, how);
     env_cond_broadcast(&lock->client->keeper.changed);
 }
@@ -39,11 +42,22 @@ enum hf_status lock_check_locked(struct hf_lock *lock)
         return HF_NOT_FOUND;
     struct mono_time end = end_locked(lock, &now);
     if (lock->gone == HF_OK && !mono_before(now, end))
-        lock_gone_locked(lock, HF_EXPIRED);
+        lock_mark_gone_locked(lock, HF_EXPIRED);
     return lock->gone;
 }
 
-static enum hf_status say(enum hf_status status, struct hf_error *error)
+enum hf_status lock_lease(struct hf_lock *lock, char ret_id[LEASE_ID_MAX + 1],
+                          uint64_t *ret_token)
+{
+    env_mutex_lock(&lock->client->keeper.mutex);
+    enum hf_status status = lock_check_locked(lock);
+    memcpy(ret_id, lock->id, sizeof lock->id);
+    *ret_token = lock->token;
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    return status;
+}
+
+static enum hf_status set_status_text(enum hf_status status, struct hf_error *error)
 {
     return status == HF_OK ? error_clear(error)
                            : error_set(error, status, "%s", hf_status_text(status));
@@ -58,7 +72,7 @@ enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error)
     env_mutex_unlock(&lock->client->keeper.mutex);
     if (status == HF_NOT_FOUND)
         return error_set(error, status, "the lock is not held");
-    return say(status, error);
+    return set_status_text(status, error);
 }
 
 int64_t hf_lock_remaining_ms(struct hf_lock *lock)
@@ -90,26 +104,26 @@ enum hf_status lock_fence(struct hf_lock *lock, uint64_t *ret_token, uint64_t *r
     enum hf_status status = lock_check_locked(lock);
     uint64_t token = lock->token;
     env_mutex_unlock(&lock->client->keeper.mutex);
-    if (!RULE(FENCE_ASKS_THE_LEASE))
-        status = HF_OK;
-    if (status == HF_OK) {
-        *ret_token = token;
-        *ret_sequence = client_next_id(lock->client);
-    }
-    if (status == HF_NOT_FOUND)
+    if (RULE(FENCE_ASKS_THE_LEASE) && status == HF_NOT_FOUND)
         return error_set(error, HF_EXPIRED, "the lock is not held");
-    return say(status, error);
+    if (RULE(FENCE_ASKS_THE_LEASE) && status != HF_OK)
+        return set_status_text(status, error);
+    *ret_token = token;
+    *ret_sequence = client_next_id(lock->client);
+    return error_clear(error);
 }
 
 /* ---- Renewing by hand ---------------------------------------------------------------- */
 
-/* What the answer of a renewal means; with the keeper's mutex held. */
-static enum hf_status note_renewal_locked(struct hf_lock *lock, const struct request *request,
-                                          struct hf_error *error)
+/* Applies the result of a renewal; with the keeper's mutex held. */
+static enum hf_status note_own_renewal_locked(struct hf_lock *lock,
+                                              const struct request *request,
+                                              struct hf_error *error)
 {
     enum hf_status status = request->op.error.status;
     if (lock->gone != HF_OK)
-        return say(lock->gone, error); /* told meanwhile, and never revived */
+        return set_status_text(lock->gone,
+                               error); /* its loss was reported, so it is never revived */
     if (status == HF_OK) {
         struct validity validity = request_validity(request);
         lock_renewed_locked(lock, &validity);
@@ -120,7 +134,7 @@ static enum hf_status note_renewal_locked(struct hf_lock *lock, const struct req
         *error = request->op.error;
     if (status != HF_LOST && status != HF_MISMATCH)
         return status;
-    lock_gone_locked(lock, HF_LOST);
+    lock_mark_gone_locked(lock, HF_LOST);
     if (error)
         error->status = HF_LOST;
     return HF_LOST;
@@ -136,17 +150,17 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
     client_active(client);
     env_mutex_lock(&lock->calls);
     env_mutex_lock(&client->keeper.mutex);
-    enum hf_status status = say(lock_check_locked(lock), error);
+    enum hf_status status = set_status_text(lock_check_locked(lock), error);
     struct mono_time end = end_locked(lock, &now);
     env_mutex_unlock(&client->keeper.mutex);
     if (status == HF_OK) {
-        request_init(&request, lock->place, TABLE_RENEW,
+        request_init(&request, lock->ref, TABLE_RENEW,
                      mono_earlier(end, mono_add(now, REQUEST_TIME)));
         request.table.id = view_of(lock->id);
         request.table.token = lock->token;
-        place_ask(lock->place, requests, 1);
+        table_ref_ask(lock->ref, requests, 1);
         env_mutex_lock(&client->keeper.mutex);
-        status = note_renewal_locked(lock, &request, error);
+        status = note_own_renewal_locked(lock, &request, error);
         env_mutex_unlock(&client->keeper.mutex);
     }
     env_mutex_unlock(&lock->calls);
@@ -155,49 +169,47 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
-/* `over`: it was, by our own clock, before we asked. A released lease leaves no trace, so one that
- * is gone may then have been ended by somebody else, and not by an attempt of ours without an
- * answer. A completed or failed one stays in the table, and only its holder ends it in that way. */
+/* `over`: by our own clock it was over before the request. A released lease leaves no trace, so a
+ * missing one may then have been ended by another client, rather than by an attempt of ours that
+ * had no reply. A completed or failed lease stays in the table, and only its holder can complete
+ * or fail it. */
 static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
-                              struct table_guest *guest, bool over, struct hf_error *error)
+                              struct table_hook *hook, bool over, struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
-    request_init(&request, lock->place, kind, (struct mono_time){ 0 });
+    request_init(&request, lock->ref, kind, (struct mono_time){ 0 });
     request.table.id = view_of(lock->id);
     request.table.token = lock->token;
     request.table.note = note;
-    request.guest = guest;
-    enum hf_status status = place_ask(lock->place, requests, 1);
+    request.hook = hook;
+    enum hf_status status = table_ref_ask(lock->ref, requests, 1);
     bool by_others =
         (over && kind == TABLE_RELEASE) || request.taken || request.op.doubt == DOC_DOUBT_NONE;
     if (!request_settled(status)) {
-        tie_up(place_share(lock->place), kind, request.table.id, lock->token, note, lock->ttl);
-        error_set(&request.op.error, HF_UNSURE, "no answer yet; it goes on in the background");
+        release_later(table_ref_share(lock->ref), kind, request.table.id, lock->token, note,
+                      lock->ttl);
+        error_set(&request.op.error, HF_UNSURE,
+                  "no reply yet; the client keeps trying in the background");
     } else if (status == HF_OK && request.table.already && by_others) {
-        error_set(&request.op.error, HF_LOST, "it was not ours any more");
+        error_set(&request.op.error, HF_LOST,
+                  "the lease had already ended: it expired, was broken, or was released by "
+                  "another process");
     } else if (status == HF_MISMATCH) {
-        error_set(&request.op.error, HF_LOST, "it is somebody else's");
+        error_set(&request.op.error, HF_LOST, "the lease belongs to another holder");
     }
     if (error)
         *error = request.op.error;
     return request.op.error.status;
 }
 
-/* What came of ending it; `over`: that it was lost is told already. */
-static void tell_end(struct hf_lock *lock, enum hf_status status, bool over)
-{
-    if (status == HF_OK || status == HF_UNSURE)
-        lock_event(lock, HF_EVENT_RELEASED, HF_OK);
-    else if (status == HF_LOST && !over)
-        lock_event(lock, HF_EVENT_LOST, HF_LOST);
-}
-
 enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
-                        struct table_guest *guest, struct hf_error *error)
+                        struct table_hook *hook, struct hf_error *error)
 {
     struct hf_client *client = lock->client;
     enum hf_status status = HF_OK;
-    if (note && !table_takes_note(view_of(note))) /* else it would be over without an end */
+    /* Checked first: if the table refused the note, the handle would already be idle, and the
+     * lease would stay active until its ttl. */
+    if (note && !table_takes_note(view_of(note)))
         return error_set(error, HF_INVALID, "a note is JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
     client_active(client);
@@ -207,6 +219,8 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
     bool over = held && lock_check_locked(lock) != HF_OK;
     bool last = held && --lock->depth == 0;
     if (last) {
+        /* Stop renewing first, and wait for a renewal that is under way: it must not land after
+         * the release. */
         keeper_remove_locked(client, lock);
         lock->state = LOCK_IDLE;
     }
@@ -214,8 +228,11 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
     if (!held) {
         status = error_set(error, HF_NOT_FOUND, "the lock is not held");
     } else if (last) {
-        status = ask_end(lock, kind, view_of(note ? note : ""), guest, over, error);
-        tell_end(lock, status, over);
+        status = ask_end(lock, kind, view_of(note ? note : ""), hook, over, error);
+        if (status == HF_OK || status == HF_UNSURE)
+            lock_event(lock, HF_EVENT_RELEASED, HF_OK);
+        else if (status == HF_LOST && !over) /* otherwise the loss was already reported */
+            lock_event(lock, HF_EVENT_LOST, HF_LOST);
     } else {
         error_clear(error);
     }
@@ -244,7 +261,7 @@ enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note, struct hf_er
     return lock_end(lock, TABLE_FAIL, note, NULL, error);
 }
 
-/* ---- What is asked for --------------------------------------------------------------- */
+/* ---- The request --------------------------------------------------------------------- */
 
 int64_t hf_lock_ttl_ms(struct hf_lock *lock)
 {
@@ -263,7 +280,7 @@ enum hf_status hf_lock_scope(struct hf_lock *lock, size_t index, char text[HF_SC
     if (ERROR_IF_NULL(error, lock, text) != HF_OK)
         return HF_INVALID;
     if (index >= lock->scope_count)
-        return error_set(error, HF_NOT_FOUND, "the lock has no scope of that index");
+        return error_set(error, HF_NOT_FOUND, "the lock has no scope with this index");
     scope_text(&lock->scopes[index], text);
     return error_clear(error);
 }
@@ -271,7 +288,7 @@ enum hf_status hf_lock_scope(struct hf_lock *lock, size_t index, char text[HF_SC
 void hf_lock_interrupt(struct hf_lock *lock)
 {
     if (lock)
-        room_cancel(lock->place, &lock->seat);
+        wait_queue_cancel(lock->ref, &lock->waiter);
 }
 
 enum hf_status hf_lock_trouble(struct hf_lock *lock, struct hf_error *error)
@@ -279,7 +296,7 @@ enum hf_status hf_lock_trouble(struct hf_lock *lock, struct hf_error *error)
     struct hf_error why;
     if (ERROR_IF_NULL(error, lock) != HF_OK)
         return HF_INVALID;
-    bool trouble = room_trouble(lock->place, &why);
+    bool trouble = wait_queue_trouble(lock->ref, &why);
     return error_tell(error, trouble ? why.status : HF_OK, &why);
 }
 
@@ -292,7 +309,7 @@ enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
         return HF_INVALID;
     env_mutex_lock(&lock->client->keeper.mutex);
     bool held = lock->state == LOCK_HELD;
-    struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->place->doc) };
+    struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->ref->doc) };
     struct buffer to = { .data = text,
                          .capacity = HF_LEASE_TEXT_MAX,
                          .max = HF_LEASE_TEXT_MAX - 1 };
@@ -324,82 +341,84 @@ enum hf_status hf_lease_parse(const char *text, struct hf_lease_name *name,
     return error_clear(error);
 }
 
-/* Tables of another namespace have tokens of another epoch, which a client of that one knows. */
-static bool is_of_namespace(const struct hf_client *client, struct view key)
-{
-    struct view rest = key;
-    return table_key_is_of_chunks(key) || table_key_is_of_shard(key) ||
-           view_equal(view_cut(&rest, '/'), view_of(client->space.ns));
-}
-
 static enum hf_status parse_lease(const struct hf_client *client, const char *text,
                                   struct lease_name *ret_name, struct hf_error *error)
 {
     enum hf_status status = lease_name_parse(view_of(text), ret_name, error);
-    if (status == HF_OK && !is_of_namespace(client, ret_name->key))
-        return error_set(error, HF_MISMATCH, "it is a lease of another namespace than %s",
+    if (status != HF_OK)
+        return status;
+    struct view key = ret_name->key, rest = key;
+    bool common = table_key_is_of_chunks(key) || table_key_is_of_shard(key);
+    /* Tokens of another namespace belong to another epoch, which only a client of that namespace
+     * knows. */
+    if (!common && !view_equal(view_cut(&rest, '/'), view_of(client->space.ns)))
+        return error_set(error, HF_MISMATCH, "the lease belongs to a namespace other than %s",
                          client->space.ns);
-    return status;
+    return HF_OK;
 }
 
-/* What an adopted lease covers, and whether alone, stands in its table only. */
+/* The scopes and the mode of an adopted lease are known only from its table. */
 struct adoption {
-    struct table_guest guest; /* must stand first */
+    struct table_hook hook; /* must be the first member */
     struct hf_lock *lock;
     bool no_memory;
 };
 
-static void note_adopted(struct table_guest *guest, struct lease_table *table,
+static void note_adopted(struct table_hook *hook, struct lease_table *table,
                          const struct table_op *op, bool *changed)
 {
     static const enum hf_mode modes[] = {
         [LEASE_EXCLUSIVE] = HF_EXCLUSIVE, [LEASE_SHARED] = HF_SHARED, [LEASE_SLOTS] = HF_SLOTS
     };
-    struct adoption *adoption = (struct adoption *)(void *)guest;
+    struct adoption *adoption = (struct adoption *)(void *)hook;
     struct hf_lock *lock = adoption->lock;
     const struct lease *lease = table_find(table, op->id);
     (void)changed;
     free(lock->scopes); /* of an earlier attempt */
-    lock->scopes = scopes_copy(lease->scopes, lease->scope_count);
-    lock->scope_count = lock->scopes ? lease->scope_count : 0;
-    lock->options.mode = modes[lease->mode];
+    lock->scopes = scopes_copy(lease->wish.scopes, lease->wish.scope_count);
+    lock->scope_count = lock->scopes ? lease->wish.scope_count : 0;
+    lock->options.mode = modes[lease->wish.mode];
     adoption->no_memory = !lock->scopes;
 }
 
-/* Renews it, and holds it if that was in time. */
+/* Renews the lease, and marks it held if the reply came in time. */
 static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_name *name,
                                     struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
-    struct adoption adoption = { .guest = { .after = note_adopted }, .lock = lock };
-    request_init(&request, lock->place, TABLE_RENEW, (struct mono_time){ 0 });
+    struct adoption adoption = { .hook = { .after = note_adopted }, .lock = lock };
+    request_init(&request, lock->ref, TABLE_RENEW, (struct mono_time){ 0 });
     request.table.id = view_of(lock->id);
     request.table.token = name->token;
-    request.guest = &adoption.guest;
-    enum hf_status status = place_ask(lock->place, requests, 1);
+    request.hook = &adoption.hook;
+    enum hf_status status = table_ref_ask(lock->ref, requests, 1);
     if (status == HF_MISMATCH)
-        status = error_set(&request.op.error, HF_LOST, "the lease of that token is over");
+        status = error_set(&request.op.error, HF_LOST, "the lease with this token is over");
     *error = request.op.error;
     if (status == HF_OK && adoption.no_memory)
         status = error_no_memory(error);
     if (status != HF_OK)
         return status;
-    if (lock_take_up(lock, &request)) {
+    if (lock_hold_granted(lock, &request)) {
         lock_event(lock, HF_EVENT_RENEWED, HF_OK);
         return HF_OK;
     }
-    return error_set(error, HF_EXPIRED, "the answer came too late to use it");
+    return error_set(error, HF_EXPIRED, "the reply came too late to use the lease");
 }
 
-/* A renewal whose answer was lost counts from when it was sent; then it is renewed once more. */
-static enum hf_status adopt_at(struct hf_lock *lock, const struct lease_name *name,
-                               struct hf_error *error)
+/* If a renewal's reply was lost, the lease counts from when it was sent. If that leaves no time,
+ * the lease is renewed once more. */
+static enum hf_status adopt_lease(struct hf_lock *lock, const struct lease_name *name,
+                                  struct hf_error *error)
 {
     struct hf_error why;
     enum hf_status status = HF_EXPIRED;
     memcpy(lock->id, name->id.data, name->id.size);
-    for (int tries = 0; status == HF_EXPIRED && tries < ADOPT_TRIES_MAX; tries++)
+    for (int tries = 0; tries < ADOPT_TRIES_MAX; tries++) {
         status = renew_adopted(lock, name, &why);
+        if (status != HF_EXPIRED)
+            break;
+    }
     if (status == HF_EXPIRED)
         why.status = status = HF_LOST;
     if (error)
@@ -413,7 +432,7 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
 {
     struct hf_lock_options used = HF_LOCK_OPTIONS;
     struct lease_name name = { 0 };
-    struct place *place;
+    struct table_ref *ref;
     struct hf_lock *lock;
     if (ret_lock)
         *ret_lock = NULL;
@@ -423,23 +442,23 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
         read_caller_options("HF_LOCK_OPTIONS", options, &used, sizeof used, error);
     if (status != HF_OK)
         return status;
-    used.ttl_ms = used.poll_ms = 0; /* not used, so they may be anything */
+    used.ttl_ms = used.poll_ms = 0; /* not used, so any value is allowed */
     used.output = used.note = NULL;
     client_active(client);
     status = parse_lease(client, text, &name, error);
     if (status == HF_OK)
-        status = place_take(client, name.key, &place, error);
+        status = table_ref_take(client, name.key, &ref, error);
     if (status != HF_OK)
         return status;
-    status = lock_new_at(client, place, &used, &lock, error);
+    status = lock_new_for(client, ref, &used, &lock, error);
     if (status != HF_OK) {
-        place_drop(place);
+        table_ref_drop(ref);
         return status;
     }
     lock->adopted = true;
     status = keeper_start_for(lock, error);
     if (status == HF_OK)
-        status = adopt_at(lock, &name, error);
+        status = adopt_lease(lock, &name, error);
     if (status == HF_OK)
         *ret_lock = lock;
     else
@@ -451,26 +470,26 @@ enum hf_status hf_break(struct hf_client *client, const char *text, const char *
                         const char *reason, struct hf_error *error)
 {
     struct lease_name name = { 0 };
-    struct place *place;
+    struct table_ref *ref;
     struct request request, *requests[] = { &request };
     if (ERROR_IF_NULL(error, client, text) != HF_OK)
         return HF_INVALID;
     client_active(client);
     enum hf_status status = parse_lease(client, text, &name, error);
     if (status == HF_OK)
-        status = place_take(client, name.key, &place, error);
+        status = table_ref_take(client, name.key, &ref, error);
     if (status != HF_OK)
         return status;
-    request_init(&request, place, TABLE_BREAK, (struct mono_time){ 0 });
+    request_init(&request, ref, TABLE_BREAK, (struct mono_time){ 0 });
     request.table.id = name.id;
     request.table.token = name.token;
     request.table.by = view_of(by ? by : "");
     request.table.note = view_of(reason ? reason : "");
-    status = place_ask(place, requests, 1);
+    status = table_ref_ask(ref, requests, 1);
     if (status == HF_MISMATCH)
-        status = error_set(&request.op.error, HF_LOST, "the lease of that token is over");
+        status = error_set(&request.op.error, HF_LOST, "the lease with this token is over");
     if (error)
         *error = request.op.error;
-    place_drop(place);
+    table_ref_drop(ref);
     return status;
 }

@@ -1,13 +1,18 @@
+/* keeper.c: renews a client's leases and reports their loss. It guards against a slow or hanging
+ * store: the watcher never waits for a request, so a loss is reported in time, and a table that
+ * hangs does not make leases in other tables expire. */
 #include "lock/keeper.h"
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
+#include "lock/client_inside.h"
 #include "lock/handle.h"
 
 #include <stdlib.h>
 
-/* A renewal is given a part of the ttl, in these bounds, then tried again: so that nobody waits for
- * one that hangs, neither another table's nor whoever ends the lease. */
+/* A renewal gets a fraction of the ttl, within these bounds, and is then retried. So one that
+ * hangs delays neither other tables nor the end of the lease. */
 #define RENEWAL_TIME_PART 6
 #define RENEWAL_TIME_MIN  SPAN_MS(500)
 #define RENEWAL_TIME_MAX  SPAN_S(5)
@@ -21,7 +26,7 @@ void keeper_init(struct keeper *keeper, struct env *env)
     env_cond_init(env, &keeper->entry_due);
 }
 
-/* ---- What is kept -------------------------------------------------------------------- */
+/* ---- Kept locks ---------------------------------------------------------------------- */
 
 void keeper_add_locked(struct hf_client *client, struct hf_lock *lock)
 {
@@ -63,15 +68,16 @@ static struct hf_lock *next_to_give_back_locked(const struct keeper *keeper)
 }
 
 /* The handle stays in the list as one whose lease was lost, until it is released or freed. */
-void keeper_give_all_back(struct hf_client *client)
+void keeper_release_all(struct hf_client *client)
 {
     struct keeper *keeper = &client->keeper;
     env_mutex_lock(&keeper->mutex);
     keeper->closed = true;
-    for (struct hf_lock *lock; (lock = next_to_give_back_locked(keeper)) != NULL;) {
+    struct hf_lock *lock;
+    while ((lock = next_to_give_back_locked(keeper))) {
         lock->given_back = true;
         if (lock->gone == HF_OK)
-            lock_gone_locked(lock, HF_LOST);
+            lock_mark_gone_locked(lock, HF_LOST);
         lock->pins++; /* it may be freed meanwhile */
         env_mutex_unlock(&keeper->mutex);
         lock_give_back(lock);
@@ -81,11 +87,11 @@ void keeper_give_all_back(struct hf_client *client)
     env_mutex_unlock(&keeper->mutex);
 }
 
-/* ---- The watcher --------------------------------------------------------------------- */
+/* ---- Events for holders -------------------------------------------------------------- */
 
-static void tell_locked(struct keeper *keeper, struct hf_lock *lock, enum hf_lock_event event)
+static void notify_locked(struct keeper *keeper, struct hf_lock *lock, enum hf_lock_event event)
 {
-    if (event != HF_LOCK_GONE) /* that was told when it was found */
+    if (event != HF_LOCK_GONE) /* the event was counted when the loss was found */
         lock_event(lock, event == HF_LOCK_SAFE ? HF_EVENT_SAFE : HF_EVENT_DANGER, HF_OK);
     if (!lock->options.notify)
         return;
@@ -96,25 +102,26 @@ static void tell_locked(struct keeper *keeper, struct hf_lock *lock, enum hf_loc
     unpin_locked(keeper, lock);
 }
 
-/* What is to be told of a lock now; if nothing, *next is no later than when there will be. */
-static bool news_locked(struct hf_lock *lock, const struct evidence *evidence,
-                        struct mono_time *next, enum hf_lock_event *ret_event)
+/* The event to report for a lock now; if there is none, *next is no later than the next one. */
+static bool next_event_locked(struct hf_lock *lock, const struct evidence *evidence,
+                              struct mono_time *next, enum hf_lock_event *ret_event)
 {
     struct mono_time end = validity_end(&lock->validity, evidence);
     if (lock->gone == HF_OK && !mono_before(evidence->now, end)) {
         lock->gone = HF_EXPIRED;
-        lock->tell_gone = RULE(GONE_IS_TOLD);
+        if (RULE(GONE_IS_TOLD))
+            lock->report_gone = true;
         lock_event(lock, HF_EVENT_LOST, HF_EXPIRED);
     }
-    if (lock->tell_gone) {
-        lock->tell_gone = lock->tell_safe = false;
+    if (lock->report_gone) {
+        lock->report_gone = lock->report_safe = false;
         *ret_event = HF_LOCK_GONE;
         return true;
     }
     if (lock->gone != HF_OK)
         return false;
-    if (lock->tell_safe) {
-        lock->tell_safe = false;
+    if (lock->report_safe) {
+        lock->report_safe = false;
         *ret_event = HF_LOCK_SAFE;
         return true;
     }
@@ -124,48 +131,29 @@ static bool news_locked(struct hf_lock *lock, const struct evidence *evidence,
         return true;
     }
     *next = mono_earlier(*next, lock->in_danger ? end : mono_earlier(end, lock->danger_at));
-    if (lock->validity.by_store) /* what is known of the store's clock may change meanwhile */
+    if (lock->validity.by_store) /* our knowledge of the store time may change meanwhile */
         *next = mono_earlier(*next, mono_add(evidence->now, SPAN_US(lock->ttl.us / 12)));
     return false;
 }
 
-/* Tells one piece of news, if there is any. */
-static bool tell_one_locked(struct hf_client *client, struct mono_time *next)
+/* Reports one event, if there is one. */
+static bool notify_one_locked(struct hf_client *client, struct mono_time *next)
 {
     struct evidence evidence = { .nonce = VIEW("") };
     enum hf_lock_event event;
     clock_evidence(&client->clock, &evidence);
     for (struct hf_lock *lock = client->keeper.first; lock; lock = lock->next)
-        if (news_locked(lock, &evidence, next, &event)) {
-            tell_locked(&client->keeper, lock, event);
+        if (next_event_locked(lock, &evidence, next, &event)) {
+            notify_locked(&client->keeper, lock, event);
             return true; /* the list may have changed */
         }
     return false;
 }
 
-static void start_renewer_locked(struct hf_client *client, struct mono_time *next);
-
-static void watch(void *argument)
-{
-    struct hf_client *client = argument;
-    struct keeper *keeper = &client->keeper;
-    env_mutex_lock(&keeper->mutex);
-    while (!keeper->stopping) {
-        struct mono_time next = { MOMENT_FAR };
-        if (tell_one_locked(client, &next))
-            continue;
-        start_renewer_locked(client, &next);
-        keeper_index_locked(client, &next);
-        env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
-    }
-    env_mutex_unlock(&keeper->mutex);
-}
-
 /* ---- Renewing ------------------------------------------------------------------------ */
 
-/* The leases of one table that are renewed together. */
+/* Leases in one table that are renewed together. */
 struct renewal {
-    struct place *place;
     struct hf_lock *locks[RENEW_BATCH_MAX];
     struct request *requests[RENEW_BATCH_MAX];
     size_t count;
@@ -184,19 +172,19 @@ static struct mono_time renewal_deadline(const struct hf_lock *lock, struct mono
     return mono_earlier(lock->validity.until, mono_add(now, part));
 }
 
-/* Those that are due, or those that are not. */
-static void collect_locked(struct hf_client *client, struct place *place, bool due,
+/* Collects the leases that are due, or those that are not. */
+static void collect_locked(struct hf_client *client, struct table_ref *ref, bool due,
                            struct renewal *renewal)
 {
     struct mono_time now = env_now(client->env);
     for (struct hf_lock *lock = client->keeper.first; lock; lock = lock->next) {
-        if (lock->place != place || !is_kept(lock) || renewal->count == RENEW_BATCH_MAX ||
+        if (lock->ref != ref || !is_kept(lock) || renewal->count == RENEW_BATCH_MAX ||
             due == mono_before(now, lock->renew_at))
             continue;
         struct request *request = malloc(sizeof *request);
         if (!request)
             break;
-        request_init(request, place, TABLE_RENEW, renewal_deadline(lock, now));
+        request_init(request, ref, TABLE_RENEW, renewal_deadline(lock, now));
         request->table.id = view_of(lock->id);
         request->table.token = lock->token;
         lock->pins++;
@@ -205,109 +193,122 @@ static void collect_locked(struct hf_client *client, struct place *place, bool d
     }
 }
 
-/* Whether the answer means that the lease is certainly not ours any more. */
-static bool is_lost(enum hf_status status)
-{
-    return status == HF_LOST || status == HF_MISMATCH || status == HF_NOT_FOUND;
-}
-
-static void note_renewal_locked(struct hf_client *client, struct hf_lock *lock,
-                                const struct request *request)
+static void apply_renewal_locked(struct hf_client *client, struct hf_lock *lock,
+                                 const struct request *request)
 {
     enum hf_status status = request->op.error.status;
-    if (lock->gone != HF_OK && RULE(GONE_STAYS_GONE))
+    /* The loss of the lease was reported, and the holder may have stopped its work. A late
+     * renewal must not revive the lease. */
+    if (RULE(GONE_STAYS_GONE) && lock->gone != HF_OK)
         return;
-    if (status == HF_OK || (status == HF_UNSURE && !RULE(RENEWAL_NEEDS_AN_ANSWER))) {
+    MUTANT(mutant_believes_in_renewal(&status));
+    if (status == HF_OK) {
         lock->gone = HF_OK;
         struct validity validity = request_validity(request);
-        lock->tell_safe = lock->in_danger;
+        lock->report_safe = lock->in_danger;
         lock_renewed_locked(lock, &validity);
         lock_event(lock, HF_EVENT_RENEWED, HF_OK);
-    } else if (is_lost(status)) {
-        lock_gone_locked(lock, HF_LOST);
+    } else if (status == HF_LOST || status == HF_MISMATCH || status == HF_NOT_FOUND) {
+        lock_mark_gone_locked(lock, HF_LOST);
     } else {
         lock->renew_at = mono_add(env_now(client->env), SPAN_US(lock->ttl.us / 12));
     }
 }
 
-static void renew_locked(struct hf_client *client, struct place *place)
+static void renew_table_locked(struct hf_client *client, struct table_ref *ref)
 {
     struct keeper *keeper = &client->keeper;
-    struct renewal renewal = { .place = place };
-    collect_locked(client, place, /* due */ true, &renewal);
-    collect_locked(client, place, /* due */ false,
-                   &renewal); /* in the same write, if they fit */
-    place->renewing = true;
+    struct renewal renewal = { .count = 0 };
+    collect_locked(client, ref, /* due */ true, &renewal);
+    collect_locked(client, ref, /* due */ false, &renewal); /* in the same write, if they fit */
+    ref->renewing = true;
     env_mutex_unlock(&keeper->mutex);
     if (renewal.count > 0)
-        place_ask(place, renewal.requests, renewal.count);
+        table_ref_ask(ref, renewal.requests, renewal.count);
     else
-        env_sleep(client->env, SPAN_MS(10)); /* no memory just now */
+        env_sleep(client->env, SPAN_MS(10)); /* out of memory for now */
     env_mutex_lock(&keeper->mutex);
-    place->renewing = false;
+    ref->renewing = false;
     for (size_t i = 0; i < renewal.count; i++) {
-        note_renewal_locked(client, renewal.locks[i], renewal.requests[i]);
+        apply_renewal_locked(client, renewal.locks[i], renewal.requests[i]);
         unpin_locked(keeper, renewal.locks[i]);
         free(renewal.requests[i]);
     }
     env_cond_broadcast(&keeper->changed);
 }
 
-/* ---- The renewers -------------------------------------------------------------------- */
+/* ---- The tasks ----------------------------------------------------------------------- */
 
-/* The lock whose table is to be renewed next, or NULL. */
-static struct hf_lock *first_due_locked(const struct keeper *keeper)
+/* The lock whose table's leases are to be renewed next, or NULL. */
+static struct hf_lock *next_renewal_locked(const struct keeper *keeper)
 {
     struct hf_lock *first = NULL;
     for (struct hf_lock *lock = keeper->first; lock; lock = lock->next)
-        if (is_kept(lock) && !lock->place->renewing &&
+        if (is_kept(lock) && !lock->ref->renewing &&
             (!first || mono_before(lock->renew_at, first->renew_at)))
             first = lock;
     return first;
 }
 
-static void renew_on(void *argument)
+static void run_renewer(void *argument)
 {
     struct hf_client *client = argument;
     struct keeper *keeper = &client->keeper;
     env_mutex_lock(&keeper->mutex);
     while (!keeper->stopping) {
-        struct hf_lock *lock = first_due_locked(keeper);
+        struct hf_lock *lock = next_renewal_locked(keeper);
         struct mono_time next = lock ? lock->renew_at : (struct mono_time){ MOMENT_FAR };
         if (mono_before(env_now(client->env), next))
             env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
         else
-            renew_locked(client, lock->place);
+            renew_table_locked(client, lock->ref);
     }
     env_mutex_unlock(&keeper->mutex);
 }
 
-/* One more, when what is due is not being done; else *next is no later than when that would be
- * so. Failing to start one is no failure: there is another. */
+/* Starts another renewer if due renewals are not being handled; otherwise *next is no later than
+ * when one may be needed. A failure to start one is harmless: at least one is running. */
 static void start_renewer_locked(struct hf_client *client, struct mono_time *next)
 {
     struct keeper *keeper = &client->keeper;
-    struct hf_lock *lock = first_due_locked(keeper);
+    struct hf_lock *lock = next_renewal_locked(keeper);
     struct hf_error error;
     if (!lock || keeper->renewer_count == RENEWERS_MAX)
         return;
     struct mono_time late = mono_add(lock->renew_at, SPAN_US(lock->ttl.us / 12));
     if (mono_before(env_now(client->env), late))
         *next = mono_earlier(*next, late);
-    else if (env_task_start(client->env, renew_on, client,
+    else if (env_task_start(client->env, run_renewer, client,
                             &keeper->renewers[keeper->renewer_count], &error) == HF_OK)
         keeper->renewer_count++;
 }
 
-static enum hf_status start(struct hf_client *client, struct hf_error *error)
+static void run_expiry_watcher(void *argument)
+{
+    struct hf_client *client = argument;
+    struct keeper *keeper = &client->keeper;
+    env_mutex_lock(&keeper->mutex);
+    while (!keeper->stopping) {
+        struct mono_time next = { MOMENT_FAR };
+        if (notify_one_locked(client, &next))
+            continue;
+        start_renewer_locked(client, &next);
+        keeper_index_locked(client, &next);
+        env_cond_wait_until(&keeper->changed, &keeper->mutex, next);
+    }
+    env_mutex_unlock(&keeper->mutex);
+}
+
+static enum hf_status start_tasks(struct hf_client *client, struct hf_error *error)
 {
     struct keeper *keeper = &client->keeper;
     enum hf_status status = HF_OK;
     env_mutex_lock(&keeper->mutex);
     if (!keeper->watcher)
-        status = env_task_start(client->env, watch, client, &keeper->watcher, error);
+        status =
+            env_task_start(client->env, run_expiry_watcher, client, &keeper->watcher, error);
     if (status == HF_OK && keeper->renewer_count == 0) {
-        status = env_task_start(client->env, renew_on, client, &keeper->renewers[0], error);
+        status = env_task_start(client->env, run_renewer, client, &keeper->renewers[0], error);
         keeper->renewer_count = status == HF_OK ? 1 : 0;
     }
     env_mutex_unlock(&keeper->mutex);
@@ -319,8 +320,8 @@ enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error)
     bool needed =
         !lock->options.no_renewal || lock->options.notify || events_wanted(lock->client);
     enum hf_status status = HF_OK;
-    if (needed || lock->place->in_index)
-        status = start(lock->client, error);
+    if (needed || lock->ref->in_index)
+        status = start_tasks(lock->client, error);
     return needed && status != HF_OK ? status : error_clear(error);
 }
 

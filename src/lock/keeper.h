@@ -1,8 +1,8 @@
-/* keeper.h: renews what a client holds, and tells holders what becomes of it.
+/* keeper.h: renews a client's leases, and notifies holders when a lease is in danger or lost.
  *
- * A watcher counts the time and never waits for the store, so that nobody is told late; renewers
- * do the requests, one table at a time each, all leases of the table in one write. The indexer
- * writes the entries of the expiry index, so that these never keep a renewal waiting. */
+ * A watcher tracks the time and never waits for the store, so no holder is notified late.
+ * Renewers send the requests: each handles one table at a time, with all its leases in one write.
+ * The indexer writes the entries of the expiry index, so these never delay a renewal. */
 #ifndef LOCK_KEEPER_H
 #define LOCK_KEEPER_H
 
@@ -15,11 +15,11 @@ struct hf_lock;
 #define RENEWERS_MAX 4
 
 struct keeper {
-    struct env_mutex mutex;  /* guards what follows, and the state of every lock that is kept */
+    struct env_mutex mutex;  /* guards the members below, and the state of every kept lock */
     struct env_cond changed; /* there may be something to do */
     struct env_cond unpinned;
     struct env_cond entry_due; /* for the indexer */
-    struct hf_lock *first;     /* those that are held */
+    struct hf_lock *first;     /* locks that are held */
     bool closed;               /* nothing is held from now on */
     bool stopping;
     struct env_task *watcher;
@@ -30,31 +30,33 @@ struct keeper {
 
 void keeper_init(struct keeper *keeper, struct env *env);
 
-/* Ends the tasks; nothing is held any more. */
+/* Ends the tasks; no lock is held any more. */
 void keeper_release(struct hf_client *client);
 
-/* Starts the tasks that a lock needs, if they do not run yet. One that is neither renewed nor told
- * of is kept for its entry in the expiry index only, and does without where there are no tasks. */
+/* Starts the tasks that a lock needs, if they are not running yet. A lock without renewal and
+ * callback is kept only for its entry in the expiry index; if no task can be started, it has no
+ * entry. */
 enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error);
 
-/* From now on it is watched and, unless it does without, renewed; with the mutex held. */
+/* From now on the lock is watched and, unless it has no renewal, renewed; with the mutex
+ * held. */
 void keeper_add_locked(struct hf_client *client, struct hf_lock *lock);
 
-/* Not any more; waits for a renewal or notification that is under way. With the mutex held. */
+/* Stops watching and renewing; waits for a renewal or callback that is under way. With the mutex
+ * held. */
 void keeper_remove_locked(struct hf_client *client, struct hf_lock *lock);
 
-/* The client is closed while handles are left: what they hold is LOST to them and given back in the
- * background, and nothing will be granted to them any more. */
-void keeper_give_all_back(struct hf_client *client);
+/* For a client that is closed while handles are still open: those handles report LOST, their
+ * leases are released in the background, and they are granted nothing more. */
+void keeper_release_all(struct hf_client *client);
 
-/* ---- Entries of the expiry index (keeper_index.c) ------------------------------------- */
+/* For a lease that this process has acquired and is detaching. If its ttl is long, and its table
+ * has no entry for the hour in which it ends, one is written now. It is a hint, so it may
+ * fail. */
+void keeper_index_detached(struct hf_lock *lock);
 
-/* A lease that this process has acquired is left to somebody else: if it is long, and its table has
- * no entry for the hour in which it ends, one is written now. It is a hint, so it may fail. */
-void keeper_index_left(struct hf_lock *lock);
-
-/* Wakes the indexer, or starts it, when an entry is due; else *next is no later than when one will
- * be. With the mutex held. */
+/* Wakes or starts the indexer if an entry is due; otherwise *next is no later than the next
+ * one. With the mutex held. */
 void keeper_index_locked(struct hf_client *client, struct mono_time *next);
 
 #endif

@@ -1,24 +1,25 @@
-/* keeper_index.c: the keeper's entries in the expiry index: by half of its ttl a lease that is held
- * has one, of the hour in which it ends. */
-#include "base/rule.h"
+/* keeper_index.c: the keeper's entries in the expiry index: a lease that is held for half of
+ * its ttl has an entry for the hour in which it ends. No renewal and no release ever waits for
+ * an entry. */
+#include "base/mutant.h"
+#include "lock/client_inside.h"
 #include "lock/expiry.h"
 #include "lock/handle.h"
 
 #include <stdio.h>
 
-/* An entry that could not be written in this time, or not yet, is tried again with the next
- * renewal, or when there would be one. */
+/* An entry that could not be written in this time is retried with the next renewal, or, for a
+ * lock without renewal, when one would be due. */
 #define ENTRY_TIME       SPAN_S(5)
 #define ENTRY_AGAIN_PART 3
 
-/* ---- Which are there ----------------------------------------------------------------- */
+/* ---- Known entries ------------------------------------------------------------------- */
 
-static bool has_entry_locked(const struct place *place, struct hour hour)
+static bool has_entry_locked(const struct table_ref *ref, struct hour hour)
 {
-    bool any = false;
-    for (size_t i = 0; i < INDEXED_HOURS && !RULE(ENTRY_EACH_HOUR); i++)
-        any = any || place->indexed[i] > 0;
-    return any || place->indexed[hour.number % INDEXED_HOURS] == hour.number + 1;
+    bool has = ref->indexed[hour.number % INDEXED_HOURS] == hour.number + 1;
+    MUTANT(mutant_takes_any_entry(ref, &has));
+    return has;
 }
 
 static struct hour hour_of_end(const struct hf_lock *lock, const struct evidence *evidence)
@@ -27,31 +28,31 @@ static struct hour hour_of_end(const struct hf_lock *lock, const struct evidence
     return hour_after(lock->client, evidence, mono_since(end, evidence->now));
 }
 
-/* One that is due now is so later. */
-static void put_off(struct hf_lock *lock, struct mono_time now)
+/* Postpones an entry that is due now. */
+static void postpone_entry(struct hf_lock *lock, struct mono_time now)
 {
     if (!mono_before(now, lock->index_at))
         lock->index_at = mono_add(now, SPAN_US(lock->ttl.us / ENTRY_AGAIN_PART));
 }
 
-/* A lock whose entry is due, or NULL; and then *next is no later than when one will be. */
-static struct hf_lock *first_due_locked(struct hf_client *client, struct hour *ret_hour,
-                                        struct mono_time *next)
+/* A lock whose entry is due, or NULL; then *next is no later than the next one. */
+static struct hf_lock *next_entry_locked(struct hf_client *client, struct hour *ret_hour,
+                                         struct mono_time *next)
 {
     struct evidence evidence = { .nonce = VIEW("") };
     clock_evidence(&client->clock, &evidence);
     bool known = hour_is_known(client, &evidence);
     for (struct hf_lock *lock = client->keeper.first; lock; lock = lock->next) {
-        if (!lock->place->in_index || lock->gone != HF_OK)
+        if (!lock->ref->in_index || lock->gone != HF_OK)
             continue;
         if (!known)
-            put_off(lock, evidence.now);
+            postpone_entry(lock, evidence.now);
         if (mono_before(evidence.now, lock->index_at)) {
             *next = mono_earlier(*next, lock->index_at);
             continue;
         }
         struct hour hour = hour_of_end(lock, &evidence);
-        if (!has_entry_locked(lock->place, hour)) {
+        if (!has_entry_locked(lock->ref, hour)) {
             *ret_hour = hour;
             return lock;
         }
@@ -62,37 +63,37 @@ static struct hf_lock *first_due_locked(struct hf_client *client, struct hour *r
 
 /* ---- The indexer --------------------------------------------------------------------- */
 
-/* Those of this table are tried again later. */
-static void put_off_table_locked(struct hf_client *client, struct view key)
+/* This table's entries are retried later. */
+static void postpone_table_locked(struct hf_client *client, struct view key)
 {
     struct mono_time now = env_now(client->env);
     for (struct hf_lock *lock = client->keeper.first; lock; lock = lock->next)
-        if (view_equal(doc_key(lock->place->doc), key))
-            put_off(lock, now);
+        if (view_equal(doc_key(lock->ref->doc), key))
+            postpone_entry(lock, now);
 }
 
-/* The lock is not pinned: nobody who ends it waits for an entry. So its place is taken anew, by its
- * key. */
+/* The lock is not pinned, so that its release never waits for an entry. Its table_ref is
+ * therefore looked up again by key. */
 static void write_entry_locked(struct hf_client *client, const struct hf_lock *lock,
                                struct hour hour)
 {
     struct keeper *keeper = &client->keeper;
     char key[KEY_BYTES_MAX + 1];
-    struct place *place = NULL;
+    struct table_ref *ref = NULL;
     struct mono_time deadline = mono_add(env_now(client->env), ENTRY_TIME);
-    snprintf(key, sizeof key, "%.*s", VIEW_ARGS(doc_key(lock->place->doc)));
+    snprintf(key, sizeof key, "%.*s", VIEW_ARGS(doc_key(lock->ref->doc)));
     env_mutex_unlock(&keeper->mutex);
-    enum hf_status status = place_take(client, view_of(key), &place, NULL);
+    enum hf_status status = table_ref_take(client, view_of(key), &ref, NULL);
     if (status == HF_OK)
         status = expiry_write(client, view_of(key), hour, NULL, deadline, NULL);
     env_mutex_lock(&keeper->mutex);
     if (status == HF_OK)
-        place->indexed[hour.number % INDEXED_HOURS] = hour.number + 1;
+        ref->indexed[hour.number % INDEXED_HOURS] = hour.number + 1;
     else
-        put_off_table_locked(client, view_of(key));
+        postpone_table_locked(client, view_of(key));
     env_mutex_unlock(&keeper->mutex);
-    if (place)
-        place_drop(place);
+    if (ref)
+        table_ref_drop(ref);
     env_mutex_lock(&keeper->mutex);
 }
 
@@ -104,7 +105,7 @@ static void write_entries(void *argument)
     while (!keeper->stopping) {
         struct mono_time next = { MOMENT_FAR };
         struct hour hour;
-        struct hf_lock *lock = first_due_locked(client, &hour, &next);
+        struct hf_lock *lock = next_entry_locked(client, &hour, &next);
         if (lock)
             write_entry_locked(client, lock, hour);
         else
@@ -113,17 +114,17 @@ static void write_entries(void *argument)
     env_mutex_unlock(&keeper->mutex);
 }
 
-void keeper_index_left(struct hf_lock *lock)
+void keeper_index_detached(struct hf_lock *lock)
 {
     struct hf_client *client = lock->client;
     struct evidence evidence = { .nonce = VIEW("") };
     clock_evidence(&client->clock, &evidence);
-    if (lock->adopted || !lock->place->in_index || lock->ttl.us < EXPIRY_TTL_LONG.us ||
+    if (lock->adopted || !lock->ref->in_index || lock->ttl.us < EXPIRY_TTL_LONG.us ||
         !hour_is_known(client, &evidence))
         return;
     struct hour hour = hour_of_end(lock, &evidence);
     env_mutex_lock(&client->keeper.mutex);
-    if (!has_entry_locked(lock->place, hour))
+    if (!has_entry_locked(lock->ref, hour))
         write_entry_locked(client, lock, hour);
     env_mutex_unlock(&client->keeper.mutex);
 }
@@ -133,10 +134,10 @@ void keeper_index_locked(struct hf_client *client, struct mono_time *next)
     struct keeper *keeper = &client->keeper;
     struct hf_error error;
     struct hour hour;
-    if (!first_due_locked(client, &hour, next))
+    if (!next_entry_locked(client, &hour, next))
         return;
     if (keeper->indexer)
         env_cond_broadcast(&keeper->entry_due);
-    else /* without the means for it there are no entries: they are hints */
+    else /* without memory or a task there is no entry; it is a hint */
         env_task_start(client->env, write_entries, client, &keeper->indexer, &error);
 }

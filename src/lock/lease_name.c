@@ -1,3 +1,5 @@
+/* lease_name.c: a lease as text, TOKEN:ID:TABLE. Only the exact printed form is accepted, so each
+ * lease has exactly one text. */
 #include "lock/lease_name.h"
 
 #include "base/layout.h"
@@ -17,7 +19,7 @@ void lease_name_append(struct buffer *to, const struct lease_name *name)
     buffer_append(to, name->key);
 }
 
-/* Without zeros in front of it. */
+/* Without leading zeros. */
 static bool parse_token(struct view text, uint64_t *ret_token)
 {
     return parse_u64(text, UINT64_MAX, ret_token, NULL) == HF_OK &&

@@ -1,5 +1,5 @@
-/* lease_name.h: a lease as one word, TOKEN:ID:TABLE, as acquire prints it and release, --lock and
- * $HOLDFAST_LEASE read it. Pure. */
+/* lease_name.h: a lease as one word, TOKEN:ID:TABLE, as acquire prints it and release, --lock
+ * and $HOLDFAST_LEASE read it. Pure. */
 #ifndef LOCK_LEASE_NAME_H
 #define LOCK_LEASE_NAME_H
 
@@ -15,12 +15,13 @@ struct lease_name {
 /* Fewer than HF_LEASE_TEXT_MAX bytes for every name that can be parsed. */
 void lease_name_append(struct buffer *to, const struct lease_name *name);
 
-/* Takes it only in the way in which it is printed; INVALID, with a sentence, else. The name points
- * into the text. */
+/* Accepts only the printed form; otherwise INVALID, with a message. The name points into the
+ * text. */
 enum hf_status lease_name_parse(struct view text, struct lease_name *ret_name,
                                 struct hf_error *error);
 
-/* The namespace whose epoch its token is of: chunks and shards have none of their own. */
+/* The namespace whose epoch its token belongs to. Chunks and shards have no namespace of their
+ * own. */
 struct view lease_name_namespace(const struct lease_name *name);
 
 #endif

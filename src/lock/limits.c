@@ -1,10 +1,12 @@
+/* limits.c: the ttl limits of a kind of table. They guard against a barrier that ends too
+ * early: a limit is kept until every lease that was granted under it is over. Pure. */
 #include "lock/limits.h"
 
 #include "base/check.h"
 #include "base/rule.h"
 
-/* Moments of two clocks cannot be compared: one of them must be "for ever". */
-static struct stamp later(struct stamp a, struct stamp b)
+/* Times on different clocks cannot be compared: one of the two must be "forever". */
+static struct stamp later_end(struct stamp a, struct stamp b)
 {
     if (a.clock == 0 || b.clock == 0 || a.clock != b.clock)
         return (struct stamp){ 0, 0 };
@@ -24,11 +26,11 @@ void limits_add(struct limits *limits, struct ttl_limit limit)
     while (at < limits->count && limits->of[at].ttl.us < limit.ttl.us)
         at++;
     if (at < limits->count && limits->of[at].ttl.us == limit.ttl.us) {
-        limits->of[at].until = later(limits->of[at].until, limit.until);
+        limits->of[at].until = later_end(limits->of[at].until, limit.until);
         return;
     }
     if (limits->count == LIMITS_MAX) {
-        struct stamp both = later(limits->of[0].until, limits->of[1].until);
+        struct stamp both = later_end(limits->of[0].until, limits->of[1].until);
         limits->of[1].until = both;
         remove_at(limits, 0);
         at -= at > 0;
@@ -52,27 +54,28 @@ bool limits_find(const struct limits *limits, const struct lease_settings *setti
     return false;
 }
 
-/* Whether every lease that was granted under it is over: by the store's clock, as for a lease. */
-static bool is_over(const struct ttl_limit *limit, const struct lease_settings *settings,
-                    const struct evidence *evidence)
+/* Whether every lease granted under it is over by the store's clock, judged as a lease is. */
+static bool limit_is_over(const struct ttl_limit *limit, const struct lease_settings *settings,
+                          const struct evidence *evidence)
 {
-    int64_t tail =
-        RULE(LIMIT_OUTLIVES_ITS_LEASES) ? limit->ttl.us + settings->skew_tolerance.us : 0;
+    int64_t end_us = limit->until.us;
+    if (RULE(LIMIT_OUTLIVES_ITS_LEASES))
+        end_us += limit->ttl.us + settings->skew_tolerance.us;
     return !settings->watch_only && stamp_is_readable(limit->until, evidence) &&
-           evidence->earliest.us > limit->until.us + tail;
+           evidence->earliest.us > end_us;
 }
 
 void limits_drop_over(struct limits *limits, const struct lease_settings *settings,
                       const struct evidence *evidence)
 {
     for (size_t i = limits->count; i-- > 1;)
-        if (is_over(&limits->of[i], settings, evidence))
+        if (limit_is_over(&limits->of[i], settings, evidence))
             remove_at(limits, i);
 }
 
-/* A ttl as it is recorded: rounded up, so that a few limits serve all. */
-static struct span rounded(struct span ttl, const struct lease_settings *settings,
-                           const struct limit_policy *policy)
+/* A ttl as it is recorded: rounded up, so that a few limits cover all leases. */
+static struct span round_up_ttl(struct span ttl, const struct lease_settings *settings,
+                                const struct limit_policy *policy)
 {
     static const int64_t steps[] = { 1, 2, 5, 10, 20, 60, 120, 360, 720, 1440 };
     struct span limit = settings->ttl_max;
@@ -84,10 +87,10 @@ static struct span rounded(struct span ttl, const struct lease_settings *setting
     return limit.us >= ttl.us ? limit : ttl;
 }
 
-/* Until when a limit can be used that is recorded now. For ever, where the store's time is not
- * known or proves nothing. */
-static struct stamp until(const struct lease_settings *settings, struct span period,
-                          const struct evidence *evidence)
+/* The end of a limit that is recorded now. Forever if the store time is unknown or proves
+ * nothing. */
+static struct stamp limit_end(const struct lease_settings *settings, struct span period,
+                              const struct evidence *evidence)
 {
     struct stamp stamp = settings->watch_only ? (struct stamp){ 0, 0 } : stamp_now(evidence);
     if (stamp.clock != 0)
@@ -95,15 +98,18 @@ static struct stamp until(const struct lease_settings *settings, struct span per
     return stamp;
 }
 
-/* One on a clock that we cannot read (of another boot) would stay for ever: it is recorded anew by
- * ours. Whoever uses it by the other clock does so for no longer than from when that was recorded,
- * give or take what clocks differ by. */
-static void take_over(struct limits *limits, const struct lease_settings *settings,
-                      const struct limit_policy *policy, const struct evidence *evidence)
+/* A limit on a clock that we cannot read (another boot) would stay forever, so it is recorded
+ * again on our clock. A client on the other clock uses the old limit no longer than one recorded
+ * now would last, give or take the difference between the clocks. */
+static void move_to_our_clock(struct limits *limits, const struct lease_settings *settings,
+                              const struct limit_policy *policy,
+                              const struct evidence *evidence)
 {
     struct span longer = SPAN_US(policy->period.us + policy->period.us / 1000);
-    struct stamp mine = until(settings, longer, evidence);
-    for (size_t i = 0; mine.clock != 0 && i < limits->count; i++)
+    struct stamp mine = limit_end(settings, longer, evidence);
+    if (mine.clock == 0)
+        return;
+    for (size_t i = 0; i < limits->count; i++)
         if (limits->of[i].until.clock != 0 && !stamp_is_readable(limits->of[i].until, evidence))
             limits->of[i].until = mine;
 }
@@ -112,10 +118,10 @@ void limits_record(struct limits *limits, const struct lease_settings *settings,
                    struct span ttl, const struct limit_policy *policy,
                    const struct evidence *evidence)
 {
-    take_over(limits, settings, policy, evidence);
+    move_to_our_clock(limits, settings, policy, evidence);
     limits_add(limits,
-               (struct ttl_limit){ .ttl = rounded(ttl, settings, policy),
-                                   .until = until(settings, policy->period, evidence) });
+               (struct ttl_limit){ .ttl = round_up_ttl(ttl, settings, policy),
+                                   .until = limit_end(settings, policy->period, evidence) });
     limits_drop_over(limits, settings, evidence);
 }
 

@@ -1,11 +1,10 @@
-/* limits.h: how long the leases of a kind of table can be, as the epoch document of a namespace
- * keeps it.
+/* limits.h: the longest lease ttl per kind of table, kept in the epoch document of a namespace.
  *
- * When a table is damaged nobody knows who held what, and nothing is granted in its place until
- * every lease that it may have had is over. So it must be known how long such a lease can be: each
- * is granted and renewed only under a limit that is known to be recorded, and a limit is dropped
- * only when every lease that was granted under it is over for certain. A limit is a ttl and a
- * moment on the store's clock until which leases up to that ttl may be granted. docs/design.md
+ * When a table is damaged, its holders are unknown, and its replacement grants nothing until
+ * every lease that the damaged table may have had is over. So the longest possible ttl must be
+ * known. Each lease is granted and renewed only under a limit that is known to be recorded, and a
+ * limit is dropped only when every lease granted under it is certainly over. A limit is a ttl and
+ * a time on the store's clock until which leases up to that ttl may be granted. docs/design.md
  * section 5.
  *
  * Pure. */
@@ -16,36 +15,36 @@
 
 #define LIMITS_MAX 16
 
-/* How limits are made, the same for all clients of a namespace. */
+/* Parameters of limits, the same for all clients of a namespace. */
 struct limit_policy {
-    struct span floor;  /* no limit is lower: leases that differ by less need no record each */
-    struct span period; /* how long a limit can be used once it is recorded */
+    struct span floor;  /* the lowest limit: shorter leases share it */
+    struct span period; /* how long a recorded limit can be used */
 };
 
 #define LIMIT_POLICY ((struct limit_policy){ .floor = SPAN_S(60), .period = SPAN_S(24 * 3600) })
 
-/* Of one kind of table: by their ttl, the shortest first; no two of the same. */
+/* The limits of one kind of table, by ttl, the shortest first; no two with the same ttl. */
 struct limits {
     size_t count;
     struct ttl_limit of[LIMITS_MAX];
 };
 
-/* Takes in one as it was read. When there are too many the two shortest become one. */
+/* Adds a limit that was read. If there are too many, the two shortest are merged. */
 void limits_add(struct limits *limits, struct ttl_limit limit);
 
-/* The limit that a lease of this ttl can be granted under for at least half of the period more.
+/* The limit under which a lease of this ttl can be granted for at least another half period.
  * False: there is none. */
 bool limits_find(const struct limits *limits, const struct lease_settings *settings,
                  struct span ttl, const struct limit_policy *policy,
                  const struct evidence *evidence, struct ttl_limit *ret_limit);
 
-/* Records one for leases of this ttl, from now on, and drops those that are over. */
+/* Records a limit for leases of this ttl from now on, and drops limits that are over. */
 void limits_record(struct limits *limits, const struct lease_settings *settings,
                    struct span ttl, const struct limit_policy *policy,
                    const struct evidence *evidence);
 
-/* Drops those under which no lease can be alive any more; the shortest stays, to tell how long
- * leases are. */
+/* Drops limits under which no lease can be alive any more. The shortest stays, so that there is
+ * always one. */
 void limits_drop_over(struct limits *limits, const struct lease_settings *settings,
                       const struct evidence *evidence);
 

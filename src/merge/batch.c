@@ -1,12 +1,12 @@
-/* batch.c: room for one block of an input and its rows. */
+/* batch.c: memory for one block of an input and its rows, taken from the merge's budget. */
 #include "merge/batch.h"
 
 #include "base/limits.h"
 
 #include <stdlib.h>
 
-/* Rows take as much as the block; shorter records fill the rows before the block,
- * and what is left of the block is cut again. */
+/* The rows take as much memory as the block. If records are short, the rows fill up first,
+ * and the rest of the block is cut again. */
 #define BLOCK_BYTES_PER_ROW 64
 #define ROWS_MIN            64
 

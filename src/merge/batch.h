@@ -1,8 +1,8 @@
 /* batch.h: a block of an input's bytes, cut into rows.
  *
- * A reader fills a batch; the merge uses it up. Between the two nothing of it changes, so they
- * may be different threads. Rows carry what the merge decides by: the code of the key against
- * the row before it in the same input (order.h), and the time. */
+ * A reader fills a batch; the merge consumes it. In between it does not change, so reader and merge
+ * may be different threads. Rows carry what the merge compares: the time, and the code of the key
+ * relative to the previous row of the same input (order.h). */
 #ifndef MERGE_BATCH_H
 #define MERGE_BATCH_H
 
@@ -12,7 +12,7 @@
 
 #include <assert.h>
 
-/* Why a row cannot be merged. One table makes the enum and the words. */
+/* Why a row cannot be merged. One table defines the enum and the messages. */
 #define ROW_FAULT_TABLE(ROW)                                                           \
     ROW(NONE, "is fine")                                                               \
     ROW(END, "is the last of its batch")                                               \
@@ -22,8 +22,8 @@
     ROW(NO_TIME, "has no time field")                                                  \
     ROW(BAD_TIME, "has a time field that is neither RFC 3339 nor a number since 1970") \
     ROW(NO_ZONE, "has a time without a zone")                                          \
-    ROW(COLUMNS, "has another number of fields than the header")                       \
-    ROW(QUOTES, "has quotes where they cannot stand, or that are never closed")        \
+    ROW(COLUMNS, "has a different number of fields than the header")                   \
+    ROW(QUOTES, "has a misplaced or unclosed quote")                                   \
     ROW(BAD_JSON, "is not one JSON object")                                            \
     ROW(TOO_DEEP, "is nested too deeply")                                              \
     ROW(KEY_KIND, "has a key that is neither a string nor a number")                   \
@@ -35,40 +35,40 @@ enum row_fault { ROW_FAULT_TABLE(ROW_FAULT_ENUM_) ROW_FAULT_COUNT };
 
 const char *row_fault_text(enum row_fault fault);
 
-/* What may be read behind the bytes of a block, whose values do not matter. */
+/* Bytes that may be read after the end of a block; their values do not matter. */
 #define BLOCK_SLACK 128
 static_assert(BLOCK_SLACK >= KEY_SLACK, "a key may stand at the end of a block");
 
-/* As long as a cache line: of 64 inputs, each next row is a line that was not looked at lately. */
+/* One cache line: with 64 inputs, the next row is rarely in the cache. */
 struct row {
-    order_code code;     /* of the key, against that of the good row before it */
-    struct instant time; /* where one is asked for */
-    uint32_t at;         /* the record within the block, without its end */
+    order_code code;     /* of the key, relative to the previous good row's key */
+    struct instant time; /* if a time field was requested */
+    uint32_t at;         /* offset of the record in the block, without its terminator */
     uint32_t size;
-    uint32_t key_at; /* within the block, or within `keys` */
+    uint32_t key_at; /* offset in the block, or in `keys` */
     uint32_t key_size;
-    uint16_t fault;    /* enum row_fault; ROW_PIECE: of one too long, more of it follows */
-    bool key_is_apart; /* it stands in `keys`: it is not written like this in the record */
+    uint16_t fault;    /* enum row_fault; ROW_PIECE: a record too long, more of it follows */
+    bool key_is_apart; /* in `keys`: the record has another form of it, such as escaped */
 };
 
 struct batch {
     char *block; /* `filled` bytes, then BLOCK_SLACK more that may be read */
     size_t capacity;
     size_t filled;
-    struct row *rows; /* with one of ROW_END behind the last */
+    struct row *rows; /* followed by one with ROW_END */
     size_t row_count;
     size_t row_capacity;
-    struct buffer keys;   /* values of keys that their records write in another way */
-    bool unsorted;        /* the row after the last is smaller than that; nothing follows */
-    uint64_t rows_before; /* rows of its input that came before these */
-    uint64_t position;    /* bytes of the file that were read when this was filled */
+    struct buffer keys;   /* keys whose records have them in another form */
+    bool unsorted;        /* the row after the last one is smaller than it; nothing follows */
+    uint64_t rows_before; /* rows of its input before this batch */
+    uint64_t position;    /* bytes read from the file when this batch was filled */
 };
 
-/* False without memory; release is right all the same. `capacity` is that of the block. */
+/* False if out of memory; release it even then. `capacity` is the block's. */
 bool batch_init(struct batch *batch, size_t capacity);
 void batch_release(struct batch *batch);
 
-/* Forgets the rows; the block stays. */
+/* Forgets the rows but keeps the block. */
 void batch_clear(struct batch *batch);
 
 static inline bool batch_full(const struct batch *batch)

@@ -1,4 +1,4 @@
-/* budget.h: what all parts of a merge may hold of memory together. Taken before it is used, from
+/* budget.h: the memory that all parts of a merge may use together. It is reserved before use, by
  * any thread. */
 #ifndef MERGE_BUDGET_H
 #define MERGE_BUDGET_H
@@ -12,7 +12,7 @@ struct budget {
     size_t limit;
 };
 
-/* False when it is used up; then nothing was taken. */
+/* False if too little is left; then nothing was taken. */
 static inline bool budget_take(struct budget *budget, size_t bytes)
 {
     size_t used = atomic_fetch_add(&budget->used, bytes) + bytes;

@@ -1,7 +1,7 @@
-/* command.c: the words of a command line, and the one process group that runs them.
- *
- * The command leads a process group of its own. It is buried only after the group has been sent
- * KILL, for until then the number of the group cannot become somebody else's. */
+/* command.c: splits a command line into words, and runs it in a process group of its own.
+ * No process of the group may survive the merge, since it could still write to the files. The
+ * leader is reaped only after the group was sent KILL, because until then its process id cannot be
+ * reused. */
 #include "merge/command.h"
 
 #include "base/check.h"
@@ -33,16 +33,16 @@
 struct splitter {
     struct view line;
     size_t at;
-    char *to; /* where words are written; without quotes they only become shorter */
+    char *to; /* where words are written; removing quotes only shortens them */
 };
 
-static bool is_blank(char c)
+static bool is_word_break(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* What stands behind a backslash. Within "..." only some bytes need one, and before others it
- * stands for itself. */
+/* The byte after a backslash. Within "..." only some bytes need one; before others the
+ * backslash is literal. */
 static enum hf_status take_escaped(struct splitter *splitter, char quote,
                                    struct hf_error *error)
 {
@@ -50,21 +50,21 @@ static enum hf_status take_escaped(struct splitter *splitter, char quote,
         return error_set(error, HF_INVALID, "the command ends with a backslash");
     char c = splitter->line.data[splitter->at++];
     if (c == '\n')
-        return HF_OK; /* the line goes on */
+        return HF_OK; /* the line continues */
     if (quote && !strchr("\"\\$`", c))
         *splitter->to++ = '\\';
     *splitter->to++ = c;
     return HF_OK;
 }
 
-/* Takes the word that starts here, without its quotes, and puts a NUL behind it. */
-static enum hf_status take_word(struct splitter *splitter, struct hf_error *error)
+/* Takes the word that starts here, removes its quotes, and adds a NUL. */
+static enum hf_status split_word(struct splitter *splitter, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     char quote = 0;
     while (status == HF_OK && splitter->at < splitter->line.size) {
         char c = splitter->line.data[splitter->at];
-        if (!quote && is_blank(c))
+        if (!quote && is_word_break(c))
             break;
         splitter->at++;
         if (c == quote)
@@ -83,13 +83,14 @@ static enum hf_status take_word(struct splitter *splitter, struct hf_error *erro
     return status;
 }
 
-/* The words as they are written, one behind the other in *ret_text, each with a NUL. */
-static enum hf_status split(struct view line, struct arena *arena, char **ret_text,
-                            size_t *ret_count, struct hf_error *error)
+/* Splits the line into words, stored one after the other in *ret_text, each ended by a NUL. */
+static enum hf_status split_words(struct view line, struct arena *arena, char **ret_text,
+                                  size_t *ret_count, struct hf_error *error)
 {
     if (line.size > LINE_BYTES_MAX)
-        return error_set(error, HF_INVALID, "the command has %zu bytes; %zu are the most",
-                         line.size, LINE_BYTES_MAX);
+        return error_set(error, HF_INVALID,
+                         "the command has %zu bytes; at most %zu are allowed", line.size,
+                         LINE_BYTES_MAX);
     if (view_find(line, '\0') < line.size)
         return error_set(error, HF_INVALID, "the command has a NUL byte");
     char *text = arena_take(arena, line.size + 1);
@@ -99,11 +100,11 @@ static enum hf_status split(struct view line, struct arena *arena, char **ret_te
     size_t count = 0;
     enum hf_status status = HF_OK;
     for (;;) {
-        while (splitter.at < line.size && is_blank(line.data[splitter.at]))
+        while (splitter.at < line.size && is_word_break(line.data[splitter.at]))
             splitter.at++;
         if (splitter.at == line.size || status != HF_OK)
             break;
-        status = take_word(&splitter, error);
+        status = split_word(&splitter, error);
         count++;
     }
     *ret_text = text;
@@ -111,12 +112,10 @@ static enum hf_status split(struct view line, struct arena *arena, char **ret_te
     return status;
 }
 
-/* ---- What is put in ------------------------------------------------------------------ */
+/* ---- Placeholders -------------------------------------------------------------------- */
 
 struct filler {
-    const char *const *inputs;
-    size_t input_count;
-    const char *output;
+    const struct merge_paths *paths;
     struct arena *arena;
     char **words;
     size_t count;
@@ -135,22 +134,14 @@ static enum hf_status add_path(struct filler *filler, const char *path, struct h
     return HF_OK;
 }
 
-static enum hf_status add_inputs(struct filler *filler, struct hf_error *error)
-{
-    enum hf_status status = HF_OK;
-    for (size_t i = 0; status == HF_OK && i < filler->input_count; i++)
-        status = add_path(filler, filler->inputs[i], error);
-    return status;
-}
-
-/* A word with the output in the place of each {output}. */
+/* A word with each {output} replaced by the output's path. */
 static enum hf_status add_filled(struct filler *filler, const char *word,
                                  struct hf_error *error)
 {
     size_t places = 0;
     for (const char *at = word; (at = strstr(at, OUTPUT)); at += strlen(OUTPUT))
         places++;
-    size_t output_size = strlen(filler->output);
+    size_t output_size = strlen(filler->paths->output);
     char *filled = arena_take(filler->arena, strlen(word) + places * output_size + 1);
     if (!filled)
         return error_no_memory(error);
@@ -159,22 +150,29 @@ static enum hf_status add_filled(struct filler *filler, const char *word,
     for (const char *place; (place = strstr(word, OUTPUT)); word = place + strlen(OUTPUT)) {
         memcpy(filled, word, (size_t)(place - word));
         filled += place - word;
-        memcpy(filled, filler->output, output_size);
+        memcpy(filled, filler->paths->output, output_size);
         filled += output_size;
     }
     memcpy(filled, word, strlen(word) + 1);
     return HF_OK;
 }
 
-static enum hf_status add_word(struct filler *filler, const char *word, struct hf_error *error)
+static enum hf_status add_argument(struct filler *filler, const char *word,
+                                   struct hf_error *error)
 {
     bool is_first = filler->count == 0;
     if (is_first && (word[0] == '\0' || strstr(word, INPUTS) || strstr(word, OUTPUT)))
         return error_set(error, HF_INVALID,
                          "the command must begin with the name of a program, not '%.60s'",
                          word);
-    if (strcmp(word, INPUTS) == 0)
-        return add_inputs(filler, error);
+    if (strcmp(word, INPUTS) == 0) {
+        for (size_t i = 0; i < filler->paths->input_count; i++) {
+            enum hf_status status = add_path(filler, filler->paths->inputs[i], error);
+            if (status != HF_OK)
+                return status;
+        }
+        return HF_OK;
+    }
     if (strstr(word, INPUTS))
         return error_set(error, HF_INVALID,
                          INPUTS " stands for many words, so it must be a word of its own, "
@@ -183,49 +181,40 @@ static enum hf_status add_word(struct filler *filler, const char *word, struct h
     if (strcmp(word, OUTPUT) != 0)
         return add_filled(filler, word, error);
     filler->output_named = true;
-    return add_path(filler, filler->output, error);
+    return add_path(filler, filler->paths->output, error);
 }
 
-/* How many words there will be. */
-static size_t count_filled(const char *text, size_t count, size_t input_count)
-{
-    size_t total = 0;
-    for (size_t i = 0; i < count && total <= WORDS_MAX; i++, text += strlen(text) + 1)
-        total += strcmp(text, INPUTS) == 0 ? input_count : 1;
-    return total;
-}
-
-enum hf_status command_words(struct view line, const char *const *inputs, size_t input_count,
-                             const char *output, struct arena *arena, char ***ret_words,
-                             struct hf_error *error)
+enum hf_status command_words(struct view line, const struct merge_paths *paths,
+                             struct arena *arena, char ***ret_words, struct hf_error *error)
 {
     char *text = NULL;
-    size_t count = 0;
-    enum hf_status status = split(line, arena, &text, &count, error);
+    size_t count = 0, total = 0;
+    enum hf_status status = split_words(line, arena, &text, &count, error);
     if (status != HF_OK)
         return status;
     if (count == 0)
         return error_set(error, HF_INVALID, "the command has no words");
-    size_t total = count_filled(text, count, input_count);
+    const char *word = text;
+    for (size_t i = 0; i < count; i++, word += strlen(word) + 1)
+        total += strcmp(word, INPUTS) == 0 ? paths->input_count : 1;
     if (total > WORDS_MAX)
         return error_set(error, HF_INVALID, "the command has more than %zu words", WORDS_MAX);
     struct filler filler = {
-        .inputs = inputs,
-        .input_count = input_count,
-        .output = output,
+        .paths = paths,
         .arena = arena,
         .words = arena_take(arena, (total + 1) * sizeof *filler.words),
     };
     if (!filler.words)
         return error_no_memory(error);
-    for (size_t i = 0; status == HF_OK && i < count; i++, text += strlen(text) + 1)
-        status = add_word(&filler, text, error);
-    if (status == HF_OK && !filler.output_named)
-        status = error_set(error, HF_INVALID,
-                           "the command does not say where " OUTPUT " goes, so it could not "
-                           "know what to write");
-    if (status != HF_OK)
-        return status;
+    for (size_t i = 0; i < count; i++, text += strlen(text) + 1) {
+        status = add_argument(&filler, text, error);
+        if (status != HF_OK)
+            return status;
+    }
+    if (!filler.output_named)
+        return error_set(error, HF_INVALID,
+                         "the command does not say where " OUTPUT
+                         " goes; add the word {output}");
     check(filler.count == total);
     filler.words[filler.count] = NULL;
     *ret_words = filler.words;
@@ -236,30 +225,30 @@ enum hf_status command_words(struct view line, const char *const *inputs, size_t
 
 #define NAME_SHOWN 40 /* bytes of a command's name in a reason */
 
-/* All that a line which is not the user's own may know of our environment: no credentials. */
+/* The variables that a command from the bucket gets: no credentials. */
 static const char *const environment_names[] = { "PATH",       "HOME",     "LANG", "LC_ALL",
                                                  "LC_COLLATE", "LC_CTYPE", "TZ",   "TMPDIR" };
 #define ENVIRONMENT_MAX (sizeof environment_names / sizeof environment_names[0])
 
-/* All that the forked child needs, ready before there is one: other threads may have held locks
- * of the C library when it was forked, so it makes system calls and nothing else. */
+/* Everything that the forked child needs, prepared before the fork: another thread may be holding a
+ * C library lock at that time, so the child makes system calls only. */
 struct plan {
     char path[PATH_MAX];
     char **words;
     pid_t parent;
     int nothing; /* /dev/null */
     int errors;  /* becomes its stderr */
-    int failure; /* takes the errno of an exec that failed; closes itself on exec */
+    int failure; /* receives the errno of a failed exec; close-on-exec */
     sigset_t no_signals;
     struct rlimit memory;
     struct rlimit file;
     struct rlimit cpu;
     struct rlimit core;
     char **environment;
-    char *listed[ENVIRONMENT_MAX + 1]; /* what it is for a line that is not the user's own */
+    char *listed[ENVIRONMENT_MAX + 1]; /* the environment for a command line from the bucket */
 };
 
-/* Whether this is a file that may be run; else errno says why. */
+/* Whether this file may be run; otherwise errno says why. */
 static bool may_run(const char *path)
 {
     struct stat info;
@@ -269,8 +258,8 @@ static bool may_run(const char *path)
     return S_ISREG(info.st_mode);
 }
 
-/* Looks for the program where a shell would: in $PATH, unless its name has a slash. */
-static enum hf_status find_program(struct plan *plan, struct hf_error *error)
+/* Searches for the program as a shell does: in $PATH, unless its name has a slash. */
+static enum hf_status find_executable(struct plan *plan, struct hf_error *error)
 {
     const char *name = plan->words[0], *folders = getenv("PATH");
     bool is_path = strchr(name, '/') != NULL;
@@ -295,7 +284,7 @@ static enum hf_status find_program(struct plan *plan, struct hf_error *error)
                      strerror_r(reason, text, sizeof text));
 }
 
-/* A limit only ever becomes lower; 0 leaves it alone. */
+/* Limits are only ever lowered; 0 leaves the limit unchanged. */
 static struct rlimit lowered(struct rlimit limit, uint64_t soft, uint64_t hard)
 {
     if (soft > 0 && limit.rlim_max > hard)
@@ -305,8 +294,8 @@ static struct rlimit lowered(struct rlimit limit, uint64_t soft, uint64_t hard)
     return limit;
 }
 
-/* Processor time is counted in whole seconds. A program is warned by XCPU when it has used them
- * up, and killed a second later. */
+/* Processor time is counted in whole seconds. A program that has used them up gets SIGXCPU, and is
+ * killed a second later. */
 static void plan_limits(struct plan *plan, const struct merge_command *command)
 {
     uint64_t seconds = ((uint64_t)command->cpu_limit.us + 999999) / 1000000;
@@ -324,7 +313,9 @@ static void plan_limits(struct plan *plan, const struct merge_command *command)
 static char *find_variable(const char *name)
 {
     size_t size = strlen(name);
-    for (char **at = environ; at && *at; at++)
+    if (!environ)
+        return NULL;
+    for (char **at = environ; *at; at++)
         if (strncmp(*at, name, size) == 0 && (*at)[size] == '=')
             return *at;
     return NULL;
@@ -352,10 +343,10 @@ static bool take_place(const struct plan *plan)
            setrlimit(RLIMIT_CPU, &plan->cpu) == 0 && setrlimit(RLIMIT_CORE, &plan->core) == 0;
 }
 
-/* In the forked child. What we ignore or block ourselves is not what the command expects: a
- * closed pipe ends programs. Our own files close themselves on exec anyway, those of the
- * program around us only where the kernel can be asked to (Linux 5.11). */
-static _Noreturn void become_command(const struct plan *plan)
+/* Runs in the forked child. Resets ignored and blocked signals, because programs rely on
+ * SIGPIPE. Our own files are close-on-exec; other files of the calling program are closed if the
+ * kernel supports it (Linux 5.11). */
+static _Noreturn void exec_command(const struct plan *plan)
 {
     if (take_place(plan)) {
         (void)!close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
@@ -368,22 +359,22 @@ static _Noreturn void become_command(const struct plan *plan)
     _exit(127);
 }
 
-/* ---- Its run ------------------------------------------------------------------------- */
+/* ---- Running it ---------------------------------------------------------------------- */
 
-#define PAUSE_MS   50           /* between two looks at clock and progress */
+#define PAUSE_MS   50           /* between two checks of clock and progress */
 #define TAIL_BYTES 512          /* of stderr, kept */
-#define TAIL_SHOWN 140          /* of these, in the reason */
-#define READS_MAX  64           /* of stderr, before the next look at anything else */
-#define GIVE_UP    SPAN_S(30)   /* on a killed command that does not end */
-#define GROUP_ENDS SPAN_MS(250) /* what it left behind; its dead may lie unburied for longer */
+#define TAIL_SHOWN 140          /* of these, shown in the reason */
+#define READS_MAX  64           /* of stderr, before anything else is checked */
+#define GIVE_UP    SPAN_S(30)   /* how long to wait for a killed command */
+#define GROUP_ENDS SPAN_MS(250) /* how long to wait for processes it left behind */
 
 struct process {
     struct env *env;
     const char *name;
     pid_t pid;
-    int life;    /* a pidfd; -1 where there are none: then a pause finds out what it would */
-    int errors;  /* its stderr; -1 once nobody writes there any more */
-    int failure; /* the errno of an exec that failed */
+    int life;    /* a pidfd; -1 if not supported: then it is polled */
+    int errors;  /* its stderr; -1 once it is closed */
+    int failure; /* delivers the errno of a failed exec */
     char tail[TAIL_BYTES];
     size_t tail_size;
 };
@@ -400,11 +391,12 @@ static void keep_tail(struct process *process, struct view bytes)
     process->tail_size = kept + bytes.size;
 }
 
-/* Takes what stands in the pipe, and never waits for more. */
+/* Reads what is in the pipe, without blocking. */
 static void read_errors(struct process *process)
 {
     char piece[4096];
-    for (int i = 0; i < READS_MAX && process->errors >= 0; i++) {
+    int reads = 0;
+    while (process->errors >= 0 && reads++ < READS_MAX) {
         ssize_t size = read(process->errors, piece, sizeof piece);
         if (size < 0)
             return;
@@ -417,7 +409,7 @@ static void read_errors(struct process *process)
     }
 }
 
-/* Also true when somebody else has buried it. It stays unburied by this. */
+/* Also true if it was reaped elsewhere. Does not reap it. */
 static bool has_ended(const struct process *process)
 {
     siginfo_t info = { .si_pid = 0 };
@@ -425,7 +417,7 @@ static bool has_ended(const struct process *process)
            info.si_pid != 0;
 }
 
-static void wait_a_little(struct process *process, struct span most)
+static void wait_for_process(struct process *process, struct span most)
 {
     struct pollfd waits[] = {
         { .fd = process->life, .events = POLLIN },
@@ -436,8 +428,8 @@ static void wait_a_little(struct process *process, struct span most)
     read_errors(process);
 }
 
-static enum outcome watch(struct process *process, struct span time_limit,
-                          const struct merge_progress *progress)
+static enum outcome watch_process(struct process *process, struct span time_limit,
+                                  const struct merge_progress *progress)
 {
     struct mono_time deadline = mono_add(env_now(process->env), time_limit);
     for (;;) {
@@ -448,11 +440,11 @@ static enum outcome watch(struct process *process, struct span time_limit,
         struct span left = mono_since(deadline, env_now(process->env));
         if (left.us <= 0)
             return OUTCOME_OVERDUE;
-        wait_a_little(process, left);
+        wait_for_process(process, left);
     }
 }
 
-/* Kills whatever is left of the group and buries the command. False when it does not end. */
+/* Kills the rest of the group and reaps the command. False if it does not end. */
 static bool end_group(struct process *process, siginfo_t *ret_end)
 {
     struct mono_time begun = env_now(process->env);
@@ -460,12 +452,12 @@ static bool end_group(struct process *process, siginfo_t *ret_end)
     while (!has_ended(process)) {
         if (mono_since(env_now(process->env), begun).us > GIVE_UP.us)
             return false;
-        wait_a_little(process, SPAN_MS(PAUSE_MS));
+        wait_for_process(process, SPAN_MS(PAUSE_MS));
     }
     *ret_end = (siginfo_t){ .si_pid = 0 };
     if (waitid(P_PID, (id_t)process->pid, ret_end, WEXITED | WNOHANG) != 0)
         ret_end->si_pid = 0;
-    /* From here on the number is only asked about: without members it may be used again. */
+    /* From here on only signal 0 is sent: the id of an empty group may be reused. */
     while (kill(-process->pid, 0) == 0 &&
            mono_since(env_now(process->env), begun).us < GROUP_ENDS.us)
         env_sleep(process->env, SPAN_MS(1));
@@ -473,9 +465,10 @@ static bool end_group(struct process *process, siginfo_t *ret_end)
     return true;
 }
 
-/* ---- The verdict --------------------------------------------------------------------- */
+/* ---- The outcome --------------------------------------------------------------------- */
 
-/* What it wrote last, on one line and without anything that a terminal might obey. */
+/* The end of its stderr, on one line and without control characters, which could affect a
+ * terminal. */
 static struct view clean_tail(const struct process *process, char text[TAIL_BYTES])
 {
     struct view rest = { process->tail, process->tail_size };
@@ -486,12 +479,14 @@ static struct view clean_tail(const struct process *process, char text[TAIL_BYTE
         bool is_control = c < ' ' || c == 0x7f ||
                           (bytes == 2 && c == 0xc2 && (unsigned char)rest.data[1] < 0xa0);
         bool is_gap = is_control || c == ' ';
-        if (bytes == 0)
+        if (bytes == 0) {
             text[size++] = '?';
-        else if (is_gap && size > 0 && text[size - 1] != ' ')
+        } else if (!is_gap) {
+            memcpy(text + size, rest.data, bytes);
+            size += bytes;
+        } else if (size > 0 && text[size - 1] != ' ') {
             text[size++] = ' ';
-        for (size_t i = 0; !is_gap && i < bytes; i++)
-            text[size++] = rest.data[i];
+        }
         rest = view_from(rest, bytes > 0 ? bytes : 1);
     }
     if (size > 0 && text[size - 1] == ' ')
@@ -499,7 +494,7 @@ static struct view clean_tail(const struct process *process, char text[TAIL_BYTE
     return (struct view){ text, size };
 }
 
-static void add_last_words(const struct process *process, struct hf_error *error)
+static void append_stderr(const struct process *process, struct hf_error *error)
 {
     char text[TAIL_BYTES];
     struct view words = clean_tail(process, text);
@@ -514,7 +509,7 @@ static void add_last_words(const struct process *process, struct hf_error *error
               VIEW_ARGS(words));
 }
 
-/* The machine may have had no room for it; all else is a command that makes no sense here. */
+/* The machine may have been out of resources; otherwise the command cannot run here. */
 static enum hf_status not_started(const struct process *process, int reason,
                                   struct hf_error *error)
 {
@@ -526,13 +521,13 @@ static enum hf_status not_started(const struct process *process, int reason,
                      strerror_r(reason, text, sizeof text));
 }
 
-static enum hf_status judge_end(const struct process *process, const siginfo_t *end,
-                                struct hf_error *error)
+static enum hf_status check_exit_status(const struct process *process, const siginfo_t *end,
+                                        struct hf_error *error)
 {
     if (end->si_pid == 0)
         return error_set(error, HF_UNAVAILABLE,
-                         "how '%.*s' ended is not known: this program leaves it to others to "
-                         "wait for its children",
+                         "the exit status of '%.*s' is unknown: SIGCHLD is ignored, or other "
+                         "code waited for it",
                          NAME_SHOWN, process->name);
     if (end->si_code == CLD_EXITED && end->si_status == 0)
         return HF_OK;
@@ -543,13 +538,13 @@ static enum hf_status judge_end(const struct process *process, const siginfo_t *
         error_set(error, HF_UNAVAILABLE, "'%.*s' was killed by signal %d (%s)", NAME_SHOWN,
                   process->name, end->si_status,
                   sigdescr_np(end->si_status) ? sigdescr_np(end->si_status) : "unknown");
-    add_last_words(process, error);
+    append_stderr(process, error);
     return HF_UNAVAILABLE;
 }
 
-static enum hf_status judge(const struct process *process, enum outcome outcome,
-                            const siginfo_t *end, struct span time_limit, bool *ret_ended,
-                            struct hf_error *error)
+static enum hf_status check_outcome(const struct process *process, enum outcome outcome,
+                                    const siginfo_t *end, struct span time_limit,
+                                    bool *ret_ended, struct hf_error *error)
 {
     char limit[SPAN_TEXT_MAX];
     int reason;
@@ -559,16 +554,16 @@ static enum hf_status judge(const struct process *process, enum outcome outcome,
                          process->name);
     case OUTCOME_OVERDUE:
         *ret_ended = true;
-        error_set(error, HF_TIMEOUT, "'%.*s' was not done within %s, and was killed",
+        error_set(error, HF_TIMEOUT, "'%.*s' did not finish within %s and was killed",
                   NAME_SHOWN, process->name, span_text(time_limit, limit));
-        add_last_words(process, error);
+        append_stderr(process, error);
         return HF_TIMEOUT;
     case OUTCOME_ENDED: break;
     }
     if (read(process->failure, &reason, sizeof reason) == sizeof reason)
         return not_started(process, reason, error);
     *ret_ended = end->si_pid != 0;
-    return judge_end(process, end, error);
+    return check_exit_status(process, end, error);
 }
 
 /* ---- Start and end ------------------------------------------------------------------- */
@@ -582,8 +577,8 @@ static void close_all(const struct plan *plan, const struct process *process)
             close(files[i]);
 }
 
-/* Where a standard file of ours is closed, its number may have gone to one of these, which
- * would be lost when the child's standard files are put in their places. */
+/* If one of our standard files is closed, one of these descriptors may have its number, and would
+ * be lost when the child's standard files are set up. */
 static bool move_up(int *fd)
 {
     if (*fd > STDERR_FILENO)
@@ -596,7 +591,7 @@ static bool move_up(int *fd)
     return true;
 }
 
-/* Only our own end of stderr never waits: that of the command must be as programs know it. */
+/* Only our own end of stderr is non-blocking; programs expect theirs to block. */
 static bool open_files(struct plan *plan, struct process *process)
 {
     int ends[2];
@@ -613,14 +608,15 @@ static bool open_files(struct plan *plan, struct process *process)
     return move_up(&plan->nothing) && move_up(&plan->errors) && move_up(&plan->failure);
 }
 
-/* Both sides make the group, so that it is there for whoever comes first. */
-static enum hf_status start(struct plan *plan, struct process *process, struct hf_error *error)
+/* Both sides create the group, so it exists whichever runs first. */
+static enum hf_status start_process(struct plan *plan, struct process *process,
+                                    struct hf_error *error)
 {
     process->pid = fork();
     if (process->pid == 0)
-        become_command(plan);
+        exec_command(plan);
     if (process->pid < 0)
-        return error_set(error, HF_UNAVAILABLE, "there is no room for another process");
+        return error_set(error, HF_UNAVAILABLE, "the system has no room for another process");
     setpgid(process->pid, process->pid);
     process->life = pidfd_open(process->pid, 0);
     close(plan->errors);
@@ -638,7 +634,7 @@ static enum hf_status check_spans(const struct merge_command *command, struct hf
     return HF_OK;
 }
 
-enum hf_status command_try(struct env *env, char **words, const struct merge_command *command,
+enum hf_status command_run(struct env *env, char **words, const struct merge_command *command,
                            const struct merge_progress *progress, bool *ret_ended,
                            struct hf_error *error)
 {
@@ -651,7 +647,7 @@ enum hf_status command_try(struct env *env, char **words, const struct merge_com
     enum hf_status status = check_spans(command, error);
     *ret_ended = false;
     if (status == HF_OK)
-        status = find_program(&plan, error);
+        status = find_executable(&plan, error);
     if (status != HF_OK)
         return status;
     sigemptyset(&plan.no_signals);
@@ -663,12 +659,13 @@ enum hf_status command_try(struct env *env, char **words, const struct merge_com
                            strerror_r(errno, text, sizeof text));
     }
     if (status == HF_OK)
-        status = start(&plan, &process, error);
+        status = start_process(&plan, &process, error);
     if (status == HF_OK) {
         siginfo_t end;
-        enum outcome outcome = watch(&process, command->time_limit, progress);
+        enum outcome outcome = watch_process(&process, command->time_limit, progress);
         if (end_group(&process, &end))
-            status = judge(&process, outcome, &end, command->time_limit, ret_ended, error);
+            status =
+                check_outcome(&process, outcome, &end, command->time_limit, ret_ended, error);
         else
             status = error_set(error, HF_UNAVAILABLE,
                                "'%.*s' was killed, but does not end (process %ld)", NAME_SHOWN,
@@ -676,11 +673,4 @@ enum hf_status command_try(struct env *env, char **words, const struct merge_com
     }
     close_all(&plan, &process);
     return status;
-}
-
-enum hf_status command_run(struct env *env, char **words, const struct merge_command *command,
-                           const struct merge_progress *progress, struct hf_error *error)
-{
-    bool ended;
-    return command_try(env, words, command, progress, &ended, error);
 }

@@ -1,4 +1,4 @@
-/* command.h: a command line of one's own as a merger: its words, its limits, its end. */
+/* command.h: runs a command as a merger: its words, its limits, and how it ended. */
 #ifndef MERGE_COMMAND_H
 #define MERGE_COMMAND_H
 
@@ -6,22 +6,17 @@
 #include "base/error.h"
 #include "merge/merge.h"
 
-/* The words of a command, with {inputs} and {output} put in; NULL ends them. They live in the
- * arena. INVALID for quotes that never end, a command without words, one that does not name
- * {output}, {inputs} within a word. */
-enum hf_status command_words(struct view line, const char *const *inputs, size_t input_count,
-                             const char *output, struct arena *arena, char ***ret_words,
-                             struct hf_error *error);
+/* The words of a command, with {inputs} and {output} replaced; ended by NULL and stored in the
+ * arena. INVALID: an unclosed quote, a command without words, one that does not name {output}, or
+ * {inputs} within a word. */
+enum hf_status command_words(struct view line, const struct merge_paths *paths,
+                             struct arena *arena, char ***ret_words, struct hf_error *error);
 
-/* Runs it until it ends, runs too long, or progress says stop; then nothing of its process group
- * is left. OK only after exit status 0. Its stdin is empty, its stdout goes nowhere, and of what
- * it writes to stderr the last words become part of the reason. */
+/* Runs it until it ends, runs too long, or progress stops it; afterwards no process of its group is
+ * left. OK only after exit status 0. Its stdin is empty and its stdout is discarded; the end of its
+ * stderr becomes part of the reason. *ret_ended: the command ran and ended, by itself or because of
+ * its time limit. Otherwise the failure has nothing to do with its input. */
 enum hf_status command_run(struct env *env, char **words, const struct merge_command *command,
-                           const struct merge_progress *progress, struct hf_error *error);
-
-/* The same; *ret_ended says whether the command was there and came to an end, its own or that of
- * its time: what failed otherwise had nothing to do with what it read. */
-enum hf_status command_try(struct env *env, char **words, const struct merge_command *command,
                            const struct merge_progress *progress, bool *ret_ended,
                            struct hf_error *error);
 

@@ -1,12 +1,12 @@
-/* control.h: where the control bytes are: 64 bytes at a time, as bits. Formats whose separators
- * are all below 0x20 find them so, without a branch for each byte. */
+/* control.h: finds control bytes, 64 at a time, as a bit mask. Formats whose separators are
+ * all below 0x20 find them this way, without a branch per byte. */
 #ifndef MERGE_CONTROL_H
 #define MERGE_CONTROL_H
 
 #include <stdint.h>
 #include <string.h>
 
-#define CONTROL_BYTES 64 /* that must be readable */
+#define CONTROL_BYTES 64 /* this many must be readable */
 
 #if defined(__ARM_NEON) && defined(__aarch64__)
 

@@ -1,24 +1,19 @@
-/* csv.c: records of fields between commas, or tabs, as RFC 4180 has them.
- *
- * A quote at the start of a field opens it if it is closed: by the next quote that is not one of
- * two, with a separator, a line end or the end of the input behind it. The closing quote must
- * stand among the first record_bytes_max bytes of the record, so that nobody has to look further.
- * Separators and line ends within quotes are data. LF and CRLF end a record; a CR without its LF
- * is data.
- *
- * Any other quote is stray: it is read as unquoted text, which ends at the next separator or line
- * end, and its record is rejected. So a quote that is never closed costs no more than the rest of
- * its line. */
+/* csv.c: records with fields separated by commas or tabs, as in RFC 4180. An unclosed quote must
+ * not swallow the records after it: only its own line is rejected. */
+#include "merge/csv.h"
+
 #include "merge/format.h"
 #include "merge/swar.h"
 
-#define QUOTE '"'
+/* A quote at the start of a field opens it if there is a closing quote: the next quote that is not
+ * doubled, followed by a separator, a line end or the end of the input. The closing quote must be
+ * among the first record_bytes_max bytes of the record, which bounds the search. Separators and
+ * line ends within quotes are data. LF and CRLF end a record; a CR without LF is data.
+ *
+ * Any other quote is stray: it is read as unquoted text, which ends at the next separator or line
+ * end, and its record is rejected. */
 
-/* What stands in a field; in a quoted one, what stands between the quotes. */
-struct value {
-    struct view text;
-    bool doubled; /* it has quotes within, each written as two */
-};
+#define QUOTE '"'
 
 struct scan {
     const char *end;
@@ -31,8 +26,8 @@ struct scan {
 struct record {
     size_t fields;
     bool bad_quotes;
-    struct value key;
-    struct value time;
+    struct csv_value key;
+    struct csv_value time;
 };
 
 static struct scan scan_to(const struct cutter *cutter, const char *end)
@@ -44,12 +39,12 @@ static struct scan scan_to(const struct cutter *cutter, const char *end)
                           .time_number = cutter->time.asked ? cutter->time.number : 0 };
 }
 
-/* ---- Sound records ------------------------------------------------------------------- */
+/* ---- Well-formed records ------------------------------------------------------------- */
 
-/* Nearly all records are sound: a quote either opens a field at its start, or closes it at its
- * end. These return where the field or record ends (at a separator, at LF, or at the end of
- * the bytes), or NULL when there is anything else to see. They are quick; what they take, the
- * others would read in the same way. */
+/* Nearly all records are well formed: a quote opens a field at its start or closes it at its
+ * end. These functions handle only those, and are fast. They return where the field or record ends
+ * (at a separator, at LF, or at the end of the bytes), or NULL for anything else, which the slower
+ * functions below read. Both agree on well-formed records. */
 
 static inline const char *sound_plain(const struct scan *scan, const char *at,
                                       struct view *ret_text)
@@ -61,14 +56,14 @@ static inline const char *sound_plain(const struct scan *scan, const char *at,
         return at;
     if (*at == QUOTE)
         return NULL;
-    /* There is a byte before it: no record begins with its end. */
+    /* There is a byte before it, because no record begins with its terminator. */
     ret_text->size -= *at == '\n' && at[-1] == '\r';
     return at;
 }
 
-/* Behind an opening quote. */
+/* Starts after an opening quote. */
 static inline const char *sound_quoted(const struct scan *scan, const char *at,
-                                       struct value *ret_value)
+                                       struct csv_value *ret_value)
 {
     const char *start = at;
     bool doubled = false;
@@ -77,7 +72,7 @@ static inline const char *sound_quoted(const struct scan *scan, const char *at,
         doubled = true;
         at += 2;
     }
-    *ret_value = (struct value){ { start, (size_t)(at - start) }, doubled };
+    *ret_value = (struct csv_value){ { start, (size_t)(at - start) }, doubled };
     if (at++ == scan->end)
         return NULL;
     if (at == scan->end || *at == scan->separator || *at == '\n')
@@ -86,7 +81,7 @@ static inline const char *sound_quoted(const struct scan *scan, const char *at,
 }
 
 static inline const char *sound_field(const struct scan *scan, const char *at,
-                                      struct value *ret_value)
+                                      struct csv_value *ret_value)
 {
     if (at < scan->end && *at == QUOTE)
         return sound_quoted(scan, at + 1, ret_value);
@@ -94,13 +89,26 @@ static inline const char *sound_field(const struct scan *scan, const char *at,
     return sound_plain(scan, at, &ret_value->text);
 }
 
+bool csv_take_field(struct view *record, char separator, struct csv_value *ret_value,
+                    bool *ret_more)
+{
+    const struct scan scan = { .end = record->data + record->size,
+                               .separator = separator,
+                               .separators = EACH_BYTE(separator) };
+    const char *end = sound_field(&scan, record->data, ret_value);
+    *ret_more = end && end < scan.end;
+    if (*ret_more)
+        *record = view_from(*record, (size_t)(end + 1 - record->data));
+    return end != NULL;
+}
+
 static inline const char *sound_record(const struct scan *scan, const char *at,
                                        struct record *ret_record)
 {
-    struct value unwanted;
+    struct csv_value unwanted;
     *ret_record = (struct record){ 0 };
     for (;; at++) {
-        struct value *to = &unwanted;
+        struct csv_value *to = &unwanted;
         size_t number = ++ret_record->fields;
         if (number == scan->time_number)
             to = &ret_record->time;
@@ -117,21 +125,21 @@ static inline const char *sound_record(const struct scan *scan, const char *at,
     return at;
 }
 
-/* ---- All others ---------------------------------------------------------------------- */
+/* ---- Malformed records --------------------------------------------------------------- */
 
-/* How far to look for closing quotes: to the end of the bytes, or less. */
+/* How far to search for closing quotes: to the end of the bytes, or less. */
 struct reach {
     const char *limit;
-    bool firm; /* false: it is only where the bytes end so far, and more follow */
+    bool firm; /* false: only the end of the bytes so far; more follow */
     bool at_end;
 };
 
-/* What a quote turns out to be. */
+/* The kind of a quote. */
 enum closing { CLOSED, STRAY, UNDECIDED };
 
-/* Behind a quote that is not one of two: whether it closes its field, and where that ends. */
-static enum closing judge_close(const struct scan *scan, struct reach reach, const char *at,
-                                const char **ret_end)
+/* After a quote that is not doubled: whether it closes its field, and where the field ends. */
+static enum closing classify_close(const struct scan *scan, struct reach reach, const char *at,
+                                   const char **ret_end)
 {
     *ret_end = at;
     if (at == scan->end)
@@ -146,9 +154,9 @@ static enum closing judge_close(const struct scan *scan, struct reach reach, con
     return at[1] == '\n' ? CLOSED : STRAY;
 }
 
-/* At a quote that may open a field. */
+/* Starts at a quote that may open a field. */
 static enum closing pass_quoted(const struct scan *scan, struct reach reach, const char *open,
-                                struct value *ret_value, const char **ret_end)
+                                struct csv_value *ret_value, const char **ret_end)
 {
     const char *at = open + 1;
     bool doubled = false;
@@ -159,13 +167,13 @@ static enum closing pass_quoted(const struct scan *scan, struct reach reach, con
     }
     if (at >= reach.limit)
         return reach.firm ? STRAY : UNDECIDED;
-    *ret_value = (struct value){ { open + 1, (size_t)(at - open - 1) }, doubled };
-    return judge_close(scan, reach, at + 1, ret_end);
+    *ret_value = (struct csv_value){ { open + 1, (size_t)(at - open - 1) }, doubled };
+    return classify_close(scan, reach, at + 1, ret_end);
 }
 
-/* Unquoted text with stray quotes, or without. */
-static const char *pass_plain(const struct scan *scan, const char *at, struct record *record,
-                              struct view *ret_text)
+/* Unquoted text, with or without stray quotes. */
+static const char *pass_unquoted(const struct scan *scan, const char *at, struct record *record,
+                                 struct view *ret_text)
 {
     const char *start = at, *end;
     while ((end = sound_plain(scan, at, ret_text)) == NULL) {
@@ -176,29 +184,29 @@ static const char *pass_plain(const struct scan *scan, const char *at, struct re
     return end;
 }
 
-/* Returns where the field ends: at a separator, at LF, or at the end of the bytes; there too when
- * only more bytes can tell. */
+/* Returns where the field ends: at a separator, at LF, or at the end of the bytes; also
+ * there if more bytes are needed to decide. */
 static const char *pass_field(const struct scan *scan, struct reach reach, const char *at,
-                              struct record *record, struct value *ret_value)
+                              struct record *record, struct csv_value *ret_value)
 {
     const char *end;
-    *ret_value = (struct value){ { at, 0 }, false };
+    *ret_value = (struct csv_value){ { at, 0 }, false };
     if (at < scan->end && *at == QUOTE) {
         enum closing closing = pass_quoted(scan, reach, at, ret_value, &end);
         if (closing != STRAY)
             return closing == CLOSED ? end : scan->end;
     }
     ret_value->doubled = false;
-    return pass_plain(scan, at, record, &ret_value->text);
+    return pass_unquoted(scan, at, record, &ret_value->text);
 }
 
-static __attribute__((noinline)) const char *pass_record(const struct scan *scan,
+__attribute__((noinline)) static const char *pass_record(const struct scan *scan,
                                                          struct reach reach, const char *at,
                                                          struct record *ret_record)
 {
     *ret_record = (struct record){ 0 };
     for (;; at++) {
-        struct value value;
+        struct csv_value value;
         ret_record->fields++;
         at = pass_field(scan, reach, at, ret_record, &value);
         if (ret_record->fields == scan->key_number)
@@ -212,33 +220,35 @@ static __attribute__((noinline)) const char *pass_record(const struct scan *scan
 
 /* ---- Rows ---------------------------------------------------------------------------- */
 
-/* The value with one quote for each two; false without memory. */
-static bool join_doubled(struct buffer *scratch, struct view text, struct view *ret_value)
+bool csv_append_value(struct buffer *to, const struct csv_value *value)
 {
-    buffer_clear(scratch);
-    while (text.size > 0) {
-        size_t run = view_find(text, QUOTE);
-        buffer_append(scratch, view_first(text, run + 1));
-        text = view_from(text, run + 2);
+    struct view rest = value->text;
+    while (value->doubled && rest.size > 0) {
+        size_t run = view_find(rest, QUOTE);
+        buffer_append(to, view_first(rest, run + 1));
+        rest = view_from(rest, run + 2);
     }
-    *ret_value = buffer_view(scratch);
-    return !scratch->failed;
+    return buffer_append(to, rest);
 }
 
 static void add_good(struct cutter *cutter, struct view text, const struct record *record,
                      const struct instant *time)
 {
-    struct view key = record->key.text;
-    if (!record->key.doubled)
-        cut_row(cutter, text, key, /* apart */ false, time);
-    else if (join_doubled(&cutter->scratch, key, &key))
-        cut_row(cutter, text, key, /* apart */ true, time);
+    struct buffer *scratch = &cutter->scratch;
+    if (!record->key.doubled) {
+        cut_row(cutter, text, record->key.text, /* apart */ false, time);
+        return;
+    }
+    buffer_clear(scratch);
+    if (csv_append_value(scratch, &record->key))
+        cut_row(cutter, text, buffer_view(scratch), /* apart */ true, time);
     else
         cutter->batch->keys.failed = true;
 }
 
-/* False when the row was not taken: it is out of order, or there is no memory. */
-static inline bool add_row(struct cutter *cutter, struct view text, const struct record *record)
+/* False if the row was not added: it is out of order, or memory ran out. */
+static inline bool add_csv_row(struct cutter *cutter, struct view text,
+                               const struct record *record)
 {
     size_t count = cutter->batch->row_count;
     struct instant time = { 0 };
@@ -258,7 +268,7 @@ static inline bool add_row(struct cutter *cutter, struct view text, const struct
     return cutter->batch->row_count > count;
 }
 
-/* How many bytes the empty line at `at` has with its end; 0 when there is none. */
+/* The size of an empty line at `at`, including its end; 0 if there is none. */
 static inline size_t empty_line(const char *at, const char *end)
 {
     if (*at == '\n')
@@ -266,7 +276,7 @@ static inline size_t empty_line(const char *at, const char *end)
     return *at == '\r' && end - at > 1 && at[1] == '\n' ? 2 : 0;
 }
 
-/* The text of a record that ends at `stop`: the CR of a CRLF is no part of it. */
+/* The text of a record that ends at `stop`: the CR of a CRLF is not part of it. */
 static inline struct view record_text(const char *start, const char *stop, const char *end)
 {
     size_t size = (size_t)(stop - start);
@@ -275,9 +285,9 @@ static inline struct view record_text(const char *start, const char *stop, const
     return (struct view){ start, size };
 }
 
-/* A record that is not sound, or longer than one may be: only quotes that are closed among its
- * first record_bytes_max bytes count. */
-static __attribute__((noinline)) const char *read_odd(const struct cutter *cutter,
+/* A malformed or too long record: only quotes that are closed within its first record_bytes_max
+ * bytes count. */
+__attribute__((noinline)) static const char *read_odd(const struct cutter *cutter,
                                                       const char *here, const char *end,
                                                       bool at_end, struct record *ret_record)
 {
@@ -308,7 +318,7 @@ static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
             stop = read_odd(cutter, here, end, at_end, &record);
         if (stop == end && !at_end)
             break;
-        if (!add_row(cutter, record_text(here, stop, end), &record))
+        if (!add_csv_row(cutter, record_text(here, stop, end), &record))
             break;
         here = stop < end ? stop + 1 : end;
     }
@@ -317,8 +327,8 @@ static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
 
 /* ---- The header ---------------------------------------------------------------------- */
 
-/* Empty lines in front of it are no records, and passed over. An input of nothing else has no
- * header: all of it is used up, and ret_record->data is NULL. */
+/* Empty lines before the header are skipped. An input of empty lines only has no header: all
+ * of it is consumed, and ret_record->data is NULL. */
 static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
                          struct view *ret_record)
 {
@@ -326,7 +336,8 @@ static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
     const char *here = bytes.data + format_mark_size(bytes);
     struct scan scan = scan_to(cutter, end);
     struct record record;
-    for (size_t empty; here < end && (empty = empty_line(here, end)) > 0;)
+    size_t empty;
+    while (here < end && (empty = empty_line(here, end)) > 0)
         here += empty;
     const char *stop = end;
     if (here < end)
@@ -348,11 +359,11 @@ struct names {
     size_t key_matches;
     size_t time_matches;
     size_t shown; /* bytes of `text` */
-    bool more;    /* than `text` has room for */
+    bool more;    /* there are more than fit into `text` */
     char text[NAMES_SHOWN_BYTES];
 };
 
-static bool value_is(const struct value *value, struct view name)
+static bool value_is(const struct csv_value *value, struct view name)
 {
     size_t at = 0;
     for (size_t i = 0; i < value->text.size; i++, at++) {
@@ -363,7 +374,7 @@ static bool value_is(const struct value *value, struct view name)
     return at == name.size;
 }
 
-/* Whole names as long as there is room, with a mark for each control character. */
+/* Adds whole names while there is room; each control character is shown as a mark. */
 static void show_name(struct names *names, struct view name)
 {
     size_t comma = names->shown ? 2 : 0;
@@ -379,7 +390,7 @@ static void show_name(struct names *names, struct view name)
     }
 }
 
-static void match_name(struct field *field, const struct value *value, size_t number,
+static void match_name(struct field *field, const struct csv_value *value, size_t number,
                        size_t *matches)
 {
     if (!field->asked || !value_is(value, field->name))
@@ -388,15 +399,15 @@ static void match_name(struct field *field, const struct value *value, size_t nu
     field->number = number;
 }
 
-/* Finds the fields that are named; `bytes` are the header, and have slack. */
-static bool read_names(struct cutter *cutter, struct view bytes, struct field *key,
-                       struct field *time, struct names *names)
+/* Finds the fields given by name; `bytes` is the header, with slack after it. */
+static bool read_header_names(struct cutter *cutter, struct view bytes, struct field *key,
+                              struct field *time, struct names *names)
 {
     struct scan scan = scan_to(cutter, bytes.data + bytes.size);
     struct reach reach = { scan.end, true, true };
     struct record record = { 0 };
     for (const char *at = bytes.data;; at++) {
-        struct value value;
+        struct csv_value value;
         record.fields++;
         at = pass_field(&scan, reach, at, &record, &value);
         show_name(names, value.text);
@@ -409,9 +420,10 @@ static bool read_names(struct cutter *cutter, struct view bytes, struct field *k
     return !record.bad_quotes;
 }
 
-/* The field's number, from the one that was asked for and the one found by name. */
-static enum hf_status settle(struct field *field, const struct field *found, size_t matches,
-                             const struct names *names, struct hf_error *error)
+/* The field's number: the requested one, or the one found by name. */
+static enum hf_status resolve_field(struct field *field, const struct field *found,
+                                    size_t matches, const struct names *names,
+                                    struct hf_error *error)
 {
     struct view name = view_first(field->name, 60);
     if (!field->asked)
@@ -449,11 +461,11 @@ static enum hf_status resolve_names(struct cutter *cutter, struct view header,
 {
     struct names names = { 0 };
     struct field key = cutter->key, time = cutter->time;
-    if (!read_names(cutter, header, &key, &time, &names))
+    if (!read_header_names(cutter, header, &key, &time, &names))
         return error_set(error, HF_INVALID, "the header %s", row_fault_text(ROW_QUOTES));
-    enum hf_status status = settle(&cutter->key, &key, names.key_matches, &names, error);
+    enum hf_status status = resolve_field(&cutter->key, &key, names.key_matches, &names, error);
     if (status == HF_OK)
-        status = settle(&cutter->time, &time, names.time_matches, &names, error);
+        status = resolve_field(&cutter->time, &time, names.time_matches, &names, error);
     if (status == HF_OK)
         cutter->columns = names.count;
     return status;

@@ -1,4 +1,5 @@
-/* cut.c: what all formats share when they make rows of bytes. */
+/* cut.c: what all formats share when they turn bytes into rows. Every record becomes a row or a
+ * rejected row, so the counts add up. */
 #include "base/parse.h"
 #include "merge/format.h"
 
@@ -15,7 +16,7 @@ void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault)
 {
     struct batch *batch = cutter->batch;
     struct row *row = &batch->rows[batch->row_count++];
-    /* What else is wrong with it would be known only where the block holds all of it. */
+    /* Other faults of a too long record are known only if the block holds all of it. */
     if (fault != ROW_PIECE && record.size > cutter->record_bytes_max)
         fault = ROW_TOO_LONG;
     *row = (struct row){
@@ -47,7 +48,7 @@ enum hf_status field_parse(struct view text, bool by_name, struct field *ret_fie
 {
     uint64_t number = 0;
     if (text.size == 0 && !by_name)
-        return error_set(error, HF_INVALID, "a field needs a number or a name");
+        return error_set(error, HF_INVALID, "a field must be a number or a name");
     bool digits = !by_name;
     for (size_t i = 0; i < text.size; i++)
         digits = digits && text.data[i] >= '0' && text.data[i] <= '9';

@@ -1,6 +1,7 @@
-/* Reads files, decompressed. It holds one buffer of input, and what the library for the coding
- * needs; plain files go straight into the caller's bytes. */
-#define ZLIB_CONST /* input of zlib is const */
+/* decode.c: reads files and decompresses them, within the merge's memory budget. Damaged or
+ * truncated data is an error, never the end of the input. Plain files are read straight into
+ * the caller's bytes. */
+#define ZLIB_CONST /* makes zlib's input const */
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -18,25 +19,24 @@
 
 #define INPUT_BYTES (64 * KIB)
 
-/* A window of 32 KiB and, as zlib has it, about 7 KiB of small objects. */
+/* According to zlib: a window of 32 KiB, and about 7 KiB of small objects. */
 #define GZIP_BYTES (40 * KIB)
 
-/* Bytes at the start of a zstd frame that tell how large its window is; a gzip member needs
- * fewer to be known. */
+/* Bytes at the start of a zstd frame that determine its window; a gzip member needs fewer. */
 #define HEAD_MAX 18
 
 struct decoder {
     int fd;
-    enum merge_coding coding;
-    bool at_end;   /* of the file; what is left of it is in `input` */
-    bool in_frame; /* a gzip member or a zstd frame has begun and goes on */
+    enum hf_merge_coding coding;
+    bool at_end;   /* of the file; what remains is in `input` */
+    bool in_frame; /* within a gzip member or a zstd frame */
     uint64_t position;
     struct budget *budget;
-    size_t library_bytes; /* what the library takes besides the buffers of a frame */
+    size_t library_bytes; /* memory of the library besides the buffers of a frame */
     size_t memory_bytes;  /* taken from the budget */
     char *input;          /* `head`, or INPUT_BYTES of memory */
     size_t input_capacity;
-    size_t input_at; /* from here to input_size it is still to be used */
+    size_t input_at; /* bytes from here to input_size are still unused */
     size_t input_size;
     char head[HEAD_MAX];
     z_stream gzip;
@@ -45,8 +45,8 @@ struct decoder {
 
 /* ---- The file ------------------------------------------------------------------------ */
 
-static enum hf_status read_some(struct decoder *decoder, char *bytes, size_t size,
-                                size_t *ret_size, struct hf_error *error)
+static enum hf_status read_raw(struct decoder *decoder, char *bytes, size_t size,
+                               size_t *ret_size, struct hf_error *error)
 {
     ssize_t got;
     do
@@ -66,7 +66,7 @@ static struct view unused_input(const struct decoder *decoder)
                           decoder->input_size - decoder->input_at };
 }
 
-/* Makes at least `want` bytes of input there, or all up to the end of the file. */
+/* Ensures at least `want` bytes of input, or all bytes up to the end of the file. */
 static enum hf_status want_input(struct decoder *decoder, size_t want, struct hf_error *error)
 {
     struct view unused = unused_input(decoder);
@@ -78,8 +78,8 @@ static enum hf_status want_input(struct decoder *decoder, size_t want, struct hf
     while (decoder->input_size < want && !decoder->at_end) {
         size_t got = 0;
         enum hf_status status =
-            read_some(decoder, decoder->input + decoder->input_size,
-                      decoder->input_capacity - decoder->input_size, &got, error);
+            read_raw(decoder, decoder->input + decoder->input_size,
+                     decoder->input_capacity - decoder->input_size, &got, error);
         if (status != HF_OK)
             return status;
         decoder->input_size += got;
@@ -87,7 +87,7 @@ static enum hf_status want_input(struct decoder *decoder, size_t want, struct hf
     return HF_OK;
 }
 
-/* Hands out what was read to tell the coding, then reads without a stop in between. */
+/* First returns the bytes that were read to detect the coding, then reads directly. */
 static enum hf_status read_plain(struct decoder *decoder, char *bytes, size_t size,
                                  size_t *ret_size, struct hf_error *error)
 {
@@ -96,7 +96,7 @@ static enum hf_status read_plain(struct decoder *decoder, char *bytes, size_t si
     memcpy(bytes, first.data, first.size);
     if (first.size < size && !decoder->at_end) {
         enum hf_status status =
-            read_some(decoder, bytes + first.size, size - first.size, &got, error);
+            read_raw(decoder, bytes + first.size, size - first.size, &got, error);
         if (status != HF_OK)
             return status;
     }
@@ -105,7 +105,7 @@ static enum hf_status read_plain(struct decoder *decoder, char *bytes, size_t si
     return HF_OK;
 }
 
-/* ---- What a frame needs -------------------------------------------------------------- */
+/* ---- Memory of a frame --------------------------------------------------------------- */
 
 static uint64_t little_endian(const char *bytes, size_t size)
 {
@@ -132,18 +132,18 @@ static bool is_zstd(struct view input)
            (input.size >= 4 && (little_endian(input.data, 4) & ~UINT64_C(15)) == 0x184d2a50);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t smaller_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* The buffers that the library makes for a frame, from its header (RFC 8878 section 3.1.1.1): one
- * for a block, and one for the window with two blocks, or for all the content where that is known
- * to be less. 0 when the header is cut off. */
+/* Size of the buffers that the library allocates for a frame, from its header (RFC 8878 section
+ * 3.1.1.1): one for a block, and one for the window and two blocks, or for the whole content if
+ * that is known to be smaller. 0 if the header is incomplete. */
 static uint64_t zstd_frame_bytes(struct view input)
 {
     static const size_t id_sizes[] = { 0, 1, 2, 4 }, content_sizes[] = { 0, 2, 4, 8 };
-    const uint64_t far = UINT64_C(1) << 48; /* above every window, and small enough to add to */
+    const uint64_t far = UINT64_C(1) << 48; /* above every window; sums cannot overflow */
     if (input.size < 6)
         return 0;
     unsigned descriptor = (unsigned char)input.data[4], code = (unsigned char)input.data[5];
@@ -156,15 +156,15 @@ static uint64_t zstd_frame_bytes(struct view input)
     if (input.size < at + content_size)
         return 0;
     uint64_t content = content_size ? little_endian(input.data + at, content_size) : far;
-    content = smaller(content + (content_size == 2 ? 256 : 0), far);
+    content = smaller_u64(content + (content_size == 2 ? 256 : 0), far);
     uint64_t base = UINT64_C(1) << (10 + (code >> 3));
     uint64_t window = single ? content : base + base / 8 * (code & 7);
-    uint64_t block = smaller(window, 128 * KIB);
-    return block + smaller(content, window + 2 * block) + 128;
+    uint64_t block = smaller_u64(window, 128 * KIB);
+    return block + smaller_u64(content, window + 2 * block) + 128;
 }
 
-static enum hf_status take_memory(struct decoder *decoder, uint64_t frame_bytes,
-                                  struct hf_error *error)
+static enum hf_status decoder_take_memory(struct decoder *decoder, uint64_t frame_bytes,
+                                          struct hf_error *error)
 {
     char need_text[SIZE_TEXT_MAX], room_text[SIZE_TEXT_MAX];
     uint64_t need = sizeof *decoder + INPUT_BYTES + decoder->library_bytes + frame_bytes;
@@ -174,7 +174,7 @@ static enum hf_status take_memory(struct decoder *decoder, uint64_t frame_bytes,
     if (need > SIZE_MAX / 2 ||
         !budget_take(decoder->budget, (size_t)need - decoder->memory_bytes))
         return error_set(error, HF_UNSUPPORTED,
-                         "to decompress it takes %s of memory, and there is room for %s",
+                         "decompressing it needs %s of memory, but only %s is left",
                          size_text(need, need_text), size_text(room, room_text));
     decoder->memory_bytes = (size_t)need;
     return HF_OK;
@@ -182,25 +182,26 @@ static enum hf_status take_memory(struct decoder *decoder, uint64_t frame_bytes,
 
 /* ---- Frames -------------------------------------------------------------------------- */
 
-static enum hf_status damaged(const struct decoder *decoder, const char *how,
-                              struct hf_error *error)
+static enum hf_status damaged_data(const struct decoder *decoder, const char *how,
+                                   struct hf_error *error)
 {
     return error_set(error, HF_CORRUPT, "its %s data is damaged before byte %" PRIu64 ": %s",
-                     decoder->coding == MERGE_GZIP ? "gzip" : "zstd",
+                     decoder->coding == HF_MERGE_GZIP ? "gzip" : "zstd",
                      decoder->position - unused_input(decoder).size, how);
 }
 
-/* Before the next gzip member or zstd frame, whose first bytes are in the input. */
+/* Called before the next gzip member or zstd frame, whose first bytes are in the input. */
 static enum hf_status begin_frame(struct decoder *decoder, struct hf_error *error)
 {
     struct view input = unused_input(decoder);
-    bool gzip = decoder->coding == MERGE_GZIP;
+    bool gzip = decoder->coding == HF_MERGE_GZIP;
     if (gzip ? !is_gzip(input) : !is_zstd(input))
-        return damaged(decoder, "something else follows its end", error);
+        return damaged_data(decoder, "other data follows the compressed data", error);
     if (gzip)
         check(inflateReset(&decoder->gzip) == Z_OK);
     decoder->in_frame = true;
-    return take_memory(decoder, is_zstd_data(input) ? zstd_frame_bytes(input) : 0, error);
+    return decoder_take_memory(decoder, is_zstd_data(input) ? zstd_frame_bytes(input) : 0,
+                               error);
 }
 
 static enum hf_status inflate_some(struct decoder *decoder, char *bytes, size_t size,
@@ -219,7 +220,7 @@ static enum hf_status inflate_some(struct decoder *decoder, char *bytes, size_t 
     if (code == Z_MEM_ERROR)
         return error_no_memory(error);
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-        return damaged(decoder, stream->msg ? stream->msg : "it makes no sense", error);
+        return damaged_data(decoder, stream->msg ? stream->msg : "invalid data", error);
     decoder->in_frame = code != Z_STREAM_END;
     return HF_OK;
 }
@@ -242,11 +243,11 @@ static enum hf_status unzstd_some(struct decoder *decoder, char *bytes, size_t s
     if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
         return error_set(error, HF_UNSUPPORTED,
                          "its zstd window is larger than this build reads");
-    return damaged(decoder, ZSTD_getErrorName(code), error);
+    return damaged_data(decoder, ZSTD_getErrorName(code), error);
 }
 
-/* Ends at the end of the file, which must be that of a frame: every turn uses input up or makes
- * bytes. */
+/* Ends at the end of the file, which must also end a frame. Every iteration consumes input or
+ * produces bytes. */
 static enum hf_status read_compressed(struct decoder *decoder, char *bytes, size_t size,
                                       size_t *ret_size, struct hf_error *error)
 {
@@ -256,7 +257,7 @@ static enum hf_status read_compressed(struct decoder *decoder, char *bytes, size
         if (status == HF_OK && !decoder->in_frame && left > 0)
             status = begin_frame(decoder, error);
         if (status == HF_OK && decoder->in_frame)
-            status = decoder->coding == MERGE_GZIP
+            status = decoder->coding == HF_MERGE_GZIP
                          ? inflate_some(decoder, bytes, size, &made, error)
                          : unzstd_some(decoder, bytes, size, &made, error);
         if (status != HF_OK)
@@ -266,7 +267,8 @@ static enum hf_status read_compressed(struct decoder *decoder, char *bytes, size
             return HF_OK;
         }
         if (left == unused_input(decoder).size)
-            return damaged(decoder, left ? "it leads nowhere" : "it ends early", error);
+            return damaged_data(decoder, left ? "the data does not advance" : "it ends early",
+                                error);
     }
 }
 
@@ -274,21 +276,14 @@ enum hf_status decoder_read(struct decoder *decoder, char *bytes, size_t size, s
                             struct hf_error *error)
 {
     check(size > 0);
-    return decoder->coding == MERGE_PLAIN
+    return decoder->coding == HF_MERGE_PLAIN
                ? read_plain(decoder, bytes, size, ret_size, error)
                : read_compressed(decoder, bytes, size, ret_size, error);
 }
 
-/* ---- Its life ------------------------------------------------------------------------ */
+/* ---- Lifetime ------------------------------------------------------------------------ */
 
-static bool open_gzip(struct decoder *decoder)
-{
-    decoder->library_bytes = GZIP_BYTES;
-    return inflateInit2(&decoder->gzip, 16 + MAX_WBITS) ==
-           Z_OK; /* 16: gzip, and nothing else */
-}
-
-static bool open_zstd(struct decoder *decoder)
+static bool open_zstd_decoder(struct decoder *decoder)
 {
     decoder->zstd = ZSTD_createDCtx();
     if (!decoder->zstd)
@@ -300,8 +295,8 @@ static bool open_zstd(struct decoder *decoder)
     return true;
 }
 
-/* Moves what was read into a larger buffer, and looks at the first frame. */
-static enum hf_status open_compressed(struct decoder *decoder, enum merge_coding coding,
+/* Moves the bytes into a larger buffer, and examines the first frame. */
+static enum hf_status open_compressed(struct decoder *decoder, enum hf_merge_coding coding,
                                       struct hf_error *error)
 {
     char *input = malloc(INPUT_BYTES);
@@ -310,23 +305,21 @@ static enum hf_status open_compressed(struct decoder *decoder, enum merge_coding
     memcpy(input, decoder->head, decoder->input_size);
     decoder->input = input;
     decoder->input_capacity = INPUT_BYTES;
-    if (coding == MERGE_GZIP ? !open_gzip(decoder) : !open_zstd(decoder))
+    decoder->library_bytes = GZIP_BYTES;
+    bool opened = coding == HF_MERGE_GZIP
+                      /* 16: gzip only */
+                      ? inflateInit2(&decoder->gzip, 16 + MAX_WBITS) == Z_OK
+                      : open_zstd_decoder(decoder);
+    if (!opened)
         return error_no_memory(error);
     decoder->coding = coding;
     return begin_frame(decoder, error);
 }
 
-static enum merge_coding coding_of(struct view head)
+/* Everything except the descriptor. */
+static void decoder_release(struct decoder *decoder)
 {
-    if (head.size < 4)
-        return MERGE_PLAIN;
-    return is_gzip(head) ? MERGE_GZIP : is_zstd(head) ? MERGE_ZSTD : MERGE_PLAIN;
-}
-
-/* All but the descriptor. */
-static void release(struct decoder *decoder)
-{
-    if (decoder->coding == MERGE_GZIP)
+    if (decoder->coding == HF_MERGE_GZIP)
         inflateEnd(&decoder->gzip);
     ZSTD_freeDCtx(decoder->zstd);
     if (decoder->input != decoder->head)
@@ -342,17 +335,22 @@ enum hf_status decoder_new(int fd, struct budget *budget, struct decoder **ret_d
     if (!decoder)
         return error_no_memory(error);
     decoder->fd = fd;
+    decoder->coding = HF_MERGE_PLAIN;
     decoder->budget = budget;
     decoder->input = decoder->head;
     decoder->input_capacity = HEAD_MAX;
     enum hf_status status = want_input(decoder, HEAD_MAX, error);
-    enum merge_coding coding = coding_of(unused_input(decoder));
-    if (status == HF_OK && coding != MERGE_PLAIN)
+    struct view head = unused_input(decoder);
+    enum hf_merge_coding coding = head.size < 4   ? HF_MERGE_PLAIN
+                                  : is_gzip(head) ? HF_MERGE_GZIP
+                                  : is_zstd(head) ? HF_MERGE_ZSTD
+                                                  : HF_MERGE_PLAIN;
+    if (status == HF_OK && coding != HF_MERGE_PLAIN)
         status = open_compressed(decoder, coding, error);
     if (status == HF_OK)
         *ret_decoder = decoder;
     else
-        release(decoder);
+        decoder_release(decoder);
     return status;
 }
 
@@ -361,10 +359,10 @@ void decoder_free(struct decoder *decoder)
     if (!decoder)
         return;
     close(decoder->fd);
-    release(decoder);
+    decoder_release(decoder);
 }
 
-enum merge_coding decoder_coding(const struct decoder *decoder)
+enum hf_merge_coding decoder_coding(const struct decoder *decoder)
 {
     return decoder->coding;
 }

@@ -1,5 +1,5 @@
-/* Compresses what is written. The libraries are handed pieces of one size, whatever the pieces
- * that come in, so that equal bytes give equal output. */
+/* encode.c: compresses the output. The library gets pieces of one fixed size, whatever the
+ * size of the writes, so equal bytes give equal output. */
 #include "base/check.h"
 #include "base/limits.h"
 #include "merge/codec.h"
@@ -15,7 +15,7 @@
 #define ZSTD_LEVEL 3
 
 struct encoder {
-    enum merge_coding coding;
+    enum hf_merge_coding coding;
     bool ended;
     z_stream gzip;
     ZSTD_CCtx *zstd;
@@ -24,15 +24,15 @@ struct encoder {
     char output[OUTPUT_BYTES];
 };
 
-static bool open_gzip(struct encoder *encoder)
+static bool open_gzip_encoder(struct encoder *encoder)
 {
-    /* 16: with a header of gzip, whose time is 0 and name empty unless they are set; 8: as much
-     * memory as usual. */
+    /* 16: with a gzip header, whose time is 0 and name empty by default; 8: the default memory
+     * level. */
     return deflateInit2(&encoder->gzip, GZIP_LEVEL, Z_DEFLATED, 16 + MAX_WBITS, 8,
                         Z_DEFAULT_STRATEGY) == Z_OK;
 }
 
-static bool open_zstd(struct encoder *encoder)
+static bool open_zstd_encoder(struct encoder *encoder)
 {
     encoder->zstd = ZSTD_createCCtx();
     return encoder->zstd &&
@@ -41,15 +41,15 @@ static bool open_zstd(struct encoder *encoder)
            !ZSTD_isError(ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_checksumFlag, 1));
 }
 
-enum hf_status encoder_new(enum merge_coding coding, struct encoder **ret_encoder,
+enum hf_status encoder_new(enum hf_merge_coding coding, struct encoder **ret_encoder,
                            struct hf_error *error)
 {
-    check(coding == MERGE_GZIP || coding == MERGE_ZSTD);
+    check(coding == HF_MERGE_GZIP || coding == HF_MERGE_ZSTD);
     struct encoder *encoder = calloc(1, sizeof *encoder);
     if (!encoder)
         return error_no_memory(error);
     encoder->coding = coding;
-    if (coding == MERGE_GZIP ? !open_gzip(encoder) : !open_zstd(encoder)) {
+    if (coding == HF_MERGE_GZIP ? !open_gzip_encoder(encoder) : !open_zstd_encoder(encoder)) {
         encoder_free(encoder);
         return error_no_memory(error);
     }
@@ -61,14 +61,14 @@ void encoder_free(struct encoder *encoder)
 {
     if (!encoder)
         return;
-    if (encoder->coding == MERGE_GZIP)
+    if (encoder->coding == HF_MERGE_GZIP)
         deflateEnd(&encoder->gzip);
     ZSTD_freeCCtx(encoder->zstd);
     free(encoder);
 }
 
-/* One step: fills the output, as far as there is something for it. *ret_done: the piece is used
- * up and nothing of it waits inside, but for what only the end brings out. */
+/* One step: fills the output as far as possible. *ret_done: the piece is consumed, and only
+ * the end of the stream can produce more. */
 static enum hf_status deflate_some(struct encoder *encoder, size_t *used, bool last,
                                    size_t *ret_size, bool *ret_done, struct hf_error *error)
 {
@@ -79,7 +79,7 @@ static enum hf_status deflate_some(struct encoder *encoder, size_t *used, bool l
     stream->avail_out = OUTPUT_BYTES;
     int code = deflate(stream, last ? Z_FINISH : Z_NO_FLUSH);
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-        return error_set(error, HF_UNAVAILABLE, "gzip cannot go on: %s", zError(code));
+        return error_set(error, HF_UNAVAILABLE, "gzip failed: %s", zError(code));
     *used = encoder->piece_size - stream->avail_in;
     *ret_size = OUTPUT_BYTES - stream->avail_out;
     *ret_done = last ? code == Z_STREAM_END : stream->avail_in == 0 && stream->avail_out > 0;
@@ -94,8 +94,7 @@ static enum hf_status zstd_some(struct encoder *encoder, size_t *used, bool last
     size_t code =
         ZSTD_compressStream2(encoder->zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
     if (ZSTD_isError(code))
-        return error_set(error, HF_UNAVAILABLE, "zstd cannot go on: %s",
-                         ZSTD_getErrorName(code));
+        return error_set(error, HF_UNAVAILABLE, "zstd failed: %s", ZSTD_getErrorName(code));
     *used = in.pos;
     *ret_size = out.pos;
     *ret_done = last ? code == 0 : in.pos == in.size;
@@ -108,7 +107,7 @@ static enum hf_status compress_piece(struct encoder *encoder, bool last, encoder
     size_t used = 0;
     for (bool done = false; !done;) {
         size_t size = 0;
-        enum hf_status status = encoder->coding == MERGE_GZIP
+        enum hf_status status = encoder->coding == HF_MERGE_GZIP
                                     ? deflate_some(encoder, &used, last, &size, &done, error)
                                     : zstd_some(encoder, &used, last, &size, &done, error);
         if (status == HF_OK && size > 0)

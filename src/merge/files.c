@@ -1,8 +1,10 @@
+/* files.c: merges from and to descriptors. The output of a merge to a descriptor is written to a
+ * scratch folder first, so nothing is written if the merge fails. */
 #include "merge/files.h"
 
 #include "base/arena.h"
+#include "file/new_file.h"
 #include "merge/job.h"
-#include "merge/new_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,11 +28,11 @@ size_t merge_threads_usual(void)
 
 /* ---- Inputs -------------------------------------------------------------------------- */
 
-/* A command has descriptors of its own: it is told those of this process. */
+/* A command has its own descriptors, so it gets the path of ours in /proc. */
 static const char *path_of_fd(const struct merge_options *options, int fd, struct arena *arena)
 {
     char *path = arena_take(arena, FD_PATH_MAX);
-    if (path && options->format == MERGE_EXEC)
+    if (path && options->format == HF_MERGE_EXEC)
         snprintf(path, FD_PATH_MAX, "/proc/%ld/fd/%d", (long)getpid(), fd);
     else if (path)
         snprintf(path, FD_PATH_MAX, "/proc/self/fd/%d", fd);
@@ -38,14 +40,14 @@ static const char *path_of_fd(const struct merge_options *options, int fd, struc
 }
 
 static enum hf_status name_inputs(const struct merge_options *options,
-                                  const struct merge_file *inputs, size_t count,
-                                  struct arena *arena, const char ***ret_paths,
-                                  struct hf_error *error)
+                                  const struct merge_handles *files, struct arena *arena,
+                                  const char *const **ret_paths, struct hf_error *error)
 {
-    const char **paths = arena_take(arena, (count + 1) * sizeof *paths);
+    const struct hf_merge_file *inputs = files->inputs;
+    const char **paths = arena_take(arena, (files->input_count + 1) * sizeof *paths);
     if (!paths)
         return error_no_memory(error);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < files->input_count; i++) {
         if (!inputs[i].path && (inputs[i].fd < 0 || fcntl(inputs[i].fd, F_GETFL) < 0))
             return error_set(error, HF_INVALID, "input %zu has no path and no open descriptor",
                              i + 1);
@@ -57,9 +59,9 @@ static enum hf_status name_inputs(const struct merge_options *options,
     return HF_OK;
 }
 
-/* ---- An output that has no name ------------------------------------------------------ */
+/* ---- Output to a descriptor ---------------------------------------------------------- */
 
-/* A private folder in which it is merged. */
+/* A private folder for the merge. */
 struct private_folder {
     char path[PATH_MAX];
     char output[PATH_MAX + sizeof "/output"];
@@ -69,34 +71,26 @@ struct private_folder {
 static enum hf_status make_private_folder(const char *parent, struct private_folder *folder,
                                           struct hf_error *error)
 {
-    const char *temporary = getenv("TMPDIR");
-    if (!parent)
-        parent = temporary && temporary[0] ? temporary : "/tmp";
-    int size = snprintf(folder->path, sizeof folder->path, "%s/%s", parent, SCRATCH_PATTERN);
+    int size = snprintf(folder->path, sizeof folder->path, "%s/%s", scratch_or_usual(parent),
+                        SCRATCH_PATTERN);
     if (size < 0 || size >= (int)sizeof folder->path)
         return error_set(error, HF_INVALID, "the path of the scratch folder is too long");
     if (!mkdtemp(folder->path))
-        return error_from_errno(error, errno, "make a scratch folder");
+        return error_from_errno(error, errno, "create a scratch folder");
     snprintf(folder->output, sizeof folder->output, "%s/output", folder->path);
     snprintf(folder->rejects, sizeof folder->rejects, "%s/rejects", folder->path);
     return HF_OK;
 }
 
-static void remove_private_folder(const struct private_folder *folder)
-{
-    unlink(folder->output);
-    unlink(folder->rejects);
-    rmdir(folder->path);
-}
-
-static enum hf_status write_all(int to, const char *bytes, size_t size, struct hf_error *error)
+static enum hf_status write_to_fd(int to, const char *bytes, size_t size,
+                                  struct hf_error *error)
 {
     for (size_t done = 0; done < size;) {
         ssize_t wrote = write(to, bytes + done, size - done);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote < 0 && errno == EPIPE)
-            return error_set(error, HF_CANCELLED, "nobody reads the output any more");
+            return error_set(error, HF_CANCELLED, "the reader of the output is gone");
         if (wrote < 0)
             return error_from_errno(error, errno, "write the output");
         done += (size_t)wrote;
@@ -111,14 +105,14 @@ static enum hf_status copy_to(const char *path, int to, struct hf_error *error)
     int from = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     char *bytes = malloc(COPY_BYTES);
     if (from < 0 || !bytes)
-        status = from < 0 ? error_from_errno(error, errno, "open what was merged")
+        status = from < 0 ? error_from_errno(error, errno, "open the merged file")
                           : error_no_memory(error);
     while (status == HF_OK && got > 0) {
         got = read(from, bytes, COPY_BYTES);
         if (got < 0)
-            status = error_from_errno(error, errno, "read what was merged");
+            status = error_from_errno(error, errno, "read the merged file");
         else
-            status = write_all(to, bytes, (size_t)got, error);
+            status = write_to_fd(to, bytes, (size_t)got, error);
     }
     free(bytes);
     if (from >= 0)
@@ -126,9 +120,10 @@ static enum hf_status copy_to(const char *path, int to, struct hf_error *error)
     return status;
 }
 
-/* Where the reject file is to be kept, it is the caller's, and so is every step of it. */
+/* With a reject_path the merge is not intermediate: the caller keeps that file, so the merge syncs
+ * it. */
 static enum hf_status merge_to_fd(struct env *env, struct merge_options *options,
-                                  const char *const *inputs, size_t count, int output,
+                                  struct merge_paths *paths, int output,
                                   struct merge_result *result, struct hf_error *error)
 {
     struct private_folder folder;
@@ -136,7 +131,7 @@ static enum hf_status merge_to_fd(struct env *env, struct merge_options *options
     if (output < 0 || flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
         return error_set(error, HF_INVALID,
                          "the output has no path and no descriptor that can be written to");
-    if (job_has_records(options->format) && options->rejects_max > 0 && !options->reject_path)
+    if (merge_has_records(options->format) && options->rejects_max > 0 && !options->reject_path)
         return error_set(error, HF_INVALID,
                          "an output without a name needs a reject_path where rows may be "
                          "rejected");
@@ -146,49 +141,44 @@ static enum hf_status merge_to_fd(struct env *env, struct merge_options *options
     options->intermediate = !options->reject_path;
     if (!options->reject_path)
         options->reject_path = folder.rejects;
-    status = merge_files(env, options, inputs, count, folder.output, result, error);
+    paths->output = folder.output;
+    status = merge_files(env, options, paths, result, error);
     if (status == HF_OK)
         status = copy_to(folder.output, output, error);
-    remove_private_folder(&folder);
+    unlink(folder.output);
+    unlink(folder.rejects);
+    rmdir(folder.path);
     return status;
 }
 
-/* ---- The door ------------------------------------------------------------------------ */
-
-static enum hf_status merge_to_path(struct env *env, struct merge_options *options,
-                                    const char *const *inputs, size_t count, const char *output,
-                                    struct arena *arena, struct merge_result *result,
-                                    struct hf_error *error)
-{
-    if (!options->reject_path) {
-        size_t size = strlen(output) + sizeof REJECTS_END;
-        char *path = arena_take(arena, size);
-        if (!path)
-            return error_no_memory(error);
-        snprintf(path, size, "%s" REJECTS_END, output);
-        options->reject_path = path;
-    }
-    return merge_files(env, options, inputs, count, output, result, error);
-}
+/* ---- Entry points -------------------------------------------------------------------- */
 
 enum hf_status merge_any_files(struct env *env, const struct merge_options *options,
-                               const struct merge_file *inputs, size_t input_count,
-                               const struct merge_file *output, struct merge_result *ret_result,
-                               struct hf_error *error)
+                               const struct merge_handles *files,
+                               struct merge_result *ret_result, struct hf_error *error)
 {
     struct arena arena = ARENA_INIT;
     struct merge_options used = *options;
-    const char **paths = NULL;
+    const char *output = files->output->path;
+    struct merge_paths paths = { .input_count = files->input_count, .output = output };
     *ret_result = (struct merge_result){ 0 };
-    if (input_count > MERGE_INPUTS_MAX)
+    if (files->input_count > MERGE_INPUTS_MAX)
         return error_set(error, HF_INVALID, "1 to %d inputs can be merged, not %zu",
-                         MERGE_INPUTS_MAX, input_count);
-    enum hf_status status = name_inputs(&used, inputs, input_count, &arena, &paths, error);
-    if (status == HF_OK && output->path)
-        status = merge_to_path(env, &used, paths, input_count, output->path, &arena, ret_result,
-                               error);
+                         MERGE_INPUTS_MAX, files->input_count);
+    enum hf_status status = name_inputs(&used, files, &arena, &paths.inputs, error);
+    if (status == HF_OK && output && !used.reject_path) {
+        size_t size = strlen(output) + sizeof REJECTS_END;
+        char *path = arena_take(&arena, size);
+        if (path)
+            snprintf(path, size, "%s" REJECTS_END, output);
+        else
+            status = error_no_memory(error);
+        used.reject_path = path;
+    }
+    if (status == HF_OK && output)
+        status = merge_files(env, &used, &paths, ret_result, error);
     else if (status == HF_OK)
-        status = merge_to_fd(env, &used, paths, input_count, output->fd, ret_result, error);
+        status = merge_to_fd(env, &used, &paths, files->output->fd, ret_result, error);
     arena_release(&arena);
     return status;
 }

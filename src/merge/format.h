@@ -1,79 +1,79 @@
-/* format.h: how the bytes of an input become records, keys and times. One file a format. */
+/* format.h: how the bytes of an input become records, keys and times. One file per format. */
 #ifndef MERGE_FORMAT_H
 #define MERGE_FORMAT_H
 
 #include "merge/batch.h"
 #include "merge/merge.h"
 
-/* A field that was asked for: by number, or by name where the format has names. */
+/* A requested field: by number, or by name if the format has names. */
 struct field {
     bool asked;
     size_t number; /* from 1; 0: by name */
     struct view name;
 };
 
-/* What makes the rows of one input. The format's functions change only what is theirs, and add
- * rows by cut_row and cut_fault alone. */
+/* Turns one input into rows. A format changes only its own members, and adds rows by cut_row
+ * and cut_fault only. */
 struct cutter {
     const struct format *format;
     char separator; /* csv, tsv */
     struct field key;
     struct field time;
-    size_t columns; /* csv, tsv: what the header has; 0: there is none, any number will do */
-    bool has_zone;  /* times that name no zone are those of one: */
+    size_t columns;      /* csv, tsv: columns of the header; 0: no header, any number allowed */
+    bool has_zone;       /* times without a zone are in this one: */
     int64_t zone_east_s; /* seconds east of UTC */
     size_t record_bytes_max;
-    bool any_order; /* rows are about to be sorted: no codes, no disorder */
-    /* The place in the input. */
-    struct batch *batch;    /* the one that is being filled */
+    bool any_order; /* rows will be sorted: compute no codes, accept any order */
+    /* The position in the input. */
+    struct batch *batch;    /* being filled */
     size_t last_good;       /* its last row without a fault, counted from 1; 0: none yet */
     order_code last_column; /* the first column of the last good key */
-    struct buffer last_key; /* of the good row before this batch, with KEY_SLACK; empty: none */
-    size_t wanted; /* bytes that a record which is not whole needs; 0: nobody can tell */
-    /* The format's own. */
+    struct buffer last_key; /* of the good row before the batch, with KEY_SLACK; empty: none */
+    size_t wanted;          /* bytes needed by an incomplete record; 0: unknown */
+    /* For the format's own use. */
     struct buffer scratch;
 };
 
 struct format {
-    /* A CR before the LF is a part of the end, and a byte order mark at the start means
-     * nothing. */
+    /* A CR before the LF is part of the record end, and a byte order mark at the start is
+     * ignored. */
     bool is_text;
 
-    /* Cuts whole records off `bytes`, which lie in batch->block from `at` on, into rows, until
-     * the bytes are used up or batch_full. `at_end`: nothing follows them, so that the
-     * last record needs no end. Returns how many bytes it used: the rest begins with a record
-     * that is not whole yet, or that had no room. Empty lines are used up and make no row. */
+    /* Cuts whole records from `bytes`, which start at `at` in batch->block, until they are consumed
+     * or the batch is full. `at_end`: nothing follows, so the last record needs no terminator.
+     * Returns the bytes consumed; the rest starts with a record that is incomplete or did not fit.
+     * Empty lines are consumed without a row. */
     size_t (*cut)(struct cutter *cutter, size_t at, size_t size, bool at_end);
 
-    /* For a record that is too long to be held: `cut` found no end of it in more than
-     * record_bytes_max bytes. How many of the bytes that follow those belong to it, its end
-     * included; *ret_ended says whether that end is among them. */
+    /* For a record that is too long: `cut` found no end of it within more than record_bytes_max
+     * bytes. Returns how many of the bytes that follow belong to it, including its end; *ret_ended:
+     * the end is among them. */
     size_t (*skip)(struct view bytes, bool *ret_ended);
 
-    /* The first record of an input as a header: how many bytes it takes with its end, 0 when it
-     * is not whole yet. NULL for formats without one. */
+    /* The first record of an input as a header: its size including its end, or 0 if it is still
+     * incomplete. NULL for formats without a header. */
     size_t (*header)(struct cutter *cutter, struct view bytes, bool at_end,
                      struct view *ret_record);
 
-    /* Fills in cutter->columns, and the numbers of fields that were named. */
+    /* Fills in cutter->columns, and the numbers of fields given by name. */
     enum hf_status (*resolve)(struct cutter *cutter, struct view header,
                               struct hf_error *error);
 };
 
-/* How many bytes a byte order mark takes at the start of a text. */
+/* The size of the byte order mark at the start of a text; 0 if there is none. */
 static inline size_t format_mark_size(struct view text)
 {
     return view_starts_with(text, VIEW("\xef\xbb\xbf")) ? 3 : 0;
 }
 
-/* A `skip` of records that end with LF. */
+/* A `skip` for records that end with LF. */
 size_t format_skip_line(struct view bytes, bool *ret_ended);
 
 extern const struct format format_usv;
-extern const struct format format_csv; /* tsv too: the separator tells */
+extern const struct format format_csv; /* also tsv, with another separator */
 extern const struct format format_ndjson;
 
-/* Copies a key to where it can stay; false without memory. */
+/* Copies a key to where it can stay; false if out of memory. */
 bool cut_key_apart(struct cutter *cutter, struct view key, uint32_t *ret_at);
 
 static inline struct view cut_last_key(const struct cutter *cutter)
@@ -83,8 +83,8 @@ static inline struct view cut_last_key(const struct cutter *cutter)
     return buffer_view(&cutter->last_key);
 }
 
-/* The code of a key against the last one; false when it is the smaller. Most keys differ in their
- * first column, which needs no look at the last key. */
+/* The code of a key relative to the previous one; false if the key is smaller. Most keys differ in
+ * the first column, which needs no access to the previous key. */
 static inline bool cut_order(struct cutter *cutter, struct view key, order_code *ret_code)
 {
     *ret_code = CODE_EQUAL;
@@ -99,8 +99,7 @@ static inline bool cut_order(struct cutter *cutter, struct view key, order_code 
     return column > last_column;
 }
 
-/* What is wrong with the text of a time; ROW_NONE: nothing. One that names its zone is an instant
- * at once, which is nearly all there are. */
+/* The fault of a time, or ROW_NONE. Nearly all times name their zone and take the fast path. */
 enum row_fault cut_local_time(const struct cutter *cutter, struct view text,
                               struct instant *ret_time);
 
@@ -116,9 +115,9 @@ static inline bool cut_time(const struct cutter *cutter, struct view text,
 /* Adds a row that cannot be merged. There must be room for a row. */
 void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault);
 
-/* Adds a good row: computes its code, notices disorder. The record lies in the block; the key
- * does too, or it is apart, anywhere, and is copied. `time` may be NULL where none is asked for.
- * With a time but no key asked for, the time is the key. There must be room for a row. */
+/* Adds a good row: computes its code, and detects a wrong order. The record is in the block. The
+ * key is there too, or it is `apart`, anywhere, and is copied. `time` may be NULL if none was
+ * requested. If only a time was requested, the time is the key. There must be room for a row. */
 static inline void cut_row(struct cutter *cutter, struct view record, struct view key,
                            bool key_is_apart, const struct instant *time)
 {

@@ -1,5 +1,6 @@
-/* job.c: what all passes of a merge do: report progress, put rows aside, read an input from start
- * to end, make and keep files. */
+/* job.c: what all passes of a merge share: progress, rejected rows, reading an input from
+ * start to end, creating and keeping files. Output and reject file get their names together, once
+ * the row counts add up. */
 #include "merge/job.h"
 
 #include "base/parse.h"
@@ -7,9 +8,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* ---- Its start ----------------------------------------------------------------------- */
+/* ---- Starting it --------------------------------------------------------------------- */
 
-/* What the program itself takes of the memory setting. */
+/* Memory of the program itself, counted in the memory setting. */
 #define PROGRAM_BYTES_MAX (8 * MIB)
 #define PROGRAM_SHARE     8
 
@@ -24,14 +25,15 @@ static size_t record_bytes_max(const struct merge_options *options)
 enum hf_status job_check(const struct merge_options *options, struct hf_error *error)
 {
     char text[SIZE_TEXT_MAX];
-    bool has_records = job_has_records(options->format);
+    bool has_records = merge_has_records(options->format);
     bool has_fields = options->key.data || options->time.data;
-    if (options->memory_bytes < MERGE_MEMORY_MIN || options->memory_bytes > MERGE_MEMORY_MAX)
+    if (options->memory_bytes < HF_MERGE_MEMORY_MIN ||
+        options->memory_bytes > HF_MERGE_MEMORY_MAX)
         return error_set(error, HF_INVALID, "a merge needs 8 MiB to 16 GiB of memory, not %s",
                          size_text(options->memory_bytes, text));
     bool fits =
         options->record_max_is_fixed || record_bytes_max(options) <= options->memory_bytes / 4;
-    if (!fits || record_bytes_max(options) > MERGE_RECORD_MAX)
+    if (!fits || record_bytes_max(options) > HF_MERGE_RECORD_MAX)
         return error_set(error, HF_INVALID,
                          "the longest record may be a quarter of the memory and 1 GiB, not %s",
                          size_text(record_bytes_max(options), text));
@@ -40,8 +42,9 @@ enum hf_status job_check(const struct merge_options *options, struct hf_error *e
                          "name the key field, for its order, the time field, or both, to keep "
                          "the latest of each key");
     if (!has_records && has_fields)
-        return error_set(error, HF_INVALID, "%s knows no fields, so no key and no time",
-                         merge_format_name(options->format));
+        return error_set(error, HF_INVALID,
+                         "%s has no fields, so it cannot have a key or a time",
+                         hf_merge_format_name(options->format));
     return HF_OK;
 }
 
@@ -59,8 +62,7 @@ void job_init(struct job *job, struct env *env, const struct merge_options *opti
 
 /* ---- Progress ------------------------------------------------------------------------ */
 
-/* Progress is told after so many bytes of the files, or, where few bytes hold much, so many
- * steps. */
+/* Progress is reported after this many bytes, or this many steps if few bytes expand to many. */
 #define STEPS_UNTOLD_MAX 16
 
 enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *error)
@@ -75,7 +77,7 @@ enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *er
     job->steps_untold = 0;
     if (progress->step(progress->context, job->bytes_done, job->bytes_total))
         return HF_OK;
-    return error_set(error, HF_CANCELLED, "stopped on the way; nothing was written");
+    return error_set(error, HF_CANCELLED, "stopped by the caller; nothing was written");
 }
 
 /* ---- Files --------------------------------------------------------------------------- */
@@ -90,10 +92,13 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
                           struct hf_error *error)
 {
     bool output = which == JOB_OUTPUT;
-    enum hf_status status =
-        sink_create(ret_sink, job->env, output ? job->output : job->options->reject_path,
-                    job_watch(job, which), output ? job->options->coding : MERGE_PLAIN,
-                    &job->budget, error);
+    const struct sink_options options = {
+        .path = output ? job->output : job->options->reject_path,
+        .watch = job_watch(job, which),
+        .coding = output ? job->options->coding : HF_MERGE_PLAIN,
+        .budget = &job->budget,
+    };
+    enum hf_status status = sink_create(ret_sink, job->env, &options, error);
     if (status == HF_OK) {
         ret_sink->disk_full = &job->result.disk_full;
         ret_sink->intermediate = output && job->options->intermediate;
@@ -123,31 +128,21 @@ enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *e
         status = sink_keep(&job->rejects, error);
     if (status == HF_OK)
         status = sink_keep(output, error);
-    /* Rejects stay only beside the output that they were not fit for. */
+    /* Rejected rows are kept only together with their output. */
     if (status != HF_OK && !output->file.kept && job->rejecting)
         new_file_take_back(&job->rejects.file);
     return status;
 }
 
-/* ---- Rows that are put aside --------------------------------------------------------- */
+/* ---- Rejected rows ------------------------------------------------------------------- */
 
 static uint64_t number_of_row(const struct batch *batch, const struct row *row)
 {
     return batch->rows_before + (uint64_t)(row - batch->rows) + 1;
 }
 
-static void remember_reason(struct job *job, const struct source *source,
-                            const struct batch *batch, const struct row *row)
-{
-    struct merge_result *result = &job->result;
-    if (result->reason_count == MERGE_REASONS_MAX)
-        return;
-    snprintf(result->reasons[result->reason_count++], HF_WHY_MAX, "%.*s: record %" PRIu64 " %s",
-             VIEW_ARGS(view_first(view_of(source->feed->path), 120)), number_of_row(batch, row),
-             row_fault_text(row->fault));
-}
-
-/* It can be read once somebody says which zone is meant: so nothing is made of it until then. */
+/* Fails the merge instead of rejecting the row: the time can be read once the user names the
+ * zone. */
 static enum hf_status refuse_time(struct job *job, const struct source *source,
                                   const struct batch *batch, const struct row *row,
                                   struct hf_error *error)
@@ -177,7 +172,12 @@ enum hf_status job_reject(struct job *job, const struct source *source,
         return sink_status(&job->rejects, error);
     sink_add(&job->rejects, VIEW("\n"));
     job->result.rows_rejected++;
-    remember_reason(job, source, batch, row);
+    struct merge_result *result = &job->result;
+    if (result->reason_count < HF_MERGE_REASONS_MAX)
+        snprintf(result->reasons[result->reason_count++], HF_WHY_MAX,
+                 "%.*s: record %" PRIu64 " %s",
+                 VIEW_ARGS(view_first(view_of(source->feed->path), 120)),
+                 number_of_row(batch, row), row_fault_text(row->fault));
     job->refused = job_overrun(job) &&
                    job->result.rows_rejected - job->options->rejects_max > MERGE_REJECTS_BEYOND;
     return job->refused ? HF_INVALID : sink_status(&job->rejects, error);
@@ -213,25 +213,26 @@ enum hf_status job_refuse(struct job *job, struct hf_error *error)
 
 #define SCAN_BLOCK_BYTES (256 * KIB)
 
-enum hf_status job_scan(struct job *job, const struct feed *feed, const struct cutter *cutter,
-                        job_use *use, void *context, struct scan_end *ret_end,
+enum hf_status job_scan(struct job *job, const struct feed *feed, struct job_scan *scan,
                         struct hf_error *error)
 {
     struct source source;
-    enum hf_status status = source_init(&source, feed, cutter, job->header, SCAN_BLOCK_BYTES, 1,
-                                        &job->budget, error);
+    const struct source_options options = { scan->cutter, job->header, SCAN_BLOCK_BYTES,
+                                            /* batches */ 1, &job->budget };
+    enum hf_status status = source_init(&source, feed, &options, error);
     struct batch *batch = &source.batches[0];
     uint64_t position = 0;
     while (status == HF_OK) {
         status = source_fill(&source, batch, error);
         if (status == HF_OK && (batch->row_count || batch->unsorted))
-            status = use(context, &source, batch, error);
+            status = scan->use(scan->context, &source, batch, error);
         if (status != HF_OK || batch->row_count == 0 || batch->unsorted)
             break;
         status = job_progress(job, batch->position - position, error);
         position = batch->position;
     }
-    *ret_end = (struct scan_end){ .rows = source.rows, .too_wide = source.too_wide };
+    scan->rows = source.rows;
+    scan->too_wide = source.too_wide;
     source_release(&source);
     return status;
 }
@@ -243,8 +244,10 @@ enum hf_status job_read(struct job *job, const struct feed *feed, job_use_bytes 
     struct cutter none = { .record_bytes_max = 1 };
     struct view bytes = { NULL, 0 };
     uint64_t position = 0;
-    enum hf_status status = source_init(&source, feed, &none, (struct view){ NULL, 0 },
-                                        SCAN_BLOCK_BYTES, 1, &job->budget, error);
+    const struct source_options options = {
+        .like = &none, .block_bytes = SCAN_BLOCK_BYTES, .batch_count = 1, .budget = &job->budget
+    };
+    enum hf_status status = source_init(&source, feed, &options, error);
     while (status == HF_OK) {
         status = source_read(&source, &bytes, error);
         if (status != HF_OK || bytes.size == 0)

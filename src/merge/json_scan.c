@@ -1,5 +1,5 @@
-/* json_scan.c: a scanner without recursion: of the objects and arrays around a value it keeps
- * one bit each. */
+/* json_scan.c: a JSON scanner without recursion, so nested input cannot exhaust the
+ * stack: each open object or array takes one bit. */
 #include "merge/json_scan.h"
 
 #include "base/json_string.h"
@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "merge/swar.h"
 
-/* What goes over a piece of the text returns where it ends, or NULL with scan->fault set. */
+/* Each function returns where its piece of the text ends, or NULL with scan->fault set. */
 
 static const char *broken(struct json_scan *scan, enum row_fault fault)
 {
@@ -15,7 +15,7 @@ static const char *broken(struct json_scan *scan, enum row_fault fault)
     return NULL;
 }
 
-/* The byte, or a NUL behind the end: neither can stand outside of a string. */
+/* The byte, or NUL at the end; neither can occur outside a string. */
 static inline char peek(const struct json_scan *scan, const char *at)
 {
     return at < scan->end ? *at : '\0';
@@ -28,7 +28,7 @@ static const char *pass_more_blanks(const struct json_scan *scan, const char *at
     return at;
 }
 
-/* Usually there are none. A branch tells: what it foresees costs no wait for the byte. */
+/* Usually there are no blanks. A predicted branch does not wait for the byte. */
 static inline const char *pass_blanks(const struct json_scan *scan, const char *at)
 {
     return (unsigned char)*at > ' ' ? at : pass_more_blanks(scan, at);
@@ -36,7 +36,7 @@ static inline const char *pass_blanks(const struct json_scan *scan, const char *
 
 /* ---- Strings ------------------------------------------------------------------------- */
 
-/* From the byte behind the backslash on. */
+/* Starts at the byte after the backslash. */
 static const char *pass_escape(struct json_scan *scan, const char *at)
 {
     switch (peek(scan, at)) {
@@ -78,7 +78,7 @@ static inline const char *pass_plain(const struct json_scan *scan, const char *a
     return at;
 }
 
-/* The rest of a string, from a byte on that is not plain. Returns its closing quote. */
+/* Scans the rest of a string, starting at a byte that is not plain. Returns its closing quote. */
 static const char *pass_unusual(struct json_scan *scan, const char *at, bool *ret_escaped)
 {
     *ret_escaped = false;
@@ -114,19 +114,19 @@ static inline const char *pass_string(struct json_scan *scan, const char *at,
 
 /* ---- Numbers and words --------------------------------------------------------------- */
 
-static inline bool is_digit(char byte)
+static inline bool is_number_digit(char byte)
 {
     return byte >= '0' && byte <= '9';
 }
 
-/* One digit or more. */
+/* One or more digits. */
 static inline const char *pass_digits(struct json_scan *scan, const char *at)
 {
-    if (!is_digit(peek(scan, at)))
+    if (!is_number_digit(peek(scan, at)))
         return broken(scan, ROW_BAD_JSON);
     do
         at++;
-    while (is_digit(peek(scan, at)));
+    while (is_number_digit(peek(scan, at)));
     return at;
 }
 
@@ -164,17 +164,17 @@ static inline const char *pass_scalar(struct json_scan *scan, const char *at,
     char byte = peek(scan, at);
     if (byte == '"')
         return pass_string(scan, at, ret_text);
-    if (byte == '-' || is_digit(byte))
+    if (byte == '-' || is_number_digit(byte))
         return pass_number(scan, at, ret_text);
     return pass_word(scan, at, ret_text);
 }
 
 /* ---- Objects and arrays -------------------------------------------------------------- */
 
-/* Those around the present place, without the outermost object. */
+/* The open objects and arrays at the current position, without the outermost object. */
 struct nest {
     size_t depth;
-    uint64_t arrays[SCAN_DEPTH_MAX / 64]; /* a bit each: an array, not an object */
+    uint64_t arrays[SCAN_DEPTH_MAX / 64]; /* one bit each: set for an array */
 };
 
 static inline bool in_array(const struct nest *nest)
@@ -197,7 +197,7 @@ static bool nest_enter(struct nest *nest, bool array)
     return true;
 }
 
-/* A member's name and its colon, up to its value. */
+/* Scans a member's name and colon, up to its value. */
 static inline const char *pass_name(struct json_scan *scan, const char *at,
                                     struct json_text *ret_name)
 {
@@ -208,7 +208,8 @@ static inline const char *pass_name(struct json_scan *scan, const char *at,
     return peek(scan, at) == ':' ? pass_blanks(scan, at + 1) : broken(scan, ROW_BAD_JSON);
 }
 
-/* Leaves what is closed here; `at` is behind a value, or behind an opening bracket. */
+/* Leaves the objects and arrays that are closed here; `at` is after a value or an opening
+ * bracket. */
 static const char *pass_closings(const struct json_scan *scan, const char *at,
                                  struct nest *nest, bool *empty)
 {
@@ -222,7 +223,7 @@ static const char *pass_closings(const struct json_scan *scan, const char *at,
 }
 
 /* Starts at the bracket of an object or array that is a member of the outermost object. Each
- * turn goes from the start of a value to the start of the next one. */
+ * iteration goes from the start of one value to the start of the next. */
 static const char *pass_nested(struct json_scan *scan, const char *at)
 {
     struct nest nest = { 0 };
@@ -274,20 +275,15 @@ bool json_open(struct json_scan *scan, struct view bytes)
     return true;
 }
 
-/* At the bracket that closes the object. */
-static bool close_object(struct json_scan *scan, const char *at)
-{
-    if (pass_blanks(scan, at + 1) != scan->end)
-        scan->fault = ROW_BAD_JSON;
-    return false;
-}
-
 bool json_member(struct json_scan *scan, struct json_text *ret_name,
                  struct json_text *ret_value)
 {
     const char *at = scan->at;
-    if (peek(scan, at) == '}')
-        return close_object(scan, at);
+    if (peek(scan, at) == '}') {
+        if (pass_blanks(scan, at + 1) != scan->end)
+            scan->fault = ROW_BAD_JSON;
+        return false;
+    }
     if (!scan->first && peek(scan, at) != ',')
         return broken(scan, ROW_BAD_JSON);
     if (!scan->first)
@@ -304,8 +300,8 @@ bool json_member(struct json_scan *scan, struct json_text *ret_name,
 
 /* ---- Values of strings --------------------------------------------------------------- */
 
-/* Takes one character off an escaped string, or one byte of a character that is not escaped.
- * Returns its size, 0 for half of a surrogate pair. */
+/* Decodes one escaped character, or one byte of an unescaped one. Returns the number of bytes, or 0
+ * for half a surrogate pair. */
 static size_t unescape_next(struct view *rest, char bytes[UTF8_BYTES_MAX])
 {
     bytes[0] = rest->data[0];

@@ -1,23 +1,23 @@
-/* merge.h: many files of records into one.
+/* merge.h: merges many files of records into one.
  *
  * A merge reads its inputs once, in bounded memory, and writes one output, which appears under
- * its name only when it is whole and on disk. The formats usv, csv, tsv and ndjson are made of
- * records; concat and exec are not.
+ * its name only when it is complete and on disk. The formats usv, csv, tsv and ndjson consist of
+ * records; concat and exec do not.
  *
- *   plain         a key or a time is named: all records, in the order of that field. Records
- *                 that are equal in it keep the order of their file; between files the smaller
- *                 record goes first
- *   latest wins   both are named: of the records with one key only that with the latest time
- *                 is kept, and of two with the same time the one with the greater bytes
+ *   plain         a key or a time field is given: all records, in the order of that field.
+ *                 Records with equal fields keep the order of their file; between files the
+ *                 smaller record is first
+ *   latest wins   both fields are given: for each key only the record with the latest time is
+ *                 kept; if the times are equal, the one with the greater bytes
  *
- * Keys are ordered by their bytes, as values: a quoted field of CSV without its quotes, a JSON
- * string without its escapes. Records are written as they stood, each ended by LF. Equal inputs
- * in any order give the same output. An input that is not in order is noticed and sorted.
+ * Keys are ordered by the bytes of their values: a quoted CSV field without its quotes, a JSON
+ * string without its escapes. Records are written unchanged, each ended by LF. Equal inputs in any
+ * order give the same output. An input that is not in order is detected and sorted.
  *
  * A record that cannot be read is rejected: it goes to the reject file, byte for byte, one per
- * line, and rows_in = rows_out + rows_superseded + rows_rejected. More rejects than the options
- * allow, which is none by default, fail the merge: the reject file stays, the output does not. An
- * empty line is no record. A time without a zone is not rejected but fails the merge at once,
+ * line, and rows_in = rows_out + rows_superseded + rows_rejected. If there are more rejects than
+ * allowed (default: none), the merge fails: the reject file is kept, the output is not. An empty
+ * line is not a record. A time without a zone is not rejected but fails the merge immediately,
  * unless the options name the zone. */
 #ifndef MERGE_MERGE_H
 #define MERGE_MERGE_H
@@ -31,143 +31,132 @@
 
 struct env;
 
-enum merge_format {
-    MERGE_USV,
-    MERGE_CSV,
-    MERGE_TSV,
-    MERGE_NDJSON,
-    MERGE_CONCAT,
-    MERGE_EXEC,
-    MERGE_FORMAT_COUNT
-};
+/* Whether a format consists of records, which have fields and are counted. */
+static inline bool merge_has_records(enum hf_merge_format format)
+{
+    return format != HF_MERGE_CONCAT && format != HF_MERGE_EXEC;
+}
 
-/* How the output is compressed. Inputs tell it by their first bytes. */
-enum merge_coding { MERGE_PLAIN, MERGE_GZIP, MERGE_ZSTD, MERGE_CODING_COUNT };
-
-/* "usv", "gzip", ...: as options and documents spell them. */
-const char *merge_format_name(enum merge_format format);
-const char *merge_coding_name(enum merge_coding coding);
-enum hf_status merge_format_parse(struct view text, enum merge_format *ret_format,
+/* Like hf_merge_format_parse and hf_merge_coding_parse. HF_MERGE_AUTO occurs only in the caller's
+ * options: inside, every output is plain, gzip or zstd. */
+enum hf_status merge_format_parse(struct view text, enum hf_merge_format *ret_format,
+                                  struct hf_error *error);
+enum hf_status merge_coding_parse(struct view text, enum hf_merge_coding *ret_coding,
                                   struct hf_error *error);
 
-/* What a name promises by its end: .gz, .zst. */
-enum merge_coding merge_coding_of_name(struct view name);
+/* The coding that a file name implies: .gz, .zst. */
+enum hf_merge_coding merge_coding_of_name(struct view name);
 
-enum hf_status merge_coding_parse(struct view text, enum merge_coding *ret_coding,
-                                  struct hf_error *error);
-
-/* Called from the thread that merges, about once a megabyte of input. Bytes are those of the
- * input files; an input that must be sorted is read twice, which raises the total. False stops
- * the merge: it ends CANCELLED and leaves nothing behind. */
+/* Called from the merging thread, about once per megabyte of input. Counts bytes of the input
+ * files; an input that must be sorted is read twice, which raises the total. Returning false stops
+ * the merge, which returns CANCELLED and leaves nothing behind. */
 struct merge_progress {
     bool (*step)(void *context, uint64_t bytes_done, uint64_t bytes_total);
-    /* Files that are written under a name that is not theirs yet, for who wants to remove them
-     * should the process end by force: 0 for the output, 1 for rejects, 2 for the folder in which a
-     * command writes the output; NULL: no more. */
+    /* Called with each temporary path, so a caller can remove the files if the process
+     * is killed: 0 for the output, 1 for rejects, 2 for the folder in which a command
+     * writes; NULL: removed. */
     void (*writes)(void *context, int which, const char *path);
     void *context;
 };
 
-/* What exec runs: words separated by blanks, with '...', "..." and \ as in a shell, but no shell
- * runs. The word {inputs} stands for all inputs, one word each; {output}, alone or within a
- * word, for the file to be written. Exit status 0 and a file there: merged. */
+/* The command of exec: words separated by blanks, with '...', "..." and \ as in a shell, but
+ * no shell runs. The word {inputs} becomes all inputs, one word each; {output}, alone or within a
+ * word, becomes the file to write. The command succeeded if its exit status is 0 and the file
+ * exists. */
 struct merge_command {
     struct view line;
-    struct span time_limit; /* then it is killed, with all that it started in its group */
-    /* Limits as of setrlimit, for each of its processes; 0: as ours. */
+    struct span time_limit; /* then its whole process group is killed */
+    /* Limits for each of its processes, as for setrlimit; 0: our own limits. */
     uint64_t memory_bytes_max;
     uint64_t file_bytes_max;
     struct span cpu_limit;
-    /* NULL: the line is the user's own. It runs with our environment, and its first word is looked
-     * for in $PATH. Else the line is somebody else's: this program runs, whatever the first word
-     * says, with no more of our environment than PATH, HOME, LANG, LC_ALL, LC_COLLATE, LC_CTYPE, TZ
-     * and TMPDIR, and leaves no core. */
+    /* NULL: the command is the user's own. It runs with our environment, and its first word
+     * is looked up in $PATH. Otherwise the command comes from the bucket: this program runs,
+     * whatever the first word is, with only PATH, HOME, LANG, LC_ALL, LC_COLLATE, LC_CTYPE, TZ and
+     * TMPDIR of our environment, and without core dumps. */
     const char *program;
 };
 
 struct merge_options {
-    enum merge_format format;
-    struct view key; /* a field: its number from 1, or its name in a header or JSON object */
-    struct view
-        time;      /* the same; RFC 3339, or s, ms, us or ns since 1970, told by their size */
-    bool has_zone; /* times that name no zone are those of one: */
+    enum hf_merge_format format;
+    struct view key;  /* a field: its number from 1, or its name in a header or JSON object */
+    struct view time; /* the same; RFC 3339, or s, ms, us or ns since 1970, by magnitude */
+    bool has_zone;    /* times without a zone are in this one: */
     int64_t zone_east_s; /* seconds east of UTC */
-    bool headless;       /* csv, tsv: the first record is no header */
-    enum merge_coding coding;
-    size_t memory_bytes;     /* all that is held at once, sorting included */
-    size_t record_bytes_max; /* a longer one streams to the reject file; 0: 16 MiB, or a quarter
-                              * of memory_bytes where that is less */
-    bool record_max_is_fixed; /* it may be more than a quarter of memory_bytes: the merge fails
-                               * (UNAVAILABLE) for a record that there is no room for */
-    uint64_t rejects_max;     /* more fail the merge; up to MERGE_REJECTS_ANY */
+    bool headless;       /* csv, tsv: the first record is not a header */
+    enum hf_merge_coding coding;
+    size_t memory_bytes;      /* memory limit, including sorting */
+    size_t record_bytes_max;  /* longer records are streamed to the reject file; 0: 16 MiB, or a
+                              * quarter of memory_bytes if less */
+    bool record_max_is_fixed; /* it may exceed a quarter of memory_bytes: a record that does not
+                               * fit fails the merge (UNAVAILABLE) */
+    uint64_t rejects_max;     /* more rejects fail the merge; up to HF_MERGE_REJECTS_ANY */
     size_t threads;
-    const char *reject_path; /* NULL: the output's name with ".rejects" behind it */
-    const char
-        *scratch_folder; /* where sorted runs wait, nameless; NULL: the output's folder */
-    /* The output is a step on the way to somewhere else: it is not synced, and its checksum is
-     * told. */
+    const char *reject_path;    /* NULL: the output's name with ".rejects" appended */
+    const char *scratch_folder; /* for sorted runs, unnamed files; NULL: the output's folder */
+    /* The output is temporary: it is not synced, and its checksum is returned. */
     bool intermediate;
     bool
-        synced_later; /* of an intermediate one: somebody will sync it, so the disk is kept busy */
+        synced_later; /* the caller will sync an intermediate output, so writing starts early */
     struct merge_command command;
     struct merge_progress progress;
 };
 
 #define MERGE_MEMORY_DEFAULT  (64 * MIB)
-#define MERGE_MEMORY_MIN      (8 * MIB)
-#define MERGE_MEMORY_MAX      (16 * GIB)
 #define MERGE_RECORD_DEFAULT  (16 * MIB)
-#define MERGE_RECORD_MAX      (1 * GIB)
 #define MERGE_REJECTS_DEFAULT 0
-#define MERGE_REJECTS_ANY     ((uint64_t)INT64_MAX)
-#define MERGE_REJECTS_BEYOND  1000 /* kept to be looked at; then a merge that must fail stops */
-#define MERGE_THREADS_MAX     64
+#define MERGE_REJECTS_BEYOND  1000 /* kept beyond the limit before the merge fails */
 #define MERGE_INPUTS_MAX      100000
 
 #define MERGE_OPTIONS                                              \
-    ((struct merge_options){ .memory_bytes = MERGE_MEMORY_DEFAULT, \
+    ((struct merge_options){ .coding = HF_MERGE_PLAIN,             \
+                             .memory_bytes = MERGE_MEMORY_DEFAULT, \
                              .rejects_max = MERGE_REJECTS_DEFAULT, \
                              .threads = 1,                         \
                              .command = { .time_limit = { INT64_C(3600) * 1000000 } } })
 
-#define MERGE_REASONS_MAX 4
-
 struct merge_result {
-    bool rows_counted; /* false for concat and exec, which know no rows */
+    bool rows_counted; /* false for concat and exec, which have no rows */
     uint64_t rows_in;
     uint64_t rows_out;
     uint64_t rows_superseded;
     uint64_t rows_rejected;
-    uint64_t bytes_in;      /* of the input files, as they lie on disk */
+    uint64_t bytes_in;      /* of the input files, as stored on disk */
     uint64_t bytes_out;     /* of the output, likewise */
-    uint64_t bytes_spilled; /* written to scratch files on the way */
-    size_t inputs_unsorted; /* that had to be sorted first */
-    uint32_t crc32c;        /* of an intermediate output that is not a command's */
-    bool command_ended;     /* a command was started, and came to an end */
-    bool disk_full;         /* it failed since there was no room for more output */
-    bool rejects_kept;      /* it failed for them, and the reject file has its name */
-    bool zone_missing;      /* it failed for a time without a zone */
-    size_t reason_count;    /* the first few rejected rows, in words: */
-    char reasons[MERGE_REASONS_MAX][HF_WHY_MAX];
+    uint64_t bytes_spilled; /* written to scratch files */
+    size_t inputs_unsorted; /* inputs that had to be sorted first */
+    uint32_t crc32c;        /* of an intermediate output not written by a command */
+    bool command_ended;     /* a command was started and has ended */
+    bool disk_full;         /* it failed because the disk was full */
+    bool rejects_kept;      /* it failed because of rejects, and the reject file was kept */
+    bool zone_missing;      /* it failed because of a time without a zone */
+    size_t reason_count;    /* reasons for the first few rejected rows: */
+    char reasons[HF_MERGE_REASONS_MAX][HF_WHY_MAX];
 };
 
-/* Merges the files into `output`, which it replaces if it is there. `ret_result` is set on
- * failure too, as far as it got, so that a caller can show why rows were rejected.
+struct merge_paths {
+    const char *const *inputs;
+    size_t input_count;
+    const char *output;
+};
+
+/* Merges the inputs into the output, replacing it if it exists. `ret_result` is also filled in on
+ * failure, so a caller can show why rows were rejected.
  *
- *   INVALID      options out of range, an input that is no file, headers that differ, a key that
- *                no header has, more rejects than allowed, a time without a zone
+ *   INVALID      options out of range, an input that is not a file, headers that differ, a key
+ *                that is not in the header, more rejects than allowed, a time without a zone
  *   CORRUPT      compressed data that is damaged or ends early
  *   UNAVAILABLE  no space, no memory, an I/O error, an input that changed; a command that failed
- *   UNSUPPORTED  compressed with a window that the memory setting has no room for
+ *   UNSUPPORTED  compressed with a window larger than the memory setting allows
  *   TIMEOUT      a command that ran too long
- *   CANCELLED    progress said so
+ *   CANCELLED    stopped by progress
  *
- * Unless it is OK there is no new file under any name, but for two cases. More rejects than
- * allowed leave the reject file, with up to MERGE_REJECTS_BEYOND more than that number, unless the
- * output is intermediate. And the output may have its name when its folder could not be synced, so
- * that a power loss may still take it back. */
+ * Unless the result is OK, no new file exists under any name, with two exceptions. After too many
+ * rejects the reject file is kept, with up to MERGE_REJECTS_BEYOND more than allowed, unless the
+ * output is intermediate. And if its folder could not be synced, the output has its name, but a
+ * power loss may undo that. */
 enum hf_status merge_files(struct env *env, const struct merge_options *options,
-                           const char *const *inputs, size_t input_count, const char *output,
-                           struct merge_result *ret_result, struct hf_error *error);
+                           const struct merge_paths *paths, struct merge_result *ret_result,
+                           struct hf_error *error);
 
 #endif

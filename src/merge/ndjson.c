@@ -1,11 +1,10 @@
-/* ndjson.c: one JSON object a line.
- *
- * No line end can stand within JSON that is on one line, so a record ends at the next LF
- * whatever it holds. A CR before it belongs to the end. Lines of blanks are no records. */
+/* ndjson.c: one JSON object per line. JSON on one line cannot contain a line end, so a
+ * record ends at the next LF, even if it is malformed. A CR before the LF belongs to the
+ * end. Lines of blanks are not records. */
 #include "merge/format.h"
 #include "merge/json_scan.h"
 
-/* What the line has of the fields that were asked for; the last of two with one name counts. */
+/* The requested members; if a name occurs twice, the last member counts. */
 struct members {
     bool has_key;
     bool has_time;
@@ -13,9 +12,9 @@ struct members {
     struct json_text time;
 };
 
-static inline void find_member(const struct field *field, const struct json_text *name,
-                               const struct json_text *value, bool *found,
-                               struct json_text *ret_value)
+static inline void match_member(const struct field *field, const struct json_text *name,
+                                const struct json_text *value, bool *found,
+                                struct json_text *ret_value)
 {
     if (field->asked && json_text_is(name, field->name)) {
         *found = true;
@@ -23,7 +22,7 @@ static inline void find_member(const struct field *field, const struct json_text
     }
 }
 
-static enum row_fault read_members(const struct cutter *cutter, struct view line,
+static enum row_fault find_members(const struct cutter *cutter, struct view line,
                                    struct members *ret_members)
 {
     struct json_scan scan;
@@ -31,13 +30,13 @@ static enum row_fault read_members(const struct cutter *cutter, struct view line
     if (!json_open(&scan, line))
         return scan.fault;
     while (json_member(&scan, &name, &value)) {
-        find_member(&cutter->key, &name, &value, &ret_members->has_key, &ret_members->key);
-        find_member(&cutter->time, &name, &value, &ret_members->has_time, &ret_members->time);
+        match_member(&cutter->key, &name, &value, &ret_members->has_key, &ret_members->key);
+        match_member(&cutter->time, &name, &value, &ret_members->has_time, &ret_members->time);
     }
     return scan.fault;
 }
 
-/* The value of a string or number. It stands in the record, or in scratch if it was escaped. */
+/* The value of a string or number: in the record, or in scratch if it had escapes. */
 static enum row_fault value_of(struct cutter *cutter, const struct json_text *text,
                                struct view *ret_value)
 {
@@ -52,8 +51,8 @@ static enum row_fault value_of(struct cutter *cutter, const struct json_text *te
     return whole ? ROW_NONE : ROW_NOT_UTF8;
 }
 
-static enum row_fault read_time(struct cutter *cutter, const struct members *members,
-                                struct instant *ret_time)
+static enum row_fault member_time(struct cutter *cutter, const struct members *members,
+                                  struct instant *ret_time)
 {
     struct view value;
     if (!cutter->time.asked)
@@ -67,8 +66,8 @@ static enum row_fault read_time(struct cutter *cutter, const struct members *mem
     return cut_time(cutter, value, ret_time, &fault) ? ROW_NONE : fault;
 }
 
-static enum row_fault read_key(struct cutter *cutter, const struct members *members,
-                               struct view *ret_key)
+static enum row_fault ndjson_member_key(struct cutter *cutter, const struct members *members,
+                                        struct view *ret_key)
 {
     if (!cutter->key.asked)
         return ROW_NONE;
@@ -79,18 +78,18 @@ static enum row_fault read_key(struct cutter *cutter, const struct members *memb
     return value_of(cutter, &members->key, ret_key);
 }
 
-/* False when the row was not taken: it is out of order, or there is no memory. */
+/* False if the row was not added: it is out of order, or memory ran out. */
 static bool add_line(struct cutter *cutter, struct view line)
 {
     struct members members = { 0 };
     struct instant time = { 0 };
     struct view key = { 0 };
     size_t count = cutter->batch->row_count;
-    enum row_fault fault = read_members(cutter, line, &members);
-    /* The key last: it stays in scratch until the row has it. */
-    enum row_fault time_fault = fault ? fault : read_time(cutter, &members, &time);
+    enum row_fault fault = find_members(cutter, line, &members);
+    /* The key comes last, because it stays in scratch until the row is added. */
+    enum row_fault time_fault = fault ? fault : member_time(cutter, &members, &time);
     if (!fault)
-        fault = read_key(cutter, &members, &key);
+        fault = ndjson_member_key(cutter, &members, &key);
     if (!fault)
         fault = time_fault;
     if (cutter->batch->keys.failed)
@@ -102,7 +101,7 @@ static bool add_line(struct cutter *cutter, struct view line)
     return cutter->batch->row_count > count;
 }
 
-static inline bool is_blank(struct view line)
+static inline bool is_blank_line(struct view line)
 {
     for (size_t i = 0; i < line.size; i++)
         if (line.data[i] != ' ' && line.data[i] != '\t' && line.data[i] != '\r')
@@ -122,9 +121,9 @@ static size_t ndjson_cut(struct cutter *cutter, size_t at, size_t size, bool at_
         struct view line = { here, (size_t)((stop ? stop : end) - here) };
         if (stop && line.size > 0 && stop[-1] == '\r')
             line.size--;
-        /* A long line of blanks is no better than another long line: what a row is must not
-         * depend on how much of it was seen at once. */
-        bool counts = line.size > cutter->record_bytes_max || !is_blank(line);
+        /* A long line of blanks is rejected like any other long line, because the result
+         * must not depend on how much of it was in memory. */
+        bool counts = line.size > cutter->record_bytes_max || !is_blank_line(line);
         if (counts && !add_line(cutter, line))
             break;
         here = stop ? stop + 1 : end;
@@ -132,7 +131,7 @@ static size_t ndjson_cut(struct cutter *cutter, size_t at, size_t size, bool at_
     return (size_t)(here - start);
 }
 
-/* Members are found by name, whatever it looks like. */
+/* Members are found by name, even if it looks like a number. */
 static enum hf_status ndjson_resolve(struct cutter *cutter, struct view header,
                                      struct hf_error *error)
 {

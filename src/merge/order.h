@@ -1,21 +1,21 @@
-/* order.h: codes that decide most comparisons of keys at once.
+/* order.h: codes that decide most key comparisons with a single number comparison.
  *
- * A key is looked at as columns of 14 bytes. Its code says how it stands against another key,
- * its base, that is not greater: which column is the first that differs, and what the key has
- * there. Of two keys with the same base the one with the smaller code is the smaller; only equal
- * codes need their bytes compared. And when A came before B by their codes, the code of B against
- * A is that which it had against the base: that is why columns are compared as a whole, and why
- * a difference later within a column must not count as a later difference.
+ * A key is divided into columns of 14 bytes. Its code relates it to another key that is not
+ * greater, its base: the first column that differs, and the key's bytes in it. Of two keys with
+ * the same base, the one with the smaller code is smaller; only equal codes need a comparison of
+ * the bytes. If A is before B by their codes, the code of B relative to A is the same as its code
+ * relative to the base. This is why columns are compared as a whole, and why a difference later
+ * within a column must not count as a later difference.
  *
- * So a merge that always knows each key's code against the last one written compares numbers,
- * whatever the keys have in common; and that an input is in order, or holds a key twice, shows
- * while its codes are computed.
+ * A merge that has each key's code relative to the last key written therefore compares numbers,
+ * however long the common prefixes are. Computing the codes also shows whether an input is out of
+ * order or has a key twice.
  *
  *     bits 127..112   COLUMN_MAX - (the first column that differs); the later, the smaller
  *     bits 111..0     the key's bytes in that column, zeros past its end
  *     0               the key equals its base
  *
- * Every key here has KEY_SLACK readable bytes behind it, whose values do not matter. */
+ * Every key is followed by KEY_SLACK readable bytes, whose values do not matter. */
 #ifndef MERGE_ORDER_H
 #define MERGE_ORDER_H
 
@@ -27,15 +27,15 @@
 __extension__ typedef unsigned __int128 order_code;
 
 #define CODE_EQUAL ((order_code)0)
-#define CODE_END   (~(order_code)0 >> 1) /* of an input that has no more */
+#define CODE_END   (~(order_code)0 >> 1) /* of an input at its end */
 
 #define COLUMN_BYTES 14
-#define COLUMN_MAX   32766 /* so that codes have no sign, and none is CODE_END */
-/* Differences behind this column share one code, and are looked for in the keys. */
+#define COLUMN_MAX   32766 /* so codes have no sign, and none is CODE_END */
+/* Differences after this column share one code and are found by comparing the keys. */
 #define COLUMN_LAST  (COLUMN_MAX - 2)
 #define COLUMN_SHIFT (8 * COLUMN_BYTES)
 
-/* How many bytes the two have in common at their start, given that the first `from` are. */
+/* The length of the common prefix of two keys whose first `from` bytes are known to be equal. */
 static inline size_t common_prefix(struct view a, struct view b, size_t from)
 {
     size_t size = a.size < b.size ? a.size : b.size;
@@ -49,7 +49,7 @@ static inline size_t common_prefix(struct view a, struct view b, size_t from)
     return size;
 }
 
-/* What a key has in the column that starts at `start`, which is not behind its end. */
+/* A key's bytes in the column that starts at `start`, which is not after the key's end. */
 static inline order_code order_column(struct view key, size_t start)
 {
     const char *bytes = key.data + start;
@@ -61,7 +61,7 @@ static inline order_code order_column(struct view key, size_t start)
     return value;
 }
 
-/* The code of a key that differs first in its first column, where it has this. */
+/* The code of a key whose first column differs from the base and has this value. */
 static inline order_code order_code_first(order_code column)
 {
     return (order_code)COLUMN_MAX << COLUMN_SHIFT | column;
@@ -79,20 +79,20 @@ static inline order_code order_code_at(struct view key, size_t at)
 
 __extension__ typedef __int128 order_difference;
 
-/* All ones when a < b, else 0: the sign of their difference. */
+/* All ones if a < b, else 0: the sign of their difference. */
 static inline uint64_t order_less_mask(order_code a, order_code b)
 {
     return (uint64_t)((order_difference)(a - b) >> 127);
 }
 
-/* Where two keys with this code, both against one base, must be compared from. */
+/* The offset from which to compare two keys that have this code relative to the same base. */
 static inline size_t order_offset(order_code code)
 {
     size_t column = COLUMN_MAX - (size_t)(code >> COLUMN_SHIFT);
     return code == CODE_EQUAL ? 0 : column * COLUMN_BYTES;
 }
 
-/* Sets the code of `key` against `base`; false when the key is the smaller of the two. */
+/* Sets the code of `key` relative to `base`; false if the key is the smaller one. */
 static inline bool order_against(struct view base, struct view key, size_t from,
                                  order_code *ret_code)
 {

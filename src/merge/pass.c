@@ -1,4 +1,5 @@
-/* pass.c: one pass: many sources in order, through a tree, into one sink. */
+/* pass.c: one pass: merges many sources in order, through a tree, into one sink. A row that
+ * is out of order ends the pass, so unsorted input is never merged wrongly. */
 #include "base/check.h"
 #include "merge/job.h"
 #include "merge/pump.h"
@@ -7,16 +8,16 @@
 
 #include <stdlib.h>
 
-/* All blocks together should stay in the caches; a few large ones save calls. */
+/* All blocks together should fit into the caches; larger blocks save calls. */
 #define BLOCKS_BYTES      (8 * MIB)
 #define BLOCK_BYTES_LEAST (4 * KIB)
 #define BLOCK_BYTES_MOST  (256 * KIB)
 
-/* Where a source is: the row that takes part now. */
+/* The position in a source: its current row. */
 struct head {
     const struct row *row;
     const struct batch *batch;
-    uint64_t position; /* of the batch before, for progress */
+    uint64_t position; /* of the previous batch, for progress */
 };
 
 struct pass {
@@ -28,7 +29,6 @@ struct pass {
     struct tree tree;
     struct pump pump;
     struct sink *to;
-    bool as_run;
     bool unsorted;
     struct hf_error *error;
     enum hf_status status;
@@ -46,7 +46,7 @@ static struct view head_record(const struct pass *pass, size_t input)
     return batch_record(pass->heads[input].batch, pass->heads[input].row);
 }
 
-/* The first row of the next batch; false at the end, or when something is wrong. */
+/* Moves to the first row of the next batch; false at the end, or after an error. */
 static bool next_batch(struct pass *pass, size_t input)
 {
     struct head *head = &pass->heads[input];
@@ -68,8 +68,8 @@ static bool next_batch(struct pass *pass, size_t input)
     return pass->status == HF_OK;
 }
 
-/* Past rejected rows and the ends of batches to the next good row; its code. */
-static order_code settle_head(struct pass *pass, size_t input)
+/* Skips rejected rows and ends of batches; returns the code of the next good row. */
+static order_code find_next_row(struct pass *pass, size_t input)
 {
     struct head *head = &pass->heads[input];
     while (!head->row || head->row->fault) {
@@ -92,8 +92,8 @@ static inline order_code advance(struct pass *pass, size_t input)
     struct head *head = &pass->heads[input];
     head->row++;
     if (head->row->fault)
-        return settle_head(pass, input);
-    /* What will be needed when this input wins, and when it moves on then. */
+        return find_next_row(pass, input);
+    /* Prefetches what is needed when this input wins, and when it advances. */
     const char *record = head->batch->block + head->row->at;
     __builtin_prefetch(record);
     __builtin_prefetch(record + 64);
@@ -104,16 +104,8 @@ static inline order_code advance(struct pass *pass, size_t input)
 
 /* ---- Deciding ------------------------------------------------------------------------ */
 
-/* Rows of one key: their own order where only the latest counts does not matter; else the
- * smaller record goes first, and of equal ones that of the input that comes first. */
-static bool tie_first(const struct pass *pass, size_t a, size_t b)
-{
-    int order = 0;
-    if (!pass->job->latest_wins)
-        order = view_compare(head_record(pass, a), head_record(pass, b));
-    return order < 0 || (order == 0 && a < b);
-}
-
+/* Among rows with equal keys the smaller record comes first; among equal records, the one from the
+ * earlier input. In latest-wins merges their order does not matter. */
 static bool first_of_two(void *context, struct player *a, struct player *b)
 {
     struct pass *pass = context;
@@ -128,19 +120,22 @@ static bool first_of_two(void *context, struct player *a, struct player *b)
             return true;
         }
     }
-    bool first = tie_first(pass, a->input, b->input);
+    int order = 0;
+    if (!pass->job->latest_wins)
+        order = view_compare(head_record(pass, a->input), head_record(pass, b->input));
+    bool first = order < 0 || (order == 0 && a->input < b->input);
     *(first ? &b->code : &a->code) = CODE_EQUAL;
     return first;
 }
 
-static inline bool offer(struct pass *pass, const struct head *head)
+static inline bool offer_row(struct pass *pass, const struct head *head)
 {
-    if (pass->as_run)
+    if (pass->to->is_run)
         return run_offer(pass->to, head->batch, head->row);
     return sink_offer(pass->to, batch_record(head->batch, head->row));
 }
 
-/* A row on offer is settled when the next key comes. */
+/* The offered row becomes final when the next key arrives. */
 static void merge_latest(struct pass *pass)
 {
     struct tree *tree = &pass->tree;
@@ -159,7 +154,7 @@ static void merge_latest(struct pass *pass)
         if (!again || job_is_later(time, batch_record(head->batch, head->row), kept,
                                    sink_offered_record(pass->to))) {
             kept = time;
-            if (!offer(pass, head))
+            if (!offer_row(pass, head))
                 break;
         }
         tree_replay(tree, advance(pass, tree->winner.input));
@@ -176,7 +171,7 @@ static void merge_plain(struct pass *pass)
     struct tree *tree = &pass->tree;
     uint64_t out = 0;
     while (tree->winner.code != CODE_END) {
-        if (!offer(pass, &pass->heads[tree->winner.input]))
+        if (!offer_row(pass, &pass->heads[tree->winner.input]))
             break;
         sink_settle(pass->to);
         out++;
@@ -202,14 +197,17 @@ static size_t block_bytes(const struct job *job, size_t count, size_t batch_coun
 static void open_sources(struct pass *pass, const struct feed *feeds, size_t batch_count)
 {
     struct job *job = pass->job;
-    size_t block = pass->count ? block_bytes(job, pass->count, batch_count) : 0;
     struct cutter of_run = run_cutter(&job->cutter);
-    for (size_t i = 0; pass->status == HF_OK && i < pass->count; i++) {
+    struct source_options options = { .batch_count = batch_count, .budget = &job->budget };
+    if (pass->count > 0)
+        options.block_bytes = block_bytes(job, pass->count, batch_count);
+    for (size_t i = 0; i < pass->count; i++) {
         bool is_run = feeds[i].run >= 0;
-        pass->status =
-            source_init(&pass->sources[i], &feeds[i], is_run ? &of_run : &job->cutter,
-                        is_run ? RUN_MARK : job->header, block, batch_count, &job->budget,
-                        pass->error);
+        options.like = is_run ? &of_run : &job->cutter;
+        options.header = is_run ? RUN_MARK : job->header;
+        pass->status = source_init(&pass->sources[i], &feeds[i], &options, pass->error);
+        if (pass->status != HF_OK)
+            return;
     }
 }
 
@@ -217,13 +215,15 @@ static void build_tree(struct pass *pass)
 {
     pass->tree.first = first_of_two;
     pass->tree.context = pass;
-    for (size_t i = 0; pass->status == HF_OK && i < pass->count; i++)
-        pass->players[pass->count + i] = (struct player){ settle_head(pass, i), i };
-    if (pass->status == HF_OK)
-        tree_build(&pass->tree, pass->players, pass->count);
+    for (size_t i = 0; i < pass->count; i++) {
+        pass->players[pass->count + i] = (struct player){ find_next_row(pass, i), i };
+        if (pass->status != HF_OK)
+            return;
+    }
+    tree_build(&pass->tree, pass->players, pass->count);
 }
 
-static void finish(struct pass *pass, struct pass_end *ret_end)
+static void end_pass(struct pass *pass, struct pass_end *ret_end)
 {
     pump_stop(&pass->pump);
     *ret_end = (struct pass_end){ .unsorted = pass->unsorted, .too_wide = pass->to->too_wide };
@@ -239,11 +239,10 @@ static void finish(struct pass *pass, struct pass_end *ret_end)
 }
 
 enum hf_status pass_run(struct job *job, const struct feed *feeds, size_t count,
-                        struct sink *to, bool as_run, struct pass_end *ret_end,
-                        struct hf_error *error)
+                        struct sink *to, struct pass_end *ret_end, struct hf_error *error)
 {
     size_t threads = job->options->threads - 1;
-    struct pass pass = { .job = job, .count = count, .to = to, .as_run = as_run };
+    struct pass pass = { .job = job, .count = count, .to = to };
     pass.error = error;
     pass.sources = calloc(count + 1, sizeof *pass.sources);
     pass.heads = calloc(count + 1, sizeof *pass.heads);
@@ -263,6 +262,6 @@ enum hf_status pass_run(struct job *job, const struct feed *feeds, size_t count,
         merge_plain(&pass);
     if (pass.status == HF_OK)
         pass.status = sink_status(to, error);
-    finish(&pass, ret_end);
+    end_pass(&pass, ret_end);
     return pass.status;
 }

@@ -1,19 +1,19 @@
-/* pump.c: who fills which batch. Everything that the merge and the threads share is read and
- * changed under the one mutex; a batch that is being filled belongs to who fills it. */
+/* pump.c: decides which thread fills which batch. All shared state is guarded by one mutex; a batch
+ * that is being filled belongs to the thread that fills it. */
 #include "merge/pump.h"
 
 #include "base/check.h"
 
 #include <stdlib.h>
 
-static bool has_room(const struct source *source)
+static bool can_fill(const struct source *source)
 {
     return !source->ended && !source->busy && source->ready < source->batch_count;
 }
 
 static void queue_locked(struct pump *pump, struct source *source)
 {
-    if (source->queued || !has_room(source) || !pump->task_count)
+    if (source->queued || !can_fill(source) || !pump->task_count)
         return;
     check(pump->shared.queue_count < pump->source_count);
     size_t last = (pump->shared.queue_first + pump->shared.queue_count++) % pump->source_count;
@@ -33,7 +33,7 @@ static struct source *dequeue_locked(struct pump *pump)
     return source;
 }
 
-/* Fills one batch of a source that has room. The mutex is not held while it reads. */
+/* Fills one batch of a source that has room. The mutex is not held during the read. */
 static void fill_locked(struct pump *pump, struct source *source)
 {
     struct batch *batch = &source->batches[source->filler];
@@ -62,7 +62,7 @@ static void run_filler(void *argument)
         struct source *source = dequeue_locked(pump);
         if (!source) {
             env_cond_wait(&pump->shared.work, &pump->shared.mutex);
-        } else if (has_room(source)) {
+        } else if (can_fill(source)) {
             fill_locked(pump, source);
             queue_locked(pump, source);
             env_cond_signal(&pump->shared.filled);
@@ -74,7 +74,7 @@ static void run_filler(void *argument)
 enum hf_status pump_start(struct pump *pump, struct env *env, struct source *sources,
                           size_t count, size_t threads, struct hf_error *error)
 {
-    check(threads < MERGE_THREADS_MAX);
+    check(threads < HF_MERGE_THREADS_MAX);
     *pump = (struct pump){ .env = env, .sources = sources, .source_count = count };
     env_mutex_init(env, &pump->shared.mutex);
     env_cond_init(env, &pump->shared.work);
@@ -100,7 +100,7 @@ const struct batch *pump_next(struct pump *pump, struct source *source)
         source->user = (source->user + 1) % source->batch_count;
     }
     while (!source->ready && !source->ended) {
-        if (has_room(source))
+        if (can_fill(source))
             fill_locked(pump, source);
         else
             env_cond_wait(&pump->shared.filled, &pump->shared.mutex);

@@ -1,11 +1,9 @@
-/* pump.h: sources that are read ahead.
+/* pump.h: reads sources ahead. The merge takes batches from its sources one by one. Meanwhile
+ * the pump's threads, if any, fill the spare batches. If the next batch is not ready and no
+ * thread is filling it, the merge fills it itself. So work is divided as needed, and without
+ * threads the same code reads everything in turn.
  *
- * The merge takes batches from its sources one by one. Threads of the pump, if it has any, fill
- * the spare batches meanwhile; when the one that is needed is not there and nobody is at it, the
- * merge fills it itself. So the work is shared whatever the shares turn out to be, and with no
- * threads at all the same code reads everything in turn.
- *
- * A batch that was handed out belongs to the merge until it asks for the next of that source. */
+ * A batch belongs to the merge until the merge asks for that source's next one. */
 #ifndef MERGE_PUMP_H
 #define MERGE_PUMP_H
 
@@ -16,7 +14,7 @@ struct pump {
     struct env *env;
     struct source *sources;
     size_t source_count;
-    struct env_task *tasks[MERGE_THREADS_MAX];
+    struct env_task *tasks[HF_MERGE_THREADS_MAX];
     size_t task_count;
     struct {
         struct env_mutex mutex;
@@ -29,15 +27,15 @@ struct pump {
     } shared;
 };
 
-/* With `threads` besides the caller's own. */
+/* Starts `threads` threads in addition to the caller's. */
 enum hf_status pump_start(struct pump *pump, struct env *env, struct source *sources,
                           size_t count, size_t threads, struct hf_error *error);
 
-/* The next batch, or NULL at the end of the source; then source->error tells whether it is a
- * good end. */
+/* The next batch, or NULL at the end of the source; then source->error says whether reading
+ * succeeded. */
 const struct batch *pump_next(struct pump *pump, struct source *source);
 
-/* Ends and joins the threads. Right after a start that failed, too. */
+/* Stops and joins the threads. May also be called after a failed start. */
 void pump_stop(struct pump *pump);
 
 #endif

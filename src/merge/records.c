@@ -1,4 +1,5 @@
-/* records.c: formats of records: headers, which inputs must be sorted, which passes it takes. */
+/* records.c: merges formats that consist of records: compares headers, finds the inputs to sort,
+ * and chooses the passes. If memory is short, it starts again with fewer inputs at a time. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "merge/job.h"
@@ -7,14 +8,16 @@
 
 #include <stdlib.h>
 
-/* Inputs that are read at once. More are merged in groups first. Each group is of inputs that
- * follow each other in their order, and what it becomes takes their place: so it does not matter
- * for the result how large groups are. */
+/* Most inputs read at a time. If there are more, groups of adjacent inputs are merged first, and
+ * the result of each group takes their place, so the group size does not affect the output. */
 #define GROUP_MAX 224
 
-/* What sorting leaves of the memory for reading, at first. */
+/* The initial share of memory that sorting leaves for reading. */
 #define SORT_RESERVE_SHARE 8
 #define SORT_RESERVE_MIN   (4 * MIB)
+
+/* The first read of a header. */
+#define HEADER_BLOCK_BYTES (64 * KIB)
 
 /* ---- Before the work ----------------------------------------------------------------- */
 
@@ -25,11 +28,11 @@ static enum hf_status init_cutter(struct job *job, struct hf_error *error)
     *cutter = (struct cutter){ .record_bytes_max = job->record_bytes_max,
                                .has_zone = options->has_zone,
                                .zone_east_s = options->zone_east_s };
-    cutter->separator = options->format == MERGE_TSV ? '\t' : ',';
-    cutter->format = options->format == MERGE_USV      ? &format_usv
-                     : options->format == MERGE_NDJSON ? &format_ndjson
-                                                       : &format_csv;
-    bool by_name = options->format == MERGE_NDJSON;
+    cutter->separator = options->format == HF_MERGE_TSV ? '\t' : ',';
+    cutter->format = options->format == HF_MERGE_USV      ? &format_usv
+                     : options->format == HF_MERGE_NDJSON ? &format_ndjson
+                                                          : &format_csv;
+    bool by_name = options->format == HF_MERGE_NDJSON;
     enum hf_status status = HF_OK;
     if (options->key.data)
         status = field_parse(options->key, by_name, &cutter->key, error);
@@ -39,25 +42,31 @@ static enum hf_status init_cutter(struct job *job, struct hf_error *error)
     return status;
 }
 
-/* The header of the first input that is not empty, for all; then the fields that were named. */
-static enum hf_status read_header(struct job *job, const struct feed *feeds, size_t count,
-                                  struct buffer *header, struct hf_error *error)
+/* Takes the header of the first non-empty input for all inputs, then resolves the fields given by
+ * name. */
+static enum hf_status read_common_header(struct job *job, const struct feed *feeds,
+                                         size_t count, struct buffer *header,
+                                         struct hf_error *error)
 {
-    bool with_header = job->cutter.format->header && !job->options->headless;
-    for (size_t i = 0; with_header && header->size == 0 && i < count; i++) {
+    if (!job->cutter.format->header || job->options->headless)
+        return job->cutter.format->resolve(&job->cutter, job->header, error);
+    const struct source_options options = { .like = &job->cutter,
+                                            .block_bytes = HEADER_BLOCK_BYTES,
+                                            .batch_count = 1,
+                                            .budget = &job->budget };
+    for (size_t i = 0; i < count; i++) {
         struct source source;
-        enum hf_status status =
-            source_init(&source, &feeds[i], &job->cutter, (struct view){ NULL, 0 }, 64 * KIB, 1,
-                        &job->budget, error);
+        enum hf_status status = source_init(&source, &feeds[i], &options, error);
         if (status == HF_OK)
             status = source_read_header(&source, header, error);
         source_release(&source);
         if (status != HF_OK)
             return status;
+        if (header->size > 0)
+            break;
     }
-    if (with_header)
-        job->header = buffer_view(header);
-    if (with_header && header->size == 0)
+    job->header = buffer_view(header);
+    if (header->size == 0)
         return HF_OK; /* all are empty: there is nothing to resolve, and nothing to merge */
     return job->cutter.format->resolve(&job->cutter, job->header, error);
 }
@@ -66,7 +75,7 @@ enum hf_status records_prepare(struct job *job, const struct feed *feeds, size_t
                                struct buffer *header, struct hf_error *error)
 {
     enum hf_status status = init_cutter(job, error);
-    return status == HF_OK ? read_header(job, feeds, count, header, error) : status;
+    return status == HF_OK ? read_common_header(job, feeds, count, header, error) : status;
 }
 
 /* ---- The order of the inputs --------------------------------------------------------- */
@@ -96,18 +105,19 @@ static enum hf_status hash_feed(struct job *job, struct feed *feed, struct hf_er
     return status;
 }
 
-/* By size, and by content where sizes are equal: an order that the inputs bring with them. */
+/* Orders the inputs by size, then by content, so the order of the arguments does not matter. */
 static enum hf_status order_feeds(struct job *job, struct feed *feeds, size_t count,
                                   struct hf_error *error)
 {
-    enum hf_status status = HF_OK;
     qsort(feeds, count, sizeof *feeds, compare_feeds);
-    for (size_t i = 0; status == HF_OK && i < count; i++)
-        if ((i > 0 && feeds[i - 1].size == feeds[i].size) ||
-            (i + 1 < count && feeds[i + 1].size == feeds[i].size))
-            status = hash_feed(job, &feeds[i], error);
+    for (size_t i = 0; i < count; i++) {
+        bool is_tied = (i > 0 && feeds[i - 1].size == feeds[i].size) ||
+                       (i + 1 < count && feeds[i + 1].size == feeds[i].size);
+        if (is_tied && hash_feed(job, &feeds[i], error) != HF_OK)
+            return error->status;
+    }
     qsort(feeds, count, sizeof *feeds, compare_feeds);
-    return status;
+    return HF_OK;
 }
 
 /* ---- Sorting ------------------------------------------------------------------------- */
@@ -122,61 +132,56 @@ static enum hf_status check_batch(void *context, const struct source *source,
     return HF_OK;
 }
 
-/* Looks which inputs are in order, once it is known that some are not. Those that are not tell
- * it soon, as a rule. */
+/* Checks which inputs are sorted, once it is known that some are not. Unsorted inputs are usually
+ * detected early. */
 static enum hf_status find_unsorted(struct job *job, struct feed *feeds, size_t count,
                                     struct hf_error *error)
 {
-    enum hf_status status = HF_OK;
-    struct scan_end end;
     job->bytes_total += job->result.bytes_in;
-    for (size_t i = 0; status == HF_OK && i < count; i++)
-        status = job_scan(job, &feeds[i], &job->cutter, check_batch, &feeds[i], &end, error);
-    return status;
+    for (size_t i = 0; i < count; i++) {
+        struct job_scan scan = { &job->cutter, check_batch, .context = &feeds[i] };
+        enum hf_status status = job_scan(job, &feeds[i], &scan, error);
+        if (status != HF_OK)
+            return status;
+    }
+    return HF_OK;
 }
 
 /* ---- Passes -------------------------------------------------------------------------- */
 
-/* What one attempt works with. */
+/* The state of one attempt. */
 struct attempt {
     struct job *job;
-    struct feed *feeds; /* the inputs, in an order of their own */
+    struct feed *feeds; /* the inputs, in an order independent of the arguments */
     size_t count;
-    struct runs *sorted; /* what the unsorted ones became */
-    struct runs *merged; /* what groups of inputs became */
-    struct feed *last;   /* what the last pass reads */
+    struct runs *sorted; /* runs of the unsorted inputs */
+    struct runs *merged; /* runs of merged groups */
+    struct feed *last;   /* inputs of the last pass */
     size_t last_count;
     struct pass_end end;
     struct hf_error *error;
 };
 
-static enum hf_status merge_group(struct attempt *attempt, const struct feed *feeds,
-                                  size_t count)
-{
-    struct sink sink;
-    enum hf_status status = runs_begin(attempt->job, &sink, attempt->error);
-    if (status != HF_OK)
-        return status;
-    status = pass_run(attempt->job, feeds, count, &sink, /* as run */ true, &attempt->end,
-                      attempt->error);
-    if (status == HF_OK)
-        return runs_add(attempt->merged, attempt->job, &sink, &attempt->end, attempt->error);
-    sink_release(&sink);
-    return status;
-}
-
-/* All inputs that are in order, group by group, into runs: no more than fit beside the sorted
- * ones. */
+/* Merges the inputs that are in order, group by group, into runs, so that these and the sorted runs
+ * fit into one pass. */
 static enum hf_status merge_groups(struct attempt *attempt, const struct feed *files,
                                    size_t count)
 {
     struct job *job = attempt->job;
-    enum hf_status status = HF_OK;
-    for (size_t i = 0; status == HF_OK && i < count; i += job->group)
-        status =
-            merge_group(attempt, files + i, count - i < job->group ? count - i : job->group);
-    if (status != HF_OK)
-        return status;
+    for (size_t i = 0; i < count; i += job->group) {
+        size_t size = count - i < job->group ? count - i : job->group;
+        struct sink sink;
+        enum hf_status status = runs_begin(job, &sink, attempt->error);
+        if (status != HF_OK)
+            return status;
+        status = pass_run(job, files + i, size, &sink, &attempt->end, attempt->error);
+        if (status == HF_OK)
+            status = runs_add(attempt->merged, job, &sink, &attempt->end, attempt->error);
+        else
+            sink_release(&sink);
+        if (status != HF_OK)
+            return status;
+    }
     return runs_reduce(attempt->merged, job, job_width(job) - attempt->sorted->count,
                        &attempt->end, attempt->error);
 }
@@ -187,8 +192,9 @@ static void add_last(struct attempt *attempt, const struct feed *feeds, size_t c
         attempt->last[attempt->last_count++] = feeds[i];
 }
 
-/* Collects what the last pass reads: sorted runs, then inputs, or the runs of their groups. */
-static enum hf_status gather(struct attempt *attempt)
+/* Collects the inputs of the last pass: sorted runs, then inputs or the runs of their
+ * groups. */
+static enum hf_status collect_inputs(struct attempt *attempt)
 {
     size_t count = 0;
     struct feed *files = attempt->last + 2 * RUNS_MAX;
@@ -220,12 +226,15 @@ static enum hf_status last_pass(struct attempt *attempt)
     enum hf_status status = job_create(job, JOB_OUTPUT, &sink, attempt->error);
     if (status != HF_OK)
         return status;
+    for (size_t i = 0; i < attempt->last_count; i++)
+        if (attempt->last[i].run >= 0)
+            job->bytes_total += attempt->last[i].size;
     if (job->header.size) {
         sink_add(&sink, job->header);
         sink_add(&sink, VIEW("\n"));
     }
-    status = pass_run(job, attempt->last, attempt->last_count, &sink, /* as run */ false,
-                      &attempt->end, attempt->error);
+    status =
+        pass_run(job, attempt->last, attempt->last_count, &sink, &attempt->end, attempt->error);
     if (status == HF_OK) {
         const struct merge_result *result = &job->result;
         check(result->rows_in ==
@@ -237,7 +246,7 @@ static enum hf_status last_pass(struct attempt *attempt)
     return status;
 }
 
-/* Starts from the beginning: nothing of an earlier attempt counts. */
+/* Starts again; nothing of the earlier attempt is kept. */
 static void start_anew(struct attempt *attempt)
 {
     struct job *job = attempt->job;
@@ -264,10 +273,7 @@ static enum hf_status run_attempt(struct attempt *attempt)
         status = sort_feeds(job, attempt->feeds, attempt->count, attempt->sorted, &attempt->end,
                             attempt->error);
     if (status == HF_OK)
-        status = gather(attempt);
-    for (size_t i = 0; status == HF_OK && i < attempt->last_count; i++)
-        if (attempt->last[i].run >= 0)
-            job->bytes_total += attempt->last[i].size;
+        status = collect_inputs(attempt);
     if (status == HF_OK)
         status = last_pass(attempt);
     runs_release(attempt->sorted);
@@ -275,9 +281,9 @@ static enum hf_status run_attempt(struct attempt *attempt)
     return status;
 }
 
-/* Another way, when memory did not suffice in this one: more room for reading while it sorts,
- * nothing read ahead, fewer inputs at once. False when there is none. */
-static bool narrow(struct job *job, const struct pass_end *end)
+/* Chooses another strategy after memory ran out: more room for reading while sorting, no reading
+ * ahead, fewer inputs at a time. False if no strategy is left. */
+static bool reduce_memory(struct job *job, const struct pass_end *end)
 {
     size_t reserve_max = job->budget.limit / 4 * 3;
     if (end->sort_reading && job->sort_reserve < reserve_max) {
@@ -297,8 +303,8 @@ static bool narrow(struct job *job, const struct pass_end *end)
     return false;
 }
 
-/* Inputs are taken to be in order, and all at once, until it shows that they are not, or that
- * memory does not suffice. Either happens once, or a few times. */
+/* Assumes that all inputs are sorted and fit into memory together. If that proves wrong, it starts
+ * again with another strategy, at most a few times. */
 static enum hf_status run_attempts(struct attempt *attempt)
 {
     bool looked = false;
@@ -315,7 +321,7 @@ static enum hf_status run_attempts(struct attempt *attempt)
         } else if (attempt->end.unsorted) {
             return error_set(attempt->error, HF_UNAVAILABLE,
                              "an input changed while it was read");
-        } else if (!narrow(attempt->job, &attempt->end)) {
+        } else if (!reduce_memory(attempt->job, &attempt->end)) {
             return status;
         }
     }
@@ -324,7 +330,7 @@ static enum hf_status run_attempts(struct attempt *attempt)
 enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
                              struct hf_error *error)
 {
-    struct buffer header = BUFFER_INIT(MERGE_RECORD_MAX);
+    struct buffer header = BUFFER_INIT(HF_MERGE_RECORD_MAX);
     struct attempt attempt = { .job = job, .feeds = feeds, .count = count, .error = error };
     size_t reserve = job->budget.limit / SORT_RESERVE_SHARE;
     job->group = GROUP_MAX;

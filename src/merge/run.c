@@ -1,7 +1,7 @@
-/* run.c: writing and reading runs. */
+/* run.c: writes and reads runs: sorted rows in a scratch file of this process. */
 #include "merge/run.h"
 
-/* A row that was itself read from a run may have its key behind its record. */
+/* A row that was itself read from a run may have its key after its record. */
 static struct run_row head_of(const struct row *row)
 {
     bool inside = !row->key_is_apart && row->key_at >= row->at &&
@@ -44,8 +44,6 @@ bool run_offer(struct sink *sink, const struct batch *batch, const struct row *r
     return true;
 }
 
-/* ---- As a format --------------------------------------------------------------------- */
-
 static size_t run_cut(struct cutter *cutter, size_t at, size_t size, bool at_end)
 {
     struct batch *batch = cutter->batch;
@@ -82,7 +80,7 @@ struct cutter run_cutter(const struct cutter *like)
     struct cutter cutter = *like;
     cutter.format = &format_run;
     cutter.key.asked = true;
-    /* A record of the longest size, with all that stands beside it. */
+    /* The longest record, with its key and header. */
     cutter.record_bytes_max = 2 * like->record_bytes_max + sizeof(struct run_row);
     return cutter;
 }

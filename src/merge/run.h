@@ -1,6 +1,6 @@
-/* run.h: rows in order, in a scratch file of our own: what a merge in several passes, or a sort,
- * leaves for the next pass. Keys and times stand beside the records, so that nothing is parsed
- * twice. Never read by another process, so in this machine's own byte order.
+/* run.h: a run: sorted rows in a scratch file of this process, written by a sort or by one of
+ * several passes for the next pass. Keys and times are stored beside the records, which avoids
+ * parsing them again. No other process reads a run, so it is in the machine's byte order.
  *
  *     RUN_MARK, then for each row: struct run_row, the record, the key if it is apart, zeros up
  *     to a multiple of eight */
@@ -15,20 +15,20 @@ struct run_row {
     uint32_t key_at; /* within the record, or RUN_KEY_APART */
     uint32_t key_size;
     uint32_t padding;
-    struct instant time; /* zeros where none is asked for */
+    struct instant time; /* zero if none was requested */
 };
 
 #define RUN_KEY_APART UINT32_MAX
 #define RUN_MARK      VIEW("HOLDFAST-RUN-001")
 
-/* The cutter that reads what runs of rows of `like` hold. */
+/* The cutter that reads runs of rows cut by `like`. */
 struct cutter run_cutter(const struct cutter *like);
 
-/* How many bytes the row takes in a run, and those bytes. */
+/* The size of the row in a run, and its bytes. */
 size_t run_row_bytes(const struct row *row);
 void run_row_write(const struct batch *batch, const struct row *row, char *to);
 
-/* The parts of a row that stands at `bytes`. */
+/* The parts of a row at `bytes`. */
 static inline struct view run_record(const char *bytes)
 {
     const struct run_row *head = (const void *)bytes;

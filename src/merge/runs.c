@@ -1,4 +1,4 @@
-/* runs.c: which runs there are, and when they are merged. */
+/* runs.c: the list of runs, merged early to limit how many files are open. */
 #include "merge/runs.h"
 
 #include "base/check.h"
@@ -27,13 +27,14 @@ enum hf_status runs_begin(struct job *job, struct sink *ret_sink, struct hf_erro
     enum hf_status status = sink_scratch(ret_sink, job->scratch_folder, &job->budget, error);
     if (status == HF_OK) {
         ret_sink->disk_full = &job->result.disk_full;
+        ret_sink->is_run = true;
         sink_add(ret_sink, RUN_MARK);
     }
     return status;
 }
 
-static enum hf_status take(struct runs *runs, struct job *job, struct sink *sink,
-                           unsigned level, struct hf_error *error)
+static enum hf_status runs_take(struct runs *runs, struct job *job, struct sink *sink,
+                                unsigned level, struct hf_error *error)
 {
     check(runs->count < RUNS_MAX);
     enum hf_status status = sink_end(sink, error);
@@ -47,7 +48,7 @@ static enum hf_status take(struct runs *runs, struct job *job, struct sink *sink
     return status;
 }
 
-/* Merges the last `count` runs into one, which is of the next level. */
+/* Merges the last `count` runs into one, of the next level. */
 static enum hf_status merge_last(struct runs *runs, struct job *job, size_t count,
                                  struct pass_end *ret_end, struct hf_error *error)
 {
@@ -59,13 +60,13 @@ static enum hf_status merge_last(struct runs *runs, struct job *job, size_t coun
         return status;
     for (size_t i = from; i < runs->count; i++)
         job->bytes_total += runs->feeds[i].size;
-    status = pass_run(job, runs->feeds + from, count, &sink, /* as run */ true, ret_end, error);
+    status = pass_run(job, runs->feeds + from, count, &sink, ret_end, error);
     if (status != HF_OK) {
         sink_release(&sink);
         return status;
     }
     drop_from(runs, from);
-    return take(runs, job, &sink, level, error);
+    return runs_take(runs, job, &sink, level, error);
 }
 
 enum hf_status runs_reduce(struct runs *runs, struct job *job, size_t count,
@@ -84,7 +85,7 @@ enum hf_status runs_reduce(struct runs *runs, struct job *job, size_t count,
 enum hf_status runs_add(struct runs *runs, struct job *job, struct sink *sink,
                         struct pass_end *ret_end, struct hf_error *error)
 {
-    enum hf_status status = take(runs, job, sink, 0, error);
+    enum hf_status status = runs_take(runs, job, sink, 0, error);
     while (status == HF_OK && runs->count >= RUNS_OF_LEVEL) {
         size_t from = runs->count - RUNS_OF_LEVEL;
         if (runs->levels[from] != runs->levels[runs->count - 1])

@@ -1,5 +1,5 @@
-/* runs.h: the runs of one merge, in order. They are kept few: whenever there are many of one level,
- * they become one of the next. */
+/* runs.h: the runs of one merge, in order. Their number is kept small: when there are many of one
+ * level, they are merged into one of the next. */
 #ifndef MERGE_RUNS_H
 #define MERGE_RUNS_H
 
@@ -17,10 +17,10 @@ struct runs {
 void runs_init(struct runs *runs);
 void runs_release(struct runs *runs);
 
-/* A new scratch file, begun as a run. */
+/* Creates a scratch file and starts a run in it. */
 enum hf_status runs_begin(struct job *job, struct sink *ret_sink, struct hf_error *error);
 
-/* Takes over what was written; merges runs if there are many. */
+/* Takes over a written run; merges runs if there are many. */
 enum hf_status runs_add(struct runs *runs, struct job *job, struct sink *sink,
                         struct pass_end *ret_end, struct hf_error *error);
 
@@ -28,8 +28,8 @@ enum hf_status runs_add(struct runs *runs, struct job *job, struct sink *sink,
 enum hf_status runs_reduce(struct runs *runs, struct job *job, size_t count,
                            struct pass_end *ret_end, struct hf_error *error);
 
-/* Reads inputs that are in no order, sorts as much at a time as memory holds, and adds the runs
- * that come of it. */
+/* Reads unordered inputs, sorts as much as fits into memory at a time, and adds the resulting
+ * runs. */
 enum hf_status sort_feeds(struct job *job, const struct feed *feeds, size_t count,
                           struct runs *runs, struct pass_end *ret_end, struct hf_error *error);
 

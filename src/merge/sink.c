@@ -1,4 +1,5 @@
-/* sink.c: files that are written in large pieces and appear whole or not at all. */
+/* sink.c: files that are written in large pieces and appear completely or not at all, so a crash
+ * never leaves a partial output under its name. */
 #include "merge/sink.h"
 
 #include "base/check.h"
@@ -14,17 +15,17 @@
 
 #define SINK_BYTES (256 * KIB)
 
-/* The disk is kept busy while we work, so that the sync at the end finds little to do. */
+/* Starts writing to disk early, so the final sync has little to do. */
 #define SYNC_AHEAD_BYTES (16 * MIB)
 
-static bool fail(struct sink *sink, int errno_value, const char *what)
+static bool sink_fail(struct sink *sink, int errno_value, const char *what)
 {
     if (sink->error.status == HF_OK)
         error_from_errno(&sink->error, errno_value, what);
     return false;
 }
 
-static enum hf_status write_file(void *context, struct view bytes, struct hf_error *error)
+static enum hf_status sink_write_file(void *context, struct view bytes, struct hf_error *error)
 {
     struct sink *sink = context;
     for (size_t done = 0; done < bytes.size;) {
@@ -41,7 +42,7 @@ static enum hf_status write_file(void *context, struct view bytes, struct hf_err
     if (sink->intermediate)
         sink->crc32c = crc32c(sink->crc32c, bytes);
     if (sink->ahead && sink->size - sink->synced >= SYNC_AHEAD_BYTES) {
-        /* A hint: what it says is of no matter. */
+        /* A hint only; its result is ignored. */
         (void)sync_file_range(sink->file.fd, (off_t)sink->synced,
                               (off_t)(sink->size - sink->synced), SYNC_FILE_RANGE_WRITE);
         sink->synced = sink->size;
@@ -49,28 +50,23 @@ static enum hf_status write_file(void *context, struct view bytes, struct hf_err
     return HF_OK;
 }
 
-static bool write_out(struct sink *sink, struct view bytes, bool last)
-{
-    if (sink->error.status != HF_OK)
-        return false;
-    if (sink->encoder)
-        encoder_add(sink->encoder, bytes, last, write_file, sink, &sink->error);
-    else
-        write_file(sink, bytes, &sink->error);
-    return sink->error.status == HF_OK;
-}
-
-/* What is on offer moves to the front. */
+/* The offered row moves to the front. */
 static bool flush_settled(struct sink *sink, bool last)
 {
-    if (!write_out(sink, (struct view){ sink->bytes, sink->settled }, last))
+    struct view bytes = { sink->bytes, sink->settled };
+    if (sink->error.status == HF_OK && sink->encoder)
+        encoder_add(sink->encoder, bytes, last, sink_write_file, sink, &sink->error);
+    else if (sink->error.status == HF_OK)
+        sink_write_file(sink, bytes, &sink->error);
+    if (sink->error.status != HF_OK)
         return false;
     memmove(sink->bytes, sink->bytes + sink->settled, sink->offered);
     sink->settled = 0;
     return true;
 }
 
-static enum hf_status init(struct sink *sink, struct budget *budget, struct hf_error *error)
+static enum hf_status sink_init(struct sink *sink, struct budget *budget,
+                                struct hf_error *error)
 {
     *sink = (struct sink){ .file = NEW_FILE_NONE, .budget = budget, .capacity = SINK_BYTES };
     sink->bytes = malloc(SINK_BYTES + COPY_STEP);
@@ -79,18 +75,17 @@ static enum hf_status init(struct sink *sink, struct budget *budget, struct hf_e
 
 /* ---- Open ---------------------------------------------------------------------------- */
 
-enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
-                           struct file_watch watch, enum merge_coding coding,
-                           struct budget *budget, struct hf_error *error)
+enum hf_status sink_create(struct sink *sink, struct env *env,
+                           const struct sink_options *options, struct hf_error *error)
 {
-    enum hf_status status = init(sink, budget, error);
+    enum hf_status status = sink_init(sink, options->budget, error);
     sink->ahead = true;
     if (status == HF_OK)
-        status = new_file_create(&sink->file, env, path, watch, error);
-    if (status == HF_OK && coding != MERGE_PLAIN)
-        status = encoder_new(coding, &sink->encoder, error);
+        status = new_file_create(&sink->file, env, options->path, options->watch, error);
+    if (status == HF_OK && options->coding != HF_MERGE_PLAIN)
+        status = encoder_new(options->coding, &sink->encoder, error);
     if (status != HF_OK) {
-        error_about(error, path);
+        error_about(error, options->path);
         sink_release(sink);
     }
     return status;
@@ -99,7 +94,7 @@ enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
 enum hf_status sink_scratch(struct sink *sink, const char *folder, struct budget *budget,
                             struct hf_error *error)
 {
-    enum hf_status status = init(sink, budget, error);
+    enum hf_status status = sink_init(sink, budget, error);
     if (status == HF_OK) {
         sink->file.fd = nameless_file(folder);
         if (sink->file.fd < 0)
@@ -129,7 +124,7 @@ bool sink_room(struct sink *sink, size_t size)
     sink->charged += size - sink->capacity;
     char *bytes = realloc(sink->bytes, size + COPY_STEP);
     if (!bytes)
-        return fail(sink, ENOMEM, "make room for a record");
+        return sink_fail(sink, ENOMEM, "make room for a record");
     sink->bytes = bytes;
     sink->capacity = size;
     return true;
@@ -164,7 +159,7 @@ enum hf_status sink_end(struct sink *sink, struct hf_error *error)
 {
     bool durable = sink->file.path && !sink->intermediate;
     if (flush_settled(sink, /* last */ true) && durable && fsync(sink->file.fd) != 0)
-        fail(sink, errno, "sync");
+        sink_fail(sink, errno, "sync");
     return sink_status(sink, error);
 }
 

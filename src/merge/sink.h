@@ -1,50 +1,56 @@
-/* sink.h: where rows go: the output, a run in a scratch file, or the reject file.
- *
- * The row written last stays on offer until it is settled: a better one may take its place. So
- * the merge copies each record once, straight to where it leaves from. */
+/* sink.h: the destination of rows: the output, a run in a scratch file, or the reject file.
+ * The last row can be replaced by a later record of its key until the next key arrives. So each
+ * record is copied once, straight into the output buffer. */
 #ifndef MERGE_SINK_H
 #define MERGE_SINK_H
 
+#include "file/new_file.h"
 #include "merge/batch.h"
 #include "merge/budget.h"
 #include "merge/codec.h"
-#include "merge/new_file.h"
 
 struct sink {
-    struct new_file file; /* without names for a scratch file */
-    bool *disk_full;      /* set when a write finds no room; NULL: nobody wants to know */
+    struct new_file file; /* a scratch file has no names */
+    bool is_run;          /* rows are written in run format (run.h) */
+    bool *disk_full;      /* set if a write finds no room; may be NULL */
     struct budget *budget;
     size_t charged;
-    bool too_wide; /* the budget was not enough for a long record */
+    bool too_wide; /* the budget was too small for a long record */
     struct encoder *encoder;
-    char *bytes; /* not written yet; with COPY_STEP of room behind `capacity` */
+    char *bytes; /* not written yet; followed by COPY_STEP spare bytes after `capacity` */
     size_t capacity;
-    size_t settled;   /* of them: will not change any more */
-    size_t offered;   /* behind those: the row on offer */
-    size_t record_at; /* its record, within the offer */
+    size_t settled;   /* how many of them are final */
+    size_t offered;   /* bytes of the offered row, after those */
+    size_t record_at; /* offset of its record in the offered row */
     size_t record_size;
     uint64_t size;         /* of the file so far */
-    uint64_t synced;       /* of that: on its way to the disk */
+    uint64_t synced;       /* how much of it is being written to disk */
     bool intermediate;     /* never synced, but checksummed */
-    bool ahead;            /* the disk is kept busy, since the file is synced in the end */
+    bool ahead;            /* starts writing to disk early, for the sync at the end */
     uint32_t crc32c;       /* of an intermediate file so far */
-    struct hf_error error; /* the first thing that went wrong; nothing is written after it */
+    struct hf_error error; /* the first error; nothing is written after it */
 };
 
-/* A file that appears under `path` when it is kept. A sink that could not be made is released. */
-enum hf_status sink_create(struct sink *sink, struct env *env, const char *path,
-                           struct file_watch watch, enum merge_coding coding,
-                           struct budget *budget, struct hf_error *error);
+struct sink_options {
+    const char *path;
+    struct file_watch watch;
+    enum hf_merge_coding coding;
+    struct budget *budget;
+};
 
-/* A nameless file in a folder, gone when it is closed. */
+/* Opens a file that appears under its path when it is kept. On failure the sink is released. */
+enum hf_status sink_create(struct sink *sink, struct env *env,
+                           const struct sink_options *options, struct hf_error *error);
+
+/* Opens an unnamed file in a folder; it is gone once it is closed. */
 enum hf_status sink_scratch(struct sink *sink, const char *folder, struct budget *budget,
                             struct hf_error *error);
 
-/* Makes room for `size` bytes on offer; false when that, or a write, failed (sink->error). */
+/* Makes room to offer `size` bytes; false if that, or a write, failed (sink->error). */
 bool sink_room(struct sink *sink, size_t size);
 
-/* Most records are short, and lie in a block with readable bytes behind them: so they are copied
- * in steps of a fixed size, the last of which may go past the end, into room that is free. */
+/* Most records are short, and readable bytes follow them in their block. They are copied in
+ * steps of a fixed size; the last step may write past the end, into free room. */
 #define COPY_STEP     32
 #define COPY_STEP_MAX 512
 static_assert(BLOCK_SLACK >= COPY_STEP, "a record may stand at the end of a block");
@@ -59,7 +65,7 @@ static inline void sink_copy(char *to, struct view record)
         memcpy(to + at, record.data + at, COPY_STEP);
 }
 
-/* Puts a record of a batch, with its LF, on offer, in place of what was. */
+/* Offers a record of a batch, with its LF, in place of the offered one. */
 static inline bool sink_offer(struct sink *sink, struct view record)
 {
     if (record.size + 1 > sink->capacity - sink->settled && !sink_room(sink, record.size + 1))
@@ -84,20 +90,20 @@ static inline struct view sink_offered_record(const struct sink *sink)
     return (struct view){ sink->bytes + sink->settled + sink->record_at, sink->record_size };
 }
 
-/* Bytes of any number, settled at once. */
+/* Writes any bytes; they are final immediately. */
 bool sink_add(struct sink *sink, struct view bytes);
 
-/* The first thing that went wrong, with the name of the file. */
+/* The first error, with the name of the file. */
 enum hf_status sink_status(const struct sink *sink, struct hf_error *error);
 
-/* Writes all that is settled; nothing may follow. A file that is to have a name is on disk then,
- * unless it is intermediate. */
+/* Writes all final bytes; nothing may follow. Afterwards a named file is on disk, unless it is
+ * intermediate. */
 enum hf_status sink_end(struct sink *sink, struct hf_error *error);
 
-/* Gives a file that has ended its name (new_file_keep). */
+/* Renames a finished file to its final name (new_file_keep). */
 enum hf_status sink_keep(struct sink *sink, struct hf_error *error);
 
-/* Forgets the file, if it was not kept. */
+/* Removes the file unless it was kept. */
 void sink_release(struct sink *sink);
 
 #endif

@@ -1,24 +1,24 @@
-/* sort.c: inputs in no order become runs.
- *
- * One piece of memory holds a run while it is made: rows from the front, as they will stand in
- * the run, and an entry for each from the back; between the two there is always room for the
- * entries once more, which is what sorting them needs.
- *
- *     | rows ...        |        free        | entries |
- *
- * Entries are sorted by eight bytes of their keys, taken behind what all keys have in common, by
- * counting digits; only where those are equal are keys compared. */
+/* sort.c: sorts inputs that are not in order into runs, in bounded memory. */
 #include "base/check.h"
 #include "merge/run.h"
 #include "merge/runs.h"
 
 #include <stdlib.h>
 
+/* One piece of memory holds a run while it is built: rows from the front, in their final form, and
+ * an entry for each row from the back. The free part between them always has room for a second
+ * copy of the entries, which sorting needs.
+ *
+ *     | rows ...        |        free        | entries |
+ *
+ * Entries are sorted with a radix sort by eight bytes of their keys, taken after the prefix that
+ * all keys share. Whole keys are compared only where these bytes are equal. */
+
 #define PREFETCH_AHEAD 8
 
 struct entry {
     uint64_t prefix;
-    uint32_t at; /* of the row, in units of eight bytes */
+    uint32_t at; /* offset of the row, in units of eight bytes */
     uint32_t unused;
 };
 
@@ -26,9 +26,9 @@ struct sorter {
     struct job *job;
     struct runs *runs;
     char *memory;
-    size_t size;   /* of it, a multiple of sizeof(struct entry) */
+    size_t size;   /* total, a multiple of sizeof(struct entry) */
     size_t rows;   /* bytes of rows */
-    size_t count;  /* of entries */
+    size_t count;  /* number of entries */
     size_t common; /* bytes that all keys have in common */
     struct pass_end *end;
     struct hf_error *error;
@@ -39,14 +39,14 @@ static struct entry *entries(const struct sorter *sorter)
     return (struct entry *)(void *)(sorter->memory + sorter->size) - sorter->count;
 }
 
-static const char *row_of(const struct sorter *sorter, struct entry entry)
+static const char *entry_row(const struct sorter *sorter, struct entry entry)
 {
     return sorter->memory + (size_t)entry.at * 8;
 }
 
 /* ---- Order --------------------------------------------------------------------------- */
 
-static uint64_t prefix_of(struct view key, size_t at)
+static uint64_t key_prefix(struct view key, size_t at)
 {
     if (at >= key.size)
         return 0;
@@ -55,7 +55,7 @@ static uint64_t prefix_of(struct view key, size_t at)
     return left < 8 ? bytes & (~UINT64_C(0) << (8 * (8 - left))) : bytes;
 }
 
-/* One digit of all entries, counted, from one array to the other. */
+/* Counting sort by one digit, from one array to the other. */
 static void scatter(const struct entry *from, struct entry *to, size_t count, unsigned shift,
                     const uint32_t counts[256])
 {
@@ -77,7 +77,7 @@ static void sort_by_prefix(struct entry *entry, struct entry *other, size_t coun
             counts[digit][entry[i].prefix >> (8 * digit) & 255]++;
     for (unsigned digit = 0; digit < 8; digit++) {
         if (counts[digit][entry[0].prefix >> (8 * digit) & 255] == count)
-            continue; /* the same in all */
+            continue; /* all keys have the same digit */
         scatter(entry, other, count, 8 * digit, counts[digit]);
         struct entry *swap = entry;
         entry = other;
@@ -87,12 +87,12 @@ static void sort_by_prefix(struct entry *entry, struct entry *other, size_t coun
         memcpy(home, entry, count * sizeof *entry);
 }
 
-/* By key; then by time, if that is asked for; then by record. */
-static int compare_entries(const void *a, const void *b, void *context)
+/* By key; then by time, if requested; then by record. */
+static int compare_rows(const void *a, const void *b, void *context)
 {
     const struct sorter *sorter = context;
-    const char *row_a = row_of(sorter, *(const struct entry *)a);
-    const char *row_b = row_of(sorter, *(const struct entry *)b);
+    const char *row_a = entry_row(sorter, *(const struct entry *)a);
+    const char *row_b = entry_row(sorter, *(const struct entry *)b);
     int order = view_compare(run_key(row_a), run_key(row_b));
     if (order == 0 && sorter->job->latest_wins)
         order = instant_compare(((const struct run_row *)(const void *)row_a)->time,
@@ -104,13 +104,14 @@ static void sort_entries(struct sorter *sorter)
 {
     struct entry *entry = entries(sorter);
     for (size_t i = 0; i < sorter->count; i++)
-        entry[i].prefix = prefix_of(run_key(row_of(sorter, entry[i])), sorter->common);
+        entry[i].prefix = key_prefix(run_key(entry_row(sorter, entry[i])), sorter->common);
     sort_by_prefix(entry, entry - sorter->count, sorter->count);
     for (size_t from = 0, to; from < sorter->count; from = to) {
-        for (to = from + 1; to < sorter->count && entry[to].prefix == entry[from].prefix;)
+        to = from + 1;
+        while (to < sorter->count && entry[to].prefix == entry[from].prefix)
             to++;
         if (to - from > 1)
-            qsort_r(entry + from, to - from, sizeof *entry, compare_entries, sorter);
+            qsort_r(entry + from, to - from, sizeof *entry, compare_rows, sorter);
     }
 }
 
@@ -119,15 +120,16 @@ static void sort_entries(struct sorter *sorter)
 static bool superseded_by_next(const struct sorter *sorter, const struct entry *entry)
 {
     return sorter->job->latest_wins && entry[0].prefix == entry[1].prefix &&
-           view_equal(run_key(row_of(sorter, entry[0])), run_key(row_of(sorter, entry[1])));
+           view_equal(run_key(entry_row(sorter, entry[0])),
+                      run_key(entry_row(sorter, entry[1])));
 }
 
-static void write_rows(struct sorter *sorter, struct sink *sink)
+static void write_sorted_rows(struct sorter *sorter, struct sink *sink)
 {
     const struct entry *entry = entries(sorter);
     for (size_t i = 0; i < sorter->count; i++) {
         if (i + PREFETCH_AHEAD < sorter->count) {
-            const char *ahead = row_of(sorter, entry[i + PREFETCH_AHEAD]);
+            const char *ahead = entry_row(sorter, entry[i + PREFETCH_AHEAD]);
             __builtin_prefetch(ahead);
             __builtin_prefetch(ahead + 64);
         }
@@ -135,14 +137,14 @@ static void write_rows(struct sorter *sorter, struct sink *sink)
             sorter->job->result.rows_superseded++;
             continue;
         }
-        const char *row = row_of(sorter, entry[i]);
+        const char *row = entry_row(sorter, entry[i]);
         size_t size = run_row_size((const struct run_row *)(const void *)row);
         if (!sink_add(sink, (struct view){ row, size }))
             return;
     }
 }
 
-static enum hf_status take_memory(struct sorter *sorter)
+static enum hf_status sorter_take_memory(struct sorter *sorter)
 {
     struct job *job = sorter->job;
     sorter->size = (job->budget.limit - job->sort_reserve) & ~(sizeof(struct entry) - 1);
@@ -155,7 +157,7 @@ static enum hf_status take_memory(struct sorter *sorter)
     return sorter->memory ? HF_OK : error_no_memory(sorter->error);
 }
 
-static void give_memory(struct sorter *sorter)
+static void sorter_give_memory(struct sorter *sorter)
 {
     free(sorter->memory);
     budget_give(&sorter->job->budget, sorter->size);
@@ -163,7 +165,7 @@ static void give_memory(struct sorter *sorter)
     sorter->size = 0;
 }
 
-/* When runs may have to be merged, that needs the memory. */
+/* Runs may have to be merged next, which needs the memory. */
 static enum hf_status write_run(struct sorter *sorter)
 {
     struct sink sink;
@@ -173,20 +175,20 @@ static enum hf_status write_run(struct sorter *sorter)
     enum hf_status status = runs_begin(sorter->job, &sink, sorter->error);
     if (status != HF_OK)
         return status;
-    write_rows(sorter, &sink);
+    write_sorted_rows(sorter, &sink);
     sorter->count = 0;
     sorter->rows = 0;
     bool may_merge = sorter->runs->count + 1 >= RUNS_OF_LEVEL;
     if (may_merge)
-        give_memory(sorter);
+        sorter_give_memory(sorter);
     status = runs_add(sorter->runs, sorter->job, &sink, sorter->end, sorter->error);
-    return status == HF_OK && may_merge ? take_memory(sorter) : status;
+    return status == HF_OK && may_merge ? sorter_take_memory(sorter) : status;
 }
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-static enum hf_status add_row(struct sorter *sorter, const struct batch *batch,
-                              const struct row *row)
+static enum hf_status sorter_add(struct sorter *sorter, const struct batch *batch,
+                                 const struct row *row)
 {
     size_t size = run_row_bytes(row);
     size_t needed = size + 2 * (sorter->count + 1) * sizeof(struct entry) + KEY_SLACK;
@@ -216,14 +218,14 @@ static enum hf_status add_batch(void *context, const struct source *source,
                                 const struct batch *batch, struct hf_error *error)
 {
     struct sorter *sorter = context;
-    enum hf_status status = HF_OK;
-    for (size_t i = 0; status == HF_OK && i < batch->row_count; i++) {
-        if (batch->rows[i].fault)
-            status = job_reject(sorter->job, source, batch, &batch->rows[i], error);
-        else
-            status = add_row(sorter, batch, &batch->rows[i]);
+    for (size_t i = 0; i < batch->row_count; i++) {
+        const struct row *row = &batch->rows[i];
+        enum hf_status status = row->fault ? job_reject(sorter->job, source, batch, row, error)
+                                           : sorter_add(sorter, batch, row);
+        if (status != HF_OK)
+            return status;
     }
-    return status;
+    return HF_OK;
 }
 
 enum hf_status sort_feeds(struct job *job, const struct feed *feeds, size_t count,
@@ -233,17 +235,17 @@ enum hf_status sort_feeds(struct job *job, const struct feed *feeds, size_t coun
     *ret_end = (struct pass_end){ 0 };
     struct cutter cutter = job->cutter;
     cutter.any_order = true;
-    enum hf_status status = take_memory(&sorter);
-    for (size_t i = 0; status == HF_OK && i < count; i++) {
-        struct scan_end end;
-        if (!feeds[i].unsorted)
+    enum hf_status status = sorter_take_memory(&sorter);
+    for (size_t i = 0; i < count; i++) {
+        struct job_scan scan = { &cutter, add_batch, .context = &sorter };
+        if (status != HF_OK || !feeds[i].unsorted)
             continue;
-        status = job_scan(job, &feeds[i], &cutter, add_batch, &sorter, &end, error);
-        job->result.rows_in += end.rows;
-        ret_end->sort_reading = ret_end->sort_reading || end.too_wide;
+        status = job_scan(job, &feeds[i], &scan, error);
+        job->result.rows_in += scan.rows;
+        ret_end->sort_reading = ret_end->sort_reading || scan.too_wide;
     }
     if (status == HF_OK)
         status = write_run(&sorter);
-    give_memory(&sorter);
+    sorter_give_memory(&sorter);
     return status;
 }

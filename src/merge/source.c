@@ -1,4 +1,5 @@
-/* source.c: reading an input block by block. */
+/* source.c: reads an input block by block and cuts it into batches. An input that changes while it
+ * is being read is an error, because missing rows would go unnoticed. */
 #include "merge/source.h"
 
 #include "base/check.h"
@@ -11,8 +12,20 @@
 
 /* ---- Open and close ------------------------------------------------------------------ */
 
-/* UNAVAILABLE, and a mark that tells it from other reasons: with fewer inputs at once it would
- * do. */
+enum hf_status feed_init(struct feed *feed, const char *path, struct hf_error *error)
+{
+    struct stat info;
+    *feed = (struct feed){ .path = path, .run = -1 };
+    if (stat(path, &info) != 0)
+        return error_cannot_open(error, errno, path);
+    if (!S_ISREG(info.st_mode))
+        return error_set(error, HF_INVALID, "'%.*s' is %s", ERROR_PATH_MAX, path,
+                         S_ISDIR(info.st_mode) ? "a folder, not a file" : "not a regular file");
+    feed->size = (uint64_t)info.st_size;
+    return HF_OK;
+}
+
+/* UNAVAILABLE, and sets too_wide: the merge may succeed with fewer inputs at a time. */
 static enum hf_status too_wide(struct source *source, struct hf_error *error)
 {
     source->too_wide = true;
@@ -28,7 +41,7 @@ static enum hf_status charge(struct source *source, size_t bytes, struct hf_erro
     return HF_OK;
 }
 
-static enum hf_status open_file(const struct feed *feed, int *ret_fd, bool *ret_too_many,
+static enum hf_status open_feed(const struct feed *feed, int *ret_fd, bool *ret_too_many,
                                 struct hf_error *error)
 {
     struct stat info;
@@ -39,7 +52,7 @@ static enum hf_status open_file(const struct feed *feed, int *ret_fd, bool *ret_
         return error_from_errno(error, errno, "open");
     if (feed->run >= 0 && lseek(fd, 0, SEEK_SET) != 0) {
         close(fd);
-        return error_from_errno(error, errno, "go to the start of a scratch file");
+        return error_from_errno(error, errno, "seek in a scratch file");
     }
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         close(fd);
@@ -56,22 +69,22 @@ static void name_source(const struct source *source, struct hf_error *error)
         error_about(error, source->feed->path);
 }
 
-/* A name that promises compression, and bytes that do not keep it, are no records. */
+/* A file that is not compressed although its name says so must not be read as plain records. */
 static enum hf_status check_coding(const struct source *source, struct hf_error *error)
 {
     if (!source->feed->path || source->feed->size == 0)
         return HF_OK;
-    enum merge_coding promised = merge_coding_of_name(view_of(source->feed->path));
-    if (promised == MERGE_PLAIN || promised == decoder_coding(source->decoder))
+    enum hf_merge_coding promised = merge_coding_of_name(view_of(source->feed->path));
+    if (promised == HF_MERGE_PLAIN || promised == decoder_coding(source->decoder))
         return HF_OK;
-    return error_set(error, HF_CORRUPT, "it is called %s, and is not",
-                     merge_coding_name(promised));
+    return error_set(error, HF_CORRUPT, "its name says %s, but its data is not",
+                     hf_merge_coding_name(promised));
 }
 
 static enum hf_status open_decoder(struct source *source, struct hf_error *error)
 {
     int fd = -1;
-    enum hf_status status = open_file(source->feed, &fd, &source->too_wide, error);
+    enum hf_status status = open_feed(source->feed, &fd, &source->too_wide, error);
     if (status != HF_OK)
         return status;
     status = decoder_new(fd, source->budget, &source->decoder, error);
@@ -83,24 +96,24 @@ static enum hf_status open_decoder(struct source *source, struct hf_error *error
 }
 
 enum hf_status source_init(struct source *source, const struct feed *feed,
-                           const struct cutter *like, struct view header, size_t block_bytes,
-                           size_t batch_count, struct budget *budget, struct hf_error *error)
+                           const struct source_options *options, struct hf_error *error)
 {
     *source = (struct source){
         .feed = feed,
-        .cutter = *like,
-        .header = header,
-        .budget = budget,
-        .block_bytes = block_bytes,
-        .batch_count = batch_count,
-        .started = !header.data,
+        .cutter = *options->like,
+        .header = options->header,
+        .budget = options->budget,
+        .block_bytes = options->block_bytes,
+        .batch_count = options->batch_count,
+        .started = !options->header.data,
     };
-    /* What they hold was in a block, which has its own bound, and is charged. */
+    /* Their contents come from a block, whose size is limited and charged. */
     source->cutter.last_key = BUFFER_INIT(UINT32_MAX);
     source->cutter.scratch = BUFFER_INIT(UINT32_MAX);
-    enum hf_status status = charge(source, batch_count * source_memory(block_bytes), error);
-    for (size_t i = 0; status == HF_OK && i < batch_count; i++)
-        if (!batch_init(&source->batches[i], block_bytes))
+    enum hf_status status =
+        charge(source, source->batch_count * source_memory(source->block_bytes), error);
+    for (size_t i = 0; i < source->batch_count; i++)
+        if (status == HF_OK && !batch_init(&source->batches[i], source->block_bytes))
             status = error_no_memory(error);
     if (status == HF_OK)
         status = open_decoder(source, error);
@@ -123,20 +136,7 @@ void source_release(struct source *source)
 
 /* ---- Blocks -------------------------------------------------------------------------- */
 
-/* The bytes of the last batch that are not cut yet come first. */
-static void move_rest(struct source *source, struct batch *batch)
-{
-    const struct batch *last = source->last;
-    size_t size = last ? last->filled - source->rest_from : 0;
-    check(size <= batch->capacity);
-    if (size)
-        memmove(batch->block, last->block + source->rest_from, size);
-    batch->filled = size;
-    source->last = batch;
-    source->rest_from = 0;
-}
-
-/* Reads on until the block holds so many bytes, or there are no more. */
+/* Reads until the block holds this many bytes, or the input ends. */
 static enum hf_status read_block(struct source *source, struct batch *batch, size_t until,
                                  struct hf_error *error)
 {
@@ -150,13 +150,13 @@ static enum hf_status read_block(struct source *source, struct batch *batch, siz
     }
     source->too_wide = source->too_wide || status == HF_UNSUPPORTED;
     batch->position = decoder_position(source->decoder);
-    /* Rows that are lost with its end, or gained, would look like a whole input. */
+    /* A file that was truncated or extended meanwhile would look like a complete input. */
     if (source->at_end && source->feed->path && batch->position != source->feed->size)
-        return error_set(error, HF_UNAVAILABLE, "it changed while it was read");
+        return error_set(error, HF_UNAVAILABLE, "the file changed while it was read");
     return status;
 }
 
-/* A block that is all one record needs no more than its longest, with an end. */
+/* A block with one record needs no more than the longest record and its end. */
 static size_t block_bytes_max(const struct source *source)
 {
     return source->cutter.record_bytes_max + 64;
@@ -178,9 +178,9 @@ static enum hf_status grow_block(struct source *source, struct batch *batch, siz
     return HF_OK;
 }
 
-/* For a record that is not whole yet: reads to the end of the block, or makes it larger. */
-static enum hf_status read_more(struct source *source, struct batch *batch, size_t bytes_max,
-                                struct hf_error *error)
+/* For an incomplete record: reads to the end of the block, or enlarges the block. */
+static enum hf_status extend_block(struct source *source, struct batch *batch, size_t bytes_max,
+                                   struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     if (batch->filled == batch->capacity) {
@@ -194,21 +194,21 @@ static enum hf_status read_more(struct source *source, struct batch *batch, size
 
 /* ---- Records that are too long ------------------------------------------------------- */
 
-/* Cuts a piece off such a record; the bytes before `from` are cut already. Returns where it
+/* Cuts a piece from such a record; the bytes before `from` were cut already. Returns where it
  * ends. */
 static size_t cut_piece(struct source *source, struct batch *batch, size_t from)
 {
     struct view bytes = { batch->block + from, batch->filled - from };
     bool ended = false;
-    size_t size = bytes.size; /* of the first piece: it has no end, else it were a row */
+    size_t size = bytes.size; /* of the first piece; it has no end, or it would be a row */
     if (source->skipping)
         size = source->cutter.format->skip(bytes, &ended);
     bool whole = ended || (source->at_end && from + size == batch->filled);
     if (!whole && bytes.data[size - 1] == '\r')
-        size--; /* an LF may follow, and then it is a part of the end */
+        size--; /* if an LF follows, the CR is part of the record end */
     struct view record = { bytes.data, size };
     if (ended)
-        record.size--; /* its LF, or whatever stands for it */
+        record.size--; /* its LF, or another record end */
     if (ended && record.size && source->cutter.format->is_text &&
         record.data[record.size - 1] == '\r')
         record.size--;
@@ -219,8 +219,8 @@ static size_t cut_piece(struct source *source, struct batch *batch, size_t from)
 
 /* ---- Cutting ------------------------------------------------------------------------- */
 
-/* Cuts what the block holds. When that is not even one record, the block grows and is read on,
- * or the record turns out to be too long. */
+/* Cuts the block into rows. If it holds no whole record, it grows and is read further, or
+ * the record is too long. */
 static enum hf_status cut_block(struct source *source, struct batch *batch,
                                 struct hf_error *error)
 {
@@ -238,7 +238,7 @@ static enum hf_status cut_block(struct source *source, struct batch *batch,
             from = cut_piece(source, batch, from);
             break;
         }
-        enum hf_status status = read_more(source, batch, block_bytes_max(source), error);
+        enum hf_status status = extend_block(source, batch, block_bytes_max(source), error);
         if (status != HF_OK)
             return status;
     }
@@ -257,7 +257,7 @@ static bool keep_last_key(struct cutter *cutter)
            buffer_append(&cutter->last_key, key);
 }
 
-/* What keys took beside the block is known afterwards only. */
+/* The size of keys outside the block is known only afterwards. */
 static enum hf_status charge_buffers(struct source *source, struct hf_error *error)
 {
     size_t bytes = source->cutter.last_key.capacity + source->cutter.scratch.capacity;
@@ -273,11 +273,10 @@ static enum hf_status charge_buffers(struct source *source, struct hf_error *err
 
 /* ---- The start ----------------------------------------------------------------------- */
 
-/* A header, with empty lines before it; whatever a record may have. */
+/* The limit for a header with the empty lines before it: the same as for a record. */
 #define HEADER_BYTES_MAX (1 * MIB)
 
-/* Reads until the header is whole; *ret_record has data NULL when there is none, since the input
- * is empty. */
+/* Reads until the header is complete; ret_record->data is NULL if the input is empty. */
 static enum hf_status find_header(struct source *source, struct batch *batch,
                                   struct view *ret_record, struct hf_error *error)
 {
@@ -294,18 +293,8 @@ static enum hf_status find_header(struct source *source, struct batch *batch,
         }
         if (source->at_end || batch->filled >= HEADER_BYTES_MAX)
             return error_set(error, HF_INVALID, "its header does not end within 1 MiB");
-        status = read_more(source, batch, HEADER_BYTES_MAX, error);
+        status = extend_block(source, batch, HEADER_BYTES_MAX, error);
     }
-    return status;
-}
-
-static enum hf_status check_header(struct source *source, struct batch *batch,
-                                   struct hf_error *error)
-{
-    struct view record;
-    enum hf_status status = find_header(source, batch, &record, error);
-    if (status == HF_OK && record.data && !view_equal(record, source->header))
-        return error_set(error, HF_INVALID, "its header is not that of the other inputs");
     return status;
 }
 
@@ -335,7 +324,8 @@ enum hf_status source_read(struct source *source, struct view *ret_bytes,
 
 /* ---- Filling ------------------------------------------------------------------------- */
 
-static enum hf_status fill(struct source *source, struct batch *batch, struct hf_error *error)
+static enum hf_status fill_batch(struct source *source, struct batch *batch,
+                                 struct hf_error *error)
 {
     batch_clear(batch);
     source->cutter.batch = batch;
@@ -345,11 +335,17 @@ static enum hf_status fill(struct source *source, struct batch *batch, struct hf
     if (status != HF_OK)
         return status;
     bool first = !source->last;
-    move_rest(source, batch);
-    if (!source->started)
-        status = check_header(source, batch, error);
-    else
-        status = read_block(source, batch, source->block_bytes, error);
+    struct view header = { NULL, 0 };
+    /* The uncut bytes of the last batch come first. */
+    if (rest > 0)
+        memmove(batch->block, source->last->block + source->rest_from, rest);
+    batch->filled = rest;
+    source->last = batch;
+    source->rest_from = 0;
+    status = source->started ? read_block(source, batch, source->block_bytes, error)
+                             : find_header(source, batch, &header, error);
+    if (status == HF_OK && header.data && !view_equal(header, source->header))
+        return error_set(error, HF_INVALID, "its header differs from that of the other inputs");
     struct view bytes = { batch->block, batch->filled };
     if (first && !source->header.data && source->cutter.format->is_text)
         source->rest_from = format_mark_size(bytes);
@@ -362,7 +358,7 @@ enum hf_status source_fill(struct source *source, struct batch *batch, struct hf
     enum hf_status status;
     /* A block may hold nothing but empty lines. */
     do {
-        status = fill(source, batch, error);
+        status = fill_batch(source, batch, error);
     } while (status == HF_OK && batch->row_count == 0 && !batch->unsorted &&
              !(source->at_end && source->rest_from == batch->filled));
     if (status == HF_OK && !keep_last_key(&source->cutter))
@@ -375,6 +371,6 @@ enum hf_status source_fill(struct source *source, struct batch *batch, struct hf
     }
     batch->rows[batch->row_count].fault = ROW_END;
     batch->rows_before = source->rows;
-    source->rows += batch->row_count - source->skipping; /* its last row is a piece then */
+    source->rows += batch->row_count - source->skipping; /* the last may be a piece */
     return HF_OK;
 }

@@ -1,4 +1,5 @@
-/* survey.c: looks one file through as a merge would, and keeps nothing of it but numbers. */
+/* survey.c: reads one file as a merge would and keeps only counts and times. It must accept
+ * and reject the same rows as the merge, or ingest would admit chunks that later fail. */
 #include "merge/survey.h"
 
 #include "merge/job.h"
@@ -7,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PIECE_BYTES (256 * KIB)
@@ -15,7 +15,7 @@
 /* In 10^-18 s. */
 #define MS_ATTO UINT64_C(1000000000000000)
 
-/* One survey under way. */
+/* The state of a survey. */
 struct look {
     struct survey *survey;
     struct instant first, last;
@@ -52,20 +52,20 @@ static enum hf_status look_at_batch(void *context, const struct source *source,
     return HF_OK;
 }
 
-/* Records in any order are counted as they stand: nothing of them is compared or kept. */
+/* Records are counted in any order; nothing is compared or kept. */
 static enum hf_status survey_records(struct job *job, const struct feed *feed,
                                      struct survey *survey, struct hf_error *error)
 {
-    struct buffer header = BUFFER_INIT(MERGE_RECORD_MAX);
+    struct buffer header = BUFFER_INIT(HF_MERGE_RECORD_MAX);
     struct look look = { .survey = survey };
-    struct scan_end end = { 0 };
+    struct job_scan scan = { &job->cutter, look_at_batch, .context = &look };
     enum hf_status status = records_prepare(job, feed, 1, &header, error);
     job->cutter.any_order = true;
     if (status == HF_OK)
-        status = job_scan(job, feed, &job->cutter, look_at_batch, &look, &end, error);
+        status = job_scan(job, feed, &scan, error);
     buffer_release(&header);
     survey->rows_counted = true;
-    survey->rows = end.rows;
+    survey->rows = scan.rows;
     if (survey->times_known) {
         survey->min_ms = look.first.s * 1000 + (int64_t)(look.first.atto / MS_ATTO);
         survey->max_ms =
@@ -74,7 +74,7 @@ static enum hf_status survey_records(struct job *job, const struct feed *feed,
     return status;
 }
 
-/* ---- The file as it lies on disk ----------------------------------------------------- */
+/* ---- The file on disk ---------------------------------------------------------------- */
 
 static enum hf_status sum_bytes(struct job *job, int fd, char *piece, struct survey *survey,
                                 struct hf_error *error)
@@ -101,7 +101,7 @@ static enum hf_status sum_bytes(struct job *job, int fd, char *piece, struct sur
             return status;
     }
     if (size != survey->size)
-        return error_set(error, HF_UNAVAILABLE, "it changed while it was read");
+        return error_set(error, HF_UNAVAILABLE, "the file changed while it was read");
     hash_sha256_end(&sha256, survey->sha256);
     return HF_OK;
 }
@@ -126,36 +126,22 @@ static enum hf_status sum_file(struct job *job, const char *path, struct survey 
     return status;
 }
 
-static enum hf_status stat_file(const char *path, uint64_t *ret_size, struct hf_error *error)
-{
-    struct stat info;
-    enum hf_status status = HF_OK;
-    if (stat(path, &info) != 0)
-        status = error_cannot_open(error, errno, path);
-    else if (!S_ISREG(info.st_mode))
-        status =
-            error_set(error, HF_INVALID, "'%.*s' is %s", ERROR_PATH_MAX, path,
-                      S_ISDIR(info.st_mode) ? "a folder, not a file" : "not a regular file");
-    if (status == HF_OK)
-        *ret_size = (uint64_t)info.st_size;
-    return status;
-}
-
-/* ---- The door ------------------------------------------------------------------------ */
+/* ---- Entry points -------------------------------------------------------------------- */
 
 enum hf_status merge_survey(struct env *env, const struct merge_options *options,
                             const char *path, struct survey *ret_survey, struct hf_error *error)
 {
     struct survey survey = { .coding = merge_coding_of_name(view_of(path)) };
     struct job job;
+    struct feed feed;
     enum hf_status status = job_check(options, error);
     if (status == HF_OK)
-        status = stat_file(path, &survey.size, error);
+        status = feed_init(&feed, path, error);
     if (status != HF_OK)
         return status;
+    survey.size = feed.size;
     job_init(&job, env, options);
-    struct feed feed = { .path = path, .run = -1, .size = survey.size };
-    bool has_records = job_has_records(options->format);
+    bool has_records = merge_has_records(options->format);
     job.bytes_total = has_records ? 2 * survey.size : survey.size;
     if (has_records)
         status = survey_records(&job, &feed, &survey, error);
@@ -178,9 +164,9 @@ enum hf_status merge_plain_size(struct env *env, const struct merge_options *opt
                                 const char *path, uint64_t *ret_size, struct hf_error *error)
 {
     struct job job;
-    struct feed feed = { .path = path, .run = -1 };
+    struct feed feed;
     uint64_t size = 0;
-    enum hf_status status = stat_file(path, &feed.size, error);
+    enum hf_status status = feed_init(&feed, path, error);
     if (status != HF_OK)
         return status;
     job_init(&job, env, options);

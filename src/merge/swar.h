@@ -1,11 +1,11 @@
-/* swar.h: eight bytes at a time in one word, to find where a field or a string ends.
+/* swar.h: examines eight bytes at a time in one word, to find where a field or a string ends.
  *
- * A mark is the highest bit of a byte. The lowest mark of a word is always right; those above it
- * may be wrong, since a subtraction borrows from the bytes above the ones that it found. So
- * marks may be joined by |, and only swar_first may be asked of them.
+ * A mark is the highest bit of a byte. The lowest mark of a word is always correct; those above it
+ * may be wrong, because a subtraction borrows from the bytes above a match. So marks may be
+ * combined with |, and only swar_first may be used on them.
  *
- * A load may begin at the last byte of a block, which is why blocks have BLOCK_SLACK bytes behind
- * them; a mark behind the end counts as the end. */
+ * A load may begin at the last byte of a block, which is why BLOCK_SLACK bytes follow each block;
+ * a mark after the end counts as the end. */
 #ifndef MERGE_SWAR_H
 #define MERGE_SWAR_H
 
@@ -16,7 +16,7 @@
 
 static_assert(BLOCK_SLACK >= SWAR_BYTES, "a load that begins in a block must end in its slack");
 
-/* Marks the bytes that are those of `eight`, as EACH_BYTE made it. */
+/* Marks the bytes equal to those of `eight`, which EACH_BYTE made. */
 static inline uint64_t swar_equal(uint64_t word, uint64_t eight)
 {
     uint64_t different = word ^ eight;
@@ -29,8 +29,8 @@ static inline size_t swar_first(uint64_t marks)
     return (size_t)__builtin_ctzll(marks) / 8;
 }
 
-/* Where the byte first stands in [at, end), or `end`. For what is usually near; memchr is the
- * faster one where it is far. */
+/* The first occurrence of the byte in [at, end), or `end`. Meant for bytes that are usually near;
+ * memchr is faster for distant ones. */
 static inline const char *swar_find(const char *at, const char *end, uint64_t eight)
 {
     for (; at < end; at += SWAR_BYTES) {
@@ -43,7 +43,7 @@ static inline const char *swar_find(const char *at, const char *end, uint64_t ei
     return end;
 }
 
-/* The same for the first of three. */
+/* The same for the first occurrence of any of three bytes. */
 static inline const char *swar_find_of_three(const char *at, const char *end, uint64_t a,
                                              uint64_t b, uint64_t c)
 {

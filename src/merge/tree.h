@@ -1,9 +1,9 @@
-/* tree.h: which of many inputs has the smallest key: a tree of losers over codes (order.h).
+/* tree.h: finds the input with the smallest key: a tree of losers over codes (order.h).
  *
- * Each inner node holds who lost there; the winner of all stands apart. Every code is that of
- * the loser's key against the key of who beat it, so all on the winner's way up have their code
- * against the winner. When the winner's input moves on, its next key has its code against the
- * same one, and one walk up the tree, mostly comparing numbers, finds the next winner. */
+ * Each inner node holds the loser of its match; the overall winner is stored separately. Each code
+ * relates the loser's key to the key that beat it, so all codes on the winner's path are relative
+ * to the winner. When the winner's input advances, its next key has a code relative to the same
+ * key. One walk up the tree, which mostly compares numbers, finds the next winner. */
 #ifndef MERGE_TREE_H
 #define MERGE_TREE_H
 
@@ -20,14 +20,14 @@ struct tree {
     struct player *losers; /* [1, count); the parent of leaf i is (count + i) / 2 */
     size_t count;
     struct player winner;
-    /* Decides between two whose codes are equal and not CODE_END: whether `a` comes first. Sets
-     * the code of the other against the first. */
+    /* Decides between two whose codes are equal and not CODE_END: whether `a` comes first. Sets the
+     * other's code relative to the first. */
     bool (*first)(void *context, struct player *a, struct player *b);
     void *context;
 };
 
-/* Equal codes: the better of the two is returned, the other stays. Apart from the rest, since what
- * has an address cannot stay in registers. */
+/* Equal codes: returns the better one, keeps the other. A separate function, because
+ * variables whose address is taken cannot stay in registers. */
 __attribute__((noinline)) static struct player tree_tie(const struct tree *tree,
                                                         struct player player,
                                                         struct player *node)
@@ -38,10 +38,9 @@ __attribute__((noinline)) static struct player tree_tie(const struct tree *tree,
     return first ? player : other;
 }
 
-/* The better of the two is in *code and *input then, the other stays. Which of two keys is the
- * smaller cannot be foretold, and a wrong guess at each level of the tree would cost more than
- * all the rest: so nothing here is a branch but for equal codes, and masks stand where a compiler
- * would make one. */
+/* Leaves the better of the two in *code and *input, and the other in the node. Which key is
+ * smaller is unpredictable, and a mispredicted branch per level would cost more than all the rest.
+ * So only equal codes branch, and masks are used where a compiler would branch. */
 static inline void tree_play(const struct tree *tree, order_code *code, size_t *input,
                              struct player *node)
 {
@@ -63,7 +62,7 @@ static inline void tree_play(const struct tree *tree, order_code *code, size_t *
     *input ^= change_input;
 }
 
-/* The winner's input has moved on: the code of its next key, against the last one. */
+/* The winner's input has advanced; `code` is that of its next key relative to the last one. */
 static inline void tree_replay(struct tree *tree, order_code code)
 {
     size_t input = tree->winner.input;
@@ -74,19 +73,19 @@ static inline void tree_replay(struct tree *tree, order_code code)
     tree->winner.input = input;
 }
 
-/* All inputs at their first keys, with their codes against the empty key, in players[count] ..
- * players[2 * count - 1]; players[1] .. players[count - 1] become the losers. */
+/* Starts with all inputs at their first keys, their codes relative to the empty key, in
+ * players[count] .. players[2 * count - 1]; players[1] .. players[count - 1] become the losers. */
 static inline void tree_build(struct tree *tree, struct player *players, size_t count)
 {
-    /* Winners move up in place, each leaving the loser behind, where it is found again: the
-     * node's own room is still free when its children are done. */
+    /* Winners move up in place. Each loser takes the slot of its node's left child, which is free
+     * by then, and moves to the node itself at the end. */
     tree->losers = players;
     tree->count = count;
     for (size_t node = count - 1; node >= 1; node--) {
         struct player winner = players[2 * node], loser = players[2 * node + 1];
         tree_play(tree, &winner.code, &winner.input, &loser);
         players[node] = winner;
-        players[2 * node] = loser; /* for a moment */
+        players[2 * node] = loser; /* temporarily */
     }
     tree->winner = players[1];
     for (size_t node = 1; node < count; node++)

@@ -1,8 +1,6 @@
-/* usv.c: records of fields between unit separators (0x1F), ended by LF; RS and RS LF are taken as
- * ends too. All other bytes are data.
- *
- * Since an empty line is no record, RS LF needs no look ahead: the RS ends the record, and the LF
- * one that is empty. */
+/* usv.c: records with fields separated by unit separators (0x1F), ended by LF, RS or RS LF. All
+ * other bytes are data. An empty line is not a record, so RS LF needs no lookahead: RS ends the
+ * record, and LF ends an empty one. */
 #include "merge/control.h"
 #include "merge/format.h"
 
@@ -11,10 +9,10 @@ static_assert(BLOCK_SLACK >= 2 * CONTROL_BYTES, "it looks one step ahead of the 
 #define UNIT_SEPARATOR   0x1F
 #define RECORD_SEPARATOR 0x1E
 
-/* Where the scanner is within the record that it has not seen the end of. */
+/* The scanner's position within an incomplete record. */
 struct place {
     size_t start; /* of the record */
-    size_t field; /* where the present one starts */
+    size_t field; /* where the current field starts */
     size_t number;
     struct view key;
     struct view time;
@@ -61,7 +59,7 @@ static size_t usv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
     struct place place = begin_record(at);
     uint64_t bits, next = control_bits(batch->block + at);
     for (size_t base = at; base < end; base += CONTROL_BYTES) {
-        /* Found ahead, so that it is there when the present ones are used up. */
+        /* The next bits are computed ahead, to be ready when the current ones are used up. */
         bits = next;
         next = control_bits(batch->block + base + CONTROL_BYTES);
         for (; bits; bits &= bits - 1) {

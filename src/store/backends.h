@@ -1,4 +1,5 @@
-/* backends.h: how each kind of store is made. Everybody else opens stores by URL. */
+/* backends.h: the function that opens each kind of store. Other code opens stores by URL
+ * (store_open). */
 #ifndef STORE_BACKENDS_H
 #define STORE_BACKENDS_H
 
@@ -7,7 +8,7 @@
 
 #include <limits.h>
 
-/* Objects in this process's memory, gone with it. */
+/* Objects in this process's memory. They are lost when the store is closed. */
 enum hf_status mem_store_open(struct env *env, const struct url *url, struct store **ret_store,
                               struct hf_error *error);
 
@@ -15,15 +16,16 @@ enum hf_status mem_store_open(struct env *env, const struct url *url, struct sto
 enum hf_status dir_store_open(struct env *env, const struct url *url, struct store **ret_store,
                               struct hf_error *error);
 
-/* Rows of one SQLite file, large objects as files beside it. ?sync=off as above. */
+/* Rows in one SQLite file; large objects are files beside it. ?sync=off as above. */
 enum hf_status sqlite_store_open(struct env *env, const struct url *url,
                                  struct store **ret_store, struct hf_error *error);
 
-/* The file of "sqlite:" alone: $XDG_STATE_HOME/holdfast/store.db, or
- * ~/.local/state/holdfast/store.db. Makes nothing. */
+/* The file that "sqlite:" without a path names: $XDG_STATE_HOME/holdfast/store.db, or
+ * ~/.local/state/holdfast/store.db. Creates nothing. */
 enum hf_status sqlite_default_path(char path[PATH_MAX], struct hf_error *error);
 
-/* Objects of a bucket, at AWS or at what speaks its language. For the parameters see s3.c. */
+/* Objects in a bucket, at AWS or at any server that speaks the S3 protocol. For the parameters see
+ * s3.c. */
 enum hf_status s3_store_open(struct env *env, const struct url *url, struct store **ret_store,
                              struct hf_error *error);
 

@@ -1,5 +1,6 @@
-/* bucket.c: the format document of a bucket: its decoding and encoding side by side, and when the
- * store must be probed for it. */
+/* bucket.c: reads, checks and writes the format document of a bucket, and probes the store when the
+ * document holds no verdict on it. It refuses a store that ignores conditions, and a bucket whose
+ * formats this version does not know. */
 #include "store/bucket.h"
 
 #include "base/evidence.h"
@@ -14,12 +15,12 @@
 #define FORMAT_BYTES_MAX ((size_t)256 * KIB)
 #define FORMAT_FAMILY    "holdfast.bucket/"
 
-/* A bucket may be reached in several ways (gateways, host names), each with a verdict. */
+/* A bucket may be reached in several ways (gateways, host names). Each way has its own verdict. */
 #define VERDICTS_MAX 8
 
 #define PASSED_FOR  SPAN_S(30 * 24 * 3600)
 #define REFUSED_FOR SPAN_S(24 * 3600)
-#define CLOCK_SLACK SPAN_S(24 * 3600) /* whoever wrote it may have had no store time */
+#define CLOCK_SLACK SPAN_S(24 * 3600) /* the writer may have had no store time */
 
 #define READ_TIME    SPAN_S(10)
 #define PROBE_TIME   SPAN_S(30)
@@ -39,7 +40,8 @@ static const char *const list_names[FEATURE_LISTS] = {
     [INCOMPATIBLE] = "incompatible",
 };
 
-/* The features that this version knows, each also a row of docs/formats.md. There are none yet. */
+/* The features that this version knows. Each also has a row in docs/formats.md. There are none
+ * yet. */
 static const struct {
     enum feature_list list;
     const char *name; /* NULL ends the list */
@@ -56,11 +58,11 @@ static bool is_known(enum feature_list list, struct view name)
 /* ---- The document, decoded ----------------------------------------------------------- */
 
 struct format {
-    struct buffer text;   /* as it stands */
-    struct etag etag;     /* empty: there is none */
-    struct wall_time now; /* the store's time where it tells one, else this machine's */
-    struct view verdicts; /* the array, as it stands; empty: none */
-    char unknown[FEATURE_LISTS][FEATURE_MAX]; /* of each list the first that is not known */
+    struct buffer text;   /* as it was read */
+    struct etag etag;     /* empty: there is no document */
+    struct wall_time now; /* the store's time if known, else this machine's */
+    struct view verdicts; /* the array, as it was read; may be empty */
+    char unknown[FEATURE_LISTS][FEATURE_MAX]; /* the first unknown feature of each list */
 };
 
 static void note_feature(struct format *format, enum feature_list list, struct view name)
@@ -69,15 +71,15 @@ static void note_feature(struct format *format, enum feature_list list, struct v
         return;
     snprintf(format->unknown[list], FEATURE_MAX, "%.*s",
              VIEW_ARGS(view_first(name, FEATURE_MAX - 1)));
-    for (char *c = format->unknown[list]; *c; c++) /* it is shown to people */
+    for (char *c = format->unknown[list]; *c; c++) /* it is shown to users */
         if ((unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e)
             *c = '?';
     if (name.size == 0)
         snprintf(format->unknown[list], FEATURE_MAX, "?");
 }
 
-/* A list that we do not know may mean anything: it counts as the strictest. Returns what is wrong,
- * or NULL. */
+/* A list with an unknown name may mean anything, so it counts as `incompatible`. Returns what
+ * is wrong, or NULL. */
 static const char *decode_features(struct view text, struct format *format)
 {
     struct json_reader reader = json_read(text);
@@ -98,7 +100,8 @@ static const char *decode_features(struct view text, struct format *format)
     return json_end(&reader) ? NULL : reader.why;
 }
 
-/* The members that matter, before anything is believed: of a later format they may be others. */
+/* Finds the members before any of them is interpreted: a later format may define them
+ * differently. */
 static const char *decode_members(struct format *format, struct view *ret_line,
                                   struct view *ret_features)
 {
@@ -112,13 +115,13 @@ static const char *decode_members(struct format *format, struct view *ret_line,
         if (!json_skip(&reader, &raw) || !member)
             continue;
         if (member->size > 0)
-            json_fail(&reader, "a member stands twice");
+            json_fail(&reader, "a member appears twice");
         *member = raw;
     }
     return json_end(&reader) ? NULL : reader.why;
 }
 
-static enum hf_status decode(struct format *format, struct hf_error *error)
+static enum hf_status decode_format(struct format *format, struct hf_error *error)
 {
     struct view line = VIEW(""), features = VIEW("");
     const char *why = decode_members(format, &line, &features);
@@ -126,22 +129,22 @@ static enum hf_status decode(struct format *format, struct hf_error *error)
     if (!ours && view_starts_with(line, VIEW("\"" FORMAT_FAMILY)))
         return error_set(
             error, HF_UNSUPPORTED,
-            "this bucket is of the format %.*s, and this version knows %s: upgrade",
+            "this bucket has the format %.*s, and this version knows only %s: upgrade",
             VIEW_ARGS(view_first(line, 60)), LAYOUT_BUCKET_FORMAT);
     if (!why && !ours)
-        why = "it has no format line of ours";
+        why = "its 'format' member is missing or unknown";
     if (!why && features.size == 0)
-        why = "it names no features";
+        why = "its 'features' member is missing";
     if (!why)
         why = decode_features(features, format);
     if (!why && format->verdicts.size > 0 && format->verdicts.data[0] != '[')
-        why = "its verdicts are no list";
+        why = "its 'verdicts' member is not a list";
     if (!why)
         return HF_OK;
     format->verdicts = VIEW("");
     return error_set(error, HF_CORRUPT,
-                     "%s is damaged (%s); look at it with 'store get', and remove it to have "
-                     "the store probed anew",
+                     "%s is damaged (%s); inspect it with 'store get', and remove it to have "
+                     "the store probed again",
                      LAYOUT_BUCKET_KEY, why);
 }
 
@@ -157,29 +160,25 @@ static enum hf_status read_format(struct store *store, struct format *format,
     format->now = dated ? get.stamp.date : env_wall(store->env);
     if (status == HF_OK) {
         format->etag = get.info.etag;
-        return decode(format, error);
+        return decode_format(format, error);
     }
     if (status == HF_NOT_FOUND)
         return error_clear(error);
     *error = get.error;
     if (status == HF_INVALID && get.info.size > FORMAT_BYTES_MAX)
         error_set(error, HF_CORRUPT,
-                  "%s is damaged (%" PRIu64 " bytes, of at most %zu); remove it to have the "
-                  "store probed anew",
+                  "%s is damaged (%" PRIu64 " bytes, limit %zu); remove it to have the "
+                  "store probed again",
                   LAYOUT_BUCKET_KEY, get.info.size, FORMAT_BYTES_MAX);
     else
-        error_prefix(error, "read %s", LAYOUT_BUCKET_KEY);
+        error_prefix(error, "cannot read %s", LAYOUT_BUCKET_KEY);
     return error->status;
-}
-
-static void format_release(struct format *format)
-{
-    buffer_release(&format->text);
 }
 
 /* ---- Verdicts ------------------------------------------------------------------------ */
 
-/* The traits that are written down; the clock is a property of the kind of store. */
+/* The traits that a verdict records. The clock is not among them, because the kind of store
+ * determines it. */
 struct trait_row {
     const char *name;
     size_t offset;
@@ -202,14 +201,15 @@ static bool *trait_at(struct store_traits *traits, size_t row)
 }
 
 struct verdict {
-    struct view identity; /* as it stands between its quotes */
+    struct view identity; /* as it is between its quotes */
     bool usable;
-    char why[HF_WHY_MAX]; /* it is not */
+    char why[HF_WHY_MAX]; /* set if the store is not usable */
     struct wall_time expires;
     struct store_traits traits;
 };
 
-/* All that we know must be there; the others are for later versions and for people. */
+/* All traits that this version knows must be present. Others are for later versions and for
+ * users. */
 static bool decode_traits(struct json_reader *reader, struct store_traits *traits)
 {
     size_t known = 0;
@@ -226,13 +226,7 @@ static bool decode_traits(struct json_reader *reader, struct store_traits *trait
     return known == TRAIT_ROWS;
 }
 
-static bool take_time(struct json_reader *reader, struct wall_time *ret_time)
-{
-    struct view text;
-    return json_take_plain(reader, &text) && parse_time(text, ret_time, NULL) == HF_OK;
-}
-
-static bool take_why(struct json_reader *reader, char why[HF_WHY_MAX])
+static bool decode_why(struct json_reader *reader, char why[HF_WHY_MAX])
 {
     struct buffer text = BUFFER_INIT(HF_WHY_MAX - 1);
     bool taken = json_take_string(reader, &text) && !text.failed;
@@ -242,7 +236,7 @@ static bool take_why(struct json_reader *reader, char why[HF_WHY_MAX])
     return taken;
 }
 
-/* `verdict->traits` says what stands unless it is written down. */
+/* Traits that the verdict does not record keep their value in `verdict->traits`. */
 static bool decode_verdict(struct view text, struct verdict *verdict)
 {
     struct json_reader reader = json_read(text);
@@ -254,9 +248,10 @@ static bool decode_verdict(struct view text, struct verdict *verdict)
         else if (view_equal(name, VIEW("usable")))
             usable = json_take_bool(&reader, &verdict->usable);
         else if (view_equal(name, VIEW("why")))
-            why = take_why(&reader, verdict->why);
+            why = decode_why(&reader, verdict->why);
         else if (view_equal(name, VIEW("expires_at")))
-            expires = take_time(&reader, &verdict->expires);
+            expires = json_take_plain(&reader, &raw) &&
+                      parse_time(raw, &verdict->expires, NULL) == HF_OK;
         else if (view_equal(name, VIEW("traits")))
             traits = decode_traits(&reader, &verdict->traits);
         else
@@ -269,10 +264,11 @@ static bool is_current(const struct verdict *verdict, struct wall_time now)
 {
     struct span longest = verdict->usable ? PASSED_FOR : REFUSED_FOR;
     struct wall_time last = wall_add(wall_add(now, longest), CLOCK_SLACK);
+    /* A verdict that would last too long was written with a wrong clock, and does not count. */
     return wall_before(now, verdict->expires) && !wall_before(last, verdict->expires);
 }
 
-/* The verdict on the store of this identity, if there is one that still counts. */
+/* Finds the verdict on the store of this identity, if there is one that has not expired. */
 static bool find_verdict(const struct format *format, const struct store *store,
                          struct view identity, struct verdict *ret_verdict)
 {
@@ -292,16 +288,16 @@ static bool find_verdict(const struct format *format, const struct store *store,
 
 /* ---- Encoding ------------------------------------------------------------------------ */
 
-/* What the probe has said, with what must be known to write it down. */
+/* The result of a probe, with everything that is needed to write the verdict. */
 struct probe_outcome {
     const struct probe_report *report;
-    const struct hf_error *error; /* UNSUPPORTED: refused */
+    const struct hf_error *error; /* UNSUPPORTED: the store was refused */
     struct view identity;
     struct wall_time at;
-    bool yields; /* to a refusal that somebody else has written meanwhile */
+    bool yields; /* a refusal that another client wrote meanwhile wins */
 };
 
-static void write_member(struct buffer *text, const char *name, struct view value)
+static void write_string_member(struct buffer *text, const char *name, struct view value)
 {
     buffer_print(text, "\"%s\": ", name);
     json_write_string(text, value);
@@ -313,12 +309,11 @@ static void write_findings(struct buffer *text, const struct probe_report *repor
     for (size_t i = 0; i < report->count; i++) {
         const struct probe_finding *finding = &report->findings[i];
         buffer_print(text, "%s\n        { ", i ? "," : "");
-        write_member(text, "what", view_of(finding->what));
+        write_string_member(text, "what", view_of(finding->what));
         buffer_print(text, ", ");
-        write_member(text, "verdict",
-                     view_of(hf_finding_name((enum hf_finding)finding->verdict)));
+        write_string_member(text, "verdict", view_of(hf_finding_name(finding->verdict)));
         buffer_print(text, ", ");
-        write_member(text, "detail", view_of(finding->detail));
+        write_string_member(text, "detail", view_of(finding->detail));
         buffer_print(text, " }");
     }
     buffer_print(text, " ]");
@@ -331,21 +326,21 @@ static void write_verdict(struct buffer *text, const struct probe_outcome *outco
     struct view kind = outcome->identity;
     char time[TIME_TEXT_MAX];
     buffer_print(text, "{ ");
-    write_member(text, "identity", outcome->identity);
+    write_string_member(text, "identity", outcome->identity);
     buffer_print(text, ", ");
-    write_member(text, "kind", view_first(kind, view_find(kind, ' ')));
+    write_string_member(text, "kind", view_first(kind, view_find(kind, ' ')));
     buffer_print(text, ", \"usable\": %s", usable ? "true" : "false");
     if (!usable) {
         buffer_print(text, ",\n      ");
-        write_member(text, "why", view_of(outcome->error->why));
+        write_string_member(text, "why", view_of(outcome->error->why));
     }
     buffer_print(text, ",\n      ");
-    write_member(text, "version", view_of(hf_version()));
+    write_string_member(text, "version", view_of(hf_version()));
     buffer_print(text, ", ");
-    write_member(text, "probed_at", view_of(time_text(outcome->at, time)));
+    write_string_member(text, "probed_at", view_of(time_text(outcome->at, time)));
     buffer_print(text, ", ");
     struct wall_time expires = wall_add(outcome->at, usable ? PASSED_FOR : REFUSED_FOR);
-    write_member(text, "expires_at", view_of(time_text(expires, time)));
+    write_string_member(text, "expires_at", view_of(time_text(expires, time)));
     buffer_print(text, ",\n      \"traits\": {");
     for (size_t i = 0; i < TRAIT_ROWS; i++)
         buffer_print(text, "%s \"%s\": %s", i ? "," : "", trait_rows[i].name,
@@ -355,7 +350,8 @@ static void write_verdict(struct buffer *text, const struct probe_outcome *outco
     buffer_print(text, " }");
 }
 
-/* The verdicts on others that still count, the newest of them, which stand last. */
+/* Keeps the verdicts on other stores that have not expired. If there are too many, the oldest,
+ * which come first in the list, are dropped. */
 static void keep_verdicts(const struct format *format, struct view identity,
                           struct buffer *text)
 {
@@ -377,7 +373,7 @@ static void keep_verdicts(const struct format *format, struct view identity,
     }
 }
 
-/* Everything of the document that is not about verdicts stays as it stood. */
+/* Copies every other member of the document unchanged. */
 static void keep_members(const struct format *format, struct buffer *text)
 {
     struct json_reader reader = json_read(buffer_view(&format->text));
@@ -399,20 +395,9 @@ static void keep_members(const struct format *format, struct buffer *text)
     buffer_release(&others);
 }
 
-static void encode(const struct format *format, const struct probe_outcome *outcome,
-                   const char *nonce, struct buffer *text)
-{
-    buffer_print(text, "{ \"format\": \"%s\"", LAYOUT_BUCKET_FORMAT);
-    keep_members(format, text);
-    buffer_print(text, ",\n  \"verdicts\": [\n    ");
-    keep_verdicts(format, outcome->identity, text);
-    write_verdict(text, outcome);
-    buffer_print(text, " ],\n  \"write\": \"%s\" }\n", nonce);
-}
-
 /* ---- Probing ------------------------------------------------------------------------- */
 
-/* What can be said of it when there is no memory, or it is too long, is nothing. */
+/* Returns an empty identity if it is too long or memory runs out. */
 static struct view identity_of(struct store *store, struct buffer *space)
 {
     buffer_clear(space);
@@ -420,7 +405,7 @@ static struct view identity_of(struct store *store, struct buffer *space)
     return space->failed ? VIEW("") : buffer_view(space);
 }
 
-/* Writes the verdict into the document as it was read. */
+/* Replaces the document, on condition that it is still the version that was read. */
 static enum hf_status write_format(struct store *store, const struct format *format,
                                    struct probe_outcome *outcome, struct hf_error *error)
 {
@@ -428,7 +413,12 @@ static enum hf_status write_format(struct store *store, const struct format *for
     struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
     env_random_hex(store->env, NONCE_SIZE, nonce);
     outcome->at = format->now;
-    encode(format, outcome, nonce, &text);
+    buffer_print(&text, "{ \"format\": \"%s\"", LAYOUT_BUCKET_FORMAT);
+    keep_members(format, &text);
+    buffer_print(&text, ",\n  \"verdicts\": [\n    ");
+    keep_verdicts(format, outcome->identity, &text);
+    write_verdict(&text, outcome);
+    buffer_print(&text, " ],\n  \"write\": \"%s\" }\n", nonce);
     if (text.failed) {
         buffer_release(&text);
         return error_set(error, HF_UNAVAILABLE, "%s would be too long", LAYOUT_BUCKET_KEY);
@@ -447,17 +437,17 @@ static enum hf_status write_format(struct store *store, const struct format *for
 
 static enum hf_status refuse_store(const char *why, struct hf_error *error)
 {
-    return error_set(error, HF_UNSUPPORTED, "%.180s; 'store probe' tries it again", why);
+    return error_set(error, HF_UNSUPPORTED, "%.180s; run 'store probe' to check it again", why);
 }
 
-/* Reads go on; every write of this handle ends with this. */
-static enum hf_status bar_writes(struct store *store, struct hf_error *error)
+/* Reads still work, but every write through this handle fails with this error. */
+static enum hf_status disable_writes(struct store *store, struct hf_error *error)
 {
     store->barred = *error;
     return error_clear(error);
 }
 
-static enum hf_status judge_features(struct store *store, const struct format *format,
+static enum hf_status check_features(struct store *store, const struct format *format,
                                      struct hf_error *error)
 {
     if (format->unknown[INCOMPATIBLE][0])
@@ -468,50 +458,52 @@ static enum hf_status judge_features(struct store *store, const struct format *f
     if (!format->unknown[READ_ONLY][0])
         return HF_OK;
     error_set(error, HF_UNSUPPORTED,
-              "this bucket uses the feature '%s', with which this version can only read: "
+              "this bucket uses the feature '%s', and this version can only read such buckets: "
               "upgrade to write",
               format->unknown[READ_ONLY]);
-    return bar_writes(store, error);
+    return disable_writes(store, error);
 }
 
-/* Reads again what somebody else has written. One prober may have been luckier than another: that
- * a store lies counts for more than that it was not caught. */
-static enum hf_status read_again(struct store *store, struct format *format,
-                                 const struct probe_outcome *outcome, struct hf_error *error)
+/* Reads the document again after another client changed it. A race that exposes a store's fault may
+ * occur in one probe and not in another, so another client's refusal outweighs our pass. */
+static enum hf_status reread_format(struct store *store, struct format *format,
+                                    const struct probe_outcome *outcome, struct hf_error *error)
 {
     struct verdict theirs;
-    format_release(format);
+    buffer_release(&format->text);
     enum hf_status status = read_format(store, format, error);
     if (status == HF_OK)
-        status = judge_features(store, format, error);
+        status = check_features(store, format, error);
     if (status == HF_OK && outcome->yields && outcome->error->status == HF_OK &&
         find_verdict(format, store, outcome->identity, &theirs) && !theirs.usable)
         status = refuse_store(theirs.why, error);
     return status;
 }
 
-/* Keeps what was found, in the document as it stands by then. */
+/* Writes the verdict, and retries on the new document if another client changed it meanwhile. */
 static enum hf_status keep_outcome(struct store *store, struct format *format,
                                    struct probe_outcome *outcome, struct hf_error *error)
 {
     enum hf_status status = write_format(store, format, outcome, error);
-    for (int i = 1; i < WRITE_TRIES && (status == HF_CONFLICT || status == HF_NOT_FOUND); i++) {
-        status = read_again(store, format, outcome, error);
+    for (int i = 1; i < WRITE_TRIES; i++) {
+        if (status != HF_CONFLICT && status != HF_NOT_FOUND)
+            break;
+        status = reread_format(store, format, outcome, error);
         if (status == HF_OK)
             status = write_format(store, format, outcome, error);
     }
     return status;
 }
 
-/* Whether a probe that ended so may succeed when it is tried again: its requests had no answer, or
- * one of its own writes landed late. */
+/* Whether a probe that ended with this status may succeed on a retry: its requests got no answer,
+ * or one of its own writes landed late. */
 static bool may_pass_later(enum hf_status status)
 {
     return status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_CONFLICT ||
            status == HF_TIMEOUT;
 }
 
-/* Waits before the next try; false, at once, if there is no time for one. */
+/* Waits before the next attempt. Returns false immediately if there is no time for one. */
 static bool pause_within(struct store *store, struct mono_time deadline)
 {
     struct mono_time next = mono_add(env_now(store->env), env_jitter(store->env, RETRY_PAUSE));
@@ -526,15 +518,15 @@ static enum hf_status probe_with_patience(struct store *store, struct probe_repo
 {
     struct mono_time deadline = mono_add(env_now(store->env), PROBE_TIME);
     enum hf_status status = store_probe(store, deadline, report, error);
-    for (int i = 1; i < PROBE_TRIES && may_pass_later(status); i++) {
-        if (!pause_within(store, deadline))
+    for (int i = 1; i < PROBE_TRIES; i++) {
+        if (!may_pass_later(status) || !pause_within(store, deadline))
             break;
         status = store_probe(store, deadline, report, error);
     }
     if (may_pass_later(status) || status == HF_NOT_FOUND) {
         bool gone = status == HF_NOT_FOUND;
         error->status = status = gone ? HF_NOT_FOUND : HF_UNAVAILABLE;
-        error_prefix(error, "cannot find out whether this store can be used");
+        error_prefix(error, "cannot determine whether this store can be used");
     }
     return status;
 }
@@ -542,8 +534,9 @@ static enum hf_status probe_with_patience(struct store *store, struct probe_repo
 static void adopt_traits(struct store *store, const struct store_traits *traits)
 {
     store->traits = *traits;
-    if (store->ops->learn)
-        store->ops->learn(store, &store->traits);
+    for (struct store *layer = store; layer; layer = layer->inner)
+        if (layer->ops->learn)
+            layer->ops->learn(layer, &store->traits);
 }
 
 enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report *ret_report,
@@ -568,21 +561,21 @@ enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report 
             keep && verdict ? keep_outcome(store, &format, &outcome, &unkept) : HF_OK;
         if (status == HF_OK && kept != HF_OK) {
             *error = unkept;
-            error_prefix(error, "keep what was found in %s", LAYOUT_BUCKET_KEY);
+            error_prefix(error, "cannot save the verdict in %s", LAYOUT_BUCKET_KEY);
             status = kept;
         }
     }
-    format_release(&format);
+    buffer_release(&format.text);
     buffer_release(&space);
     return status;
 }
 
-/* ---- At the door --------------------------------------------------------------------- */
+/* ---- Checking a bucket at open ------------------------------------------------------- */
 
-/* Nobody has tried this store, or it was long ago. What is found counts here even when it cannot be
- * kept for others. */
-static enum hf_status try_store(struct store *store, struct format *format,
-                                struct hf_error *error)
+/* Probes a store that has no verdict, or only an expired one. The verdict counts here even if
+ * it cannot be written for others. */
+static enum hf_status probe_and_record(struct store *store, struct format *format,
+                                       struct hf_error *error)
 {
     struct probe_report report;
     struct hf_error unkept;
@@ -601,15 +594,16 @@ static enum hf_status try_store(struct store *store, struct format *format,
     } else if (status == HF_UNSUPPORTED) {
         (void)keep_outcome(store, format, &outcome, &unkept);
     } else if (status == HF_DENIED) {
-        error_prefix(error, "nobody has probed this store, and it may not be written to");
-        status = bar_writes(store, error);
+        error_prefix(
+            error, "this store has not been probed, and probing it needs permission to write");
+        status = disable_writes(store, error);
     }
     buffer_release(&space);
     return status;
 }
 
-/* A gateway that is being restarted refuses connections: whoever is going to wait for a lock waits
- * for that, too. */
+/* A gateway that is restarting refuses connections. A client that wants locks is prepared to
+ * wait, so it also waits for the gateway. */
 static enum hf_status read_format_for(struct store *store, enum bucket_use use,
                                       struct format *format, struct hf_error *error)
 {
@@ -618,19 +612,20 @@ static enum hf_status read_format_for(struct store *store, enum bucket_use use,
     while (status == HF_UNAVAILABLE && use == BUCKET_LOCKS) {
         if (!pause_within(store, end))
             break;
-        format_release(format);
+        buffer_release(&format->text);
         status = read_format(store, format, error);
     }
     return status;
 }
 
-/* What to do without the document. Who may not read it may not write either, and the call that is
- * made next says so as well as we could. By hand even a damaged one is no obstacle. */
-static enum hf_status go_without(struct store *store, enum bucket_use use,
-                                 enum hf_status status, struct hf_error *error)
+/* Decides how to continue without the document. A client that may not read the document may not
+ * write either, and its next call will report DENIED. A damaged document does not stop access to
+ * single objects. */
+static enum hf_status open_without_format(struct store *store, enum bucket_use use,
+                                          enum hf_status status, struct hf_error *error)
 {
     if (status == HF_DENIED)
-        return use == BUCKET_LOCKS ? bar_writes(store, error) : error_clear(error);
+        return use == BUCKET_LOCKS ? disable_writes(store, error) : error_clear(error);
     if (status == HF_CORRUPT && use == BUCKET_OBJECTS)
         return error_clear(error);
     return status;
@@ -643,10 +638,10 @@ enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_
     struct buffer space = BUFFER_INIT(IDENTITY_MAX);
     enum hf_status status = read_format_for(store, use, &format, error);
     if (status == HF_OK)
-        status = judge_features(store, &format, error);
+        status = check_features(store, &format, error);
     else
-        status = go_without(store, use, status, error);
-    bool others = store_identify(store, &space); /* after the get, which may have told more */
+        status = open_without_format(store, use, status, error);
+    bool others = store_identify(store, &space); /* after the get: it may show versioning */
     bool judged =
         status == HF_OK && find_verdict(&format, store, buffer_view(&space), &verdict);
     if (judged)
@@ -655,8 +650,8 @@ enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_
         status = refuse_store(verdict.why, error);
     else if (status == HF_OK && !judged && others && use == BUCKET_LOCKS &&
              store->barred.status == HF_OK)
-        status = try_store(store, &format, error);
-    format_release(&format);
+        status = probe_and_record(store, &format, error);
+    buffer_release(&format.text);
     buffer_release(&space);
     return status;
 }

@@ -1,52 +1,54 @@
-/* bucket.h: what a program must know of a bucket before it works in it. It stands in one object,
- * .holdfast/format.json (docs/formats.md), so that one get tells it:
+/* bucket.h: the facts about a bucket that a program must know before it uses the bucket. They are
+ * in one object, .holdfast/format.json (docs/formats.md), and one get reads them:
  *
- *   features   what the objects of the bucket use that not every version of Holdfast knows. A
- *              feature that this version does not know means: `compatible`, go on; `read_only`,
- *              reads are right and every write is UNSUPPORTED; `incompatible`, nothing here can be
- *              trusted to mean what it seems to: UNSUPPORTED, and nothing is touched.
- *   verdicts   what the probe (probe.h) has found out about the store, one for each way to it:
- *              whether it keeps the promises that locks are built on, and what it can do.
+ *   features   additions to the formats of this bucket that not every version of Holdfast knows.
+ *              If this version does not know a feature, its list decides. `compatible`: continue.
+ *              `read_only`: reads are safe, and every write is UNSUPPORTED. `incompatible`: the
+ *              objects may not mean what they seem to, so everything is UNSUPPORTED and nothing
+ *              is touched.
+ *   verdicts   the results of the probe (probe.h), one for each way to reach the store: whether
+ *              the store keeps the promises that locks are built on, and what it can do.
  *
  * Invariants:
  *
- *   1. Whoever coordinates (locks and all that is built on them) has had a verdict on this very
- *      store first: one that stood in the bucket, or one of its own. A store that lies is
+ *   1. A client that coordinates (locks and everything built on them) first needs a verdict on this
+ *      very store, either read from the bucket or its own. A store that breaks its promises is
  *      UNSUPPORTED before anything is written, granted or started, and before anything is read.
- *   2. A verdict counts for the store it was made of (store_identify: endpoint, bucket, and whether
- *      it keeps versions) and until it expires, by the store's own clock where that has one. So
- *      documents that came with a copy of the bucket say nothing, and neither do old ones.
- *   3. A refusal is a verdict too, kept for a day, so that the next process needs one get. One that
- *      passed is kept for 30 days. `holdfast store probe` makes a new one at any time.
- *   4. Only what the probe has shown is refused. A probe without an answer is no verdict: the store
- *      is UNAVAILABLE, and nothing is written down.
- *   5. Stores of our own code (mem, dir, sqlite) need no verdict: what they promise is tested where
- *      they are made. One that stands there counts all the same, and so do the features.
- *   6. Who may not write may read: where the verdict is missing and the probe is DENIED, every
- *      write of this handle is DENIED, and reads go on.
- *   7. What stands in the document and is not ours is written back as it stood. The document is
- *      changed only by compare-and-swap; what others wrote meanwhile counts.
+ *   2. A verdict counts only for the store that was probed (store_identify: endpoint, bucket, and
+ *      whether it keeps versions), and only until it expires, by the store's own clock where it
+ *      has one. So a verdict that was copied with a bucket does not count, nor does an old one.
+ *   3. A refusal is a verdict too. It is kept for a day, and the next process needs only one get.
+ *      A verdict that passed is kept for 30 days. `holdfast store probe` makes a new one.
+ *   4. A store is refused only for a fault that the probe has shown. A probe without an answer
+ *      gives no verdict: the store is UNAVAILABLE, and nothing is recorded.
+ *   5. Our own stores (mem, dir, sqlite) need no verdict: the test suite proves their promises.
+ *      If there is a verdict, it counts anyway, and so do the features.
+ *   6. A client without write permission may read: where the verdict is missing and the probe is
+ *      DENIED, every write through this handle is DENIED, and reads still work.
+ *   7. Members of the document that this version does not know are written back unchanged. The
+ *      document is changed only by compare-and-swap, so a concurrent change is never lost.
  *
- * It is asked once for each store that is opened, at the one door (api/open.c). */
+ * api/open.c calls bucket_check once for each store that it opens. */
 #ifndef STORE_BUCKET_H
 #define STORE_BUCKET_H
 
 #include "store/probe.h"
 
-/* What the store is opened for. */
+/* The purpose that the store is opened for. */
 enum bucket_use {
-    BUCKET_OBJECTS, /* objects by hand: features count, and a verdict is not needed */
-    BUCKET_LOCKS,   /* locks, and all that is built on them */
+    BUCKET_OBJECTS, /* single objects: features count, and no verdict is needed */
+    BUCKET_LOCKS,   /* locks, and everything that is built on them */
 };
 
-/* Learns what the bucket says, sets the store's traits, and bars writes where only reads are right.
- * UNSUPPORTED, with a sentence: the store or a feature. CORRUPT: the document cannot be read (not
- * for BUCKET_OBJECTS, with which it can be removed). One get; where a verdict is needed and there
- * is none, the probe, and a put to keep it. */
+/* Reads the document of the bucket, sets the store's traits, and blocks writes where only reads are
+ * safe. UNSUPPORTED: the store, or a feature of the bucket, cannot be used; the error says which.
+ * CORRUPT: the document cannot be read (BUCKET_OBJECTS continues anyway, so that you can remove
+ * it). This takes one get. Where a verdict is needed and missing, it also takes the probe, and a
+ * put to keep the verdict. */
 enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_error *error);
 
-/* Probes now, whatever stands there, and, with `keep`, writes down what was found, a refusal too.
- */
+/* Probes now, even if there is a verdict. With `keep`, the verdict is written to the bucket, even
+ * if it is a refusal. */
 enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report *ret_report,
                             struct hf_error *error);
 

@@ -1,3 +1,5 @@
+/* handle.c: counts the users of an open store, and turns each request into a record for the
+ * trace callback. The count keeps a store open until the last client on it is closed. */
 #include "store/handle.h"
 
 #include "base/check.h"
@@ -9,8 +11,7 @@ static_assert((int)HF_STORE_CALL_PUT_FILE == (int)CALL_PUT_FILE &&
                   (int)HF_STORE_CALL_COUNT == (int)CALL_KIND_COUNT,
               "the calls of store.h and those of observe.h are the same, in the same order");
 
-/* ETags of a request as texts, which must not be larger than any there can be. */
-static const char *etag_text(const struct etag *etag, char text[HF_ETAG_MAX])
+const char *etag_to_text(const struct etag *etag, char text[HF_ETAG_MAX])
 {
     static_assert(HF_ETAG_MAX == ETAG_BYTES_MAX + 1, "an ETag and its NUL");
     memcpy(text, etag->data, etag->size);
@@ -18,7 +19,7 @@ static const char *etag_text(const struct etag *etag, char text[HF_ETAG_MAX])
     return text;
 }
 
-static void pass_on(void *argument, const struct observation *seen)
+static void report_request(void *argument, const struct observation *seen)
 {
     struct hf_store *handle = argument;
     const struct condition *condition = seen->condition;
@@ -28,14 +29,15 @@ static void pass_on(void *argument, const struct observation *seen)
     key[seen->key.size] = '\0';
     bool matches = condition && condition->kind == CONDITION_MATCH;
     struct hf_store_request request = {
+        .struct_size = sizeof request,
         .call = (enum hf_store_call)seen->kind,
         .key = key,
         .key_size = seen->key.size,
         .if_absent = condition && condition->kind == CONDITION_ABSENT,
-        .if_match = matches ? etag_text(&condition->etag, matched) : NULL,
+        .if_match = matches ? etag_to_text(&condition->etag, matched) : NULL,
         .status = seen->error->status,
         .why = seen->error->status == HF_OK ? "" : seen->error->why,
-        .etag = seen->etag ? etag_text(seen->etag, etag) : NULL,
+        .etag = seen->etag ? etag_to_text(seen->etag, etag) : NULL,
         .sent_bytes = seen->bytes_sent,
         .received_bytes = seen->bytes_received,
         .took_us = seen->took.us,
@@ -56,8 +58,8 @@ enum hf_status store_handle_new(
     };
     enum hf_status status = HF_OK;
     if (trace)
-        status =
-            store_observe(store, (struct observer){ pass_on, handle }, &handle->store, error);
+        status = store_observe(store, (struct observer){ report_request, handle },
+                               &handle->store, error);
     if (status == HF_OK)
         *ret_handle = handle;
     else

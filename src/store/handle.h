@@ -1,5 +1,5 @@
-/* handle.h: an open store as the public calls know it. It is counted: a store that clients are open
- * on goes with the last of them. */
+/* handle.h: an open store as the public calls see it. Its users are counted: the last client
+ * that is open on a store closes it. */
 #ifndef STORE_HANDLE_H
 #define STORE_HANDLE_H
 
@@ -16,16 +16,19 @@ struct hf_store {
     void *trace_argument;
 };
 
-/* Takes `store` over; on failure it stays the caller's. With a `trace` it is told each call. */
+/* The ETag as a NUL-terminated string, in `text`. */
+const char *etag_to_text(const struct etag *etag, char text[HF_ETAG_MAX]);
+
+/* Takes ownership of `store`; on failure the caller keeps it. `trace`, unless NULL, is called
+ * for each request. */
 enum hf_status store_handle_new(
     struct store *store, void (*trace)(void *argument, const struct hf_store_request *request),
     void *trace_argument, struct hf_store **ret_handle, struct hf_error *error);
 
-/* Learns what must be known of the bucket before anything coordinates in it, unless it was learnt
- * already. */
+/* Checks the bucket for locks (bucket_check), unless that was done already. */
 enum hf_status store_handle_check_locks(struct hf_store *handle, struct hf_error *error);
 
-/* One more, or one less, who uses it. */
+/* Adds a user, or removes one. Removing the last user closes the store. */
 struct hf_store *store_handle_keep(struct hf_store *handle);
 void store_handle_drop(struct hf_store *handle);
 

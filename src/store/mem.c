@@ -1,8 +1,8 @@
-/* mem.c: objects in memory, in a map under one mutex: for tests, and the model of how a store
- * of ours behaves.
+/* mem.c: objects in memory, in a map under one mutex. It is for tests, and is the reference for
+ * how our own stores behave.
  *
- * An object never changes once it is in the map; a put swaps in a new one. So bodies are copied
- * outside the mutex by the writer, and inside it by the reader only. */
+ * An object never changes once it is in the map; a put replaces it with a new one. So the
+ * writer copies the body before it locks the mutex, and only readers copy while they hold it. */
 #include "base/map.h"
 #include "store/backends.h"
 #include "store/stream.h"
@@ -22,12 +22,12 @@ struct object {
 struct mem_store {
     struct store base;
     struct {
-        struct env_mutex mutex; /* guards what stands beside it */
+        struct env_mutex mutex; /* guards the other members of this struct */
         struct map objects;
-        uint64_t writes; /* so far: the next ETag */
+        uint64_t writes; /* so far; the next one is the ETag */
         struct env_cond changed;
-        uint64_t changes; /* so far, and 1: the tickets of those who listen */
-        size_t listening; /* tasks that wait for the next change */
+        uint64_t changes; /* so far, plus 1; a listener's ticket is a copy */
+        size_t listening; /* tasks waiting for the next change */
     } shared;
 };
 
@@ -57,7 +57,7 @@ static void note_change_locked(struct mem_store *mem)
         env_cond_broadcast(&mem->shared.changed);
 }
 
-/* Takes `object` over, on failure too. */
+/* Takes ownership of `object`, even on failure. */
 static void put_object(struct mem_store *mem, struct put_call *call, struct object *object)
 {
     object->info.modified = env_wall(mem->base.env);
@@ -65,7 +65,7 @@ static void put_object(struct mem_store *mem, struct put_call *call, struct obje
     env_mutex_lock(&mem->shared.mutex);
     struct object *current = map_get(&mem->shared.objects, call->key);
     enum hf_status status =
-        condition_judge(&call->condition, current ? &current->info.etag : NULL, &call->error);
+        condition_check(&call->condition, current ? &current->info.etag : NULL, &call->error);
     if (status == HF_OK) {
         char text[24];
         int size = snprintf(text, sizeof text, "m%" PRIx64, ++mem->shared.writes);
@@ -125,7 +125,7 @@ static void mem_remove(struct store *store, struct delete_call *calls, size_t co
         struct object *taken = NULL;
         env_mutex_lock(&mem->shared.mutex);
         struct object *current = map_get(&mem->shared.objects, calls[i].key);
-        if (condition_judge(&calls[i].condition, current ? &current->info.etag : NULL,
+        if (condition_check(&calls[i].condition, current ? &current->info.etag : NULL,
                             &calls[i].error) == HF_OK)
             taken = map_take(&mem->shared.objects, calls[i].key);
         if (taken)
@@ -137,12 +137,12 @@ static void mem_remove(struct store *store, struct delete_call *calls, size_t co
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* Judges the get's conditions and finds its range of the object; with the mutex held. */
+/* Checks the conditions of the get and finds its range of the object. The mutex must be held. */
 static struct view find_range_locked(struct mem_store *mem, struct get_call *call)
 {
     struct object *object = map_get(&mem->shared.objects, call->key);
     uint64_t length;
-    if (get_judge(call, object ? &object->info : NULL, &length) != HF_OK)
+    if (get_check(call, object ? &object->info : NULL, &length) != HF_OK)
         return (struct view){ NULL, 0 };
     return view_first(view_from(object->body, (size_t)call->offset), (size_t)length);
 }
@@ -254,13 +254,7 @@ enum hf_status mem_store_open(struct env *env, const struct url *url, struct sto
     if (!mem)
         return error_no_memory(error);
     *mem = (struct mem_store){
-        .base = { .ops = &mem_ops,
-                  .env = env,
-                  .traits = { .delete_conditional = true,
-                              .put_file_conditional = true,
-                              .etag_fresh = true,
-                              .list_ordered = true,
-                              .clock = STORE_CLOCK_BOOT } },
+        .base = { .ops = &mem_ops, .env = env, .traits = TRAITS_OF_OURS },
         .shared = { .objects = MAP_INIT, .changes = 1 },
     };
     env_mutex_init(env, &mem->shared.mutex);

@@ -1,3 +1,6 @@
+/* observe.c: passes every call to the inner store, measures how long it took, and reports it to
+ * the observer. A combined read and write (store_change) is reported as the get and the put
+ * that it replaces. */
 #include "store/observe.h"
 
 #include "base/check.h"
@@ -6,33 +9,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *hf_store_call_name(enum hf_store_call call)
-{
-#define ROW(name, text) [HF_STORE_CALL_##name] = text,
-    static const char *const names[HF_STORE_CALL_COUNT] = { HF_STORE_CALL_TABLE(ROW) };
-#undef ROW
-    return (unsigned)call < HF_STORE_CALL_COUNT ? names[call] : "unknown";
-}
-
 struct observed_store {
     struct store base;
-    struct store *inner;
     struct observer observer;
 };
 
-static struct observed_store *observed_of(struct store *store)
-{
-    return (struct observed_store *)(void *)store;
-}
-
-static void tell(struct observed_store *observed, const struct observation *observation)
-{
-    observed->observer.saw(observed->observer.argument, observation);
-}
-
-static struct span since(struct store *store, struct mono_time start)
+static struct span time_since(struct store *store, struct mono_time start)
 {
     return mono_since(env_now(store->env), start);
+}
+
+/* Reports one call of a batch. `took` is the time that the whole batch took. */
+static void report_call(struct store *store, struct observation seen, struct span took,
+                        size_t index)
+{
+    const struct observer *observer = &((struct observed_store *)(void *)store)->observer;
+    seen.took = took;
+    seen.first_of_batch = index == 0;
+    observer->saw(observer->argument, &seen);
 }
 
 static const struct etag *etag_if(const struct hf_error *error, const struct etag *etag)
@@ -40,7 +34,7 @@ static const struct etag *etag_if(const struct hf_error *error, const struct eta
     return error->status == HF_OK || error->status == HF_NOT_MODIFIED ? etag : NULL;
 }
 
-/* The size of the range that was asked for. */
+/* The size of the requested range. */
 static uint64_t bytes_of_get(const struct get_call *call)
 {
     if (call->error.status != HF_OK)
@@ -49,18 +43,18 @@ static uint64_t bytes_of_get(const struct get_call *call)
     return call->length > 0 && call->length < left ? call->length : left;
 }
 
-static struct observation observation_of_get(const struct get_call *call)
+static struct observation observation_of_get(enum call_kind kind, const struct get_call *call)
 {
-    return (struct observation){ .kind = CALL_GET,
+    return (struct observation){ .kind = kind,
                                  .key = call->key,
                                  .error = &call->error,
                                  .etag = etag_if(&call->error, &call->info.etag),
                                  .bytes_received = bytes_of_get(call) };
 }
 
-static struct observation observation_of_put(const struct put_call *call)
+static struct observation observation_of_put(enum call_kind kind, const struct put_call *call)
 {
-    return (struct observation){ .kind = CALL_PUT,
+    return (struct observation){ .kind = kind,
                                  .key = call->key,
                                  .condition = &call->condition,
                                  .error = &call->error,
@@ -70,104 +64,72 @@ static struct observation observation_of_put(const struct put_call *call)
 
 static void observed_get(struct store *store, struct get_call *calls, size_t count)
 {
-    struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
-    observed->inner->ops->get(observed->inner, calls, count);
-    struct span took = since(store, start);
-    for (size_t i = 0; i < count; i++) {
-        struct observation seen = observation_of_get(&calls[i]);
-        seen.took = took;
-        seen.first_of_batch = i == 0;
-        tell(observed, &seen);
-    }
+    store->inner->ops->get(store->inner, calls, count);
+    struct span took = time_since(store, start);
+    for (size_t i = 0; i < count; i++)
+        report_call(store, observation_of_get(CALL_GET, &calls[i]), took, i);
 }
 
 static void observed_put(struct store *store, struct put_call *calls, size_t count)
 {
-    struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
-    observed->inner->ops->put(observed->inner, calls, count);
-    struct span took = since(store, start);
-    for (size_t i = 0; i < count; i++) {
-        struct observation seen = observation_of_put(&calls[i]);
-        seen.took = took;
-        seen.first_of_batch = i == 0;
-        tell(observed, &seen);
-    }
+    store->inner->ops->put(store->inner, calls, count);
+    struct span took = time_since(store, start);
+    for (size_t i = 0; i < count; i++)
+        report_call(store, observation_of_put(CALL_PUT, &calls[i]), took, i);
 }
 
 static void observed_remove(struct store *store, struct delete_call *calls, size_t count)
 {
-    struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
-    observed->inner->ops->remove(observed->inner, calls, count);
-    struct span took = since(store, start);
+    store->inner->ops->remove(store->inner, calls, count);
+    struct span took = time_since(store, start);
     for (size_t i = 0; i < count; i++) {
         struct observation seen = { .kind = CALL_DELETE,
                                     .key = calls[i].key,
                                     .condition = &calls[i].condition,
-                                    .error = &calls[i].error,
-                                    .took = took,
-                                    .first_of_batch = i == 0 };
-        tell(observed, &seen);
+                                    .error = &calls[i].error };
+        report_call(store, seen, took, i);
     }
 }
 
 static void observed_list(struct store *store, struct list_call *call)
 {
-    struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
-    observed->inner->ops->list(observed->inner, call);
-    struct observation seen = { .kind = CALL_LIST,
-                                .key = call->prefix,
-                                .error = &call->error,
-                                .took = since(store, start),
-                                .first_of_batch = true };
-    tell(observed, &seen);
+    store->inner->ops->list(store->inner, call);
+    struct observation seen = { .kind = CALL_LIST, .key = call->prefix, .error = &call->error };
+    report_call(store, seen, time_since(store, start), 0);
 }
 
 static void observed_get_file(struct store *store, struct get_call *call, int fd,
                               const struct progress *progress)
 {
-    struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
-    observed->inner->ops->get_file(observed->inner, call, fd, progress);
-    struct observation seen = observation_of_get(call);
-    seen.kind = CALL_GET_FILE;
-    seen.took = since(store, start);
-    seen.first_of_batch = true;
-    tell(observed, &seen);
+    store->inner->ops->get_file(store->inner, call, fd, progress);
+    report_call(store, observation_of_get(CALL_GET_FILE, call), time_since(store, start), 0);
 }
 
-/* A file that is lent counts as one that was read. */
+/* A lent file counts as one that was read. */
 static void observed_lend_file(struct store *store, struct get_call *call, int *ret_fd)
 {
-    struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
-    if (store_lend_file(observed->inner, call, ret_fd) == HF_UNSUPPORTED)
-        return;
-    struct observation seen = observation_of_get(call);
-    seen.kind = CALL_GET_FILE;
-    seen.took = since(store, start);
-    seen.first_of_batch = true;
-    tell(observed, &seen);
+    if (store_lend_file(store->inner, call, ret_fd) != HF_UNSUPPORTED)
+        report_call(store, observation_of_get(CALL_GET_FILE, call), time_since(store, start),
+                    0);
 }
 
 static void observed_put_file(struct store *store, struct put_call *call, int fd,
                               const struct progress *progress)
 {
-    struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
-    observed->inner->ops->put_file(observed->inner, call, fd, progress);
-    struct observation seen = observation_of_put(call);
-    seen.kind = CALL_PUT_FILE;
+    store->inner->ops->put_file(store->inner, call, fd, progress);
+    struct observation seen = observation_of_put(CALL_PUT_FILE, call);
     file_size(fd, &seen.bytes_sent, /* error */ NULL);
-    seen.took = since(store, start);
-    seen.first_of_batch = true;
-    tell(observed, &seen);
+    report_call(store, seen, time_since(store, start), 0);
 }
 
-/* What a change did, as the get and the put that others would have taken. */
+/* The reads and writes of one change, for reporting it as a get and a put. */
 struct watched_change {
     struct change_call *call; /* the caller's */
     struct change_call inner;
@@ -187,10 +149,9 @@ static struct view watched_decide(void *argument, const struct etag *now, struct
     return bytes;
 }
 
-/* What was found is good, whatever became of the put behind it. */
-static void tell_get_of_change(struct observed_store *observed,
-                               const struct watched_change *watched, bool put,
-                               struct observation seen)
+/* The get succeeded if there was a put after it, even if that put failed. */
+static void report_get_of_change(struct store *store, const struct watched_change *watched,
+                                 bool put, struct span took)
 {
     const struct change_call *call = watched->call;
     struct hf_error error = call->error;
@@ -199,83 +160,42 @@ static void tell_get_of_change(struct observed_store *observed,
         error_set(&error, HF_NOT_FOUND, "no such object");
     else if (found)
         error_clear(&error);
-    seen.kind = CALL_GET;
-    seen.error = &error;
-    seen.etag = put || call->etag.size == 0 ? NULL : &call->etag;
-    seen.bytes_received = watched->bytes_read;
-    tell(observed, &seen);
+    struct observation seen = { .kind = CALL_GET,
+                                .key = call->key,
+                                .error = &error,
+                                .etag = put || call->etag.size == 0 ? NULL : &call->etag,
+                                .bytes_received = watched->bytes_read };
+    report_call(store, seen, took, 0);
 }
 
 static void observed_change(struct store *store, struct change_call *call)
 {
-    struct observed_store *observed = observed_of(store);
     struct mono_time start = env_now(store->env);
     struct watched_change watched = { .call = call, .inner = *call };
     watched.inner.decide = watched_decide;
     watched.inner.argument = &watched;
-    store_change(observed->inner, &watched.inner);
+    store_change(store->inner, &watched.inner);
     watched.inner.decide = call->decide;
     watched.inner.argument = call->argument;
     *call = watched.inner;
     if (call->error.status == HF_UNSUPPORTED)
-        return; /* nothing was asked of the store: the get and the put will be seen */
+        return; /* the caller continues with a get and a put, which are reported */
+    struct span took = time_since(store, start);
     bool put = call->wrote || call->error.status == HF_UNSURE;
-    struct observation seen = { .key = call->key,
-                                .took = since(store, start),
-                                .first_of_batch = true };
     if (watched.read || !put)
-        tell_get_of_change(observed, &watched, put, seen);
-    if (put) {
-        seen.kind = CALL_PUT;
-        seen.error = &call->error;
-        seen.etag = etag_if(&call->error, &call->etag);
-        seen.bytes_sent = watched.bytes_written;
-        tell(observed, &seen);
-    }
-}
-
-static void observed_inspect(struct store *store, struct probe_report *report)
-{
-    struct store *inner = observed_of(store)->inner;
-    if (inner->ops->inspect)
-        inner->ops->inspect(inner, report);
-}
-
-static void observed_learn(struct store *store, const struct store_traits *traits)
-{
-    struct store *inner = observed_of(store)->inner;
-    if (inner->ops->learn)
-        inner->ops->learn(inner, traits);
-}
-
-static bool observed_identify(struct store *store, struct buffer *text)
-{
-    return store_identify(observed_of(store)->inner, text);
-}
-
-static bool observed_listens(const struct store *store)
-{
-    return store_listens(((const struct observed_store *)(const void *)store)->inner);
-}
-
-static bool observed_listen(struct store *store, uint64_t *ticket, struct mono_time until)
-{
-    return store_listen(observed_of(store)->inner, ticket, until);
-}
-
-static void observed_ring(struct store *store)
-{
-    store_ring(observed_of(store)->inner);
-}
-
-static bool observed_peer_changes(struct store *store, uint64_t *ret_mark)
-{
-    return store_peer_changes(observed_of(store)->inner, ret_mark);
+        report_get_of_change(store, &watched, put, took);
+    struct observation seen = { .kind = CALL_PUT,
+                                .key = call->key,
+                                .error = &call->error,
+                                .etag = etag_if(&call->error, &call->etag),
+                                .bytes_sent = watched.bytes_written };
+    if (put)
+        report_call(store, seen, took, 0);
 }
 
 static void observed_close(struct store *store)
 {
-    store_close(observed_of(store)->inner);
+    store_close(store->inner);
     free(store);
 }
 
@@ -288,14 +208,7 @@ static const struct store_ops observed_ops = {
     .get_file = observed_get_file,
     .put_file = observed_put_file,
     .lend_file = observed_lend_file,
-    .inspect = observed_inspect,
-    .learn = observed_learn,
-    .identify = observed_identify,
     .change = observed_change,
-    .listens = observed_listens,
-    .listen = observed_listen,
-    .ring = observed_ring,
-    .peer_changes = observed_peer_changes,
     .close = observed_close,
 };
 
@@ -308,9 +221,9 @@ enum hf_status store_observe(struct store *inner, struct observer observer,
     *observed = (struct observed_store){
         .base = { .ops = &observed_ops,
                   .env = inner->env,
+                  .inner = inner,
                   .traits = inner->traits,
                   .barred = inner->barred },
-        .inner = inner,
         .observer = observer,
     };
     *ret_store = &observed->base;
@@ -321,49 +234,4 @@ void store_unobserve(struct store *observed)
 {
     check(observed->ops == &observed_ops);
     free(observed);
-}
-
-/* ---- The meter ----------------------------------------------------------------------- */
-
-void meter_init(struct meter *meter, struct env *env)
-{
-    *meter = (struct meter){ 0 };
-    env_mutex_init(env, &meter->mutex);
-}
-
-void meter_release(struct meter *meter)
-{
-    env_mutex_release(&meter->mutex);
-}
-
-static void meter_saw(void *argument, const struct observation *seen)
-{
-    struct meter *meter = argument;
-    env_mutex_lock(&meter->mutex);
-    struct meter_counts *counts = &meter->kinds[seen->kind];
-    counts->calls++;
-    counts->batches += seen->first_of_batch;
-    counts->failed += seen->error->status != HF_OK && seen->error->status != HF_NOT_MODIFIED;
-    counts->bytes_sent += seen->bytes_sent;
-    counts->bytes_received += seen->bytes_received;
-    env_mutex_unlock(&meter->mutex);
-}
-
-struct observer meter_observer(struct meter *meter)
-{
-    return (struct observer){ meter_saw, meter };
-}
-
-void meter_reset(struct meter *meter)
-{
-    env_mutex_lock(&meter->mutex);
-    memset(meter->kinds, 0, sizeof meter->kinds);
-    env_mutex_unlock(&meter->mutex);
-}
-
-void meter_read(struct meter *meter, struct meter_counts ret_kinds[CALL_KIND_COUNT])
-{
-    env_mutex_lock(&meter->mutex);
-    memcpy(ret_kinds, meter->kinds, sizeof meter->kinds);
-    env_mutex_unlock(&meter->mutex);
 }

@@ -1,4 +1,5 @@
-/* open.c: from a URL to a store. */
+/* open.c: opens a store by its URL, makes the paths in URLs absolute, and rejects unknown
+ * schemes with a list of the valid ones. */
 #include "store/backends.h"
 
 #include <errno.h>
@@ -46,8 +47,9 @@ static const char *all_forms(char *text, size_t size)
     return text;
 }
 
-static enum hf_status parse(struct view text, struct url *ret_url,
-                            const struct backend **ret_backend, struct hf_error *error)
+static enum hf_status parse_store_url(struct view text, struct url *ret_url,
+                                      const struct backend **ret_backend,
+                                      struct hf_error *error)
 {
     char forms[128];
     struct view scheme = view_first(text, view_find(text, ':'));
@@ -59,7 +61,7 @@ static enum hf_status parse(struct view text, struct url *ret_url,
         return status;
     *ret_backend = find_backend(ret_url->scheme);
     if (!*ret_backend)
-        return error_set(error, HF_INVALID, "there is no store of the kind '%.*s:'; write %s",
+        return error_set(error, HF_INVALID, "unknown kind of store '%.*s:': write %s",
                          VIEW_ARGS(view_first(scheme, 60)), all_forms(forms, sizeof forms));
     return HF_OK;
 }
@@ -69,11 +71,9 @@ enum hf_status store_open(struct env *env, struct view url_text, struct store **
 {
     struct url url;
     const struct backend *backend;
-    enum hf_status status = parse(url_text, &url, &backend, error);
+    enum hf_status status = parse_store_url(url_text, &url, &backend, error);
     return status == HF_OK ? backend->open(env, &url, ret_store, error) : status;
 }
-
-/* ---- Where it is --------------------------------------------------------------------- */
 
 bool store_is_url(struct view text)
 {
@@ -81,8 +81,8 @@ bool store_is_url(struct view text)
     return scheme.size < text.size && find_backend(scheme);
 }
 
-/* The path of a local store, absolute. A '~' means the home folder only where '/' follows it, as
- * in a shell. */
+/* The absolute path of a local store. As in a shell, '~' means the home directory only where
+ * '/' follows it. */
 static enum hf_status absolute_path(const struct backend *backend, const struct url *url,
                                     char path[PATH_MAX], struct hf_error *error)
 {
@@ -93,13 +93,14 @@ static enum hf_status absolute_path(const struct backend *backend, const struct 
         return backend->default_path(path, error);
     if (view_starts_with(rest, VIEW("~/"))) {
         if (!home || home[0] != '/')
-            return error_set(error, HF_INVALID, "HOME is not set, so '~/' has no meaning");
+            return error_set(error, HF_INVALID,
+                             "cannot expand '~/': HOME is not set to an absolute path");
         snprintf(path, PATH_MAX, "%s/", home);
         rest = view_from(rest, 2);
     } else if (!view_starts_with(rest, VIEW("/")) && rest.size > 0) {
         char folder[PATH_MAX - 1];
         if (!getcwd(folder, sizeof folder))
-            return error_from_errno(error, errno, "find the current folder");
+            return error_from_errno(error, errno, "find the current directory");
         snprintf(path, PATH_MAX, "%s%s", folder, folder[1] ? "/" : "");
         while (view_starts_with(rest, VIEW("./")) && rest.size > 2)
             rest = view_from(rest, 2);
@@ -111,7 +112,7 @@ static enum hf_status absolute_path(const struct backend *backend, const struct 
     return HF_OK;
 }
 
-/* With the two bytes escaped that mean something in a URL. */
+/* Escapes '%' and '?', which have a meaning in a URL. */
 static void append_path(struct buffer *to, const char *path)
 {
     for (; *path; path++) {
@@ -127,7 +128,7 @@ enum hf_status store_url_absolute(struct view text, struct buffer *to, struct hf
     struct url url;
     const struct backend *backend;
     char path[PATH_MAX];
-    enum hf_status status = parse(text, &url, &backend, error);
+    enum hf_status status = parse_store_url(text, &url, &backend, error);
     if (status != HF_OK)
         return status;
     if (!backend->local || url.host.size > 0) {
@@ -150,7 +151,7 @@ enum hf_status store_check_present(struct view text, struct hf_error *error)
     const struct backend *backend;
     char path[PATH_MAX];
     struct stat info;
-    enum hf_status status = parse(text, &url, &backend, error);
+    enum hf_status status = parse_store_url(text, &url, &backend, error);
     if (status != HF_OK || !backend->local || url.host.size > 0)
         return status;
     status = absolute_path(backend, &url, path, error);

@@ -1,3 +1,5 @@
+/* pages.c: continues a listing after the last name of each page, until the end or the first
+ * error. */
 #include "store/pages.h"
 
 #include "base/check.h"
@@ -16,6 +18,16 @@ bool pages_next(struct pages *pages, struct store *store)
     }
     pages->begun = true;
     return store_list(store, list) == HF_OK;
+}
+
+const struct list_entry *pages_next_entry(struct pages *pages, struct store *store)
+{
+    while (!pages->begun || pages->taken == pages->list.count) {
+        pages->taken = 0;
+        if (!pages_next(pages, store))
+            return NULL;
+    }
+    return &pages->list.entries[pages->taken++];
 }
 
 enum hf_status pages_end(struct pages *pages, enum hf_status status, struct hf_error *error)

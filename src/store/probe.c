@@ -1,3 +1,7 @@
+/* probe.c: the probe. Each finder tests one promise of the store on scratch objects: conditions
+ * that must be honoured, races that must have one winner, reads and listings that must show the
+ * last write. A store that breaks a needed promise is refused here, before a lock could rely on
+ * it. */
 #include "store/probe.h"
 
 #include "base/check.h"
@@ -11,32 +15,18 @@
 
 #define RACERS 8
 
-/* Names of scratch objects are short and known; this is room for prefix, random and name. */
+/* Room for the prefix, the random part and the name of a scratch object, which are all short. */
 #define SCRATCH_KEY_MAX 96
 
 struct probe {
     struct store *store;
     struct probe_report *report;
     struct hf_error *error;
-    struct mono_time deadline;     /* of the whole; zero: none */
+    struct mono_time deadline;     /* of the whole probe; zero: none */
     char scratch[SCRATCH_KEY_MAX]; /* ".holdfast/probe/<random>/" */
 };
 
-static_assert((int)HF_FINDING_GOOD == (int)PROBE_GOOD &&
-                  (int)HF_FINDING_LACKING == (int)PROBE_LACKING &&
-                  (int)HF_FINDING_REFUSED == (int)PROBE_REFUSED &&
-                  (int)HF_FINDING_WARNING == (int)PROBE_WARNING,
-              "the findings of the public header are the verdicts");
-
-const char *hf_finding_name(enum hf_finding finding)
-{
-#define ROW(name, word, text) [HF_FINDING_##name] = word,
-    static const char *const names[HF_FINDING_COUNT] = { HF_FINDING_TABLE(ROW) };
-#undef ROW
-    return (unsigned)finding < HF_FINDING_COUNT ? names[finding] : "unknown";
-}
-
-void probe_note(struct probe_report *report, const char *what, enum probe_verdict verdict,
+void probe_note(struct probe_report *report, const char *what, enum hf_finding verdict,
                 const char *format, ...)
 {
     if (report->count == PROBE_FINDINGS_MAX)
@@ -50,26 +40,26 @@ void probe_note(struct probe_report *report, const char *what, enum probe_verdic
     va_end(args);
 }
 
-/* ---- Small steps --------------------------------------------------------------------- */
+/* ---- Single requests ----------------------------------------------------------------- */
 
 struct scratch_key {
     char text[SCRATCH_KEY_MAX];
 };
 
-static struct view key_of(const struct probe *probe, const char *name,
-                          struct scratch_key *space)
+static struct view format_scratch_key(const struct probe *probe, const char *name,
+                                      struct scratch_key *space)
 {
     snprintf(space->text, sizeof space->text, "%.64s%.24s", probe->scratch, name);
     return view_of(space->text);
 }
 
-/* Puts straight to the back end: the front door would refuse what the traits do not promise,
- * and that is what is to be found out. */
+/* Calls the back end directly, because store_put refuses calls that the traits do not promise, and
+ * the probe's purpose is to find out those traits. */
 static enum hf_status try_put(struct probe *probe, const char *name, const char *body,
                               struct condition condition, struct etag *ret_etag)
 {
     struct scratch_key space;
-    struct put_call put = { .key = key_of(probe, name, &space),
+    struct put_call put = { .key = format_scratch_key(probe, name, &space),
                             .body = view_of(body),
                             .condition = condition,
                             .deadline = probe->deadline };
@@ -85,7 +75,7 @@ static enum hf_status try_get(struct probe *probe, const char *name, struct buff
                               struct etag *ret_etag, struct store_stamp *ret_stamp)
 {
     struct scratch_key space;
-    struct get_call get = { .key = key_of(probe, name, &space),
+    struct get_call get = { .key = format_scratch_key(probe, name, &space),
                             .body = body,
                             .deadline = probe->deadline };
     probe->report->requests++;
@@ -103,7 +93,7 @@ static enum hf_status try_delete(struct probe *probe, const char *name,
                                  struct condition condition)
 {
     struct scratch_key space;
-    struct delete_call removal = { .key = key_of(probe, name, &space),
+    struct delete_call removal = { .key = format_scratch_key(probe, name, &space),
                                    .condition = condition,
                                    .deadline = probe->deadline };
     probe->report->requests++;
@@ -113,24 +103,25 @@ static enum hf_status try_delete(struct probe *probe, const char *name,
 }
 
 /* Ends the probe: this store breaks a promise. */
-static enum hf_status refuse(struct probe *probe, const char *what, const char *sentence)
+static enum hf_status refuse_promise(struct probe *probe, const char *what,
+                                     const char *sentence)
 {
-    probe_note(probe->report, what, PROBE_REFUSED, "%s", sentence);
+    probe_note(probe->report, what, HF_FINDING_REFUSED, "%s", sentence);
     return error_set(probe->error, HF_UNSUPPORTED, "this store cannot be used: %s (failed: %s)",
                      sentence, what);
 }
 
-/* A write that was to be refused: OK when it was, UNSUPPORTED when it went through. */
+/* For a write that the store must refuse: OK if it did, UNSUPPORTED if the write went through. */
 static enum hf_status must_conflict(struct probe *probe, const char *what, enum hf_status got,
                                     const char *sentence)
 {
     if (got == HF_OK)
-        return refuse(probe, what, sentence);
+        return refuse_promise(probe, what, sentence);
     if (got != HF_CONFLICT && got != HF_NOT_FOUND) {
         error_prefix(probe->error, "probe: %s", what);
         return got;
     }
-    probe_note(probe->report, what, PROBE_GOOD, "refused, as it must be");
+    probe_note(probe->report, what, HF_FINDING_GOOD, "refused, as it must be");
     return error_clear(probe->error);
 }
 
@@ -141,7 +132,7 @@ static enum hf_status must_succeed(struct probe *probe, const char *what, enum h
     return got;
 }
 
-/* ---- The findings, each a function --------------------------------------------------- */
+/* ---- The findings, one function each ------------------------------------------------- */
 
 static struct condition wrong_match(void)
 {
@@ -150,7 +141,7 @@ static struct condition wrong_match(void)
     return condition;
 }
 
-/* Whether an object has these bytes: UNSUPPORTED when it has others. */
+/* Checks that an object has these bytes: UNSUPPORTED if it has others or does not exist. */
 static enum hf_status must_read(struct probe *probe, const char *name, const char *bytes,
                                 const char *sentence)
 {
@@ -161,14 +152,15 @@ static enum hf_status must_read(struct probe *probe, const char *name, const cha
     enum hf_status status = try_get(probe, name, &body, &etag, &stamp);
     if (status == HF_NOT_FOUND ||
         (status == HF_OK && !view_equal(buffer_view(&body), view_of(bytes))))
-        status = refuse(probe, what, sentence);
+        status = refuse_promise(probe, what, sentence);
     else
         status = must_succeed(probe, what, status);
     buffer_release(&body);
     return status;
 }
 
-/* The get also lets the back end see what replies to gets are like: whether there are versions. */
+/* The get also lets the back end see a reply to a get, which shows whether the bucket is
+ * versioned. */
 static enum hf_status find_absent(struct probe *probe)
 {
     enum hf_status status = must_succeed(probe, "a first put if absent",
@@ -181,8 +173,8 @@ static enum hf_status find_absent(struct probe *probe)
                          "it overwrites an object that must be absent");
 }
 
-/* A store may refuse the right ETag now and then, when something else is under way or a proxy has
- * sent the put twice; one that never takes it cannot be used. */
+/* A store may refuse the right ETag occasionally, when another request is in progress or a
+ * proxy has sent the put twice. A store that never accepts it cannot be used. */
 #define MATCH_TRIES 3
 static enum hf_status replace_by_match(struct probe *probe, struct etag *ret_before,
                                        struct etag *ret_etag)
@@ -198,7 +190,7 @@ static enum hf_status replace_by_match(struct probe *probe, struct etag *ret_bef
         if (status != HF_CONFLICT && status != HF_NOT_FOUND)
             return must_succeed(probe, what, status);
     }
-    return refuse(probe, what, "it refuses the very ETag that it gave");
+    return refuse_promise(probe, what, "it refuses the ETag that it has just returned");
 }
 
 static enum hf_status find_match(struct probe *probe)
@@ -212,15 +204,16 @@ static enum hf_status find_match(struct probe *probe)
         return status;
     status = must_conflict(probe, "put if match, no object",
                            try_put(probe, "missing", "3", wrong_match(), NULL),
-                           "it makes an object when asked to replace a version of it");
+                           "it creates an object when asked to replace a version of it");
     if (status != HF_OK)
         return status;
     status = replace_by_match(probe, &etag, &next);
     if (status != HF_OK)
         return status;
     if (etag_equal(&etag, &next))
-        return refuse(probe, "put if match, right ETag", "other bytes have the same ETag");
-    probe_note(probe->report, "put if match, right ETag", PROBE_GOOD, "accepted");
+        return refuse_promise(probe, "put if match, right ETag",
+                              "two versions with different bytes have the same ETag");
+    probe_note(probe->report, "put if match, right ETag", HF_FINDING_GOOD, "accepted");
     return must_conflict(probe, "put if match, old ETag",
                          try_put(probe, "b", "3", if_match(&etag), NULL),
                          "it accepts an ETag that is no longer the object's");
@@ -230,7 +223,8 @@ static enum hf_status find_read_back(struct probe *probe)
 {
     enum hf_status status = must_read(probe, "b", "2", "a get does not show the last put");
     if (status == HF_OK)
-        probe_note(probe->report, "read after write", PROBE_GOOD, "a get shows the last put");
+        probe_note(probe->report, "read after write", HF_FINDING_GOOD,
+                   "a get shows the last put");
     return status;
 }
 
@@ -248,15 +242,15 @@ static enum hf_status find_fresh_etags(struct probe *probe)
     bool fresh = !etag_equal(&first, &second);
     probe->report->traits.etag_fresh = fresh;
     if (fresh)
-        probe_note(probe->report, "new ETag on each write", PROBE_GOOD,
+        probe_note(probe->report, "new ETag on each write", HF_FINDING_GOOD,
                    "equal bytes written again have a new ETag");
     else
-        probe_note(probe->report, "new ETag on each write", PROBE_LACKING,
-                   "equal bytes have equal ETags; every document carries a nonce");
+        probe_note(probe->report, "new ETag on each write", HF_FINDING_LACKING,
+                   "equal bytes have equal ETags, so every document carries a nonce");
     return HF_OK;
 }
 
-/* No answer says nothing about what the store can do. */
+/* A request without an answer says nothing about the store's abilities. */
 static bool has_answer(enum hf_status status)
 {
     return status != HF_UNSURE && status != HF_UNAVAILABLE && status != HF_TIMEOUT;
@@ -272,7 +266,7 @@ static enum hf_status find_conditional_delete(struct probe *probe)
     enum hf_status asked = try_delete(probe, "b", wrong_match()), status = asked;
     if (has_answer(asked))
         status = try_get(probe, "b", &body, &etag, &stamp);
-    if (status == HF_OK && asked == HF_CONFLICT) { /* now the right one */
+    if (status == HF_OK && asked == HF_CONFLICT) { /* refused: now the right ETag */
         status = try_delete(probe, "b", if_match(&etag));
         if (has_answer(status))
             status = try_get(probe, "b", &body, &etag, &stamp);
@@ -286,10 +280,10 @@ static enum hf_status find_conditional_delete(struct probe *probe)
         return must_succeed(probe, what, status);
     probe->report->traits.delete_conditional = works;
     if (works)
-        probe_note(probe->report, what, PROBE_GOOD, "honoured");
+        probe_note(probe->report, what, HF_FINDING_GOOD, "honoured");
     else
-        probe_note(probe->report, what, PROBE_LACKING,
-                   survived ? "not supported" : "ignored: it deletes all the same");
+        probe_note(probe->report, what, HF_FINDING_LACKING,
+                   survived ? "not supported" : "ignored: it deletes anyway");
     return error_clear(probe->error);
 }
 
@@ -298,7 +292,7 @@ static enum hf_status find_listing(struct probe *probe)
     static const char *const names[] = { "l-B", "l-a", "l-a-b", "l-a/b", "l-a0" };
     size_t count = sizeof names / sizeof names[0];
     for (size_t i = 0; i < count; i++) {
-        const char *name = names[(i * 2 + 1) % count]; /* written in another order */
+        const char *name = names[(i * 2 + 1) % count]; /* not in the order of the list */
         enum hf_status status =
             must_succeed(probe, "put",
                          try_put(probe, name, name, (struct condition){ 0 }, NULL));
@@ -306,7 +300,7 @@ static enum hf_status find_listing(struct probe *probe)
             return status;
     }
     struct scratch_key space;
-    struct list_call list = { .prefix = key_of(probe, "l-", &space),
+    struct list_call list = { .prefix = format_scratch_key(probe, "l-", &space),
                               .deadline = probe->deadline };
     probe->report->requests++;
     enum hf_status status = store_list(probe->store, &list);
@@ -319,16 +313,17 @@ static enum hf_status find_listing(struct probe *probe)
         ordered = ordered && view_compare(list.entries[i - 1].key, list.entries[i].key) < 0;
     list_release(&list);
     if (!complete)
-        return refuse(probe, "list after write", "a listing does not show what was just put");
-    probe_note(probe->report, "list after write", PROBE_GOOD, "shows what was just put");
+        return refuse_promise(probe, "list after write",
+                              "a listing does not show what was just put");
+    probe_note(probe->report, "list after write", HF_FINDING_GOOD, "shows what was just put");
     probe->report->traits.list_ordered = ordered;
     if (!ordered)
-        return refuse(probe, "list order", "listings are not in byte order");
-    probe_note(probe->report, "list order", PROBE_GOOD, "byte order");
+        return refuse_promise(probe, "list order", "listings are not in byte order");
+    probe_note(probe->report, "list order", HF_FINDING_GOOD, "byte order");
     return HF_OK;
 }
 
-/* ---- One winner among many ----------------------------------------------------------- */
+/* ---- Races --------------------------------------------------------------------------- */
 
 struct racer {
     struct probe *probe;
@@ -341,7 +336,7 @@ static void run_racer(void *argument)
 {
     struct racer *racer = argument;
     struct scratch_key space;
-    struct put_call put = { .key = key_of(racer->probe, "race", &space),
+    struct put_call put = { .key = format_scratch_key(racer->probe, "race", &space),
                             .body = view_of(racer->body),
                             .condition = racer->condition,
                             .deadline = racer->probe->deadline };
@@ -350,21 +345,12 @@ static void run_racer(void *argument)
     racer->status = put.error.status;
 }
 
-/* What RACERS tasks that put one object at once were told. */
+/* The replies to RACERS tasks that put the same object at the same time. */
 struct outcome {
     unsigned winners;
     unsigned unsure;
-    char body[24]; /* of a winner */
+    char body[24]; /* what a winner wrote */
 };
-
-static void count_racer(struct outcome *outcome, const struct racer *racer)
-{
-    outcome->unsure += racer->status == HF_UNSURE;
-    if (racer->status != HF_OK)
-        return;
-    outcome->winners++;
-    memcpy(outcome->body, racer->body, sizeof outcome->body);
-}
 
 static enum hf_status race(struct probe *probe, struct condition condition,
                            struct outcome *ret_outcome)
@@ -377,8 +363,9 @@ static enum hf_status race(struct probe *probe, struct condition condition,
     for (; started < RACERS; started++) {
         struct racer *racer = &racers[started];
         *racer = (struct racer){ .probe = probe, .condition = condition };
-        /* Bytes that the object never had: where an ETag is a hash of them, writing the same ones
-         * again would leave the version as it was for the next writer, too. */
+        /* Each racer writes bytes that the object never had. Where an ETag is a hash of the
+         * content, equal bytes would keep the ETag, and the condition of the next writer would
+         * still hold. */
         snprintf(racer->body, sizeof racer->body, "racer %zu %s", started,
                  condition.kind == CONDITION_ABSENT ? "first" : "next");
         status = env_task_start(env, run_racer, racer, &tasks[started], probe->error);
@@ -388,18 +375,23 @@ static enum hf_status race(struct probe *probe, struct condition condition,
     *ret_outcome = (struct outcome){ 0 };
     for (size_t i = 0; i < started; i++) {
         env_task_join(env, tasks[i]);
-        count_racer(ret_outcome, &racers[i]);
+        ret_outcome->unsure += racers[i].status == HF_UNSURE;
+        if (racers[i].status != HF_OK)
+            continue;
+        ret_outcome->winners++;
+        memcpy(ret_outcome->body, racers[i].body, sizeof ret_outcome->body);
     }
     probe->report->requests += (uint32_t)started;
     return status;
 }
 
-/* One winner, whose bytes are there; or none that knows of it, where replies got lost. */
-static enum hf_status judge_race(struct probe *probe, const char *what, const char *several,
+/* There must be one winner, and its bytes must be there. Having no winner is acceptable only if
+ * replies were lost. */
+static enum hf_status check_race(struct probe *probe, const char *what, const char *several,
                                  const struct outcome *outcome, struct etag *ret_etag)
 {
     if (outcome->winners > 1)
-        return refuse(probe, what, several);
+        return refuse_promise(probe, what, several);
     struct buffer body = BUFFER_INIT(KIB);
     struct store_stamp stamp;
     enum hf_status status =
@@ -409,9 +401,10 @@ static enum hf_status judge_race(struct probe *probe, const char *what, const ch
     if (status != HF_OK)
         return status;
     if (outcome->winners == 1 && !kept)
-        return refuse(probe, what, "the bytes of the writer who was told that it won are gone");
+        return refuse_promise(probe, what,
+                              "the writer that was told it had won has lost its bytes");
     bool strange = outcome->winners + outcome->unsure == 0;
-    probe_note(probe->report, what, strange ? PROBE_WARNING : PROBE_GOOD,
+    probe_note(probe->report, what, strange ? HF_FINDING_WARNING : HF_FINDING_GOOD,
                "%d writers, %u winner", RACERS, outcome->winners);
     return HF_OK;
 }
@@ -422,13 +415,13 @@ static enum hf_status find_one_winner(struct probe *probe)
     struct etag etag;
     enum hf_status status = race(probe, if_absent(), &outcome);
     if (status == HF_OK)
-        status = judge_race(probe, "one winner, if absent",
+        status = check_race(probe, "one winner, if absent",
                             "several writers at once were all told that they were first",
                             &outcome, &etag);
     if (status == HF_OK)
         status = race(probe, if_match(&etag), &outcome);
     if (status == HF_OK)
-        status = judge_race(probe, "one winner, if match",
+        status = check_race(probe, "one winner, if match",
                             "several writers at once all replaced the same version", &outcome,
                             &etag);
     return status;
@@ -440,9 +433,9 @@ static void note_date(struct probe *probe, const struct store_stamp *stamp)
 {
     if (!stamp->known || stamp->cached) {
         probe_note(
-            probe->report, "store time", PROBE_LACKING,
-            "replies carry no date, or an old one out of a cache; a dead holder is waited "
-            "out by watching it");
+            probe->report, "store time", HF_FINDING_LACKING,
+            "replies carry no date, or an old one out of a cache; the lease of a dead holder "
+            "ends only after a client has watched it for its ttl");
         probe->report->traits.clock = STORE_CLOCK_NONE;
         return;
     }
@@ -450,7 +443,7 @@ static void note_date(struct probe *probe, const struct store_stamp *stamp)
     struct span offset = wall_since(stamp->date, env_wall(probe->store->env));
     int64_t seconds = offset.us / 1000000;
     struct span rounded = SPAN_S(seconds < 0 ? -seconds : seconds);
-    enum probe_verdict verdict = rounded.us > SPAN_S(60).us ? PROBE_WARNING : PROBE_GOOD;
+    enum hf_finding verdict = rounded.us > SPAN_S(60).us ? HF_FINDING_WARNING : HF_FINDING_GOOD;
     probe_note(probe->report, "store time", verdict, "%s, this machine is %s %s",
                time_text(stamp->date, date), span_text(rounded, ahead),
                seconds > 0 ? "behind" : "ahead");
@@ -459,7 +452,7 @@ static void note_date(struct probe *probe, const struct store_stamp *stamp)
 static enum hf_status find_time(struct probe *probe)
 {
     if (probe->report->traits.clock == STORE_CLOCK_BOOT) {
-        probe_note(probe->report, "store time", PROBE_GOOD,
+        probe_note(probe->report, "store time", HF_FINDING_GOOD,
                    "the boot-time clock of this machine");
         return HF_OK;
     }
@@ -476,7 +469,7 @@ static enum hf_status find_time(struct probe *probe)
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
-#define CLEANUP_TIME SPAN_S(5) /* beyond the deadline */
+#define CLEANUP_TIME SPAN_S(5) /* after the deadline */
 
 static void remove_scratch(struct probe *probe)
 {
@@ -486,7 +479,7 @@ static void remove_scratch(struct probe *probe)
     struct scratch_key spaces[NAMES];
     struct delete_call calls[NAMES];
     for (size_t i = 0; i < NAMES; i++)
-        calls[i] = (struct delete_call){ .key = key_of(probe, names[i], &spaces[i]),
+        calls[i] = (struct delete_call){ .key = format_scratch_key(probe, names[i], &spaces[i]),
                                          .deadline = mono_add(env_now(probe->store->env),
                                                               CLEANUP_TIME) };
     probe->report->requests++;
@@ -510,12 +503,17 @@ enum hf_status store_probe(struct store *store, struct mono_time deadline,
     snprintf(probe.scratch, sizeof probe.scratch, LAYOUT_PROBE_SCRATCH "%s/", random);
 
     enum hf_status status = error_clear(error);
-    for (size_t i = 0; i < sizeof finders / sizeof finders[0] && status == HF_OK; i++)
+    for (size_t i = 0; i < sizeof finders / sizeof finders[0]; i++) {
         status = finders[i](&probe);
+        if (status != HF_OK)
+            break;
+    }
     remove_scratch(&probe);
-    /* Of a store that is refused too: its surroundings may be the reason. */
-    if ((status == HF_OK || status == HF_UNSUPPORTED) && store->ops->inspect)
-        store->ops->inspect(store, ret_report);
+    /* Inspect refused stores too, because their surroundings may be the reason. */
+    bool judged = status == HF_OK || status == HF_UNSUPPORTED;
+    for (struct store *layer = judged ? store : NULL; layer; layer = layer->inner)
+        if (layer->ops->inspect)
+            layer->ops->inspect(layer, ret_report);
     if (status == HF_OK)
         store->traits = ret_report->traits;
     return status;

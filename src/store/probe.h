@@ -1,25 +1,18 @@
 /* probe.h: does this store keep the promises that everything above it is built on?
  *
- * Some stores accept conditions and ignore them; a lock on such a store protects nothing, and
- * it must be refused before the first one is taken. The probe tries, on scratch objects, what
- * the protocol needs (refused when missing) and what it can use (noted in the store's traits).
- * bucket.h says who needs its verdict, and keeps it in the bucket for others. */
+ * Some stores accept conditions and ignore them. A lock on such a store protects nothing, so
+ * the store must be refused before the first lock is taken. The probe tries, on scratch
+ * objects, every operation that the protocol needs (the store is refused if one fails) and
+ * every operation that it can use if present (noted in the store's traits). bucket.h says which
+ * clients need a verdict, and keeps it in the bucket for others. */
 #ifndef STORE_PROBE_H
 #define STORE_PROBE_H
 
 #include "store/store.h"
 
-/* As enum hf_finding, whose names (hf_finding_name) are theirs too. */
-enum probe_verdict {
-    PROBE_GOOD,    /* as it should be */
-    PROBE_LACKING, /* not there; Holdfast does without */
-    PROBE_REFUSED, /* needed, and not there: the store cannot be used */
-    PROBE_WARNING, /* works, but somebody should know */
-};
-
 struct probe_finding {
     const char *what; /* a short name: "put if absent" */
-    enum probe_verdict verdict;
+    enum hf_finding verdict;
     char detail[HF_WHY_MAX];
 };
 
@@ -29,19 +22,18 @@ struct probe_report {
     struct probe_finding findings[PROBE_FINDINGS_MAX];
     size_t count;
     struct store_traits traits;
-    uint32_t requests; /* that it took */
+    uint32_t requests; /* how many the probe took */
 };
 
-/* Notes one finding; for back ends that look at themselves (store_ops.inspect). */
+/* Records one finding. Back ends that report on themselves (store_ops.inspect) use it too. */
 __attribute__((format(printf, 4, 5))) void probe_note(struct probe_report *report,
-                                                      const char *what,
-                                                      enum probe_verdict verdict,
+                                                      const char *what, enum hf_finding verdict,
                                                       const char *format, ...);
 
-/* Tries the store and sets its traits, until `deadline` (zero: each request has the store's own
- * time-out). UNSUPPORTED, with a sentence that says what failed, when it breaks a promise; another
- * status when it could not be tried. The report holds what was found so far either way. Scratch
- * objects are removed again. What comes of it is kept by bucket.h. */
+/* Tests the store and sets its traits, until `deadline` (zero: each request has the store's own
+ * timeout). UNSUPPORTED, with a message that says what failed, when the store breaks a promise;
+ * another status when the store could not be tested. In both cases the report holds the findings so
+ * far. Scratch objects are removed again. bucket.h keeps the result. */
 enum hf_status store_probe(struct store *store, struct mono_time deadline,
                            struct probe_report *ret_report, struct hf_error *error);
 

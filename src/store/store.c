@@ -1,9 +1,10 @@
-/* store.c: the front door: what every back end may rely on is checked here, once, and what
- * every caller may rely on is asserted on the way out. */
+/* store.c: the entry point of every store. It checks arguments once for all back ends, and
+ * asserts on the way out what callers rely on, such as an ETag with every success. */
 #include "store/store.h"
 
 #include "base/check.h"
 #include "store/toolkit.h"
+#include "store/write_notify.h"
 
 bool etag_set(struct etag *etag, struct view text)
 {
@@ -21,13 +22,13 @@ void list_release(struct list_call *call)
     call->count = 0;
 }
 
-/* ---- Checks on the way in ------------------------------------------------------------ */
+/* ---- Checks of arguments ------------------------------------------------------------- */
 
 static bool key_is_good(struct view key, struct hf_error *error)
 {
     if (key.size >= 1 && key.size <= KEY_BYTES_MAX)
         return true;
-    error_set(error, HF_INVALID, "a key has 1 to %d bytes, this one %zu", KEY_BYTES_MAX,
+    error_set(error, HF_INVALID, "a key has 1 to %d bytes, this one has %zu", KEY_BYTES_MAX,
               key.size);
     return false;
 }
@@ -57,7 +58,7 @@ static bool put_is_good(const struct store *store, struct put_call *call)
     if (writes_are_barred(store, &call->error))
         return false;
     if (call->body.size > BODY_BYTES_MAX) {
-        error_set(&call->error, HF_INVALID, "%zu bytes are too many for one put; stream them",
+        error_set(&call->error, HF_INVALID, "%zu bytes are too many for one put; use put_file",
                   call->body.size);
         return false;
     }
@@ -70,7 +71,7 @@ static bool delete_is_good(const struct store *store, struct delete_call *call)
     if (writes_are_barred(store, &call->error))
         return false;
     if (call->condition.kind == CONDITION_ABSENT) {
-        error_set(&call->error, HF_INVALID, "a delete cannot ask for absence");
+        error_set(&call->error, HF_INVALID, "a delete cannot have the condition 'absent'");
         return false;
     }
     if (call->condition.kind == CONDITION_MATCH && !store->traits.delete_conditional) {
@@ -83,7 +84,7 @@ static bool delete_is_good(const struct store *store, struct delete_call *call)
 
 /* ---- The calls ----------------------------------------------------------------------- */
 
-/* Nothing of a batch is done when one of its calls is bad, and every call says so. */
+/* If one call of a batch is invalid, nothing is sent, and every call gets its error. */
 
 enum hf_status store_get_many(struct store *store, struct get_call *calls, size_t count)
 {
@@ -92,7 +93,7 @@ enum hf_status store_get_many(struct store *store, struct get_call *calls, size_
     for (size_t i = 0; i < count; i++)
         if (!get_is_good(&calls[i])) {
             struct hf_error error = calls[i].error;
-            get_fail_all(calls, count, &error);
+            CALLS_FAIL(calls, count, error);
             return error.status;
         }
     store->ops->get(store, calls, count);
@@ -112,7 +113,7 @@ enum hf_status store_put_many(struct store *store, struct put_call *calls, size_
     for (size_t i = 0; i < count; i++)
         if (!put_is_good(store, &calls[i])) {
             struct hf_error error = calls[i].error;
-            put_fail_all(calls, count, &error);
+            CALLS_FAIL(calls, count, error);
             return error.status;
         }
     store->ops->put(store, calls, count);
@@ -132,12 +133,13 @@ enum hf_status store_delete_many(struct store *store, struct delete_call *calls,
     for (size_t i = 0; i < count; i++)
         if (!delete_is_good(store, &calls[i])) {
             struct hf_error error = calls[i].error;
-            delete_fail_all(calls, count, &error);
+            CALLS_FAIL(calls, count, error);
             return error.status;
         }
     store->ops->remove(store, calls, count);
-    for (size_t i = 0; i < count && first == HF_OK; i++)
-        first = calls[i].error.status;
+    for (size_t i = 0; i < count; i++)
+        if (first == HF_OK)
+            first = calls[i].error.status;
     return first;
 }
 
@@ -207,7 +209,7 @@ enum hf_status store_lend_file(struct store *store, struct get_call *call, int *
     if (!get_is_good(call))
         return call->error.status;
     if (!store->ops->lend_file || call->offset != 0 || call->length != 0)
-        return error_set(&call->error, HF_UNSUPPORTED, "objects of this store are no files");
+        return error_set(&call->error, HF_UNSUPPORTED, "objects of this store are not files");
     store->ops->lend_file(store, call, ret_fd);
     check(call->error.status != HF_OK || call->info.etag.size > 0);
     return call->error.status;
@@ -223,7 +225,7 @@ enum hf_status store_change(struct store *store, struct change_call *call)
     if (!store->ops->change)
         return error_set(&call->error, HF_UNSUPPORTED, "the store has no lock of its own");
     store->ops->change(store, call);
-    if (call->error.status != HF_OK) { /* what a transaction that is gone had done so far */
+    if (call->error.status != HF_OK) { /* the transaction that set these was rolled back */
         call->wrote = false;
         call->etag = (struct etag){ 0 };
     }
@@ -233,13 +235,21 @@ enum hf_status store_change(struct store *store, struct change_call *call)
 
 bool store_listens(const struct store *store)
 {
-    return store->ops->listens && store->ops->listens(store);
+    if (store->notify)
+        return write_notify_listens(store->notify);
+    if (store->ops->listens)
+        return store->ops->listens(store);
+    return store->inner && store_listens(store->inner);
 }
 
 bool store_listen(struct store *store, uint64_t *ticket, struct mono_time until)
 {
+    if (store->notify)
+        return write_notify_listen(store->notify, ticket, until);
     if (store->ops->listen)
         return store->ops->listen(store, ticket, until);
+    if (store->inner)
+        return store_listen(store->inner, ticket, until);
     if (*ticket == 0) {
         *ticket = 1;
         return true;
@@ -250,19 +260,27 @@ bool store_listen(struct store *store, uint64_t *ticket, struct mono_time until)
 
 void store_ring(struct store *store)
 {
-    if (store->ops->ring)
+    if (store->notify)
+        write_notify_ring(store->notify);
+    else if (store->ops->ring)
         store->ops->ring(store);
+    else if (store->inner)
+        store_ring(store->inner);
 }
 
 bool store_peer_changes(struct store *store, uint64_t *ret_mark)
 {
-    return store->ops->peer_changes && store->ops->peer_changes(store, ret_mark);
+    if (store->ops->peer_changes)
+        return store->ops->peer_changes(store, ret_mark);
+    return store->inner && store_peer_changes(store->inner, ret_mark);
 }
 
 bool store_identify(struct store *store, struct buffer *text)
 {
     if (store->ops->identify)
         return store->ops->identify(store, text);
+    if (store->inner)
+        return store_identify(store->inner, text);
     buffer_append(text, view_of(store->ops->name));
     return false;
 }

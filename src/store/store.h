@@ -1,29 +1,29 @@
-/* store.h: objects with ETags, and writes that happen only if the object is still the one
+/* store.h: objects with ETags, and writes that happen only if the object is still the version
  * that was read. Everything above this header is built on that one promise.
  *
- * A call is a struct: the caller fills in what is asked, the store fills in what came of it,
- * and the reason for a failure travels with it. So one call and many calls look alike:
+ * A call is a struct. The caller fills in the request, the store fills in the result, and the
+ * reason for a failure is part of the result. So single calls and batches look alike:
  *
  *     struct put_call put = { .key = VIEW("a"), .body = VIEW("1"), .condition = if_absent() };
  *     if (store_put(store, &put) == HF_OK)
  *         use(put.etag);
  *
- * What the statuses promise, on every back end:
+ * The statuses mean the same on every back end:
  *
- *   OK            done, and durable as far as the store can say so
- *   NOT_FOUND     get: no such object. put or delete if-match: the object is gone (where the
- *                 store can tell; others say CONFLICT)
+ *   OK            done, and durable as far as the store can guarantee it
+ *   NOT_FOUND     get: no such object. put or delete if-match: the object is gone (some stores
+ *                 report CONFLICT instead)
  *   NOT_MODIFIED  get with none_match: the object still has that ETag
  *   CONFLICT      the condition did not hold; this call changed nothing
  *   UNSURE        a write without an answer: it may have happened, or may still happen later
  *   UNAVAILABLE   certainly not done (full disk, unreachable, throttled, out of memory)
  *   DENIED, INVALID, UNSUPPORTED, CORRUPT   as in holdfast.h; nothing was changed
  *
- * A delete without a condition of an object that is not there is OK: stores on the network
- * cannot tell. An ETag names one version of one key; never parse it. Whether writing equal
- * bytes again gives a new ETag depends on the store (traits.etag_fresh).
+ * An unconditional delete of an object that does not exist is OK, because stores on the network
+ * do not report whether it existed. An ETag names one version of one key; never parse it.
+ * Whether writing equal bytes again gives a new ETag depends on the store (traits.etag_fresh).
  *
- * Keys are 1 to KEY_BYTES_MAX bytes. Every function may be called from any task of the env
+ * Keys are 1 to KEY_BYTES_MAX bytes long. Every function may be called from any task of the env
  * that the store was opened with. */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -38,7 +38,7 @@
 
 #include <stdint.h>
 
-/* ---- What calls are made of ---------------------------------------------------------- */
+/* ---- Parts of a call ------------------------------------------------------------------- */
 
 struct etag {
     uint8_t size;
@@ -55,12 +55,12 @@ static inline bool etag_equal(const struct etag *a, const struct etag *b)
     return view_equal(etag_view(a), etag_view(b));
 }
 
-/* False, and unchanged, when the text is empty or too long for an ETag. */
+/* False if the text is empty or too long for an ETag; *etag is then unchanged. */
 bool etag_set(struct etag *etag, struct view text);
 
 enum condition_kind { CONDITION_ALWAYS, CONDITION_ABSENT, CONDITION_MATCH };
 
-/* When a write may happen. Zero-initialised it means always. */
+/* When a write may happen. Zero-initialised: always. */
 struct condition {
     enum condition_kind kind;
     struct etag etag;
@@ -82,9 +82,9 @@ struct object_info {
     struct wall_time modified; /* by the store's clock; for display */
 };
 
-/* What a reply says about the store's clock: its Date, and when on our boot-time clock the
- * request left and the reply came. Unknown where the store tells no time; out of a cache (Age) it
- * is a date of some time ago. */
+/* The store's clock as one reply shows it: its Date, and when the request left and the reply came
+ * by our boot-time clock. `known` is false where replies carry no date. A reply from a cache
+ * (`cached`) carries an old date. */
 struct store_stamp {
     bool known;
     bool cached;
@@ -93,7 +93,8 @@ struct store_stamp {
     struct mono_time received;
 };
 
-/* Called now and then while a stream moves; returning false stops it (CANCELLED). */
+/* Called from time to time while a stream is copied. Returning false stops the stream
+ * (CANCELLED). */
 struct progress {
     bool (*step)(void *argument, uint64_t done, uint64_t total);
     void *argument;
@@ -101,71 +102,72 @@ struct progress {
 
 /* ---- The calls ----------------------------------------------------------------------- */
 
-/* A deadline of zero means: the store's own time-out. */
+/* In each call, a deadline of zero means the store's own timeout. */
 
 struct get_call {
-    /* asked */
+    /* request */
     struct view key;
     struct etag none_match; /* set: answer NOT_MODIFIED if the object still has this ETag */
     struct etag match;      /* set: answer CONFLICT unless the object has this ETag */
     uint64_t offset;        /* read from here ... */
     uint64_t length;        /* ... this many bytes; 0: to the end */
     struct mono_time deadline;
-    struct buffer *body; /* the bytes are appended; its bound is the most that is read */
-    /* answered */
-    struct object_info info; /* of the whole object, whatever range was asked */
+    struct buffer *body; /* bytes are appended; at most up to its bound */
+    /* result */
+    struct object_info info; /* of the whole object, whatever range was requested */
     struct store_stamp stamp;
     struct hf_error error;
 };
 
 struct put_call {
-    /* asked */
+    /* request */
     struct view key;
     struct view body;
     struct condition condition;
-    bool quiet; /* nobody waits for this one: who listens need not wake */
-    bool
-        give; /* put_file: nobody writes to the file again, so it may become the object itself */
+    bool quiet; /* no listener needs to wake for this write */
+    /* put_file: nobody writes to the file again, so the file itself may become the object */
+    bool give;
     struct mono_time deadline;
-    /* answered */
+    /* result */
     struct etag etag;
     struct store_stamp stamp;
     struct hf_error error;
 };
 
 struct delete_call {
-    /* asked */
+    /* request */
     struct view key;
     struct condition condition; /* ALWAYS, or MATCH where traits.delete_conditional */
     struct mono_time deadline;
-    /* answered */
+    /* result */
     struct store_stamp stamp;
     struct hf_error error;
 };
 
-/* One object read and written as one step, by a store that has a lock of its own: nobody writes
- * in between, so there is no conflict. */
+/* Reads and writes one object in one step, on a store that has its own lock: nobody writes in
+ * between, so there is no conflict. */
 struct change_call {
-    /* asked */
+    /* request */
     struct view key;
-    struct etag known; /* the version whose bytes the caller has; empty: none */
-    /* Called with the store's lock held, perhaps by another task, so it must be quick, and call
-     * no store. `now` is the ETag of the object, empty when there is none; `body` its bytes, with
-     * data NULL when `now` is `known`; they die with the call. It sees only what is committed.
-     * Returns what to write, which lives until store_change returns; data NULL: leave it as it
-     * is. May be called again when the step failed and is tried once more. */
+    struct etag known; /* the version whose bytes the caller has, or empty */
+    /* Called with the store's lock held, perhaps by another task. It must be quick, and must
+     * not call a store. `now` is the ETag of the object, or empty when there is no object.
+     * `body` is its bytes; body.data is NULL when `now` equals `known`. Both are valid only
+     * during the call, and show only committed state. Returns the bytes to write, which must
+     * stay valid until store_change returns; data NULL leaves the object unchanged. May be
+     * called again if the step failed and is retried. */
     struct view (*decide)(void *argument, const struct etag *now, struct view body);
     void *argument;
     bool quiet; /* as in put_call; decide may set it */
     struct mono_time deadline;
-    /* answered; OK also when nothing was written, UNSUPPORTED when it takes a get and a put */
+    /* result; OK even if nothing was written; UNSUPPORTED: use a get and a put instead */
     bool wrote;
-    struct etag etag; /* of the object now */
+    struct etag etag; /* of the object now, after the call */
     struct store_stamp stamp;
     struct hf_error error;
 };
 
-/* One object, or, when `is_prefix`, all keys that start with `key` up to and including the
+/* One object. Or, with `is_prefix`, all keys that start with `key`, which ends with the
  * delimiter; then only `key` is set. */
 struct list_entry {
     struct view key;
@@ -174,17 +176,17 @@ struct list_entry {
 };
 
 struct list_call {
-    /* asked */
+    /* request */
     struct view prefix;
-    struct view after;     /* only names greater than this; empty: from the start */
+    struct view after;     /* only names greater than this; empty: all */
     size_t max;            /* 1 to LIST_PAGE_MAX; 0: LIST_PAGE_MAX */
-    struct view delimiter; /* empty, or one byte: roll up what stands behind it */
+    struct view delimiter; /* empty, or one byte: names are grouped up to it */
     struct mono_time deadline;
-    /* answered; to be given back by list_release */
+    /* result; free it with list_release */
     struct arena arena;
     struct list_entry *entries; /* in byte order of key */
     size_t count;
-    bool more; /* there is more behind the last entry: ask again with its key as `after` */
+    bool more; /* more entries follow: list again with the last key as `after` */
     struct store_stamp stamp;
     struct hf_error error;
 };
@@ -194,28 +196,29 @@ void list_release(struct list_call *call);
 /* ---- The store ----------------------------------------------------------------------- */
 
 enum store_clock {
-    STORE_CLOCK_NONE, /* tells no time */
+    STORE_CLOCK_NONE, /* replies carry no time */
     STORE_CLOCK_BOOT, /* the boot-time clock of the machine, under env_boot_id */
-    STORE_CLOCK_DATE, /* stamps with the date of the store */
+    STORE_CLOCK_DATE, /* replies carry the store's date */
 };
 
-/* What this store can do. Back ends of ours know; for stores on the network the probe finds
- * out, and until it has, the careful value stands. */
+/* The abilities of a store. Our own back ends set them. For stores on the network the probe finds
+ * them out, and the safe value is used until then. */
 struct store_traits {
     bool delete_conditional;   /* delete obeys CONDITION_MATCH */
     bool put_file_conditional; /* put_file obeys conditions at any size */
     bool etag_fresh;           /* writing equal bytes again gives a new ETag */
     bool list_ordered;         /* listings come in byte order */
-    bool etag_bare;            /* on the wire If-Match wants the ETag without its quotes */
+    bool etag_bare;            /* If-Match must carry the ETag without its quotes */
     enum store_clock clock;
     uint32_t clock_skew_ms; /* the clocks of its front ends agree within half of this */
 };
 
 struct store;
+struct write_notify;
 struct probe_report; /* store/probe.h */
 
-/* A back end. `get`, `put` and `remove` take many calls at once, each conditional and answered
- * by itself; which of them succeed does not depend on the others. */
+/* A back end. `get`, `put` and `remove` each take an array of calls. Each call has its own
+ * condition and its own result, and none depends on the others. */
 struct store_ops {
     const char *name;
     void (*get)(struct store *store, struct get_call *calls, size_t count);
@@ -226,21 +229,23 @@ struct store_ops {
                      const struct progress *progress);
     void (*put_file)(struct store *store, struct put_call *call, int fd,
                      const struct progress *progress);
-    /* May be NULL: as store_lend_file. */
+    /* Like store_lend_file. May be NULL. */
     void (*lend_file)(struct store *store, struct get_call *call, int *ret_fd);
-    /* May be NULL: notes what only the back end itself can see of its surroundings. */
-    void (*inspect)(struct store *store, struct probe_report *report);
-    /* NULL in stores of our own code: as store_identify. */
-    bool (*identify)(struct store *store, struct buffer *text);
-    /* May be NULL: takes what an earlier probe found, so as not to find it out again. */
-    void (*learn)(struct store *store, const struct store_traits *traits);
     /* May be NULL: changes one object in one step. */
     void (*change)(struct store *store, struct change_call *call);
-    /* All or none: as store_listens, store_listen and store_ring. */
+    /* The following may be NULL too; then a wrapper passes the call on to its inner store.
+     * `inspect` notes facts about the store's surroundings that only the back end can see. */
+    void (*inspect)(struct store *store, struct probe_report *report);
+    /* Like store_identify. NULL in our own stores. */
+    bool (*identify)(struct store *store, struct buffer *text);
+    /* Adopts the traits that an earlier probe found, to avoid probing again. */
+    void (*learn)(struct store *store, const struct store_traits *traits);
+    /* Like store_listens, store_listen, store_ring, for a store without a notify file. Set all
+     * three or none. */
     bool (*listens)(const struct store *store);
     bool (*listen)(struct store *store, uint64_t *ticket, struct mono_time until);
     void (*ring)(struct store *store);
-    /* May be NULL: as store_peer_changes. */
+    /* Like store_peer_changes. */
     bool (*peer_changes)(struct store *store, uint64_t *ret_mark);
     void (*close)(struct store *store);
 };
@@ -248,32 +253,35 @@ struct store_ops {
 struct store {
     const struct store_ops *ops;
     struct env *env;
+    struct store *inner;         /* the store that this one wraps, or NULL */
+    struct write_notify *notify; /* by which it learns of writes (write_notify.h), or NULL */
     struct store_traits traits;
-    struct hf_error barred; /* not OK: every write ends with this, and nothing is sent */
+    struct hf_error barred; /* not OK: every write fails with this, and nothing is sent */
 };
 
-/* Opens by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. Options follow as
- * ?name=value&name=value; an unknown one is refused. */
+/* Opens a store by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. Options follow as
+ * ?name=value&name=value. An unknown option is INVALID. */
 enum hf_status store_open(struct env *env, struct view url, struct store **ret_store,
                           struct hf_error *error);
 
-/* Whether a text begins as the URL of a store does: with a kind that there is, and ':'. */
+/* Whether a string starts like a store URL: with a known scheme and ':'. */
 bool store_is_url(struct view text);
 
-/* Appends the same URL with the path of a local store made absolute ("~/" is the home folder), so
- * that it means the same store to a process in another folder. Its options stay as they are. */
+/* Appends the same URL with the path of a local store made absolute ("~/" is the home
+ * directory). The result means the same store to a process in another directory. The options
+ * stay as they are. */
 enum hf_status store_url_absolute(struct view url, struct buffer *to, struct hf_error *error);
 
-/* NOT_FOUND, with its path: nobody has made the local store of this URL yet. Makes nothing, and
- * says nothing of stores on the network. */
+/* NOT_FOUND, with the path in the error: the local store of this URL does not exist yet.
+ * Creates nothing, and is always OK for stores on the network. */
 enum hf_status store_check_present(struct view url, struct hf_error *error);
 
-/* Waits for nothing and writes nothing; no call may be under way. NULL is fine. */
+/* Waits for nothing and writes nothing. No call may be in progress. NULL is allowed. */
 void store_close(struct store *store);
 
-/* Appends what tells this store from every other, as far as is known by now: its kind, then, behind
- * a blank, where it is. True: other people's code keeps it, so that its promises must be tried
- * (bucket.h). */
+/* Appends a string that distinguishes this store from every other, as far as is known by now: its
+ * kind, a space, and its location. True: the store is not our own code, so its promises must be
+ * probed (bucket.h). */
 bool store_identify(struct store *store, struct buffer *text);
 
 /* Each returns the status that is also in call->error. */
@@ -282,64 +290,65 @@ enum hf_status store_put(struct store *store, struct put_call *call);
 enum hf_status store_delete(struct store *store, struct delete_call *call);
 enum hf_status store_list(struct store *store, struct list_call *call);
 
-/* UNSUPPORTED where the store cannot, or not this object: then get and put. */
+/* UNSUPPORTED if the store cannot do this, or not for this object: use get and put instead. */
 enum hf_status store_change(struct store *store, struct change_call *call);
 
-/* Many calls, at most BATCH_MAX: the back end does them together as well as it can. OK when all
- * are; else the first status that is not. A call that is INVALID or UNSUPPORTED as it stands
- * fails the whole batch: nothing of it is done, and every call has that error. */
+/* Many calls, at most BATCH_MAX, which the back end combines as well as it can. OK when all are OK;
+ * otherwise the first status that is not. If one call is INVALID or UNSUPPORTED before anything is
+ * sent, the whole batch fails: nothing is done, and every call has that error. */
 enum hf_status store_get_many(struct store *store, struct get_call *calls, size_t count);
 enum hf_status store_put_many(struct store *store, struct put_call *calls, size_t count);
 enum hf_status store_delete_many(struct store *store, struct delete_call *calls, size_t count);
 
-/* Streams an object to or from a file, never whole in memory. get_file writes at the file's
- * offset 0 and on, put_file reads from offset 0 to the file's end; `fd` stays the caller's, and
- * after a failed get_file its contents are undefined. call->body is not used. `progress` may be
- * NULL. */
+/* Streams an object to or from a file without holding it in memory. get_file writes from offset
+ * 0 of the file; put_file reads from offset 0 to the end of the file. `fd` stays the caller's,
+ * and after a failed get_file its contents are undefined. call->body is not used. `progress`
+ * may be NULL. */
 enum hf_status store_get_file(struct store *store, struct get_call *call, int fd,
                               const struct progress *progress);
 enum hf_status store_put_file(struct store *store, struct put_call *call, int fd,
                               const struct progress *progress);
 
-/* Opens the whole object itself to read from, where it is a file of this machine: no byte is
- * copied. The file stays what it is while it is open, unless somebody changes it by hand; the
- * caller closes it. UNSUPPORTED where the object is no file: then get_file. */
+/* Opens the object itself for reading, where it is a file on this machine: no byte is copied. The
+ * file does not change while it is open, unless somebody edits it by hand. The caller closes it.
+ * UNSUPPORTED where the object is not a file: use get_file. */
 enum hf_status store_lend_file(struct store *store, struct get_call *call, int *ret_fd);
 
 /* ---- Waiting for others to write ----------------------------------------------------- */
 
-/* Who waits for an object to change looks, listens, looks again:
+/* A task that waits for an object to change reads it, listens, and reads it again:
  *
  *     uint64_t ticket = 0;
  *     while (store_listen(store, &ticket, until))
  *         if (look(store))
  *             return true;
  *
- * Local stores hear of each put and delete that changed something, by any process of this
- * machine, this one too. Not of a writer that was killed just after its commit, nor of files
- * that are changed by hand: so let `until` be near enough to look now and then all the same.
+ * Local stores are notified of every put and delete that changed something, by any process on this
+ * machine including this one. They miss a writer that was killed just after its commit, and files
+ * that are changed by hand. So choose `until` near enough to read from time to time anyway.
  *
- * store_listens: whether it hears anything at present. Where it does not, `until` is the next
- * time to poll. A store that hears may become deaf (the user's inotify instances are used up)
- * and hear again later; ask before each wait. */
+ * store_listens: whether the store is currently notified of writes. Where it is not, `until` is the
+ * next time to poll. Notification may stop working (when the user's inotify instances are used up)
+ * and resume later, so call this before each wait. */
 bool store_listens(const struct store *store);
 
-/* Waits until somebody may have written since the call that set *ticket, or until the moment.
- * True: something may have changed, and *ticket is new. False: the moment has come. A ticket of
- * 0 means never listened: true, at once. No write is missed between two calls: one that is
- * committed after a call has returned makes the next one with its ticket return true at once.
+/* Waits until somebody may have written since the call that set *ticket, or until the given time.
+ * True: something may have changed, and *ticket is new. False: the time has come. A ticket of 0
+ * means that the task has not listened yet: returns true immediately. No write is missed between
+ * two calls: a write that is committed after a call has returned makes the next call with its
+ * ticket return true immediately.
  *
- * It wakes for a write of any key unless that was quiet, and may for none. Also true, at once,
- * when the store has become deaf, or hears again. Many tasks may listen, each with a ticket of
- * its own. */
+ * A write of any key wakes the listener, unless that write was quiet. The call may also return true
+ * without a write, and does so immediately when notification stops working or resumes. Many tasks
+ * may listen, each with its own ticket. */
 bool store_listen(struct store *store, uint64_t *ticket, struct mono_time until);
 
-/* Wakes all who listen, as a write would. */
+/* Wakes all listeners, as a write would. */
 void store_ring(struct store *store);
 
-/* A number that differs from that of an earlier call if anybody but this open store has put or
- * deleted something in between, quietly or not; it may differ for less. Cheap. False: the store
- * cannot tell, as those on the network, or not at this moment. */
+/* Sets *ret_mark to a number that changes whenever anybody but this open store has put or deleted
+ * something, quietly or not; it may also change without a write. Cheap. False: the store cannot
+ * know, either ever (stores on the network) or at present. */
 bool store_peer_changes(struct store *store, uint64_t *ret_mark);
 
 #endif

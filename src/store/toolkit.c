@@ -1,10 +1,36 @@
+/* toolkit.c: conditions, ranges, waiting and listing for our own back ends. They decide here,
+ * in one place, which call succeeds, so the memory, directory and SQLite stores cannot differ. */
 #include "store/toolkit.h"
 
 #include "base/check.h"
+#include "file/bytes.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum hf_status condition_judge(const struct condition *condition, const struct etag *current,
+bool store_is_forked(pid_t opened_by, struct hf_error *error)
+{
+    if (getpid() == opened_by)
+        return false;
+    error_set(error, HF_INVALID, "the store was opened before fork; open it again");
+    return true;
+}
+
+bool file_has_name(int fd, int folder, const char *name)
+{
+    struct stat ours, named;
+    return fstat(fd, &ours) == 0 && fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+}
+
+struct mono_time local_deadline(struct env *env, struct mono_time asked)
+{
+    return asked.us != 0 ? asked : mono_add(env_now(env), SPAN_MS(STORE_TIMEOUT_MS));
+}
+
+enum hf_status condition_check(const struct condition *condition, const struct etag *current,
                                struct hf_error *error)
 {
     switch (condition->kind) {
@@ -24,7 +50,7 @@ enum hf_status condition_judge(const struct condition *condition, const struct e
     check_unreachable();
 }
 
-enum hf_status get_judge(struct get_call *call, const struct object_info *current,
+enum hf_status get_check(struct get_call *call, const struct object_info *current,
                          uint64_t *ret_length)
 {
     if (!current)
@@ -37,7 +63,8 @@ enum hf_status get_judge(struct get_call *call, const struct object_info *curren
                          VIEW_ARGS(etag_view(&current->etag)));
     if (call->offset > 0 && call->offset >= current->size)
         return error_set(&call->error, HF_INVALID,
-                         "the range starts at byte %" PRIu64 " of an object of %" PRIu64,
+                         "the range starts at byte %" PRIu64 ", and the object has %" PRIu64
+                         " bytes",
                          call->offset, current->size);
     uint64_t left = current->size - call->offset;
     *ret_length = call->length > 0 && call->length < left ? call->length : left;
@@ -49,35 +76,57 @@ enum hf_status get_append(struct get_call *call, struct view bytes)
     struct buffer *body = call->body;
     if (bytes.size > body->max - body->size)
         return error_set(&call->error, HF_INVALID,
-                         "the object has %" PRIu64 " bytes, more than the %zu asked for",
+                         "the object has %" PRIu64 " bytes, more than the %zu requested",
                          call->info.size, body->max);
     if (!buffer_append(body, bytes))
         return error_no_memory(&call->error);
     return HF_OK;
 }
 
-void get_fail_all(struct get_call *calls, size_t count, const struct hf_error *error)
+enum hf_status get_append_file(struct get_call *call, int fd, uint64_t length,
+                               const char *why_short)
 {
-    for (size_t i = 0; i < count; i++)
-        calls[i].error = *error;
+    size_t got;
+    struct buffer *body = call->body;
+    if (length > body->max - body->size)
+        return get_append(call, (struct view){ NULL, (size_t)length }); /* sets the error */
+    if (!buffer_reserve(body, (size_t)length))
+        return error_no_memory(&call->error);
+    if (file_read_at(fd, body->data + body->size, (size_t)length, call->offset, &got,
+                     &call->error) != HF_OK)
+        return call->error.status;
+    if (got < length)
+        return error_set(&call->error, HF_CORRUPT, "%s", why_short);
+    body->size += got;
+    return HF_OK;
 }
 
-void put_fail_all(struct put_call *calls, size_t count, const struct hf_error *error)
+/* ---- Waiting ------------------------------------------------------------------------- */
+
+/* Most lock holders need microseconds, some need a disk write. */
+#define PAUSE_FIRST SPAN_US(50)
+
+struct patience patience_until(struct env *env, struct mono_time deadline, struct span most)
 {
-    for (size_t i = 0; i < count; i++)
-        calls[i].error = *error;
+    return (struct patience){ env, deadline, PAUSE_FIRST, most };
 }
 
-void delete_fail_all(struct delete_call *calls, size_t count, const struct hf_error *error)
+bool patience_wait(struct patience *patience)
 {
-    for (size_t i = 0; i < count; i++)
-        calls[i].error = *error;
+    struct mono_time now = env_now(patience->env);
+    if (!mono_before(now, patience->deadline))
+        return false;
+    struct span half = SPAN_US(patience->pause.us / 2);
+    struct span pause = SPAN_US(half.us + env_jitter(patience->env, half).us);
+    env_sleep_until(patience->env, mono_earlier(mono_add(now, pause), patience->deadline));
+    patience->pause = span_smaller(SPAN_US(patience->pause.us * 2), patience->most);
+    return true;
 }
 
 /* ---- Listing ------------------------------------------------------------------------- */
 
-/* The name under which a key stands in this listing: itself, or, with a delimiter behind the
- * prefix, its start up to that. */
+/* The name of a key in this listing: the key itself, or, if a delimiter follows the prefix, the
+ * part up to and including that delimiter. */
 static struct view name_of(const struct list_call *call, struct view key)
 {
     if (call->delimiter.size == 0)
@@ -87,7 +136,7 @@ static struct view name_of(const struct list_call *call, struct view key)
     return at == behind.size ? key : view_first(key, call->prefix.size + at + 1);
 }
 
-static bool is_group(const struct list_call *call, struct view name)
+bool list_is_group(const struct list_call *call, struct view name)
 {
     return call->delimiter.size > 0 && name.size > call->prefix.size &&
            name.data[name.size - 1] == call->delimiter.data[0];
@@ -102,14 +151,14 @@ static void set_cursor(struct list_cursor *cursor, struct view from, bool beyond
     cursor->beyond = beyond;
 }
 
-/* Whether a name stands for a group that can be jumped over. A delimiter of 0xff has no successor
- * in its place, so its groups are walked through, key by key. */
+/* Whether a name is a group that can be skipped in one step. The byte after 0xff does not
+ * exist, so groups with that delimiter are walked key by key. */
 static bool can_jump(const struct list_call *call, struct view name)
 {
-    return is_group(call, name) && (unsigned char)call->delimiter.data[0] < 0xff;
+    return list_is_group(call, name) && (unsigned char)call->delimiter.data[0] < 0xff;
 }
 
-/* The next place behind a name: behind all that starts with it, if it stands for a group. */
+/* Moves the cursor past a name, or, if the name is a group, past all keys that start with it. */
 static void move_behind(const struct list_call *call, struct list_cursor *cursor,
                         struct view name)
 {
@@ -128,7 +177,7 @@ void list_start(const struct list_call *call, struct list_cursor *cursor)
         move_behind(call, cursor, call->after);
 }
 
-static struct list_entry *add_entry(struct list_call *call, struct view name)
+static struct list_entry *add_list_entry(struct list_call *call, struct view name)
 {
     struct view copy = arena_copy(&call->arena, name);
     if (!copy.data) {
@@ -152,10 +201,10 @@ bool list_offer(struct list_call *call, struct list_cursor *cursor, struct view 
             call->more = true;
             return false;
         }
-        struct list_entry *entry = add_entry(call, name);
+        struct list_entry *entry = add_list_entry(call, name);
         if (!entry)
             return false;
-        entry->is_prefix = name.size < key.size || is_group(call, name);
+        entry->is_prefix = name.size < key.size || list_is_group(call, name);
         if (!entry->is_prefix)
             entry->info = *info;
     }

@@ -1,16 +1,17 @@
-/* full.c: everything, whatever the indexes say: the whole bucket is listed, and what is ours is
- * looked at: tables and records without entries, states and fenced bodies that nothing names. */
+/* full.c: a full sweep: lists the whole bucket and checks all of Holdfast's objects, whatever the
+ * indexes say. It guards against deleting a body that a late write may still name: a body is
+ * deleted only when no such write can land any more. */
 #include "base/check.h"
 #include "base/layout.h"
 #include "base/parse.h"
 #include "base/rule.h"
-#include "lock/fenced_inside.h"
+#include "lock/fenced.h"
 #include "sweep/sweep_inside.h"
 
 #include <stdio.h>
 
-/* An object of the listing, and how long ago it was written, by the store's clock. Where the store
- * has none nobody can tell: its calendar and ours may be of two machines, and be set. */
+/* A listed object, and its age by the store's clock. On a store without a clock the age is
+ * unknown: the wall clocks of two machines may differ or be changed. */
 struct object {
     struct view key;
     const struct etag *etag;
@@ -18,21 +19,22 @@ struct object {
     struct span age;
 };
 
-/* Whether it certainly stands there for so many times D: dates are cut to the second, and front
- * ends disagree. */
-static bool is_past_d(const struct sweep_run *run, const struct object *object, int times)
+/* Whether it has certainly existed for this many times D. Dates are truncated to the second,
+ * and front ends disagree. */
+static bool is_older_than_d(const struct sweep_run *run, const struct object *object, int times)
 {
-    const struct lease_settings *settings = &run->client->space.settings;
+    const struct lease_settings *settings = client_settings(run->client);
     return object->age_known && object->age.us > times * settings->late_bound.us +
                                                      settings->skew_tolerance.us +
                                                      2 * CLOCK_DATE_GRAIN.us;
 }
 
-/* On condition of its ETag where the store can: so one that is gone is not counted. */
+/* Conditional on its ETag where the store supports it: then an object that is already gone is not
+ * counted. */
 static enum hf_status delete_object(struct sweep_run *run, const struct object *object,
                                     uint64_t *count, struct hf_error *error)
 {
-    struct store *store = run->client->store;
+    struct store *store = client_store(run->client);
     struct delete_call call = { .key = object->key, .deadline = run_deadline(run) };
     enum hf_status status = HF_OK;
     if (store->traits.delete_conditional)
@@ -49,28 +51,27 @@ static enum hf_status delete_object(struct sweep_run *run, const struct object *
 
 /* ---- Tables -------------------------------------------------------------------------- */
 
-/* Bodies that a crash left named as old: nothing else would delete them if nobody ever changes the
- * key again. */
-static enum hf_status delete_old(struct sweep_run *run, struct place *place,
-                                 const struct table_sight *sight, struct view name,
-                                 struct hf_error *error)
+/* Deletes bodies that a crash left listed as old. Nothing else would delete them if the key is
+ * never changed again. */
+static enum hf_status delete_old_states(struct sweep_run *run, struct table_ref *ref,
+                                        const struct table_summary *summary, struct view name,
+                                        struct hf_error *error)
 {
     struct change seen, forget;
-    struct view ns = view_of(run->client->space.ns);
     size_t gone = 0;
     if (run->options->dry_run) {
-        run->report->states_deleted += sight->old;
+        run->report->states_deleted += summary->old;
         return HF_OK;
     }
     change_init(&seen, CHANGE_LOOK);
     change_init(&forget, CHANGE_FORGET);
-    enum hf_status status = change_ask(place, &seen, run_deadline(run), error);
+    enum hf_status status = change_ask(ref, &seen, run_deadline(run), error);
     if (status == HF_OK)
-        bodies_delete(run->client, ns, name, seen.state.old, seen.state.old_count, &gone);
+        bodies_delete(run->client, name, seen.state.old, seen.state.old_count, &gone);
     if (status == HF_OK && gone > 0) {
         forget.old = seen.state.old;
         forget.old_count = gone;
-        status = change_ask(place, &forget, run_deadline(run), error);
+        status = change_ask(ref, &forget, run_deadline(run), error);
     }
     run->report->states_deleted += gone;
     change_release(&forget);
@@ -78,122 +79,110 @@ static enum hf_status delete_old(struct sweep_run *run, struct place *place,
     return status;
 }
 
-/* A table that nobody uses: purged if it stands there for D; where nobody can tell, the index shall
- * know it then. */
-static enum hf_status deal_with_stub(struct sweep_run *run, const struct object *object,
-                                     const struct table_sight *sight, struct hf_error *error)
+/* Handles a table that nobody uses: purges it if it has existed for D. If its age is unknown, it
+ * gets an index entry for D from now. */
+static enum hf_status purge_old_stub(struct sweep_run *run, const struct object *object,
+                                     const struct table_summary *summary,
+                                     struct hf_error *error)
 {
     struct hf_client *client = run->client;
     enum hf_status status = HF_OK;
-    if (is_past_d(run, object, 1)) {
-        status = stub_purge(run, object->key, sight, object->etag, error);
-    } else if (!object->age_known && sight->etag.size > 0 && !run->options->dry_run) {
+    if (is_older_than_d(run, object, 1)) {
+        status = stub_purge(run, object->key, summary, object->etag, error);
+    } else if (!object->age_known && summary->etag.size > 0 && !run->options->dry_run) {
         struct evidence evidence = run_evidence(run);
         status = expiry_write(client, object->key, hour_of_purge(client, &evidence),
-                              &sight->etag, run_deadline(run), error);
+                              &summary->etag, run_deadline(run), error);
     }
     return status == HF_CONFLICT || status == HF_NOT_FOUND ? HF_OK : status;
-}
-
-static enum hf_status clear(struct sweep_run *run, const struct object *object,
-                            struct place *place, struct hf_error *error)
-{
-    struct table_sight sight;
-    struct view name;
-    enum hf_status status = table_clear(run, place, &sight, error);
-    if (status == HF_NOT_FOUND)
-        return HF_OK;
-    if (status == HF_OK && sight.old > 0 && sight.held == 0 &&
-        table_key_name(run->client, object->key, &name))
-        return delete_old(run, place, &sight, name, error);
-    if (status != HF_OK || !sight.stub || !run->client->store->traits.delete_conditional)
-        return status;
-    return deal_with_stub(run, object, &sight, error);
 }
 
 static enum hf_status visit_table(struct sweep_run *run, const struct object *object,
                                   struct hf_error *error)
 {
-    struct place *place;
-    enum hf_status status = place_take(run->client, object->key, &place, error);
+    struct table_ref *ref;
+    struct table_summary summary;
+    struct view name;
+    enum hf_status status = table_ref_take(run->client, object->key, &ref, error);
     if (status != HF_OK)
         return status;
-    status = clear(run, object, place, error);
-    place_drop(place);
+    status = table_clear(run, ref, &summary, error);
+    if (status == HF_NOT_FOUND)
+        status = HF_OK;
+    else if (status == HF_OK && summary.old > 0 && summary.held == 0 &&
+             table_key_name(run->client, object->key, &name))
+        status = delete_old_states(run, ref, &summary, name, error);
+    else if (status == HF_OK && summary.stub &&
+             client_store(run->client)->traits.delete_conditional)
+        status = purge_old_stub(run, object, &summary, error);
+    table_ref_drop(ref);
     return status;
 }
 
 /* ---- States -------------------------------------------------------------------------- */
 
-/* Whether a body is, or can still be, named by its document; and a guest that finds out in a
- * write of it. */
-struct naming {
-    struct table_guest guest; /* first */
+/* Whether a document names a body or still can; run as a hook of a write to that document. */
+struct name_search {
+    struct table_hook hook; /* must be the first member */
     const struct sweep_run *run;
     struct body_name body;
-    bool needed; /* a version has it, or a lease of its token could publish it */
-    bool named;
+    bool needed; /* a version has it, or a lease with its token could publish it */
 };
 
-/* A dry run leaves leases that a run would have cleared. */
-static bool is_token_held(const struct naming *naming, const struct lease_table *table,
-                          const struct evidence *evidence)
-{
-    const struct lease *lease = table_find_token(table, naming->body.token);
-    bool cleared = lease && evidence && naming->run->options->dry_run &&
-                   table_lease_over(naming->run, table, lease, evidence);
-    return lease && !cleared;
-}
-
-static void find_name(struct naming *naming, const struct lease_table *table,
+static void find_name(struct name_search *search, const struct lease_table *table,
                       const struct evidence *evidence)
 {
     struct key_state state;
     state_init(&state);
     bool read = state_read(buffer_view(&table->state), &state, NULL) == HF_OK;
-    /* What nobody can read may have named it. */
-    naming->named = !read || state.lost || state_names_body(&state, &naming->body);
-    naming->needed = naming->named || is_token_held(naming, table, evidence);
+    /* An unreadable state may have named it. */
+    bool named = !read || state.lost || state_names_body(&state, &search->body);
+    const struct lease *lease = table_find_token(table, search->body.token);
+    /* A dry run does not clear ended leases, so they are checked here. */
+    bool over = lease && evidence && search->run->options->dry_run &&
+                table_lease_over(search->run, table, lease, evidence);
+    search->needed = named || (RULE(UNNAMED_AFTER_A_SWAP) && lease && !over);
     state_release(&state);
 }
 
-static void look_for_name(void *argument, const void *body, const struct evidence *evidence)
+static void find_name_in_body(void *argument, const void *body, const struct evidence *evidence)
 {
     find_name(argument, body, evidence);
 }
 
-static void after(struct table_guest *guest, struct lease_table *table,
-                  const struct table_op *op, bool *changed)
+static void find_name_after(struct table_hook *hook, struct lease_table *table,
+                            const struct table_op *op, bool *changed)
 {
     (void)op;
     (void)changed;
-    find_name((struct naming *)(void *)guest, table, /* evidence */ NULL);
+    find_name((struct name_search *)(void *)hook, table, /* evidence */ NULL);
 }
 
-/* Writes the document, so that no earlier write that is still under way can land and name it. */
-static enum hf_status shut_out(struct sweep_run *run, struct place *place,
-                               struct naming *naming, struct hf_error *error)
+/* Writes the document, so that no earlier write that is still under way can land and name the
+ * body. */
+static enum hf_status shut_out_late_writes(struct sweep_run *run, struct table_ref *ref,
+                                           struct name_search *search, struct hf_error *error)
 {
     struct request request, *one = &request;
-    request_init(&request, place, TABLE_KEEP, run_deadline(run));
+    request_init(&request, ref, TABLE_KEEP, run_deadline(run));
     request.op.settle = true;
-    request.guest = &naming->guest;
+    request.hook = &search->hook;
     request.mode = run->options->mode;
-    enum hf_status status = place_ask(place, &one, 1);
+    enum hf_status status = table_ref_ask(ref, &one, 1);
     if (status != HF_OK)
         *error = request.op.error;
     return status;
 }
 
-/* A state whose document is not there. Nobody who keeps to the protocol names it any more: a key
- * that has a state is not purged. But documents may come back, or come later: of a bucket that is
- * being copied or restored, of a store that lists what it does not show yet. So it goes once it has
- * stood there alone for 2 D, by the store's dates or since a sweep first met it. */
-static enum hf_status deal_with_lone_state(struct sweep_run *run, const struct object *object,
-                                           struct hf_error *error)
+/* Handles a state without its document. No client that follows the protocol can name it any more:
+ * a key with a state is not purged. But the document may appear later, when a bucket is copied or
+ * restored, or when a store lists an object before it can be read. So the state is deleted once
+ * it has had no document for 2 D, by the store's dates or since a sweep first found it. */
+static enum hf_status delete_lone_state(struct sweep_run *run, const struct object *object,
+                                        struct hf_error *error)
 {
-    struct span twice = SPAN_US(2 * run->client->space.settings.late_bound.us);
-    bool passed = is_past_d(run, object, 2);
+    struct span twice = SPAN_US(2 * client_settings(run->client)->late_bound.us);
+    bool passed = is_older_than_d(run, object, 2);
     enum hf_status status = HF_OK;
     if (!object->age_known)
         status = sight_passed(run, object->key, twice, &passed, error);
@@ -204,29 +193,28 @@ static enum hf_status deal_with_lone_state(struct sweep_run *run, const struct o
     return status;
 }
 
-static enum hf_status deal_with_state(struct sweep_run *run, const struct object *object,
-                                      struct place *place, struct naming *naming,
-                                      struct hf_error *error)
+static enum hf_status delete_unnamed_state(struct sweep_run *run, const struct object *object,
+                                           struct table_ref *ref, struct name_search *search,
+                                           struct hf_error *error)
 {
-    uint64_t *count = &run->report->states_deleted;
     enum hf_status status =
-        doc_look(place->doc, run_deadline(run), look_for_name, naming, error);
+        doc_look(ref->doc, run_deadline(run), find_name_in_body, search, error);
     if (status == HF_NOT_FOUND)
-        return deal_with_lone_state(run, object, error);
-    if (status == HF_OK && !RULE(UNNAMED_AFTER_A_SWAP))
-        return naming->named ? HF_OK : delete_object(run, object, count, error);
-    if (status == HF_OK && !naming->needed && !run->options->dry_run)
-        status = shut_out(run, place, naming, error);
-    if (status == HF_OK && !naming->needed)
-        status = delete_object(run, object, count, error);
+        return delete_lone_state(run, object, error);
+    if (RULE(UNNAMED_AFTER_A_SWAP) && status == HF_OK && !search->needed &&
+        !run->options->dry_run)
+        status = shut_out_late_writes(run, ref, search, error);
+    if (status == HF_OK && !search->needed)
+        status = delete_object(run, object, &run->report->states_deleted, error);
     return status;
 }
 
-/* "<ns>/state/<name>/<token>-<etag>": the key of its document, and what its own name says. */
+/* "<ns>/state/<name>/<token>-<etag>": the key of its document, and the parts of its own
+ * name. */
 static bool document_of_state(const struct sweep_run *run, struct view key,
                               char ret_table[KEY_BYTES_MAX + 1], struct body_name *ret_body)
 {
-    struct view ns = view_of(run->client->space.ns);
+    struct view ns = view_of(client_ns(run->client));
     struct view name = view_from(key, ns.size + strlen(LAYOUT_STATE_FOLDER));
     size_t cut = name.size;
     while (cut > 0 && name.data[cut - 1] != '/')
@@ -238,27 +226,27 @@ static bool document_of_state(const struct sweep_run *run, struct view key,
 static enum hf_status visit_state(struct sweep_run *run, const struct object *object,
                                   struct hf_error *error)
 {
-    struct naming naming = { .guest = { .after = after }, .run = run };
+    struct name_search search = { .hook = { .after = find_name_after }, .run = run };
     char table_key[KEY_BYTES_MAX + 1];
-    struct place *place;
-    if (!document_of_state(run, object->key, table_key, &naming.body))
-        return error_set(error, HF_MISMATCH, "this is no state of a key");
-    enum hf_status status = place_take(run->client, view_of(table_key), &place, error);
+    struct table_ref *ref;
+    if (!document_of_state(run, object->key, table_key, &search.body))
+        return error_set(error, HF_MISMATCH, "not the state of a key");
+    enum hf_status status = table_ref_take(run->client, view_of(table_key), &ref, error);
     if (status != HF_OK)
         return status;
-    status = deal_with_state(run, object, place, &naming, error);
-    place_drop(place);
+    status = delete_unnamed_state(run, object, ref, &search, error);
+    table_ref_drop(ref);
     return status;
 }
 
-static enum hf_status is_there(struct sweep_run *run, struct view key, bool *ret_there,
-                               struct hf_error *error)
+static enum hf_status object_exists(struct sweep_run *run, struct view key, bool *ret_there,
+                                    struct hf_error *error)
 {
     struct buffer body = BUFFER_INIT(1);
     struct get_call get = {
         .key = key, .length = 1, .body = &body, .deadline = run_deadline(run)
     };
-    enum hf_status status = store_get(run->client->store, &get);
+    enum hf_status status = store_get(client_store(run->client), &get);
     buffer_release(&body);
     *ret_there = status == HF_OK;
     if (status == HF_OK || status == HF_NOT_FOUND)
@@ -267,7 +255,7 @@ static enum hf_status is_there(struct sweep_run *run, struct view key, bool *ret
     return status;
 }
 
-/* What was seen is over when the state is gone, or its document is there. */
+/* A note about a state is obsolete if the state is gone, or its document exists. */
 static enum hf_status visit_sight(struct sweep_run *run, const struct object *object,
                                   struct hf_error *error)
 {
@@ -276,10 +264,10 @@ static enum hf_status visit_sight(struct sweep_run *run, const struct object *ob
     struct body_name body;
     bool has_state = false, has_document = false;
     if (!document_of_state(run, state, table_key, &body))
-        return error_set(error, HF_MISMATCH, "this is no sight of a state");
-    enum hf_status status = is_there(run, state, &has_state, error);
+        return error_set(error, HF_MISMATCH, "not a note about a state");
+    enum hf_status status = object_exists(run, state, &has_state, error);
     if (status == HF_OK && has_state)
-        status = is_there(run, view_of(table_key), &has_document, error);
+        status = object_exists(run, view_of(table_key), &has_document, error);
     if (status == HF_OK && (!has_state || has_document))
         status = sight_forget(run, state, error);
     return status;
@@ -293,56 +281,34 @@ static enum hf_status visit_record(struct sweep_run *run, const struct object *o
     struct view id = view_from(object->key, strlen(LAYOUT_TXN_FOLDER));
     bool gone;
     if (!txn_id_valid(id))
-        return error_set(error, HF_MISMATCH, "this is no record of a transaction");
+        return error_set(error, HF_MISMATCH, "not the record of a transaction");
     return record_clear(run, id, &gone, error);
 }
 
-/* "<digits>-<digits>-<nonce>" */
-static bool is_body_name(struct view name)
-{
-    for (int i = 0; i < 2; i++) {
-        struct view digits = view_cut(&name, '-');
-        if (digits.size == 0 || !text_is_decimal(digits, digits.size))
-            return false;
-    }
-    return text_is_hex(name, NONCE_SIZE);
-}
-
-/* The object that a body belongs to: "<object>.hf/<body>". */
-static bool object_of_body(struct view key, struct view *ret_object)
+/* The object that a body belongs to, and its token: "<object>.hf/<token>-<digits>-<nonce>". */
+static bool object_of_body(struct view key, struct view *ret_object, struct view *ret_token)
 {
     struct view folder = VIEW(LAYOUT_BODY_FOLDER);
     size_t cut = key.size;
     while (cut > 0 && key.data[cut - 1] != '/')
         cut--;
+    struct view nonce = view_from(key, cut);
+    struct view token = view_cut(&nonce, '-'), number = view_cut(&nonce, '-');
     *ret_object = view_first(key, cut - (cut < folder.size ? cut : folder.size));
+    *ret_token = token;
     return ret_object->size > 0 && view_ends_with(view_first(key, cut), folder) &&
-           is_body_name(view_from(key, cut));
+           token.size > 0 && text_is_decimal(token, token.size) && number.size > 0 &&
+           text_is_decimal(number, number.size) && text_is_hex(nonce, NONCE_SIZE);
 }
 
-/* Whether nobody can name a body any more that the fence does not. Who writes one sends
- * the swap that names it soon after, and that lands within D: so one that is not named 2 D later
- * never is. A fence never goes back to a lower token. */
-static bool is_shut_out(const struct sweep_run *run, const struct object *object,
-                        const struct fence *fence)
-{
-    size_t cut = object->key.size;
-    uint64_t token;
-    while (object->key.data[cut - 1] != '/')
-        cut--;
-    struct view name = view_from(object->key, cut);
-    return is_past_d(run, object, 2) ||
-           (parse_u64(view_cut(&name, '-'), UINT64_MAX, &token, NULL) == HF_OK &&
-            token < fence->stamp.token);
-}
-
-/* What is no fence, or one that we cannot read, says nothing: then the body stays. */
+/* If there is no fence, or one that we cannot read, the body stays. */
 static enum hf_status visit_body(struct sweep_run *run, const struct object *object,
                                  struct hf_error *error)
 {
     struct fence fence = { .kind = FENCE_NONE };
-    struct view owner;
-    if (!object_of_body(object->key, &owner))
+    struct view owner, token_text;
+    uint64_t token;
+    if (!object_of_body(object->key, &owner, &token_text))
         return HF_OK;
     enum hf_status status = fenced_read_fence(run->client, owner, &fence, error);
     if (status == HF_MISMATCH || status == HF_CORRUPT || status == HF_UNSUPPORTED)
@@ -351,7 +317,13 @@ static enum hf_status visit_body(struct sweep_run *run, const struct object *obj
         return status;
     bool named = status == HF_OK && fence.kind == FENCE_BODY &&
                  view_equal(fence_text(&fence), object->key);
-    if (named || !is_shut_out(run, object, &fence))
+    /* A writer sends the swap soon after the body, and the swap lands within D: a body that is
+     * not named after 2 D never will be. Nor will one with a token below that of its fence,
+     * since a fence never goes back to a lower token. */
+    bool shut_out =
+        is_older_than_d(run, object, 2) ||
+        (parse_u64(token_text, UINT64_MAX, &token, NULL) == HF_OK && token < fence.stamp.token);
+    if (named || !shut_out)
         return HF_OK;
     return delete_object(run, object, &run->report->bodies_deleted, error);
 }
@@ -363,15 +335,15 @@ typedef enum hf_status visit_object(struct sweep_run *run, const struct object *
 
 static bool is_state(const struct hf_client *client, struct view key)
 {
-    struct view ns = view_of(client->space.ns);
+    struct view ns = view_of(client_ns(client));
     return view_starts_with(key, ns) &&
            view_starts_with(view_from(key, ns.size), VIEW(LAYOUT_STATE_FOLDER));
 }
 
-/* Who deals with an object; NULL: it is not ours. */
-static visit_object *visitor_of(const struct hf_client *client, struct view key)
+/* The function for an object; NULL: it is not ours. */
+static visit_object *choose_visitor(const struct hf_client *client, struct view key)
 {
-    struct view owner;
+    struct view owner, token;
     if (view_starts_with(key, VIEW(LAYOUT_TXN_FOLDER)))
         return visit_record;
     if (is_state(client, key))
@@ -379,22 +351,12 @@ static visit_object *visitor_of(const struct hf_client *client, struct view key)
     if (view_starts_with(key, VIEW(LAYOUT_SIGHT_FOLDER)) &&
         is_state(client, view_from(key, strlen(LAYOUT_SIGHT_FOLDER))))
         return visit_sight;
-    if (object_of_body(key, &owner))
+    if (object_of_body(key, &owner, &token))
         return visit_body;
     return expiry_has(client, key) ? visit_table : NULL;
 }
 
-/* The namespace of an object, or of what a note about it names. Else it stays as it is. */
-static enum hf_status enter_space_of(struct sweep_run *run, struct view key,
-                                     struct hf_error *error)
-{
-    size_t index;
-    if (view_starts_with(key, VIEW(LAYOUT_SIGHT_FOLDER)))
-        key = view_from(key, strlen(LAYOUT_SIGHT_FOLDER));
-    return space_of_key(run, key, &index) ? space_enter(run, index, error) : HF_OK;
-}
-
-static void visit(struct sweep_run *run, const struct list_call *list, size_t index)
+static void visit_listed(struct sweep_run *run, const struct list_call *list, size_t index)
 {
     const struct list_entry *entry = &list->entries[index];
     struct object object = { .key = entry->key,
@@ -402,8 +364,15 @@ static void visit(struct sweep_run *run, const struct list_call *list, size_t in
                              .age_known = list->stamp.known && entry->info.modified.us > 0,
                              .age = wall_since(list->stamp.date, entry->info.modified) };
     struct hf_error error;
-    enum hf_status status = enter_space_of(run, entry->key, &error);
-    visit_object *deal = status == HF_OK ? visitor_of(run->client, entry->key) : NULL;
+    enum hf_status status = HF_OK;
+    /* The namespace of the object, or of the object that a note is about. */
+    struct view about = entry->key;
+    size_t space;
+    if (view_starts_with(about, VIEW(LAYOUT_SIGHT_FOLDER)))
+        about = view_from(about, strlen(LAYOUT_SIGHT_FOLDER));
+    if (space_of_key(run, about, &space))
+        status = space_enter(run, space, &error);
+    visit_object *deal = status == HF_OK ? choose_visitor(run->client, entry->key) : NULL;
     if ((status == HF_OK && !deal) || !run_next(run))
         return;
     if (status == HF_OK)
@@ -417,8 +386,10 @@ enum hf_status sweep_everything(struct sweep_run *run, struct hf_error *error)
     cursor_set(from, view_of(run->cursor->full));
     struct pages pages = { .list = { .after = view_of(from) } };
     while (run_page(run, &pages))
-        for (size_t i = 0; i < pages.list.count && !run->stopped; i++) {
-            visit(run, &pages.list, i);
+        for (size_t i = 0; i < pages.list.count; i++) {
+            if (run->stopped)
+                break;
+            visit_listed(run, &pages.list, i);
             if (!run->stopped || run->stop == HF_SWEEP_STOP_FAILED)
                 cursor_set(run->cursor->full, pages.list.entries[i].key);
         }

@@ -1,13 +1,15 @@
-/* idle.c: the task that sweeps when there is nothing else to do. */
+/* idle.c: the task that sweeps while the store is idle. A sweep gives way to callers, so that it
+ * does not slow them down. It still runs on a busy store: after 12 grace periods a run no longer
+ * gives way. */
 #include "sweep/sweep_inside.h"
 
 #include <stdlib.h>
 
-/* How often it looks whether other processes are at work. */
-#define LOOKS_A_GRACE  8
-#define LOOK_EACH_MOST SPAN_S(1)
+/* How often it checks whether other processes are active. */
+#define CHECKS_PER_GRACE 8
+#define CHECK_PEERS_MOST SPAN_S(1)
 
-/* A store that is never idle is swept all the same, once in so many graces. */
+/* A store that is never idle is swept once per this many grace periods. */
 #define PUT_OFF_GRACES 12
 
 struct sweeper {
@@ -15,9 +17,9 @@ struct sweeper {
     struct sweep_settings settings;
     struct sweeper_watch watch;
     struct env_task *task;
-    struct sweep_cursor cursor; /* the task's own, as is what follows up to `shared` */
-    struct mono_time since;     /* when it was started, or its last run ended, ... */
-    struct mono_time finished;  /* as `since`, but only of runs that gave way to nobody */
+    struct sweep_cursor cursor; /* private to the task, as are the members up to `shared` */
+    struct mono_time since;     /* when it was started, or its last run ended ... */
+    struct mono_time finished;  /* as `since`, but only for runs that did not give way */
     bool peers_known;           /* ... or other processes were seen to change the store */
     uint64_t peers;
     struct {
@@ -28,7 +30,7 @@ struct sweeper {
     } shared;
 };
 
-static bool goes_on(void *argument)
+static bool sweeper_goes_on(void *argument)
 {
     struct sweeper *sweeper = argument;
     env_mutex_lock(&sweeper->shared.mutex);
@@ -37,46 +39,37 @@ static bool goes_on(void *argument)
     return !stopping;
 }
 
-/* When the next run was put off, or gave way, for so long that it gives way no more. */
+/* When the next run no longer gives way, because it has been delayed for too long. */
 static struct mono_time overdue_at(const struct sweeper *sweeper)
 {
     return mono_add(sweeper->finished,
                     SPAN_US(PUT_OFF_GRACES * sweeper->settings.idle_grace.us));
 }
 
-/* When nobody will have begun anything for the time of grace, nor a run have ended. */
+/* When a grace period will have passed since the last operation and the last run. */
 static struct mono_time due_at(struct sweeper *sweeper)
 {
-    struct mono_time last = { atomic_load(&sweeper->client->activity.last) };
+    struct mono_time last = client_last_active(sweeper->client);
     struct mono_time idle = mono_add(mono_before(sweeper->since, last) ? last : sweeper->since,
                                      sweeper->settings.idle_grace);
     return mono_earlier(idle, overdue_at(sweeper));
 }
 
-/* Looks whether other processes have changed the store. It does not say when: so now. */
-static void look_at_peers(struct sweeper *sweeper)
+/* Checks whether other processes have changed the store. The time of the change is unknown, so
+ * the current time is used. */
+static void check_peers(struct sweeper *sweeper)
 {
     uint64_t peers;
-    if (!store_peer_changes(sweeper->client->store, &peers))
+    if (!store_peer_changes(client_store(sweeper->client), &peers))
         return;
     if (sweeper->peers_known && peers != sweeper->peers)
-        sweeper->since = env_now(sweeper->client->env);
+        sweeper->since = client_now(sweeper->client);
     sweeper->peers_known = true;
     sweeper->peers = peers;
 }
 
-/* When to look again. */
-static struct mono_time look_at(struct sweeper *sweeper, struct mono_time due)
-{
-    struct span each = SPAN_US(sweeper->settings.idle_grace.us / LOOKS_A_GRACE);
-    if (!sweeper->peers_known)
-        return due;
-    each = span_smaller(each, LOOK_EACH_MOST);
-    return mono_earlier(due, mono_add(env_now(sweeper->client->env), each));
-}
-
-/* Waits until the moment, unless it is told to stop: false. */
-static bool wait_until(struct sweeper *sweeper, struct mono_time until)
+/* Waits until this time; false if it must stop. */
+static bool wait_or_stop(struct sweeper *sweeper, struct mono_time until)
 {
     bool in_time = true;
     env_mutex_lock(&sweeper->shared.mutex);
@@ -87,15 +80,18 @@ static bool wait_until(struct sweeper *sweeper, struct mono_time until)
     return !stopping;
 }
 
-/* False: it is to stop. The last look is one after the time of grace. */
+/* False: it must stop. The last check comes after the grace period. */
 static bool wait_until_idle(struct sweeper *sweeper)
 {
+    struct span each = SPAN_US(sweeper->settings.idle_grace.us / CHECKS_PER_GRACE);
     for (;;) {
-        look_at_peers(sweeper);
-        struct mono_time due = due_at(sweeper);
-        if (!mono_before(env_now(sweeper->client->env), due))
-            return goes_on(sweeper);
-        if (!wait_until(sweeper, look_at(sweeper, due)))
+        check_peers(sweeper);
+        struct mono_time now = client_now(sweeper->client), due = due_at(sweeper);
+        if (!mono_before(now, due))
+            return sweeper_goes_on(sweeper);
+        if (sweeper->peers_known)
+            due = mono_earlier(due, mono_add(now, span_smaller(each, CHECK_PEERS_MOST)));
+        if (!wait_or_stop(sweeper, due))
             return false;
     }
 }
@@ -105,30 +101,30 @@ static void sweep_once(struct sweeper *sweeper)
     struct sweep_options options = {
         .settings = sweeper->settings,
         .mode = SWEEP_IDLE,
-        .overdue = !mono_before(env_now(sweeper->client->env), overdue_at(sweeper)),
-        .go_on = goes_on,
+        .overdue = !mono_before(client_now(sweeper->client), overdue_at(sweeper)),
+        .go_on = sweeper_goes_on,
         .argument = sweeper,
     };
     struct sweep_report report;
-    struct hf_error error; /* the report says that it failed; the next run tries again */
+    struct hf_error error; /* the report contains the failure; the next run tries again */
     sweep_run(sweeper->client, &options, &sweeper->cursor, &report, &error);
     env_mutex_lock(&sweeper->shared.mutex);
     sweep_report_add(&sweeper->shared.total, &report);
     env_mutex_unlock(&sweeper->shared.mutex);
-    sweeper->since = env_now(sweeper->client->env);
+    sweeper->since = client_now(sweeper->client);
     if (!report.stopped_by_activity)
         sweeper->finished = sweeper->since;
     if (report.runs == 0)
         return;
-    if (sweeper->watch.remember) /* its cursor is its own */
+    if (sweeper->watch.remember) /* the idle sweeper keeps its own cursor */
         sweep_remember_run(sweeper->client, sweeper->settings.all_namespaces,
                            /* cursor */ NULL, &report);
     if (sweeper->watch.ran)
         sweeper->watch.ran(sweeper->watch.argument, &report);
 }
 
-/* Between two runs passes the time of grace, too. */
-static void work(void *argument)
+/* There is also a grace period between two runs. */
+static void run_sweeper(void *argument)
 {
     struct sweeper *sweeper = argument;
     while (wait_until_idle(sweeper))
@@ -148,10 +144,11 @@ enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settin
     sweeper->settings = *settings;
     if (watch)
         sweeper->watch = *watch;
-    sweeper->since = sweeper->finished = env_now(client->env);
-    env_mutex_init(client->env, &sweeper->shared.mutex);
-    env_cond_init(client->env, &sweeper->shared.changed);
-    enum hf_status status = env_task_start(client->env, work, sweeper, &sweeper->task, error);
+    sweeper->since = sweeper->finished = client_now(client);
+    env_mutex_init(client_env(client), &sweeper->shared.mutex);
+    env_cond_init(client_env(client), &sweeper->shared.changed);
+    enum hf_status status =
+        env_task_start(client_env(client), run_sweeper, sweeper, &sweeper->task, error);
     if (status == HF_OK)
         *ret_sweeper = sweeper;
     else
@@ -168,7 +165,7 @@ void sweeper_stop(struct sweeper *sweeper)
     env_cond_signal(&sweeper->shared.changed);
     env_mutex_unlock(&sweeper->shared.mutex);
     if (sweeper->task)
-        env_task_join(sweeper->client->env, sweeper->task);
+        env_task_join(client_env(sweeper->client), sweeper->task);
     env_cond_release(&sweeper->shared.changed);
     env_mutex_release(&sweeper->shared.mutex);
     free(sweeper);

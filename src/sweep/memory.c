@@ -1,6 +1,6 @@
-/* memory.c: what the store remembers of sweeps: .holdfast/sweep/<ns>.json and, of runs over all
- * namespaces, .holdfast/sweep/.all.json, which is the name of none; and what there is to do.
- * Statistics and a place to go on from: whoever writes last is right. */
+/* memory.c: keeps the store's records of sweeps, in .holdfast/sweep/<ns>.json and, for runs over
+ * all namespaces, .holdfast/sweep/.all.json (not a valid namespace); and counts the work that is
+ * due. Records are only statistics and a starting point, so the last writer wins. */
 #include "base/json.h"
 #include "base/layout.h"
 #include "sweep/sweep_inside.h"
@@ -10,12 +10,12 @@
 
 #define MEMORY_BYTES_MAX ((size_t)64 * 1024)
 
-/* A century. What is read is added up. */
+/* A century: durations are added up and must not overflow. */
 #define DURATION_MS_MAX (UINT64_C(100) * 366 * 86400 * 1000)
 
 /* ---- A report ------------------------------------------------------------------------ */
 
-/* Its members that are numbers. */
+/* Its numeric members. */
 static const struct member {
     const char *name;
     size_t offset;
@@ -44,37 +44,31 @@ static const struct member {
 };
 #define MEMBERS (sizeof members / sizeof *members)
 
-static uint64_t *member_of(struct sweep_report *report, size_t index)
+static uint64_t *report_member(struct sweep_report *report, size_t index)
 {
     return (uint64_t *)(void *)((char *)report + members[index].offset);
 }
 
-static void write_report(const char *name, struct sweep_report report, struct buffer *text)
+static void write_run_report(const char *name, struct sweep_report report, struct buffer *text)
 {
     buffer_print(text, ",\n  \"%s\": { \"stop\": \"%s\", \"duration_ms\": %" PRId64, name,
                  hf_sweep_stop_name(report.stop), report.duration.us / 1000);
     for (size_t i = 0; i < MEMBERS; i++)
-        buffer_print(text, ", \"%s\": %" PRIu64, members[i].name, *member_of(&report, i));
+        buffer_print(text, ", \"%s\": %" PRIu64, members[i].name, *report_member(&report, i));
     buffer_append(text, VIEW(" }"));
 }
 
-static void read_stop(struct json_reader *reader, struct sweep_report *report)
-{
-    struct view word;
-    if (!json_take_plain(reader, &word))
-        return;
-    for (unsigned i = 0; i < HF_SWEEP_STOP_COUNT; i++)
-        if (view_equal(word, view_of(hf_sweep_stop_name((enum hf_sweep_stop)i))))
-            report->stop = (enum hf_sweep_stop)i;
-}
-
-static void read_member(struct json_reader *reader, struct view name,
-                        struct sweep_report *report)
+static void read_report_member(struct json_reader *reader, struct view name,
+                               struct sweep_report *report)
 {
     uint64_t duration_ms;
-    struct view raw;
+    struct view word;
     if (view_equal(name, VIEW("stop"))) {
-        read_stop(reader, report);
+        if (!json_take_plain(reader, &word))
+            return;
+        for (unsigned i = 0; i < HF_SWEEP_STOP_COUNT; i++)
+            if (view_equal(word, view_of(hf_sweep_stop_name((enum hf_sweep_stop)i))))
+                report->stop = (enum hf_sweep_stop)i;
         return;
     }
     if (view_equal(name, VIEW("duration_ms"))) {
@@ -84,22 +78,22 @@ static void read_member(struct json_reader *reader, struct view name,
     }
     for (size_t i = 0; i < MEMBERS; i++)
         if (view_equal(name, view_of(members[i].name))) {
-            json_take_u64(reader, UINT64_MAX, member_of(report, i));
+            json_take_u64(reader, UINT64_MAX, report_member(report, i));
             return;
         }
-    json_skip(reader, &raw);
+    json_skip(reader, &word);
 }
 
 static void read_report(struct json_reader *reader, struct sweep_report *report)
 {
     struct view name;
     for (json_enter_object(reader); json_next_member(reader, &name);)
-        read_member(reader, name, report);
+        read_report_member(reader, name, report);
 }
 
 /* ---- A cursor ------------------------------------------------------------------------ */
 
-static void write_text(const char *name, const char *value, struct buffer *text)
+static void write_cursor_text(const char *name, const char *value, struct buffer *text)
 {
     buffer_print(text, "\"%s\": ", name);
     json_write_string(text, view_of(value));
@@ -109,16 +103,16 @@ static void write_text(const char *name, const char *value, struct buffer *text)
 static void write_cursor(const struct sweep_cursor *cursor, struct buffer *text)
 {
     buffer_append(text, VIEW(",\n  \"cursor\": { "));
-    write_text("lease_entry", cursor->lease_entry, text);
-    write_text("txn_entry", cursor->txn_entry, text);
-    write_text("partition", cursor->partition, text);
-    write_text("full", cursor->full, text);
+    write_cursor_text("lease_entry", cursor->lease_entry, text);
+    write_cursor_text("txn_entry", cursor->txn_entry, text);
+    write_cursor_text("partition", cursor->partition, text);
+    write_cursor_text("full", cursor->full, text);
     buffer_print(text, "\"turn\": %" PRIu64 ", \"raised_hour\": %" PRId64 " }", cursor->turn,
                  cursor->raised_hour);
 }
 
-/* A text that does not fit is no place to go on from: then it begins anew. */
-static void read_text(struct json_reader *reader, char *value, size_t size)
+/* A text that does not fit is not a valid position: the sweep starts at the beginning. */
+static void read_cursor_text(struct json_reader *reader, char *value, size_t size)
 {
     struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
     if (json_take_string(reader, &text) && text.size < size &&
@@ -134,13 +128,13 @@ static void read_cursor(struct json_reader *reader, struct sweep_cursor *cursor)
     struct view name, raw;
     for (json_enter_object(reader); json_next_member(reader, &name);) {
         if (view_equal(name, VIEW("lease_entry")))
-            read_text(reader, cursor->lease_entry, sizeof cursor->lease_entry);
+            read_cursor_text(reader, cursor->lease_entry, sizeof cursor->lease_entry);
         else if (view_equal(name, VIEW("txn_entry")))
-            read_text(reader, cursor->txn_entry, sizeof cursor->txn_entry);
+            read_cursor_text(reader, cursor->txn_entry, sizeof cursor->txn_entry);
         else if (view_equal(name, VIEW("partition")))
-            read_text(reader, cursor->partition, sizeof cursor->partition);
+            read_cursor_text(reader, cursor->partition, sizeof cursor->partition);
         else if (view_equal(name, VIEW("full")))
-            read_text(reader, cursor->full, sizeof cursor->full);
+            read_cursor_text(reader, cursor->full, sizeof cursor->full);
         else if (view_equal(name, VIEW("turn")))
             json_take_u64(reader, UINT64_MAX, &cursor->turn);
         else if (view_equal(name, VIEW("raised_hour")))
@@ -157,17 +151,17 @@ static void memory_key(const char *name, char ret_key[KEY_BYTES_MAX + 1])
     snprintf(ret_key, KEY_BYTES_MAX + 1, LAYOUT_SWEEP_FOLDER "%s.json", name);
 }
 
-static bool encode(const struct sweep_memory *memory, struct buffer *text)
+static bool encode_memory(const struct sweep_memory *memory, struct buffer *text)
 {
     buffer_print(text, "{ \"format\": \"" LAYOUT_SWEEP_FORMAT "\", \"at_ms\": %" PRId64,
                  memory->at.us / 1000);
     write_cursor(&memory->cursor, text);
-    write_report("last", memory->last, text);
-    write_report("total", memory->total, text);
+    write_run_report("last", memory->last, text);
+    write_run_report("total", memory->total, text);
     return buffer_append(text, VIEW(" }\n"));
 }
 
-static bool decode(struct view bytes, struct sweep_memory *ret_memory)
+static bool decode_memory(struct view bytes, struct sweep_memory *ret_memory)
 {
     struct json_reader reader = json_read(bytes);
     struct sweep_memory memory = { 0 };
@@ -201,34 +195,34 @@ enum hf_status sweep_remember(struct hf_client *client, bool all,
     char key[KEY_BYTES_MAX + 1];
     struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
     enum hf_status status = HF_OK;
-    memory_key(all ? LAYOUT_SWEEP_ALL : client->space.ns, key);
-    if (!encode(memory, &text)) {
+    memory_key(all ? LAYOUT_SWEEP_ALL : client_ns(client), key);
+    if (!encode_memory(memory, &text)) {
         status = error_no_memory(error);
     } else {
         struct put_call put = { .key = view_of(key),
                                 .body = buffer_view(&text),
                                 .quiet = true,
-                                .deadline = mono_add(env_now(client->env), REQUEST_TIME) };
-        status = store_put(client->store, &put);
+                                .deadline = client_deadline(client) };
+        status = store_put(client_store(client), &put);
         *error = put.error;
     }
     buffer_release(&text);
     return status;
 }
 
-static enum hf_status recall(struct hf_client *client, const char *name,
-                             struct sweep_memory *ret_memory, struct hf_error *error)
+static enum hf_status read_memory(struct hf_client *client, const char *name,
+                                  struct sweep_memory *ret_memory, struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1];
     struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
     memory_key(name, key);
     struct get_call get = { .key = view_of(key),
                             .body = &text,
-                            .deadline = mono_add(env_now(client->env), REQUEST_TIME) };
-    enum hf_status status = store_get(client->store, &get);
+                            .deadline = client_deadline(client) };
+    enum hf_status status = store_get(client_store(client), &get);
     struct sweep_memory memory = { 0 };
-    clock_learn(&client->clock, &get.stamp);
-    if (status == HF_OK && !decode(buffer_view(&text), &memory))
+    clock_learn(client_clock(client), &get.stamp);
+    if (status == HF_OK && !decode_memory(buffer_view(&text), &memory))
         memory = (struct sweep_memory){ 0 };
     buffer_release(&text);
     if (status != HF_OK && status != HF_NOT_FOUND && status != HF_INVALID) {
@@ -242,10 +236,10 @@ static enum hf_status recall(struct hf_client *client, const char *name,
 enum hf_status sweep_recall(struct hf_client *client, bool all, struct sweep_memory *ret_memory,
                             struct hf_error *error)
 {
-    return recall(client, all ? LAYOUT_SWEEP_ALL : client->space.ns, ret_memory, error);
+    return read_memory(client, all ? LAYOUT_SWEEP_ALL : client_ns(client), ret_memory, error);
 }
 
-/* Others may have swept since it was recalled: so it is recalled again. */
+/* Another client may have swept since it was read, so it is read again. */
 void sweep_remember_run(struct hf_client *client, bool all, const struct sweep_cursor *cursor,
                         const struct sweep_report *run)
 {
@@ -257,7 +251,7 @@ void sweep_remember_run(struct hf_client *client, bool all, const struct sweep_c
         memory.cursor = *cursor;
     memory.last = *run;
     sweep_report_add(&memory.total, run);
-    memory.at = env_wall(client->env);
+    memory.at = env_wall(client_env(client));
     sweep_remember(client, all, &memory, &ignored);
 }
 
@@ -265,10 +259,14 @@ enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_nam
                                 struct sweep_memory *ret_memory, struct hf_error *error)
 {
     struct sweep_memory sum = { 0 }, one;
-    enum hf_status status = recall(client, LAYOUT_SWEEP_ALL, &sum, error);
-    for (size_t i = 0; i < names->count && status == HF_OK; i++) {
-        status = recall(client, names->names[i], &one, error);
-        if (status != HF_OK || one.total.runs == 0)
+    enum hf_status status = read_memory(client, LAYOUT_SWEEP_ALL, &sum, error);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < names->count; i++) {
+        status = read_memory(client, names->names[i], &one, error);
+        if (status != HF_OK)
+            return status;
+        if (one.total.runs == 0)
             continue;
         sweep_report_add(&sum.total, &one.total);
         if (one.at.us > sum.at.us) {
@@ -276,89 +274,84 @@ enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_nam
             sum.last = one.last;
         }
     }
-    if (status == HF_OK)
-        *ret_memory = sum;
-    return status;
+    *ret_memory = sum;
+    return HF_OK;
 }
 
-/* ---- What there is to do ------------------------------------------------------------- */
+/* ---- How much there is to do --------------------------------------------------------- */
 
-/* So much is counted, and a page of each namespace; then there is more. */
+/* The maximum number of pages counted, plus one per namespace; beyond that, "more" is
+ * reported. */
 #define DUE_PAGES_MAX 16
 
-struct census {
+struct due_count {
     struct hf_client *client;
-    struct sweep_due *due;
-    size_t pages, pages_max; /* that were listed, and may be */
+    struct hf_sweep_due *due;
+    size_t pages, pages_max; /* pages listed so far, and at most */
 };
 
-/* The next page, unless that were too many. */
-static bool next_page(struct census *census, struct pages *pages)
+/* The next page, unless the limit is reached. */
+static bool next_counted_page(struct due_count *count, struct pages *pages)
 {
-    if (census->pages >= census->pages_max) {
-        census->due->more = census->due->more || !pages->begun || pages->list.more;
+    if (count->pages >= count->pages_max) {
+        count->due->more = count->due->more || !pages->begun || pages->list.more;
         return false;
     }
-    census->pages++;
-    pages->list.deadline = mono_add(env_now(census->client->env), REQUEST_TIME);
-    bool there = pages_next(pages, census->client->store);
-    clock_learn(&census->client->clock, &pages->list.stamp);
+    count->pages++;
+    pages->list.deadline = client_deadline(count->client);
+    bool there = pages_next(pages, client_store(count->client));
+    clock_learn(client_clock(count->client), &pages->list.stamp);
     return there;
 }
 
-static bool is_over(const struct census *census, struct hour hour)
-{
-    struct evidence evidence = { .nonce = VIEW("") };
-    clock_evidence(&census->client->clock, &evidence);
-    return hour.number < hour_now(census->client, &evidence).number;
-}
-
-static enum hf_status count_entries(struct census *census, struct view bucket,
-                                    uint64_t *entries, struct hf_error *error)
-{
-    struct pages pages = { .list = { .prefix = bucket } };
-    while (next_page(census, &pages))
-        *entries += pages.list.count;
-    return pages_end(&pages, HF_OK, error);
-}
-
-static enum hf_status count_hours(struct census *census, struct view folder, uint64_t *hours,
+static enum hf_status count_hours(struct due_count *count, struct view folder, uint64_t *hours,
                                   uint64_t *entries, struct hf_error *error)
 {
     struct pages pages = { .list = { .prefix = folder, .delimiter = VIEW("/") } };
     enum hf_status status = HF_OK;
-    while (status == HF_OK && next_page(census, &pages))
-        for (size_t i = 0; i < pages.list.count && status == HF_OK; i++) {
+    while (status == HF_OK && next_counted_page(count, &pages))
+        for (size_t i = 0; i < pages.list.count; i++) {
             struct view key = pages.list.entries[i].key;
             struct view text = view_from(key, folder.size);
+            struct evidence evidence = { .nonce = VIEW("") };
             struct hour hour;
             if (!pages.list.entries[i].is_prefix ||
                 !hour_parse(view_first(text, text.size - 1), &hour))
                 continue;
-            bool over = is_over(census, hour);
-            *(over ? hours : &census->due->later_hours) += 1;
-            if (over)
-                status = count_entries(census, key, entries, error);
+            clock_evidence(client_clock(count->client), &evidence);
+            if (hour.number >= hour_now(count->client, &evidence).number) {
+                count->due->later_hours++;
+                continue;
+            }
+            *hours += 1;
+            struct pages inside = { .list = { .prefix = key } };
+            while (next_counted_page(count, &inside))
+                *entries += inside.list.count;
+            status = pages_end(&inside, HF_OK, error);
+            if (status != HF_OK)
+                break;
         }
     return pages_end(&pages, status, error);
 }
 
 enum hf_status sweep_due(struct hf_client *client, const struct sweep_names *names,
-                         struct sweep_due *ret_due, struct hf_error *error)
+                         struct hf_sweep_due *ret_due, struct hf_error *error)
 {
     char folder[KEY_BYTES_MAX + 1];
-    struct sweep_due due = { 0 };
-    struct census census = { .client = client,
-                             .due = &due,
-                             .pages_max = DUE_PAGES_MAX + names->count };
+    struct hf_sweep_due due = HF_SWEEP_DUE;
+    struct due_count count = { .client = client,
+                               .due = &due,
+                               .pages_max = DUE_PAGES_MAX + names->count };
     enum hf_status status = HF_OK;
-    for (size_t i = 0; i < names->count && status == HF_OK; i++) {
+    for (size_t i = 0; i < names->count; i++) {
         expiry_folder(view_of(names->names[i]), folder);
         status =
-            count_hours(&census, view_of(folder), &due.lease_hours, &due.lease_entries, error);
+            count_hours(&count, view_of(folder), &due.lease_hours, &due.lease_entries, error);
+        if (status != HF_OK)
+            break;
     }
     if (status == HF_OK)
-        status = count_hours(&census, VIEW(LAYOUT_TXN_EXPIRY_FOLDER), &due.txn_hours,
+        status = count_hours(&count, VIEW(LAYOUT_TXN_EXPIRY_FOLDER), &due.txn_hours,
                              &due.txn_entries, error);
     if (status == HF_OK)
         *ret_due = due;

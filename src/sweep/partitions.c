@@ -1,12 +1,13 @@
-/* partitions.c: what compaction has to clear away: outputs of leases that are over, chunks past
- * their grace, names past D; of each partition that has a catalog. */
+/* partitions.c: lets compaction clear away outputs of ended leases, chunks past their grace, and
+ * names past D, for each partition that has a catalog. The rules for deletion are in
+ * src/compact. */
 #include "base/layout.h"
-#include "compact/tend.h"
+#include "compact/care/maintain.h"
 #include "sweep/sweep_inside.h"
 
 #include <stdio.h>
 
-static bool goes_on(void *argument)
+static bool maintenance_goes_on(void *argument)
 {
     return run_goes_on(argument);
 }
@@ -19,43 +20,43 @@ static void look_for_parent(void *argument, const struct catalog *catalog,
     *is_child = catalog->parent.size > 0;
 }
 
-/* A child of a split partition is tended with its parent. */
-static enum hf_status tend_unless_child(struct sweep_run *run, struct shelf *shelf,
-                                        struct hf_error *error)
+/* A child of a split partition is handled with its parent. */
+static enum hf_status maintain_unless_child(struct sweep_run *run, struct catalog_tree *tree,
+                                            struct hf_error *error)
 {
-    struct slot *slot;
+    struct catalog_ref *ref;
     bool is_child = false;
-    struct tend_report tended = { 0 };
-    struct tend_options options = { .short_lived = run->options->mode == SWEEP_MANUAL,
-                                    .go_on = goes_on,
-                                    .argument = run };
-    enum hf_status status = shelf_slot(shelf, view_of(shelf->partition), &slot, error);
+    struct maintain_report maintained = { 0 };
+    struct maintain_options options = { .short_lived = run->options->mode == SWEEP_MANUAL,
+                                        .go_on = maintenance_goes_on,
+                                        .argument = run };
+    enum hf_status status = catalog_tree_ref(tree, view_of(tree->partition), &ref, error);
     if (status == HF_OK)
-        status = slot_show(slot, look_for_parent, &is_child, error);
+        status = catalog_ref_show(ref, look_for_parent, &is_child, error);
     if (status == HF_OK && !is_child && !run->options->dry_run)
-        status = tend_round(shelf, &options, &tended, error);
-    run->report->outputs_condemned += tended.condemned;
-    run->report->chunks_deleted += tended.deleted;
-    run->report->names_dropped += tended.dropped;
-    return status == HF_NOT_FOUND ? HF_OK : status; /* there is no catalog there */
+        status = maintain_round(tree, &options, &maintained, error);
+    run->report->outputs_condemned += maintained.condemned;
+    run->report->chunks_deleted += maintained.deleted;
+    run->report->names_dropped += maintained.dropped;
+    return status == HF_NOT_FOUND ? HF_OK : status; /* there is no catalog */
 }
 
-static void tend_partition(struct sweep_run *run, struct view partition)
+static void maintain_partition(struct sweep_run *run, struct view partition)
 {
-    struct shelf *shelf;
+    struct catalog_tree *tree;
     struct hf_error error;
     enum hf_status status =
-        shelf_open(run->client->store, run->client, partition, &shelf, &error);
+        catalog_tree_open(client_store(run->client), run->client, partition, &tree, &error);
     if (status == HF_OK) {
-        status = tend_unless_child(run, shelf, &error);
-        shelf_close(shelf);
+        status = maintain_unless_child(run, tree, &error);
+        catalog_tree_close(tree);
     }
     run_note(run, partition, status, &error);
     snprintf(run->cursor->partition, sizeof run->cursor->partition, "%.*s",
              VIEW_ARGS(partition));
 }
 
-/* The partition that an entry of metadata/ shows; the default one stands there itself. */
+/* The partition of an entry under metadata/; the default partition is directly in metadata/. */
 static bool partition_of(const struct list_entry *entry, struct view *ret_partition)
 {
     struct view name = view_from(entry->key, strlen(LAYOUT_CHUNK_FOLDER));
@@ -67,7 +68,7 @@ static bool partition_of(const struct list_entry *entry, struct view *ret_partit
            !view_equal(*ret_partition, VIEW(LAYOUT_PARTITION_DEFAULT));
 }
 
-/* Where a listing goes on behind the partition that was tended last. */
+/* Where a listing continues after the last partition. */
 static struct view after_partition(const struct sweep_run *run, char space[KEY_BYTES_MAX + 1])
 {
     const char *last = run->cursor->partition;
@@ -87,9 +88,12 @@ enum hf_status sweep_partitions(struct sweep_run *run, struct hf_error *error)
                                      .delimiter = VIEW("/") } };
     struct view partition;
     while (run_page(run, &pages))
-        for (size_t i = 0; i < pages.list.count && !run->stopped; i++)
+        for (size_t i = 0; i < pages.list.count; i++) {
+            if (run->stopped)
+                break;
             if (partition_of(&pages.list.entries[i], &partition) && run_next(run))
-                tend_partition(run, partition);
+                maintain_partition(run, partition);
+        }
     enum hf_status status = pages_end(&pages, HF_OK, error);
     if (status == HF_OK && !run->stopped)
         run->cursor->partition[0] = '\0';

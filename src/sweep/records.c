@@ -1,14 +1,15 @@
-/* records.c: an entry of the transactions' index: the record is rolled back, settled or purged,
- * whichever its time has come for; then the entry is moved to a later hour or deleted. */
+/* records.c: handles an entry of the transaction index: rolls back, settles or purges the record,
+ * as its age allows, then moves the entry to a later hour or deletes it. A record is deleted only
+ * under the conditions in src/key/purge.c. */
 #include "base/layout.h"
-#include "key/txn_inside.h"
+#include "key/key.h"
 #include "sweep/sweep_inside.h"
 
-/* What would be done, as far as can be told by looking. */
+/* What a run would do, as far as a read can tell. */
 static enum hf_status look_at_record(struct sweep_run *run, struct view id, bool *ret_gone,
                                      struct hf_error *error)
 {
-    const struct lease_settings *settings = &run->client->space.settings;
+    const struct lease_settings *settings = client_settings(run->client);
     struct txn_record record;
     enum hf_status status = txn_look(run->client, id, &record, error);
     *ret_gone = status == HF_NOT_FOUND;
@@ -40,14 +41,14 @@ enum hf_status record_clear(struct sweep_run *run, struct view id, bool *ret_gon
     return HF_OK;
 }
 
-static enum hf_status visit(struct sweep_run *run, struct view key, const struct etag *etag,
-                            struct hf_error *error)
+static enum hf_status visit_txn_entry(struct sweep_run *run, struct view key,
+                                      const struct etag *etag, struct hf_error *error)
 {
     struct view id = view_from(key, strlen(LAYOUT_TXN_EXPIRY_FOLDER));
     bool gone = false, deleted = true;
     view_cut(&id, '/');
     if (!txn_id_valid(id))
-        return error_set(error, HF_MISMATCH, "this is no entry of a transaction");
+        return error_set(error, HF_MISMATCH, "not an index entry of a transaction");
     enum hf_status status = record_clear(run, id, &gone, error);
     bool dry = run->options->dry_run;
     if (status == HF_OK && !gone && !dry)
@@ -63,6 +64,6 @@ static enum hf_status visit(struct sweep_run *run, struct view key, const struct
 
 enum hf_status sweep_records(struct sweep_run *run, struct hf_error *error)
 {
-    return walk_hours(run, VIEW(LAYOUT_TXN_EXPIRY_FOLDER), run->cursor->txn_entry, visit,
-                      error);
+    return walk_hours(run, VIEW(LAYOUT_TXN_EXPIRY_FOLDER), run->cursor->txn_entry,
+                      visit_txn_entry, error);
 }

@@ -1,23 +1,23 @@
-/* sights.c: since when an object is seen that nothing names, where the store has no dates that
- * prove anything: LAYOUT_SIGHT_FOLDER and its key. A stamp (base/stamp.h), written by whoever meets
- * it first; a machine that was booted since, or another one, begins the time anew, so often and no
- * more. Without it, or when it cannot be read, nothing was seen. */
+/* sights.c: notes when a sweep first saw an object that nothing names, for stores whose dates
+ * prove nothing. Each note is a stamp (base/stamp.h); another boot restarts the time, a limited
+ * number of times. A missing or unreadable note counts as not seen, so an object is kept too long
+ * rather than deleted too early. */
 #include "base/json.h"
 #include "base/stamp.h"
 #include "sweep/sweep_inside.h"
 
 #include <stdio.h>
 
-/* More than any of them says. */
+/* Larger than any note. */
 #define SIGHT_BYTES_MAX ((size_t)1024)
 
 struct sight {
     struct stamp since;
     uint64_t restamps;
-    struct etag etag; /* of the object that says so; empty: there is none */
+    struct etag etag; /* of the note; empty: there is none */
 };
 
-/* False when the key is too long. */
+/* False if the key is too long. */
 static bool sight_key(struct view about, char ret_key[KEY_BYTES_MAX + 1])
 {
     int size =
@@ -25,7 +25,7 @@ static bool sight_key(struct view about, char ret_key[KEY_BYTES_MAX + 1])
     return size > 0 && size <= KEY_BYTES_MAX;
 }
 
-static bool decode(struct view text, struct sight *sight)
+static bool decode_sight(struct view text, struct sight *sight)
 {
     struct json_reader reader = json_read(text);
     struct view name, raw, format = VIEW(""), since = VIEW("");
@@ -43,16 +43,15 @@ static bool decode(struct view text, struct sight *sight)
            stamp_parse(since, &sight->since);
 }
 
-/* A sight that cannot be read is none, to be replaced by its ETag. */
+/* An unreadable note counts as missing, and is replaced with a write conditional on its ETag. */
 static enum hf_status read_sight(struct sweep_run *run, const char *key, struct sight *sight,
                                  struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(SIGHT_BYTES_MAX);
     struct get_call get = { .key = view_of(key), .body = &text, .deadline = run_deadline(run) };
-    enum hf_status status = store_get(run->client->store, &get);
-    clock_learn(&run->client->clock, &get.stamp);
+    enum hf_status status = client_get(run->client, &get);
     *sight = (struct sight){ .etag = get.info.etag };
-    if (status == HF_OK && !decode(buffer_view(&text), sight))
+    if (status == HF_OK && !decode_sight(buffer_view(&text), sight))
         *sight = (struct sight){ .etag = get.info.etag };
     buffer_release(&text);
     if (status == HF_OK || status == HF_NOT_FOUND || status == HF_INVALID)
@@ -61,7 +60,7 @@ static enum hf_status read_sight(struct sweep_run *run, const char *key, struct 
     return status;
 }
 
-/* CONFLICT: somebody else has, which is as good. */
+/* CONFLICT: another client has written it, which is just as good. */
 static enum hf_status write_sight(struct sweep_run *run, const char *key,
                                   const struct sight *before, const struct evidence *evidence,
                                   struct hf_error *error)
@@ -77,7 +76,7 @@ static enum hf_status write_sight(struct sweep_run *run, const char *key,
         .key = view_of(key), .body = view_of(text), .quiet = true, .deadline = run_deadline(run)
     };
     put.condition = before->etag.size > 0 ? if_match(&before->etag) : if_absent();
-    enum hf_status status = store_put(run->client->store, &put);
+    enum hf_status status = store_put(client_store(run->client), &put);
     if (status == HF_OK || status == HF_CONFLICT || status == HF_NOT_FOUND)
         return HF_OK;
     *error = put.error;
@@ -99,7 +98,7 @@ enum hf_status sight_passed(struct sweep_run *run, struct view about, struct spa
     bool seen = sight.since.us != 0;
     if (seen && stamp_is_readable(sight.since, &evidence)) {
         *ret_passed = stamp_passed(sight.since, evidence.now, span,
-                                   run->client->space.settings.skew_tolerance, &evidence);
+                                   client_settings(run->client)->skew_tolerance, &evidence);
         return HF_OK;
     }
     bool stamps = stamp_now(&evidence).clock != 0 && !run->options->dry_run;
@@ -114,7 +113,7 @@ enum hf_status sight_forget(struct sweep_run *run, struct view about, struct hf_
     if (!sight_key(about, key) || run->options->dry_run)
         return HF_OK;
     struct delete_call call = { .key = view_of(key), .deadline = run_deadline(run) };
-    enum hf_status status = store_delete(run->client->store, &call);
+    enum hf_status status = store_delete(client_store(run->client), &call);
     if (status == HF_OK || status == HF_NOT_FOUND)
         return HF_OK;
     *error = call.error;

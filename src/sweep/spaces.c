@@ -1,14 +1,14 @@
-/* spaces.c: the namespaces that a run covers: that of the client, or all that the store has. A
- * client of each is made when it is reached, and closed when it is left. */
+/* spaces.c: the namespaces that a run covers: the client's own, or all in the store. Tokens and
+ * settings belong to a namespace, so each gets a client of its own while it is swept. */
 #include "lock/restore.h"
 #include "sweep/sweep_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- Their names --------------------------------------------------------------------- */
+/* ---- Names --------------------------------------------------------------------------- */
 
-static enum hf_status add_name(void *argument, const char *ns, struct hf_error *error)
+static enum hf_status add_namespace(void *argument, const char *ns, struct hf_error *error)
 {
     struct sweep_names *names = argument;
     void *grown = realloc(names->names, (names->count + 1) * sizeof *names->names);
@@ -23,10 +23,14 @@ enum hf_status sweep_names_find(struct hf_client *client, bool all, struct mono_
                                 struct sweep_names *ret_names, struct hf_error *error)
 {
     struct sweep_names names = { 0 };
-    struct view own = view_of(client->space.ns);
-    enum hf_status status =
-        all ? restore_namespaces(client->store, &own, 1, deadline, add_name, &names, error)
-            : add_name(&names, client->space.ns, error);
+    struct view own = view_of(client_ns(client));
+    struct namespace_walk walk = { .known = &own,
+                                   .known_count = 1,
+                                   .deadline = deadline,
+                                   .each = add_namespace,
+                                   .argument = &names };
+    enum hf_status status = all ? restore_namespaces(client_store(client), &walk, error)
+                                : add_namespace(&names, client_ns(client), error);
     if (status == HF_OK)
         *ret_names = names;
     else
@@ -40,16 +44,16 @@ void sweep_names_release(struct sweep_names *names)
     *names = (struct sweep_names){ 0 };
 }
 
-/* ---- Of a run ------------------------------------------------------------------------ */
+/* ---- Namespaces of a run ------------------------------------------------------------- */
 
-/* Several requests per folder of the bucket, whoever made it. */
+/* Takes several requests per top-level folder of the bucket, whichever program created it. */
 #define FIND_TIME SPAN_S(60)
 
 enum hf_status spaces_open(struct sweep_run *run, struct hf_error *error)
 {
     bool all = run->options->settings.all_namespaces;
     struct mono_time deadline =
-        mono_earlier(mono_add(env_now(run->caller->env), FIND_TIME), run->end);
+        mono_earlier(mono_add(client_now(run->caller), FIND_TIME), run->end);
     enum hf_status status = sweep_names_find(run->caller, all, deadline, &run->names, error);
     if (status != HF_OK)
         return status;
@@ -60,20 +64,17 @@ enum hf_status spaces_open(struct sweep_run *run, struct hf_error *error)
     return HF_OK;
 }
 
-/* What the client of a namespace has counted is its caller's. */
+/* The counts of the namespace's client are added to those of the caller. */
 void space_leave(struct sweep_run *run)
 {
     struct hf_client *caller = run->caller, *made = run->client;
     size_t own = 0;
-    space_of_key(run, view_of(caller->space.ns), &own);
+    space_of_key(run, view_of(client_ns(caller)), &own);
     run->space = run->spaces ? &run->spaces[own] : NULL;
     if (made == caller)
         return;
-    run->conflicts_noted += atomic_load(&made->activity.conflicts);
-    env_mutex_lock(&caller->shared.mutex);
-    for (size_t i = 0; i < SWEEP_MODES; i++)
-        caller->shared.cleared[i] += made->shared.cleared[i];
-    env_mutex_unlock(&caller->shared.mutex);
+    run->conflicts_noted += client_conflicts(made);
+    client_add_cleared(caller, made);
     run->client = caller;
     hf_client_close(made);
 }
@@ -88,21 +89,16 @@ void spaces_close(struct sweep_run *run)
 
 enum hf_status space_enter(struct sweep_run *run, size_t index, struct hf_error *error)
 {
-    struct hf_client_options options = HF_CLIENT_OPTIONS;
     struct hf_client *caller = run->caller, *made;
     const char *ns = run->names.names[index];
-    if (strcmp(ns, run->client->space.ns) == 0) {
+    if (strcmp(ns, client_ns(run->client)) == 0) {
         run->space = &run->spaces[index];
         return HF_OK;
     }
     space_leave(run);
-    if (strcmp(ns, caller->space.ns) != 0) {
-        options.ns = ns;
-        options.holder = caller->holder;
-        if (client_new(caller->store, &options, &made, error) != HF_OK)
+    if (strcmp(ns, client_ns(caller)) != 0) {
+        if (client_new_beside(caller, view_of(ns), &made, error) != HF_OK)
             return error->status;
-        made->space.settings = caller->space.settings;
-        made->hour = caller->hour;
         events_belong_to(made, caller);
         run->client = made;
     }
@@ -131,8 +127,8 @@ bool space_of_key(const struct sweep_run *run, struct view key, size_t *ret_inde
 
 uint64_t spaces_conflicts(const struct sweep_run *run)
 {
-    uint64_t count = run->conflicts_noted + atomic_load(&run->caller->activity.conflicts);
+    uint64_t count = run->conflicts_noted + client_conflicts(run->caller);
     if (run->client != run->caller)
-        count += atomic_load(&run->client->activity.conflicts);
+        count += client_conflicts(run->client);
     return count;
 }

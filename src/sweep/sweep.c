@@ -1,4 +1,5 @@
-/* sweep.c: a run: its caps, when it stops, one a process. */
+/* sweep.c: one run: its limits and when it stops; only one runs at a time per process. A run does
+ * not get in the way of callers: it stops within one entry when a caller is active. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "base/rule.h"
@@ -7,29 +8,12 @@
 
 #include <stdio.h>
 
-/* So many entries may fail in a row for want of an answer; then it is the store that fails. */
+/* If this many entries in a row fail without a reply, the store is failing, and the run
+ * ends. */
 #define FAILURES_IN_ROW_MAX 5
 
-/* Who waits looks so often whether it has to stop. */
+/* How often a pause checks whether the run must stop. */
 #define WAIT_PIECE SPAN_MS(50)
-
-/* ---- Words --------------------------------------------------------------------------- */
-
-const char *hf_sweep_stop_name(enum hf_sweep_stop stop)
-{
-#define ROW_(name, word, text) [HF_SWEEP_STOP_##name] = (word),
-    static const char *const words[HF_SWEEP_STOP_COUNT] = { HF_SWEEP_STOP_TABLE(ROW_) };
-#undef ROW_
-    return (unsigned)stop < HF_SWEEP_STOP_COUNT ? words[stop] : "";
-}
-
-const char *hf_sweep_stop_text(enum hf_sweep_stop stop)
-{
-#define ROW_(name, word, text) [HF_SWEEP_STOP_##name] = (text),
-    static const char *const texts[HF_SWEEP_STOP_COUNT] = { HF_SWEEP_STOP_TABLE(ROW_) };
-#undef ROW_
-    return (unsigned)stop < HF_SWEEP_STOP_COUNT ? texts[stop] : "";
-}
 
 static enum hf_status check_span(const char *name, struct span span, struct span least,
                                  struct span most, struct hf_error *error)
@@ -37,8 +21,8 @@ static enum hf_status check_span(const char *name, struct span span, struct span
     char from[SPAN_TEXT_MAX], to[SPAN_TEXT_MAX];
     if (span.us >= least.us && span.us <= most.us)
         return HF_OK;
-    return error_set(error, HF_INVALID, "%s is from %s to %s", name, span_text(least, from),
-                     span_text(most, to));
+    return error_set(error, HF_INVALID, "%s must be between %s and %s", name,
+                     span_text(least, from), span_text(most, to));
 }
 
 enum hf_status sweep_settings_check(const struct sweep_settings *settings,
@@ -52,7 +36,7 @@ enum hf_status sweep_settings_check(const struct sweep_settings *settings,
         status = check_span("max_runtime", settings->runtime_max, SPAN_MS(1), SWEEP_RUNTIME_MAX,
                             error);
     if (status == HF_OK && (settings->ops_max < 1 || settings->ops_max > SWEEP_OPS_MAX))
-        status = error_set(error, HF_INVALID, "max_ops is from 1 to %llu",
+        status = error_set(error, HF_INVALID, "max_ops must be between 1 and %llu",
                            (unsigned long long)SWEEP_OPS_MAX);
     return status;
 }
@@ -83,29 +67,22 @@ void sweep_report_add(struct sweep_report *total, const struct sweep_report *run
     *total = sum;
 }
 
-/* ---- Going on ------------------------------------------------------------------------ */
+/* ---- Continuing ---------------------------------------------------------------------- */
 
-static void stop(struct sweep_run *run, enum hf_sweep_stop why)
+static void stop_run(struct sweep_run *run, enum hf_sweep_stop why)
 {
     if (!run->stopped)
         run->stop = why;
     run->stopped = true;
 }
 
-/* Whether there is time, for a step that takes as long as the longest so far. */
-static bool has_time(const struct sweep_run *run)
-{
-    struct mono_time now = env_now(run->client->env);
-    return mono_before(now, run->end) && !mono_before(run->end, mono_add(now, run->longest));
-}
-
-/* Whether somebody else is at work, for whom an idle run stops. */
+/* Whether another caller or process is active, so that an idle run stops. */
 static bool gives_way(struct sweep_run *run, enum hf_sweep_stop *ret_why)
 {
     struct hf_client *caller = run->caller;
     uint64_t peers = 0;
-    bool told = run->peers_known && store_peer_changes(caller->store, &peers);
-    if (atomic_load(&caller->activity.count) != run->activity)
+    bool told = run->peers_known && store_peer_changes(client_store(caller), &peers);
+    if (client_activity(caller) != run->activity)
         *ret_why = HF_SWEEP_STOP_ACTIVITY;
     else if (told && peers != run->peers)
         *ret_why = HF_SWEEP_STOP_PEERS;
@@ -122,18 +99,23 @@ bool run_goes_on(struct sweep_run *run)
     enum hf_sweep_stop why;
     if (run->stopped)
         return false;
-    if (options->mode == SWEEP_IDLE && !options->overdue && gives_way(run, &why))
-        stop(run, why);
-    else if (options->go_on && !options->go_on(options->argument))
-        stop(run, HF_SWEEP_STOP_CANCELLED);
-    else if (!has_time(run))
-        stop(run, HF_SWEEP_STOP_TIME);
+    if (options->mode == SWEEP_IDLE && !options->overdue && gives_way(run, &why)) {
+        stop_run(run, why);
+    } else if (options->go_on && !options->go_on(options->argument)) {
+        stop_run(run, HF_SWEEP_STOP_CANCELLED);
+    } else {
+        struct mono_time now = client_now(run->client);
+        bool ended = !mono_before(now, run->end);
+        /* The next step may take as long as the longest one so far. */
+        if (ended || mono_before(run->end, mono_add(now, run->longest)))
+            stop_run(run, HF_SWEEP_STOP_TIME);
+    }
     return !run->stopped;
 }
 
-static void note_step(struct sweep_run *run, struct mono_time began)
+static void note_duration(struct sweep_run *run, struct mono_time began)
 {
-    struct span took = mono_since(env_now(run->client->env), began);
+    struct span took = mono_since(client_now(run->client), began);
     if (took.us > run->longest.us)
         run->longest = took;
 }
@@ -142,18 +124,18 @@ bool run_page(struct sweep_run *run, struct pages *pages)
 {
     if (!run_goes_on(run))
         return false;
-    struct mono_time began = env_now(run->client->env);
+    struct mono_time began = client_now(run->client);
     pages->list.deadline = run_deadline(run);
-    bool there = pages_next(pages, run->client->store);
-    clock_learn(&run->caller->clock, &pages->list.stamp);
-    note_step(run, began);
+    bool there = pages_next(pages, client_store(run->client));
+    clock_learn(client_clock(run->caller), &pages->list.stamp);
+    note_duration(run, began);
     return there;
 }
 
-/* Between two entries, in pieces: somebody may want to stop. */
+/* Pauses between two entries, in pieces, because the run may have to stop. */
 static void wait_for_next(struct sweep_run *run)
 {
-    struct env *env = run->client->env;
+    struct env *env = client_env(run->client);
     struct mono_time until =
         mono_earlier(mono_add(env_now(env), run->options->settings.op_delay), run->end);
     while (mono_before(env_now(env), until) && run_goes_on(run))
@@ -163,29 +145,22 @@ static void wait_for_next(struct sweep_run *run)
 bool run_next(struct sweep_run *run)
 {
     if (run->report->ops >= run->options->settings.ops_max)
-        stop(run, HF_SWEEP_STOP_OPS);
+        stop_run(run, HF_SWEEP_STOP_OPS);
     if (!run->stopped && run->report->ops > 0)
         wait_for_next(run);
     if (!run_goes_on(run))
         return false;
     run->report->ops++;
-    run->entry_began = env_now(run->client->env);
+    run->entry_began = client_now(run->client);
     if (run->options->progress)
         run->options->progress(run->options->argument, run->report);
     return true;
 }
 
-/* Whether it says more about the store than about one entry. */
-static bool is_of_store(enum hf_status status)
-{
-    return status == HF_UNAVAILABLE || status == HF_UNSURE || status == HF_TIMEOUT ||
-           status == HF_DENIED;
-}
-
 void run_note(struct sweep_run *run, struct view about, enum hf_status status,
               const struct hf_error *error)
 {
-    note_step(run, run->entry_began);
+    note_duration(run, run->entry_began);
     if (status == HF_OK) {
         run->failures_in_row = 0;
         return;
@@ -193,38 +168,41 @@ void run_note(struct sweep_run *run, struct view about, enum hf_status status,
     run->report->failed++;
     if (run->options->failed)
         run->options->failed(run->options->argument, about, error);
-    if (!is_of_store(status))
+    /* Whether the failure says more about the store than about one entry. */
+    bool of_store = status == HF_UNAVAILABLE || status == HF_UNSURE || status == HF_TIMEOUT ||
+                    status == HF_DENIED;
+    if (!of_store)
         run->failures_in_row = 0;
     else if (++run->failures_in_row >= FAILURES_IN_ROW_MAX) {
         run->trouble = *error;
-        stop(run, HF_SWEEP_STOP_FAILED);
+        stop_run(run, HF_SWEEP_STOP_FAILED);
     }
 }
 
 struct mono_time run_deadline(const struct sweep_run *run)
 {
-    return mono_earlier(mono_add(env_now(run->client->env), REQUEST_TIME), run->end);
+    return mono_earlier(client_deadline(run->client), run->end);
 }
 
 struct evidence run_evidence(struct sweep_run *run)
 {
     struct evidence evidence = { .nonce = VIEW("") };
-    clock_evidence(&run->caller->clock,
-                   &evidence); /* which has seen the most of the store's time */
+    clock_evidence(client_clock(run->caller),
+                   &evidence); /* it has the most samples of the store's time */
     return evidence;
 }
 
-/* Of each namespace one raise per run, and one per hour: there are only so many. */
-static enum hf_status raise_epoch(struct sweep_run *run, struct hf_error *error)
+/* At most one raise per run and namespace, and one per hour: the number of epochs is
+ * limited. */
+static enum hf_status raise_epoch_once(struct sweep_run *run, struct hf_error *error)
 {
     struct hf_client *client = run->client;
     struct evidence evidence = run_evidence(run);
     struct hour hour = hour_now(client, &evidence);
     if (run->space->epoch_raised || hour.number == run->raised_before)
         return HF_OK;
-    enum hf_status status =
-        epoch_raise(client->store, &client->clock, view_of(client->space.ns), run_deadline(run),
-                    &run->space->epoch, error);
+    struct epoch_ref ref = epoch_of_tables(client_space(client), run_deadline(run));
+    enum hf_status status = epoch_raise(&ref, /* by */ 1, &run->space->epoch, error);
     run->space->epoch_raised = status == HF_OK;
     if (run->space->epoch_raised)
         run->cursor->raised_hour = hour.number;
@@ -234,16 +212,15 @@ static enum hf_status raise_epoch(struct sweep_run *run, struct hf_error *error)
 enum hf_status run_epoch(struct sweep_run *run, uint64_t above, uint64_t *ret_epoch,
                          struct hf_error *error)
 {
-    struct hf_client *client = run->client;
     struct run_space *space = run->space;
     enum hf_status status = HF_OK;
     if (!space->epoch_known) {
-        status = epoch_have(client->store, &client->clock, view_of(client->space.ns),
-                            run_deadline(run), &space->epoch, /* limits */ NULL, error);
+        struct epoch_ref ref = epoch_of_tables(client_space(run->client), run_deadline(run));
+        status = epoch_have(&ref, &space->epoch, /* limits */ NULL, error);
         space->epoch_known = status == HF_OK;
     }
-    if (status == HF_OK && space->epoch <= above && RULE(PURGE_RAISES_EPOCH))
-        status = raise_epoch(run, error);
+    if (RULE(PURGE_RAISES_EPOCH) && status == HF_OK && space->epoch <= above)
+        status = raise_epoch_once(run, error);
     if (status == HF_OK)
         *ret_epoch = space->epoch;
     return status;
@@ -260,8 +237,9 @@ void cursor_set(char cursor[KEY_BYTES_MAX + 1], struct view key)
 
 typedef enum hf_status sweep_part(struct sweep_run *run, struct hf_error *error);
 
-/* Each goes on where it stopped in an earlier run. A run that could not finish one begins with the
- * next the time after, so that what is much does not keep the others waiting. */
+/* Each part continues where an earlier run stopped. If a run could not finish one part, the
+ * next run begins with the following one, so that a large part does not keep the others
+ * waiting. */
 static enum hf_status sweep_parts(struct sweep_run *run, struct hf_error *error)
 {
     static sweep_part *const parts[] = { sweep_leases, sweep_records, sweep_partitions,
@@ -269,7 +247,9 @@ static enum hf_status sweep_parts(struct sweep_run *run, struct hf_error *error)
     size_t count = sizeof parts / sizeof *parts - (run->options->full ? 0 : 1);
     size_t first = run->cursor->turn % count;
     enum hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK && run_goes_on(run); i++) {
+    for (size_t i = 0; i < count; i++) {
+        if (status != HF_OK || !run_goes_on(run))
+            break;
         size_t part = (first + i) % count;
         run->again = run->options->dry_run && run->options->full &&
                      (parts[part] == sweep_leases || parts[part] == sweep_records);
@@ -284,24 +264,24 @@ static enum hf_status sweep_parts(struct sweep_run *run, struct hf_error *error)
     return status;
 }
 
-static enum hf_status run_alone(struct sweep_run *run, struct hf_error *error)
+static enum hf_status sweep_alone(struct sweep_run *run, struct hf_error *error)
 {
-    run->began = env_now(run->client->env);
+    run->began = client_now(run->client);
     run->end = mono_add(run->began, run->options->settings.runtime_max);
-    run->activity = atomic_load(&run->client->activity.count);
+    run->activity = client_activity(run->client);
     run->conflicts = spaces_conflicts(run);
     run->raised_before = run->cursor->raised_hour;
-    run->peers_known = store_peer_changes(run->client->store, &run->peers);
+    run->peers_known = store_peer_changes(client_store(run->client), &run->peers);
     enum hf_status status = spaces_open(run, error);
     if (status == HF_OK)
         status = sweep_parts(run, error);
     struct sweep_report *report = run->report;
     report->namespaces = run->names.count;
     spaces_close(run);
-    if (status != HF_OK && !mono_before(env_now(run->client->env), run->end))
-        stop(run, HF_SWEEP_STOP_TIME);
+    if (status != HF_OK && !mono_before(client_now(run->client), run->end))
+        stop_run(run, HF_SWEEP_STOP_TIME);
     if (status != HF_OK && run->stopped && run->stop != HF_SWEEP_STOP_FAILED)
-        status = HF_OK; /* it had no time left to be answered */
+        status = HF_OK; /* it had no time left for a reply */
     report->runs = 1;
     report->stop = status != HF_OK ? HF_SWEEP_STOP_FAILED
                    : run->stopped  ? run->stop
@@ -309,7 +289,7 @@ static enum hf_status run_alone(struct sweep_run *run, struct hf_error *error)
     report->stopped_by_activity = report->stop == HF_SWEEP_STOP_ACTIVITY ||
                                   report->stop == HF_SWEEP_STOP_PEERS ||
                                   report->stop == HF_SWEEP_STOP_CONFLICT;
-    report->duration = mono_since(env_now(run->client->env), run->began);
+    report->duration = mono_since(client_now(run->client), run->began);
     return status == HF_OK ? error_clear(error) : status;
 }
 
@@ -323,7 +303,7 @@ enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *o
     if (status != HF_OK)
         return status;
     report->stop = HF_SWEEP_STOP_BUSY;
-    if (atomic_exchange(&client->env->sweeping, true))
+    if (atomic_exchange(&client_env(client)->sweeping, true))
         return error_clear(error);
     struct sweep_run run = { .caller = client,
                              .client = client,
@@ -331,7 +311,7 @@ enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *o
                              .cursor = options->dry_run ? &own : cursor,
                              .report = report,
                              .trouble = { .status = HF_OK } };
-    status = run_alone(&run, error);
-    atomic_store(&client->env->sweeping, false);
+    status = sweep_alone(&run, error);
+    atomic_store(&client_env(client)->sweeping, false);
     return status;
 }

@@ -1,13 +1,13 @@
-/* sweep.h: maintenance that costs nothing: what nobody touches any more is cleared away while
- * nothing else goes on.
+/* sweep.h: background maintenance: removes what no client touches any more, while the store is
+ * idle.
  *
- * Every operation cleans what it touches, so nothing depends on this. A run reads the expiry
- * indexes, only hours that are wholly over, one hour and one page at a time, waits between two
- * entries, and stops at its caps or when somebody else is at work: when a caller begins an
- * operation, when another process changes a local store, and on any store when what it works on is
- * changed under it. Its cost grows with what has expired, not with what exists. A full run looks at
- * everything, whatever the indexes say.
- * docs/design.md section 9. */
+ * Every operation cleans up what it touches, so nothing depends on sweeping. A run reads the
+ * expiry indexes, only hours that are wholly over, one hour and one page at a time, and pauses
+ * between two entries. It stops at its limits or when others are active: when a caller begins an
+ * operation, when another process changes a local store, or, on any store, when another client
+ * changes an object that the run is working on. Its cost grows with what has expired, not with
+ * what exists. A full run checks everything, whatever the indexes say. docs/design.md section
+ * 9. */
 #ifndef SWEEP_SWEEP_H
 #define SWEEP_SWEEP_H
 
@@ -15,11 +15,12 @@
 #include "key/key.h"
 
 struct sweep_settings {
-    struct span idle_grace;  /* nobody at work for so long, then the idle sweeper may begin */
+    /* How long the store must be idle before the idle sweeper starts. */
+    struct span idle_grace;
     struct span op_delay;    /* between two entries */
-    uint64_t ops_max;        /* entries looked at in a run, a partition counts as one */
-    struct span runtime_max; /* of a run; nothing is begun that would not end by then */
-    bool all_namespaces;     /* else that of the client alone */
+    uint64_t ops_max;        /* entries per run; a partition counts as one */
+    struct span runtime_max; /* of a run; it starts nothing that would not end by then */
+    bool all_namespaces;     /* else only that of the client */
 };
 
 #define SWEEP_SETTINGS                                   \
@@ -28,81 +29,84 @@ struct sweep_settings {
                               .ops_max = 1000,           \
                               .runtime_max = SPAN_S(30) })
 
-/* Bounds of these; a run is of one entry and 1 ms at least. */
+/* Bounds of the settings; a run has at least one entry and 1 ms. */
 #define SWEEP_GRACE_MIN   SPAN_MS(10)
 #define SWEEP_GRACE_MAX   SPAN_S(7 * 86400)
 #define SWEEP_DELAY_MAX   SPAN_S(60)
 #define SWEEP_OPS_MAX     UINT64_C(1000000000)
 #define SWEEP_RUNTIME_MAX SPAN_S(7 * 86400)
 
-/* INVALID with a sentence when a setting is out of range. */
+/* INVALID with a message if a setting is out of range. */
 enum hf_status sweep_settings_check(const struct sweep_settings *settings,
                                     struct hf_error *error);
 
-/* What a run, or all runs together, did. With dry_run: would do, but for partitions. By on whose
- * behalf leases were cleared, also by operations, is in hf_client.shared.cleared. */
+/* What a run, or all runs together, did. With dry_run: would do, except for partitions. The
+ * number of leases cleared by sweeps, operations and operators is in hf_client.shared.cleared. */
 struct sweep_report {
     uint64_t runs;
-    uint64_t namespaces;      /* of the last run: that it covers */
-    uint64_t ops;             /* entries looked at */
-    uint64_t leases_cleared;  /* that were provably over */
-    uint64_t stages_settled;  /* of transactions that were over */
+    uint64_t namespaces;      /* covered by the last run */
+    uint64_t ops;             /* entries checked */
+    uint64_t leases_cleared;  /* proven over */
+    uint64_t stages_settled;  /* whose transactions were over */
     uint64_t markers_deleted; /* records of transactions */
-    uint64_t rolled_back;     /* transactions that nobody decided */
-    uint64_t entries_deleted; /* of the indexes, for good */
-    uint64_t entries_moved;   /* to a later hour: it is not over, or D has to pass */
+    uint64_t rolled_back;     /* transactions left undecided */
+    uint64_t entries_deleted; /* from the indexes, permanently */
+    uint64_t entries_moved;   /* to a later hour: not over, or D has not passed */
     uint64_t tables_purged;
     uint64_t states_deleted; /* bodies that nothing names */
     uint64_t bodies_deleted; /* of fenced objects, that nothing names */
     uint64_t outputs_condemned, chunks_deleted, names_dropped; /* of compaction */
-    uint64_t failed; /* entries that could not be dealt with; left for the next run */
-    uint64_t stopped_by_activity; /* runs: of callers, of other processes, or by a conflict */
+    uint64_t failed;              /* entries that could not be handled; left for the next run */
+    uint64_t stopped_by_activity; /* runs: by callers, other processes, or a conflict */
     struct span duration;
     enum hf_sweep_stop stop; /* of the last run */
 };
 
-/* Adds what a run did to what the runs before it did together. */
+/* Adds a run to the sum of the runs before it. */
 void sweep_report_add(struct sweep_report *total, const struct sweep_report *run);
 
-/* Where the next run goes on; kept in the store by `sweep`, in memory by the idle sweeper. */
+/* Where the next run continues; kept in the store by `sweep`, in memory by the idle sweeper. */
 struct sweep_cursor {
-    char lease_entry[KEY_BYTES_MAX + 1]; /* the last entry of the expiry index looked at */
+    /* The last entry of the expiry index that was checked. */
+    char lease_entry[KEY_BYTES_MAX + 1];
     char txn_entry[KEY_BYTES_MAX + 1];
-    char partition[PARTITION_BYTES_MAX + 1]; /* the last one that was tended */
-    char full[KEY_BYTES_MAX + 1];            /* of a full run: the last object looked at */
-    uint64_t turn; /* which of these the next run begins with, so that none waits for ever */
-    int64_t raised_hour; /* the last in which the epoch of a namespace was raised */
+    char partition[PARTITION_BYTES_MAX + 1]; /* the last one that was handled */
+    /* In a full run, the last object that was checked. */
+    char full[KEY_BYTES_MAX + 1];
+    uint64_t turn; /* which of these the next run begins with, so that none waits forever */
+    int64_t raised_hour; /* the last hour in which the epoch of a namespace was raised */
 };
 
 struct sweep_options {
     struct sweep_settings settings;
     enum sweep_mode mode; /* IDLE stops for traffic; MANUAL does not */
-    bool overdue;         /* of IDLE: it was put off for so long that it does not stop either */
+    bool overdue;         /* with IDLE: delayed for so long that it does not stop */
     bool full;
     bool dry_run;
     bool (*go_on)(void *argument); /* may be NULL; false: stop */
     void *argument;
     void (*progress)(void *argument, const struct sweep_report *report); /* may be NULL */
-    /* An entry that could not be dealt with: of what, and why; may be NULL. */
+    /* Reports an entry that could not be handled: its object, and why; may be NULL. */
     void (*failed)(void *argument, struct view about, const struct hf_error *error);
 };
 
-/* One run over the client's namespace, or all of them, the transactions and the partitions; *report
- * is set to what it did. One at a time in a process: else it is OK, and has stopped as BUSY, having
- * done nothing. A failure of the store ends it with that status, and the report says what was done
- * before; a failing entry does not. A dry run leaves the cursor as it is. */
+/* One run over the client's namespace, or all of them, the transactions and the partitions;
+ * *report is set to what it did. Only one runs at a time in a process: a second call does nothing
+ * and returns OK with the stop reason BUSY. If the store fails, the run ends with that status,
+ * and the report says what was done before; a failing entry does not end it. A dry run leaves the
+ * cursor unchanged. */
 enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *options,
                          struct sweep_cursor *cursor, struct sweep_report *report,
                          struct hf_error *error);
 
 /* ---- The idle sweeper ---------------------------------------------------------------- */
 
-/* A task that sweeps whenever no caller has begun an operation for idle_grace and, where the store
- * tells of that, no other process has changed it. Where that never comes it sweeps after 12 times
- * idle_grace, and such a run does not give way. */
+/* A task that sweeps whenever no caller has begun an operation for idle_grace and, where the
+ * store can tell, no other process has changed it. If that never happens, it sweeps after 12
+ * times idle_grace, and such a run does not give way. */
 struct sweeper;
 struct sweeper_watch {
-    bool remember; /* tell the store of each run */
+    bool remember; /* record each run in the store */
     void (*ran)(void *argument, const struct sweep_report *run); /* may be NULL */
     void *argument;
 };
@@ -112,16 +116,17 @@ enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settin
                              const struct sweeper_watch *watch, struct sweeper **ret_sweeper,
                              struct hf_error *error);
 
-/* Stops it within one entry, and frees it. NULL is fine. */
+/* Stops it within one entry, and frees it. NULL is allowed. */
 void sweeper_stop(struct sweeper *sweeper);
 
 /* The sum of its runs so far. */
 void sweeper_report(struct sweeper *sweeper, struct sweep_report *ret_report);
 
-/* ---- What there is to do, and what was done ------------------------------------------ */
+/* ---- How much there is to do, and what was done -------------------------------------- */
 
-/* The namespaces of a store, in byte order: those that have tables or an epoch, and the client's.
- * UNAVAILABLE when there are more than NAMESPACES_MAX. Without `all` only the client's. */
+/* The namespaces of a store, in byte order: those that have tables or an epoch, and the
+ * client's. UNAVAILABLE if there are more than NAMESPACES_MAX. Without `all` only the
+ * client's. */
 struct sweep_names {
     char (*names)[NAME_BYTES_MAX + 1];
     size_t count;
@@ -130,36 +135,31 @@ enum hf_status sweep_names_find(struct hf_client *client, bool all, struct mono_
                                 struct sweep_names *ret_names, struct hf_error *error);
 void sweep_names_release(struct sweep_names *names);
 
-/* What the store remembers of the sweeps of a namespace: .holdfast/sweep/<ns>.json, and of those
- * of all of them: .holdfast/sweep/.all.json. */
+/* The store's record of a namespace's sweeps: .holdfast/sweep/<ns>.json, or, for sweeps of all
+ * namespaces, .holdfast/sweep/.all.json. */
 struct sweep_memory {
     struct sweep_cursor cursor;
     struct sweep_report last, total;
-    struct wall_time at; /* when the last run ended, for people */
+    struct wall_time at; /* when the last run ended, for display */
 };
 enum hf_status sweep_remember(struct hf_client *client, bool all,
                               const struct sweep_memory *memory, struct hf_error *error);
-/* All zero when there is none, or it cannot be read. */
+/* All zero if there is none, or it cannot be read. */
 enum hf_status sweep_recall(struct hf_client *client, bool all, struct sweep_memory *ret_memory,
                             struct hf_error *error);
 
-/* Adds a run to what the store remembers, and where the next goes on; `cursor` NULL: as before. To
- * fail at that is no reason to fail: it is for people, and saves a later run some listing. */
+/* Adds a run to the store's record, with where the next run continues; `cursor` NULL: unchanged.
+ * Failures are ignored: the record is for display, and saves a later run some listing. */
 void sweep_remember_run(struct hf_client *client, bool all, const struct sweep_cursor *cursor,
                         const struct sweep_report *run);
 
-/* Of sweeps of all namespaces and of each of these: the last run of any, and the sum of all. */
+/* Combines the records of all-namespace sweeps and of these namespaces: the last run, and the sum
+ * of all. */
 enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_names *names,
                                 struct sweep_memory *ret_memory, struct hf_error *error);
 
-/* What a run would find in the indexes; counts up to a bound. */
-struct sweep_due {
-    uint64_t lease_hours, lease_entries; /* that are over */
-    uint64_t txn_hours, txn_entries;
-    uint64_t later_hours; /* that are not over yet */
-    bool more;            /* there is more than was counted */
-};
+/* What a run would find in the indexes; counts up to a limit. */
 enum hf_status sweep_due(struct hf_client *client, const struct sweep_names *names,
-                         struct sweep_due *ret_due, struct hf_error *error);
+                         struct hf_sweep_due *ret_due, struct hf_error *error);
 
 #endif

@@ -1,19 +1,20 @@
-/* tables.c: a lease table as a sweeper deals with it: one more client that asks it to scavenge,
- * with the same proof as anybody needs; and the stages that its key was left with. */
+/* tables.c: clears a lease table for the sweeper, and settles the stages of its key. A sweeper is
+ * one more client: it asks the table to scavenge, with the same proof that any client needs. It
+ * guards against decreasing tokens when it purges a stub. */
 #include "base/layout.h"
 #include "base/rule.h"
 #include "lock/purge.h"
 #include "sweep/sweep_inside.h"
 
-/* How often a table is written in order to clear it: its leases, then what they have left. */
+/* How many times a table is written to clear it: first its leases, then what they left behind. */
 #define CLEAR_TURNS_MAX 4
 
-/* ---- Looking ------------------------------------------------------------------------- */
+/* ---- Reading tables ------------------------------------------------------------------ */
 
 bool table_key_name(const struct hf_client *client, struct view table_key,
                     struct view *ret_name)
 {
-    struct view ns = view_of(client->space.ns);
+    struct view ns = view_of(client_ns(client));
     struct view end = VIEW(".json");
     struct view rest = view_from(table_key, ns.size);
     if (!view_starts_with(table_key, ns) || !view_starts_with(rest, VIEW(LAYOUT_META_FOLDER)) ||
@@ -28,11 +29,11 @@ bool table_lease_over(const struct sweep_run *run, const struct lease_table *tab
                       const struct lease *lease, const struct evidence *evidence)
 {
     struct lease_settings settings =
-        lease_settings_stricter(&table->settings, &run->client->space.settings);
+        lease_settings_stricter(&table->settings, client_settings(run->client));
     return lease_judge(&settings, lease, evidence) != PROOF_NONE;
 }
 
-/* Whether nothing is lost with the state: it was never written, or what it held was removed. */
+/* Whether nothing is lost with the state: it was never written, or its value was deleted. */
 static bool is_state_empty(const struct key_state *state)
 {
     bool nothing = state->now.number == 0 || state->now.removed;
@@ -40,7 +41,7 @@ static bool is_state_empty(const struct key_state *state)
            state->unknown.size == 0;
 }
 
-/* What table_is_stub would say once the leases that are over are cleared. */
+/* What table_is_stub would return once the ended leases are cleared. */
 static bool would_be_stub(const struct lease_table *table, bool state_empty)
 {
     struct lease_table cleared = *table;
@@ -51,201 +52,206 @@ static bool would_be_stub(const struct lease_table *table, bool state_empty)
     return table_is_stub(&cleared, state_empty);
 }
 
-static void see_state(const struct sweep_run *run, const struct lease_table *table,
-                      const struct evidence *evidence, struct table_sight *sight)
+static void summarize_state(const struct sweep_run *run, const struct lease_table *table,
+                            const struct evidence *evidence, struct table_summary *summary)
 {
     struct key_state state;
     state_init(&state);
     enum hf_status status = state_read(buffer_view(&table->state), &state, NULL);
     bool read = status == HF_OK;
-    sight->taken = status == HF_UNAVAILABLE; /* without memory nobody knows: it may be */
+    /* If out of memory, it is unknown whether there is a stage, so there may be one. */
+    summary->taken = status == HF_UNAVAILABLE;
     if (read && state.staged) {
         const struct lease *lease = table_find_token(table, state.stage.token);
         bool held = lease && !table_lease_over(run, table, lease, evidence);
-        sight->taken = !held && state.stage.txn[0] != '\0';
-        sight->loose = !held && state.stage.txn[0] == '\0';
+        summary->taken = !held && state.stage.txn[0] != '\0';
+        summary->loose = !held && state.stage.txn[0] == '\0';
     }
-    sight->old = state.old_count;
-    if (run->options->dry_run && sight->loose)
+    summary->old = state.old_count;
+    if (run->options->dry_run && summary->loose)
         state.staged = false;
     bool empty = read && is_state_empty(&state);
-    sight->stub = run->options->dry_run ? sight->held == 0 && would_be_stub(table, empty)
-                                        : table_is_stub(table, empty);
+    summary->stub = run->options->dry_run ? summary->held == 0 && would_be_stub(table, empty)
+                                          : table_is_stub(table, empty);
     state_release(&state);
 }
 
-static void see(const struct sweep_run *run, const struct lease_table *table,
-                const struct evidence *evidence, struct table_sight *ret_sight)
+static void summarize_table(const struct sweep_run *run, const struct lease_table *table,
+                            const struct evidence *evidence, struct table_summary *ret_summary)
 {
-    struct table_sight sight = { .hour = hour_now(run->client, evidence),
-                                 .next_token = table->next_token,
-                                 .waited = table->waiter_count > 0 };
+    struct table_summary summary = { .hour = hour_now(run->client, evidence),
+                                     .next_token = table->next_token,
+                                     .waited = table->waiter_count > 0 };
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
         if (lease->status != LEASE_ACTIVE)
             continue;
         if (table_lease_over(run, table, lease, evidence)) {
-            sight.over++;
+            summary.over++;
             continue;
         }
         struct hour hour = hour_of_lease(run->client, lease, evidence);
-        sight.held++;
-        if (hour.number > sight.hour.number)
-            sight.hour = hour;
+        summary.held++;
+        if (hour.number > summary.hour.number)
+            summary.hour = hour;
     }
-    see_state(run, table, evidence, &sight);
-    *ret_sight = sight;
+    summarize_state(run, table, evidence, &summary);
+    *ret_summary = summary;
 }
 
-struct looking {
+struct summarizing {
     const struct sweep_run *run;
-    struct table_sight *sight;
+    struct table_summary *summary;
 };
 
-static void look(void *argument, const void *body, const struct evidence *evidence)
+static void summarize_body(void *argument, const void *body, const struct evidence *evidence)
 {
-    struct looking *looking = argument;
-    see(looking->run, body, evidence, looking->sight);
+    struct summarizing *summarizing = argument;
+    summarize_table(summarizing->run, body, evidence, summarizing->summary);
 }
 
-enum hf_status table_see(struct sweep_run *run, struct place *place,
-                         struct table_sight *ret_sight, struct hf_error *error)
+enum hf_status table_summarize(struct sweep_run *run, struct table_ref *ref,
+                               struct table_summary *ret_summary, struct hf_error *error)
 {
-    struct table_sight sight;
-    struct looking looking = { .run = run, .sight = &sight };
-    enum hf_status status = doc_look(place->doc, run_deadline(run), look, &looking, error);
+    struct table_summary summary;
+    struct summarizing summarizing = { .run = run, .summary = &summary };
+    enum hf_status status =
+        doc_look(ref->doc, run_deadline(run), summarize_body, &summarizing, error);
     if (status != HF_OK)
         return status;
-    if (!doc_etag(place->doc, &sight.etag))
-        sight.etag = (struct etag){ 0 };
-    *ret_sight = sight;
+    if (!doc_etag(ref->doc, &summary.etag))
+        summary.etag = (struct etag){ 0 };
+    *ret_summary = summary;
     return HF_OK;
 }
 
 /* ---- Clearing ------------------------------------------------------------------------ */
 
-/* Tidies the state, as its own guest does, and looks at the table as it stands then. */
-struct tidying {
-    struct table_guest guest; /* first */
+/* Tidies the state with the state's own hook, and examines the table afterwards. */
+struct tidy_hook {
+    struct table_hook hook; /* must be the first member */
     struct change change;
     const struct sweep_run *run;
     struct evidence evidence; /* of this attempt */
-    struct table_sight *sight;
+    struct table_summary *summary;
 };
 
-static enum hf_status before(struct table_guest *guest, struct lease_table *table,
-                             const struct evidence *evidence, bool *changed,
-                             struct hf_error *error)
+static enum hf_status tidy_before(struct table_hook *hook, struct lease_table *table,
+                                  const struct evidence *evidence, bool *changed,
+                                  struct hf_error *error)
 {
-    struct tidying *tidying = (struct tidying *)(void *)guest;
-    struct table_guest *inner = &tidying->change.guest;
-    tidying->evidence = *evidence;
+    struct tidy_hook *tidy = (struct tidy_hook *)(void *)hook;
+    struct table_hook *inner = &tidy->change.hook;
+    tidy->evidence = *evidence;
     return inner->before ? inner->before(inner, table, evidence, changed, error) : HF_OK;
 }
 
-static void after(struct table_guest *guest, struct lease_table *table,
-                  const struct table_op *op, bool *changed)
+static void tidy_after(struct table_hook *hook, struct lease_table *table,
+                       const struct table_op *op, bool *changed)
 {
-    struct tidying *tidying = (struct tidying *)(void *)guest;
-    struct table_guest *inner = &tidying->change.guest;
+    struct tidy_hook *tidy = (struct tidy_hook *)(void *)hook;
+    struct table_hook *inner = &tidy->change.hook;
     if (inner->after)
         inner->after(inner, table, op, changed);
-    see(tidying->run, table, &tidying->evidence, tidying->sight);
+    summarize_table(tidy->run, table, &tidy->evidence, tidy->summary);
 }
 
-static enum hf_status scavenge(struct sweep_run *run, struct place *place,
-                               struct table_sight *sight, struct hf_error *error)
+static enum hf_status scavenge_table(struct sweep_run *run, struct table_ref *ref,
+                                     struct table_summary *summary, struct hf_error *error)
 {
     struct request request, *one = &request;
-    struct tidying tidying = { .guest = { before, after }, .run = run, .sight = sight };
-    change_init(&tidying.change, CHANGE_TIDY);
-    request_init(&request, place, TABLE_SCAVENGE, run_deadline(run));
-    request.guest = &tidying.guest;
+    struct tidy_hook tidy = { .hook = { tidy_before, tidy_after },
+                              .run = run,
+                              .summary = summary };
+    change_init(&tidy.change, CHANGE_TIDY);
+    request_init(&request, ref, TABLE_SCAVENGE, run_deadline(run));
+    request.hook = &tidy.hook;
     request.mode = run->options->mode;
-    enum hf_status status = place_ask(place, &one, 1);
+    enum hf_status status = table_ref_ask(ref, &one, 1);
     if (status != HF_OK)
         *error = request.op.error;
     else if (request.op.changed)
         run->report->leases_cleared += request.table.cleared;
-    if (status == HF_OK && !doc_etag(place->doc, &sight->etag))
-        sight->etag = (struct etag){ 0 };
-    sight->written = status == HF_OK && request.op.changed;
-    change_release(&tidying.change);
+    if (status == HF_OK && !doc_etag(ref->doc, &summary->etag))
+        summary->etag = (struct etag){ 0 };
+    summary->written = status == HF_OK && request.op.changed;
+    change_release(&tidy.change);
     return status;
 }
 
-/* What a transaction has left: settled as its record says. */
-static enum hf_status settle(struct sweep_run *run, struct place *place,
-                             struct table_sight *sight, struct hf_error *error)
+/* Applies or discards a key's staged change, according to the transaction's record. */
+static enum hf_status settle_table_stage(struct sweep_run *run, struct table_ref *ref,
+                                         struct table_summary *summary, struct hf_error *error)
 {
     struct view name;
     struct change change;
-    if (!table_key_name(run->client, doc_key(place->doc), &name))
+    if (!table_key_name(run->client, doc_key(ref->doc), &name))
         return HF_OK;
     change_init(&change, CHANGE_SETTLE);
-    enum hf_status status = stage_settle(place, view_of(run->client->space.ns), name, VIEW(""),
-                                         0, VIEW(""), &change, error);
+    struct stage_claim none = { VIEW(""), 0, VIEW("") };
+    enum hf_status status = stage_settle(ref, name, &none, &change, error);
     change_release(&change);
     run->report->stages_settled += status == HF_OK;
-    if (status == HF_OK || status == HF_HELD) /* or somebody has taken it up again */
-        status = table_see(run, place, sight, error);
+    if (status == HF_OK || status == HF_HELD) /* HELD: a client is using it again */
+        status = table_summarize(run, ref, summary, error);
     return status;
 }
 
-/* And how it would stand then. */
-static void count_what_would_be(struct sweep_run *run, struct table_sight *sight)
+/* For a dry run: counts what a run would do, and sets the resulting state. */
+static void count_for_dry_run(struct sweep_run *run, struct table_summary *summary)
 {
-    run->report->leases_cleared += run->again ? 0 : sight->over;
-    run->report->stages_settled += sight->taken && !run->again;
-    sight->written = sight->over > 0 || sight->taken || sight->loose;
-    sight->over = 0;
-    sight->taken = sight->loose = false;
+    run->report->leases_cleared += run->again ? 0 : summary->over;
+    run->report->stages_settled += summary->taken && !run->again;
+    summary->written = summary->over > 0 || summary->taken || summary->loose;
+    summary->over = 0;
+    summary->taken = summary->loose = false;
 }
 
-/* A stage to be settled; or a lease that came to its end while one was. */
-static bool needs_another_turn(const struct sweep_run *run, const struct table_sight *sight)
+enum hf_status table_clear(struct sweep_run *run, struct table_ref *ref,
+                           struct table_summary *ret_summary, struct hf_error *error)
 {
-    return !run->options->dry_run && (sight->taken || sight->over > 0);
-}
-
-enum hf_status table_clear(struct sweep_run *run, struct place *place,
-                           struct table_sight *ret_sight, struct hf_error *error)
-{
-    struct table_sight sight = { 0 };
-    enum hf_status status = table_see(run, place, &sight, error);
-    bool damaged = status == HF_CORRUPT; /* it is replaced by whoever asks it for something */
-    if (status == HF_OK && run->options->dry_run)
-        count_what_would_be(run, &sight);
-    else if (damaged ? !run->options->dry_run
-                     : status == HF_OK && (sight.over > 0 || sight.loose || sight.waited))
-        status = scavenge(run, place, &sight, error);
-    for (int i = 0; i < CLEAR_TURNS_MAX && status == HF_OK && needs_another_turn(run, &sight);
-         i++)
-        status = sight.taken ? settle(run, place, &sight, error)
-                             : scavenge(run, place, &sight, error);
+    struct table_summary summary = { 0 };
+    bool dry = run->options->dry_run;
+    enum hf_status status = table_summarize(run, ref, &summary, error);
+    bool damaged = status == HF_CORRUPT; /* the next request to it replaces the table */
+    if (status == HF_OK && dry)
+        count_for_dry_run(run, &summary);
+    else if (damaged ? !dry
+                     : status == HF_OK && (summary.over > 0 || summary.loose || summary.waited))
+        status = scavenge_table(run, ref, &summary, error);
+    for (int i = 0; i < CLEAR_TURNS_MAX; i++) {
+        /* There is a stage to settle, or a lease ended while one was settled. */
+        bool needed = !dry && (summary.taken || summary.over > 0);
+        if (status != HF_OK || !needed)
+            break;
+        status = summary.taken ? settle_table_stage(run, ref, &summary, error)
+                               : scavenge_table(run, ref, &summary, error);
+    }
     if (status == HF_OK)
-        *ret_sight = sight;
+        *ret_summary = summary;
     return status;
 }
 
 /* ---- Purging ------------------------------------------------------------------------- */
 
-/* No table is born with tokens below those of the epoch: it has been read or raised before, and a
- * table that is born reads it after its stub has landed. So what is purged must have lower ones. */
+/* No table is created with tokens below the epoch: the epoch was read or raised before, and a
+ * new table reads it after its stub has landed. So a table that is purged must have lower
+ * tokens. */
 enum hf_status stub_purge(struct sweep_run *run, struct view table_key,
-                          const struct table_sight *sight, const struct etag *known,
+                          const struct table_summary *summary, const struct etag *known,
                           struct hf_error *error)
 {
     uint64_t epoch = 0;
-    if (!sight->stub || (!etag_equal(&sight->etag, known) && RULE(PURGE_UNCHANGED_ONLY)))
-        return error_set(error, HF_CONFLICT, "it was used meanwhile");
+    bool used = RULE(PURGE_UNCHANGED_ONLY) && !etag_equal(&summary->etag, known);
+    if (!summary->stub || used)
+        return error_set(error, HF_CONFLICT, "the table was used meanwhile");
     if (run->options->dry_run) {
         run->report->tables_purged += !run->again;
         return HF_OK;
     }
-    enum hf_status status = run_epoch(run, sight->next_token >> 32, &epoch, error);
-    if (status == HF_OK && sight->next_token >> 32 >= epoch && RULE(PURGE_RAISES_EPOCH))
-        status = error_set(error, HF_CONFLICT, "its tokens are of the epoch of now");
+    enum hf_status status = run_epoch(run, summary->next_token >> 32, &epoch, error);
+    if (RULE(PURGE_RAISES_EPOCH) && status == HF_OK && summary->next_token >> 32 >= epoch)
+        status = error_set(error, HF_CONFLICT, "the table has tokens of the current epoch");
     if (status == HF_OK)
         status = table_purge(run->client, table_key, known, error);
     if (status == HF_OK)

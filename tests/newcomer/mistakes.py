@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""mistakes.py: what a newcomer gets wrong, and the sentence that says so.
+"""mistakes.py: common mistakes of new users, and the error sentence for each.
 
-MISTAKES is the table: a command line as it is typed, the exit status by its name, and the whole
-sentence on stderr. A reader who has not seen the code must understand from it what failed, on what,
-why, and what to do next. Each line runs in a shell of its own with a fresh home folder, after the
-lines of `before` there. `~` in a sentence is that folder, HOST the machine, and a time is 0s.
+MISTAKES is the table: a command line, the name of its exit status, and the whole sentence on stderr.
+A reader who has not seen the code must understand from it what failed, on what, why, and what to do
+next. Each line runs in its own shell with a fresh home folder, after the lines of `before`. In a
+sentence `~` is that folder, HOST is the machine, and durations are replaced by 0s.
 
-Prints TAP, a case a mistake.
+Prints TAP, one case per mistake.
 """
 
 import functools
@@ -30,10 +30,10 @@ from cli_test import Scratch
 
 cases.cases.clear()
 
-# What shells say of a command that cannot be run, and of one that a signal has ended.
+# The exit statuses of shells for a command that cannot be run, and for one that a signal ended.
 SHELL_CODES = {"OK": 0, "CANNOT_RUN": 126, "NO_COMMAND": 127, "INTERRUPTED": 130}
 
-STORE = "holdfast run first -- true"  # the store is there, and empty
+STORE = "holdfast run first -- true"  # creates an empty store
 PARTITION = "holdfast compact create -q --format csv --key id"
 INDEX = ("holdfast index create -q domains --fields domain,owner,updated_at --key domain "
          "--time updated_at")
@@ -45,25 +45,25 @@ MISTAKES = [
     ("holdfast lokcs ls", "INVALID",
      "holdfast: lokcs: INVALID: unknown command 'lokcs'; did you mean 'locks'?"),
     ("holdfast lcok deploy", "INVALID",
-     "holdfast: lcok: INVALID: unknown command 'lcok'; holdfast run NAME -- COMMAND holds a "
-     "lock while a command runs; holdfast acquire NAME takes one for a script"),
+     "holdfast: lcok: INVALID: unknown command 'lcok'; 'holdfast run NAME -- COMMAND' holds a "
+     "lock while a command runs; 'holdfast acquire NAME' acquires one for a script"),
     ("holdfast lock deploy -- ./deploy.sh", "INVALID",
-     "holdfast: lock: INVALID: unknown command 'lock'; holdfast run NAME -- COMMAND holds a "
-     "lock while a command runs; holdfast acquire NAME takes one for a script"),
+     "holdfast: lock: INVALID: unknown command 'lock'; 'holdfast run NAME -- COMMAND' holds a "
+     "lock while a command runs; 'holdfast acquire NAME' acquires one for a script"),
     ("holdfast unlock deploy", "INVALID",
      "holdfast: unlock: INVALID: unknown command 'unlock'; 'holdfast release LEASE' releases"
      " a lease that 'holdfast acquire' printed; 'holdfast locks break NAME --reason TEXT' "
      "breaks somebody else's lock"),
     ("holdfast flock deploy ./deploy.sh", "INVALID",
-     "holdfast: flock: INVALID: unknown command 'flock'; holdfast run NAME -- COMMAND holds "
+     "holdfast: flock: INVALID: unknown command 'flock'; 'holdfast run NAME -- COMMAND' holds "
      "a lock while a command runs"),
     ("holdfast index delete domains", "INVALID",
      "holdfast: index delete: INVALID: unknown command 'index delete'; indexes and records "
      "cannot be deleted; to hide a record, put a newer one with the same key and exclude it "
      "with --where"),
     ("holdfast ls", "INVALID",
-     "holdfast: ls: INVALID: unknown command 'ls'; holdfast locks ls lists locks, key ls "
-     "keys, store ls objects"),
+     "holdfast: ls: INVALID: unknown command 'ls'; 'holdfast locks ls' lists locks, 'key ls' "
+     "keys, 'store ls' objects"),
     ("holdfast locks", "INVALID",
      "holdfast: locks: INVALID: a subcommand is missing: ls, show, break, watch"),
     ("holdfast locks lst", "INVALID",
@@ -72,8 +72,8 @@ MISTAKES = [
      "holdfast: completion tcsh: INVALID: unknown command 'completion tcsh'; the commands "
      "are: bash, zsh, fish, words"),
     ("holdfast help lock", "INVALID",
-     "holdfast: help lock: INVALID: unknown command 'lock'; holdfast run NAME -- COMMAND "
-     "holds a lock while a command runs; holdfast acquire NAME takes one for a script"),
+     "holdfast: help lock: INVALID: unknown command 'lock'; 'holdfast run NAME -- COMMAND' "
+     "holds a lock while a command runs; 'holdfast acquire NAME' acquires one for a script"),
     # Missing arguments, and too many.
     ("holdfast run", "INVALID",
      "holdfast: run: INVALID: SCOPE is missing; usage: holdfast run SCOPE -- COMMAND; --help"
@@ -122,7 +122,7 @@ MISTAKES = [
     ("holdfast --ttl 1m run deploy -- true", "INVALID",
      "holdfast: INVALID: unknown option --ttl; the options of a command must come after it"),
     ("holdfast run --mode rw deploy -- true", "INVALID",
-     "holdfast: run deploy: INVALID: --mode is shared or exclusive, not 'rw'"),
+     "holdfast: run deploy: INVALID: --mode must be shared or exclusive, not 'rw'"),
     # Spans, sizes and numbers.
     ("holdfast run --wait -5s deploy -- true", "INVALID",
      "holdfast: run: INVALID: --wait: '-5s': a duration must not be negative"),
@@ -169,7 +169,7 @@ MISTAKES = [
      "holdfast: locks ls: INVALID: '/srv/jobs' is not the URL of a store: write "
      "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:"),
     ("HOLDFAST_STORE=gs://bucket/x holdfast locks ls", "INVALID",
-     "holdfast: locks ls: INVALID: there is no store of the kind 'gs:'; write "
+     "holdfast: locks ls: INVALID: unknown kind of store 'gs:': write "
      "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:"),
     ("HOLDFAST_STORE=s3:bucket holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: the URL names no bucket: write s3://BUCKET/PREFIX"),
@@ -177,14 +177,14 @@ MISTAKES = [
      "holdfast: locks ls: INVALID: 'b' is not the name of a bucket: write "
      "s3://BUCKET/PREFIX; a bucket's name has 3 to 63 letters, digits, '-', '_' and '.'"),
     ("HOLDFAST_STORE=s3://bucket/prefix holdfast run deploy -- true", "DENIED",
-     "holdfast: run deploy: DENIED: read .holdfast/format.json: no credentials were found: set "
+     "holdfast: run deploy: DENIED: cannot read .holdfast/format.json: no credentials were found: set "
      "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role"),
     ("HOLDFAST_STORE='s3://bucket/x?regoin=eu' holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: unknown parameter 'regoin' in the store's URL; s3: "
      "takes endpoint, region, style, connections, timeout, ca, etag and profile"),
     ("AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b holdfast locks ls "
      "--store 's3://bucket/x?endpoint=localhost:9000'", "INVALID",
-     "holdfast: locks ls: INVALID: 'localhost:9000' is not an endpoint; write it like "
+     "holdfast: locks ls: INVALID: 'localhost:9000' is not an endpoint: write "
      "https://s3.example.com or http://127.0.0.1:7480"),
     ("HOLDFAST_STORE=sqlite:typo.db holdfast locks ls", "NOT_FOUND",
      "holdfast: locks ls: NOT_FOUND: there is no store at '~/typo.db'; check the name (the "
@@ -210,7 +210,7 @@ MISTAKES = [
     ("env -u HOME holdfast run deploy -- true", "INVALID",
      "holdfast: run deploy: INVALID: cannot locate the default store: neither XDG_STATE_HOME"
      " nor HOME is set; pass --store URL or set HOLDFAST_STORE"),
-    # Before its time: what is not there yet, or not any more.
+    # Names that do not exist yet, or no longer exist.
     ("holdfast locks ls", "NOT_FOUND",
      "holdfast: locks ls: NOT_FOUND: there is no store at "
      "'~/.local/state/holdfast/store.db'; check the name (the first command that writes, "
@@ -223,11 +223,11 @@ MISTAKES = [
      STORE),
     ("holdfast key get orders/42", "NOT_FOUND",
      "holdfast: key get orders/42: NOT_FOUND: the key was never written; 'key ls' lists "
-     "what was",
+     "the keys",
      STORE),
     ("holdfast key show orders/42", "NOT_FOUND",
-     "holdfast: key show orders/42: NOT_FOUND: there is no such key, nor a lock of that "
-     "name; 'key ls' lists them",
+     "holdfast: key show orders/42: NOT_FOUND: there is no key or lock of this name; "
+     "'key ls' lists the keys",
      STORE),
     ("holdfast locks break deploy --reason stuck", "NOT_FOUND",
      "holdfast: locks break deploy: NOT_FOUND: there is no such lock in this store; "
@@ -237,16 +237,16 @@ MISTAKES = [
      "holdfast: txn commit ID: NOT_FOUND: there is no such transaction, or it ended long ago",
      STORE),
     ("holdfast txn show 12", "INVALID",
-     "holdfast: txn show 12: INVALID: '12' is no transaction: they are 32 hexadecimal "
-     "digits, as 'txn begin' prints them",
+     "holdfast: txn show 12: INVALID: '12' is not a transaction id; an id has 32 "
+     "hexadecimal digits, as 'txn begin' prints it",
      STORE),
     ("holdfast index put domains domain=example.com", "NOT_FOUND",
      "holdfast: index put domains: NOT_FOUND: there is no index 'domains'; 'holdfast "
-     "index create domains --fields a,b,c --key a --time c' makes one",
+     "index create domains --fields a,b,c --key a --time c' creates one",
      STORE),
     ("holdfast index get domain example.com", "NOT_FOUND",
      "holdfast: index get domain: NOT_FOUND: there is no index 'domain'; did you mean "
-     "'domains'? 'holdfast index create' makes one",
+     "'domains'? 'holdfast index create' creates one",
      INDEX),
     ("holdfast index get domains example.com", "NOT_FOUND",
      "holdfast: index get example.com: NOT_FOUND: the index domains has no such key",
@@ -332,8 +332,8 @@ MISTAKES = [
     ("holdfast merge --format csv --key id -o now.csv .", "INVALID",
      "holdfast: merge now.csv: INVALID: '.' is a folder, not a file"),
     ("holdfast merge --format cvs --key id -o now.csv a.csv", "INVALID",
-     "holdfast: merge now.csv: INVALID: --format: 'cvs' is not a format; there are usv, "
-     "csv, tsv, ndjson, concat and exec",
+     "holdfast: merge now.csv: INVALID: --format: unknown format 'cvs': use usv, csv, "
+     "tsv, ndjson, concat or exec",
      A_FILE),
     ("holdfast merge --format csv --key name -o now.csv a.csv", "INVALID",
      "holdfast: merge now.csv: INVALID: the header has no field 'name'; its fields are id, "
@@ -355,8 +355,7 @@ MISTAKES = [
      "directory",
      INDEX),
     ("holdfast index put domains owner", "INVALID",
-     "holdfast: index put domains: INVALID: a field is given as FIELD=VALUE, not as "
-     "'owner'",
+     "holdfast: index put domains: INVALID: 'owner' is not of the form FIELD=VALUE",
      INDEX),
     ("holdfast index put domains ownr=ada", "INVALID",
      "holdfast: index put domains: INVALID: there is no field 'ownr'; did you mean "
@@ -370,7 +369,7 @@ MISTAKES = [
      "2026-02-06T10:00:00Z, or a number since 1970, not 'yesterday'",
      INDEX),
     ("holdfast index put domains --from rows", "INVALID",
-     "holdfast: index put domains: INVALID: cannot determine the format of 'rows': say "
+     "holdfast: index put domains: INVALID: cannot determine the format of 'rows'; use "
      "--format usv, csv, tsv or ndjson",
      INDEX + "; printf 'domain,owner\\nexample.com,ada\\n' > rows"),
     # The command itself.
@@ -390,12 +389,12 @@ MISTAKES = [
      'such as \'holdfast run\', creates the store)","command":"locks ls"}'),
 ]
 
-# The same on a terminal, where the sentence is a piece of what the screen shows. Before the status:
-# what the screen shows when Ctrl-C is typed.
+# The same on a terminal, where the sentence is a part of the screen. The second column is the text on
+# the screen when Ctrl-C is typed; None: Ctrl-C is not typed.
 ON_TERMINAL = [
     ("holdfast store get logo.png", None, "INVALID",
-     "holdfast: store get logo.png: INVALID: it is binary, and would disturb the terminal: name "
-     "a file to write it to, or add --force",
+     "holdfast: store get logo.png: INVALID: the data is binary and could disturb the terminal; "
+     "name a file to write it to, or use --force",
      STORE + "; printf 'a\\0b' | holdfast store put -q logo.png -"),
     # Not a shell: one that is about to become its last command loses a Ctrl-C.
     ("holdfast run deploy -- python3 -uc 'import time; print(\"ready\"); time.sleep(60)'", "ready",
@@ -403,9 +402,9 @@ ON_TERMINAL = [
     ("holdfast run deploy -- ./deploy.sh", "held by USER@HOST", "INTERRUPTED", "held by USER@HOST",
      "holdfast acquire -q deploy"),
     ("holdfast store put report.txt -", "", "INTERRUPTED", "", STORE),
-    ("holdfast compact watch", "waiting until there is one", "OK",
+    ("holdfast compact watch", "waiting until it exists", "OK",
      "there is no partition 'default'; create it with 'holdfast compact create'; waiting until "
-     "there is one",
+     "it exists",
      STORE),
     ("holdfast run deploy -- ./nothing.sh", None, "NO_COMMAND",
      "using the local store of user USER; set HOLDFAST_STORE to share", ""),
@@ -443,7 +442,7 @@ def make_mistake(scratch, line, status, sentence, before=""):
 
 
 class Typist:
-    """A shell with a terminal that runs one line, and what the screen has shown."""
+    """A shell with a terminal that runs one line, and the text shown on the screen so far."""
 
     def __init__(self, scratch, line):
         self.home, self.text = scratch.path, ""
@@ -453,7 +452,7 @@ class Typist:
             os.execvpe("sh", ["sh", "-c", "exec " + line], {**scratch.env, "TERM": "screen"})
 
     def read(self):
-        """False at the end."""
+        """Reads what is there; False at the end."""
         if select.select([self.fd], [], [], 0.05)[0]:
             try:
                 self.text += normal(os.read(self.fd, 65536).decode(errors="replace"), self.home)
@@ -464,10 +463,10 @@ class Typist:
     def wait_for(self, words):
         end = time.monotonic() + 30
         while words not in self.text:
-            true(self.read() and time.monotonic() < end, f"in vain: {words!r} in {self.text!r}")
+            true(self.read() and time.monotonic() < end, f"not shown: {words!r} in {self.text!r}")
 
     def end(self):
-        """The exit status, as a shell counts it."""
+        """The exit status as a shell reports it."""
         while self.read():
             pass
         os.close(self.fd)

@@ -44,7 +44,7 @@ INSTEAD = {
 # There is no bucket: two hosts with a real one are in two_hosts_test.py.
 SUBSTITUTES = {"s3://bucket/prefix": "sqlite:~/jobs.db"}
 # What goes on until it is stopped: Ctrl-C is typed once the screen shows this.
-UNTIL = {"holdfast compact watch": "waiting until there is one",
+UNTIL = {"holdfast compact watch": "waiting until it exists",
          "holdfast elect run": "scheduling"}
 
 # What a newcomer has before: README's own names.

@@ -1,15 +1,14 @@
-/* dir.c: the `dir:` store: plain files under a directory, which a person can read, for local
- * data and shared file systems. Here it is opened, closed and read; docs/design.md section 3.
+/* dir.c: the `dir:` store: human-readable files under a directory, for local data and shared file
+ * systems. This file opens, closes and reads it (docs/design.md section 3).
  *
- * How the other files share the work: name.c makes paths of keys, file.c opens files
- * and tells what they are, lock.c keeps writers apart and readers from believing too early,
- * temp.c holds files that have no name yet, folder.c makes and removes directories,
- * write.c changes objects, list.c lists them. */
+ * The other files: name.c turns keys into paths; file.c opens files and reads their labels;
+ * lock.c keeps writers apart, and stops readers from trusting a change that is not durable yet;
+ * temp.c holds files that have no name yet; folder.c creates and removes directories; write.c
+ * changes objects; list.c lists them. */
 #include "base/parse.h"
 #include "store/backends.h"
 #include "store/dir/inside.h"
 #include "store/stream.h"
-#include "store/toolkit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +16,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* A foreign file may change while it is read; then it is read again. */
+/* A file that was not written by Holdfast may change while it is being read; it is then read
+ * again. */
 #define READ_TRIES_MAX 5
 
 /* ---- Reading ------------------------------------------------------------------------- */
@@ -32,35 +32,18 @@ enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int 
     return status;
 }
 
-/* Where the bytes of a get go: the body of the call, or a file; or nowhere, since the object's own
- * file is asked for. */
+/* Where a get sends the bytes: to the body of the call, or to a file. With `lent` it copies
+ * nothing, and returns the object's own file. */
 struct sink {
-    int fd;     /* -1: the body */
-    off_t size; /* of the file, before */
+    int fd;     /* -1: to the body */
+    off_t size; /* of the file, before the get */
     const struct progress *progress;
-    int *lent; /* NULL: it is not */
+    int *lent; /* NULL: not a loan */
 };
 
-static enum hf_status read_into_body(int fd, struct get_call *call, uint64_t length)
-{
-    size_t got;
-    struct buffer *body = call->body;
-    if (length > body->max - body->size)
-        return get_append(call, (struct view){ NULL, (size_t)length }); /* says why not */
-    if (!buffer_reserve(body, (size_t)length))
-        return error_no_memory(&call->error);
-    enum hf_status status = file_read_at(fd, body->data + body->size, (size_t)length,
-                                         call->offset, &got, &call->error);
-    if (status == HF_OK && got < length)
-        status = error_set(&call->error, HF_CORRUPT, "the file is shorter than it was");
-    if (status == HF_OK)
-        body->size += got;
-    return status;
-}
-
-/* Reads an open object; *ret_changed says that somebody wrote to the file meanwhile. */
-static enum hf_status read_object(int fd, struct get_call *call, const struct sink *sink,
-                                  bool *ret_changed)
+/* Reads an open object. *ret_changed: somebody wrote to the file meanwhile. */
+static enum hf_status read_open_file(int fd, struct get_call *call, const struct sink *sink,
+                                     bool *ret_changed)
 {
     struct object_info info;
     struct stat st;
@@ -68,57 +51,61 @@ static enum hf_status read_object(int fd, struct get_call *call, const struct si
     size_t body_size = call->body ? call->body->size : 0;
     *ret_changed = false;
     if (dir_file_info(fd, &info, &st, &call->error) != HF_OK ||
-        get_judge(call, &info, &length) != HF_OK)
+        get_check(call, &info, &length) != HF_OK)
         return call->error.status;
     if (sink->lent) {
         *sink->lent = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         return *sink->lent >= 0 ? HF_OK
                                 : error_from_errno(&call->error, errno, "open the object");
     }
-    enum hf_status status = sink->fd < 0 ? read_into_body(fd, call, length)
-                                         : file_copy(fd, call->offset, length, sink->fd,
-                                                     sink->progress, &call->error);
+    enum hf_status status =
+        sink->fd < 0
+            ? get_append_file(call, fd, length, "the file became shorter while it was read")
+            : file_copy(fd, call->offset, length, sink->fd, sink->progress, &call->error);
     if (status == HF_OK || status == HF_CORRUPT)
         *ret_changed = !dir_file_unchanged(fd, &st);
     if (*ret_changed && sink->fd < 0)
         call->body->size = body_size;
     else if (*ret_changed && ftruncate(sink->fd, sink->size) != 0)
-        return error_from_errno(&call->error, errno, "cut off what was read in vain");
+        return error_from_errno(&call->error, errno, "truncate the file for another attempt");
     return status;
 }
 
-static void get_one(struct dir_store *dir, struct get_call *call, const struct sink *sink)
+static void get_object(struct dir_store *dir, struct get_call *call, const struct sink *sink)
 {
     struct dir_path path;
-    if (dir_is_forked(dir, &call->error))
+    if (store_is_forked(dir->pid, &call->error))
         return;
     dir_path_encode(call->key, &path);
-    bool changed = true;
-    for (int tries = 0; changed && tries < READ_TRIES_MAX; tries++) {
+    for (int tries = 0; tries < READ_TRIES_MAX; tries++) {
         int fd;
         if (dir_look(dir, &path, &fd, &call->error) != HF_OK)
             return;
-        changed = false;
+        bool changed = false;
         uint64_t none;
+        /* Wait for durability only after opening: what we opened may be a change that is
+         * still being synced. */
         if (dir_settle(&dir->locks, dir_stripe(dir_path_view(&path)),
-                       dir_deadline(dir, call->deadline), &call->error) == HF_OK) {
+                       local_deadline(dir->base.env, call->deadline), &call->error) == HF_OK) {
             if (fd >= 0)
-                read_object(fd, call, sink, &changed);
+                read_open_file(fd, call, sink, &changed);
             else
-                get_judge(call, /* current */ NULL, &none);
+                get_check(call, /* current */ NULL, &none);
         }
         if (fd >= 0)
             close(fd);
+        if (!changed)
+            return;
     }
-    if (changed)
-        error_set(&call->error, HF_UNAVAILABLE, "the file is being changed by somebody else");
+    error_set(&call->error, HF_UNAVAILABLE,
+              "the file keeps changing while it is read; somebody else writes to it");
 }
 
 static void dir_get(struct store *store, struct get_call *calls, size_t count)
 {
     const struct sink sink = { .fd = -1 };
     for (size_t i = 0; i < count; i++)
-        get_one(dir_of(store), &calls[i], &sink);
+        get_object(dir_of(store), &calls[i], &sink);
 }
 
 static void dir_get_file(struct store *store, struct get_call *call, int fd,
@@ -126,49 +113,29 @@ static void dir_get_file(struct store *store, struct get_call *call, int fd,
 {
     struct stat st;
     if (fstat(fd, &st) != 0) {
-        error_from_errno(&call->error, errno, "look at the file");
+        error_from_errno(&call->error, errno, "read the status of the file");
         return;
     }
     const struct sink sink = { .fd = fd, .size = st.st_size, .progress = progress };
-    get_one(dir_of(store), call, &sink);
+    get_object(dir_of(store), call, &sink);
 }
 
 static void dir_lend_file(struct store *store, struct get_call *call, int *ret_fd)
 {
     const struct sink sink = { .fd = -1, .lent = ret_fd };
-    get_one(dir_of(store), call, &sink);
-}
-
-/* ---- Listening ----------------------------------------------------------------------- */
-
-static bool dir_listens(const struct store *store)
-{
-    const struct dir_store *dir = (const struct dir_store *)store;
-    return !dir_is_forked(dir, /* error */ NULL) && bell_listens(&dir->bell);
-}
-
-/* A forked child finds out why at its next call. */
-static void dir_ring(struct store *store)
-{
-    bell_ring(&dir_of(store)->bell);
-}
-
-static bool dir_listen(struct store *store, uint64_t *ticket, struct mono_time until)
-{
-    struct dir_store *dir = dir_of(store);
-    return dir_is_forked(dir, /* error */ NULL) || bell_listen(&dir->bell, ticket, until);
+    get_object(dir_of(store), call, &sink);
 }
 
 static bool dir_peer_changes(struct store *store, uint64_t *ret_mark)
 {
     struct dir_store *dir = dir_of(store);
-    return !dir_is_forked(dir, /* error */ NULL) &&
+    return !store_is_forked(dir->pid, /* error */ NULL) &&
            dir_changes_of_others(&dir->locks, ret_mark);
 }
 
 /* ---- Opening ------------------------------------------------------------------------- */
 
-/* Makes the directory at `path`, one level only, so that a mistyped path is noticed. */
+/* Creates the directory at `path`, but not its parents, to catch a mistyped path. */
 static enum hf_status make_root(const char *path, bool sync, struct hf_error *error)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
@@ -176,7 +143,7 @@ static enum hf_status make_root(const char *path, bool sync, struct hf_error *er
             return error_set(error, HF_NOT_FOUND,
                              "cannot create the folder '%.150s': No such file or directory",
                              path);
-        return error_from_errno(error, errno, "make the store's folder");
+        return error_from_errno(error, errno, "create the store's folder");
     }
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int above = root < 0 ? -1 : openat(root, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -204,10 +171,11 @@ static enum hf_status open_root(const char *path, bool sync, int *ret_root,
     if (root < 0)
         return error_from_errno(error, errno, "open the store's folder");
     if (fgetxattr(root, "user.holdfast", NULL, 0) < 0 && errno != ENODATA) {
-        error_set(error, HF_UNSUPPORTED,
-                  "the file system of '%.100s' keeps no user attributes; use one that does "
-                  "(ext4, xfs, btrfs), or sqlite:",
-                  path);
+        error_set(
+            error, HF_UNSUPPORTED,
+            "the file system of '%.100s' does not support user attributes; use one that does "
+            "(ext4, xfs, btrfs), or sqlite:",
+            path);
         close(root);
         return error->status;
     }
@@ -218,8 +186,8 @@ static enum hf_status open_root(const char *path, bool sync, int *ret_root,
 static void dir_close(struct store *store)
 {
     struct dir_store *dir = dir_of(store);
-    bool forked = dir_is_forked(dir, /* error */ NULL);
-    bell_release(&dir->bell, forked);
+    bool forked = store_is_forked(dir->pid, /* error */ NULL);
+    write_notify_release(&dir->notify);
     dir_temp_release(&dir->temp, forked);
     dir_locks_close(&dir->locks);
     close(dir->root);
@@ -235,20 +203,19 @@ static const struct store_ops dir_ops = {
     .get_file = dir_get_file,
     .put_file = dir_put_file,
     .lend_file = dir_lend_file,
-    .listens = dir_listens,
-    .listen = dir_listen,
-    .ring = dir_ring,
     .peer_changes = dir_peer_changes,
     .close = dir_close,
 };
 
-static enum hf_status read_url(const struct url *url, bool *ret_sync, struct hf_error *error)
+static enum hf_status read_dir_url(const struct url *url, bool *ret_sync,
+                                   struct hf_error *error)
 {
     static const char *const parameters[] = { "sync", NULL };
     if (url_only_parameters(url, parameters, error) != HF_OK)
         return error->status;
     if (url->host.size > 0 || url->path.size == 0)
-        return error_set(error, HF_INVALID, "name a folder, like dir:/srv/data or dir:data");
+        return error_set(error, HF_INVALID,
+                         "dir: needs a path: write dir:/srv/data or dir:data");
     *ret_sync = true;
     struct view sync = url_parameter(url, "sync");
     if (sync.data && parse_switch(sync, ret_sync, error) != HF_OK) {
@@ -263,7 +230,7 @@ enum hf_status dir_store_open(struct env *env, const struct url *url, struct sto
 {
     bool sync;
     char path[URL_BYTES_MAX + 1];
-    if (read_url(url, &sync, error) != HF_OK)
+    if (read_dir_url(url, &sync, error) != HF_OK)
         return error->status;
     memcpy(path, url->path.data, url->path.size);
     path[url->path.size] = '\0';
@@ -271,13 +238,7 @@ enum hf_status dir_store_open(struct env *env, const struct url *url, struct sto
     if (!dir)
         return error_no_memory(error);
     *dir = (struct dir_store){
-        .base = { .ops = &dir_ops,
-                  .env = env,
-                  .traits = { .delete_conditional = true,
-                              .put_file_conditional = true,
-                              .etag_fresh = true,
-                              .list_ordered = true,
-                              .clock = STORE_CLOCK_BOOT } },
+        .base = { .ops = &dir_ops, .env = env, .traits = TRAITS_OF_OURS },
         .pid = getpid(),
         .sync = sync,
     };
@@ -293,7 +254,9 @@ enum hf_status dir_store_open(struct env *env, const struct url *url, struct sto
     }
     dir_temp_init(&dir->temp, &dir->locks);
     dir_temp_sweep(&dir->temp);
-    bell_init(&dir->bell, env, dir->root, "%bell", DIR_MARKS_FILE, dir->locks.writable);
+    write_notify_init(&dir->notify, env, dir->root, "%bell", DIR_MARKS_FILE,
+                      dir->locks.writable);
+    dir->base.notify = &dir->notify;
     *ret_store = &dir->base;
     return HF_OK;
 }

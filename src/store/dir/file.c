@@ -1,3 +1,5 @@
+/* file.c: opens objects without following symbolic links, which could lead out of the store,
+ * and reads the label that tells our own files from files that were changed or added by hand. */
 #include "store/dir/file.h"
 
 #include "base/check.h"
@@ -19,8 +21,8 @@
 
 #define OPEN_FLAGS (O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
-/* RESOLVE_NO_SYMLINKS refuses a link in any place with ELOOP; O_NOFOLLOW beside it would turn
- * the last one into ENOTDIR, as if a file stood there. */
+/* RESOLVE_NO_SYMLINKS refuses a link anywhere in the path with ELOOP. Adding O_NOFOLLOW would
+ * report a link at the end as ENOTDIR, which means a file in the middle of the path. */
 int dir_open_beneath(int at, const char *path, int flags)
 {
     struct open_how how = {
@@ -33,7 +35,7 @@ int dir_open_beneath(int at, const char *path, int flags)
     return (int)fd;
 }
 
-/* A link where a directory must be is reported as "not a directory"; tell it apart. */
+/* The kernel reports a link in place of a directory as "not a directory"; report ELOOP instead. */
 static int open_step(int at, const char *name, int flags)
 {
     int fd = openat(at, name, flags | O_NOFOLLOW | OPEN_FLAGS);
@@ -81,8 +83,8 @@ void dir_aside_name(const char *path, size_t size, char *ret_name)
 
 enum open_outcome { OPEN_FILE, OPEN_DIRECTORY, OPEN_NONE, OPEN_FAILED };
 
-static enum open_outcome open_file(int at, const char *path, int *ret_fd,
-                                   struct hf_error *error)
+static enum open_outcome open_regular_file(int at, const char *path, int *ret_fd,
+                                           struct hf_error *error)
 {
     int fd = dir_open_beneath(at, path, O_RDONLY);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -90,13 +92,15 @@ static enum open_outcome open_file(int at, const char *path, int *ret_fd,
     struct stat st = { .st_mode = 0 };
     if (fd < 0 && errno == ELOOP)
         error_set(error, HF_INVALID,
-                  "a symbolic link is in the way, and none is followed here");
+                  "the path contains a symbolic link, which a dir: store does not follow");
     else if (fd < 0 && errno == ENXIO)
-        error_set(error, HF_INVALID, "what has the object's name is not a plain file");
+        error_set(error, HF_INVALID,
+                  "the name of the object belongs to something that is not a regular file");
     else if (fd < 0 || fstat(fd, &st) != 0)
         error_from_errno(error, errno, "open the object");
     else if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-        error_set(error, HF_INVALID, "what has the object's name is not a plain file");
+        error_set(error, HF_INVALID,
+                  "the name of the object belongs to something that is not a regular file");
     if (S_ISREG(st.st_mode)) {
         *ret_fd = fd;
         return OPEN_FILE;
@@ -111,26 +115,27 @@ enum hf_status dir_find(int at, const char *path, size_t size, struct dir_found 
 {
     check(size + 2 <= DIR_PATH_MAX);
     *ret_found = (struct dir_found){ .fd = -1 };
-    enum open_outcome plain = open_file(at, path, &ret_found->fd, error);
+    enum open_outcome plain = open_regular_file(at, path, &ret_found->fd, error);
     if (plain == OPEN_FILE)
         return HF_OK;
     if (plain == OPEN_FAILED)
         return error->status;
     char aside[DIR_PATH_MAX];
     dir_aside_name(path, size, aside);
-    enum open_outcome outcome = open_file(at, aside, &ret_found->fd, error);
+    enum open_outcome outcome = open_regular_file(at, aside, &ret_found->fd, error);
     if (outcome == OPEN_FAILED)
         return error->status;
     if (outcome == OPEN_DIRECTORY)
-        return error_set(error, HF_INVALID, "a folder has the name of an object's file");
+        return error_set(error, HF_INVALID,
+                         "the name of the object's file belongs to a folder");
     ret_found->aside = outcome == OPEN_FILE || plain == OPEN_DIRECTORY;
     return HF_OK;
 }
 
 /* ---- The label ----------------------------------------------------------------------- */
 
-/* Small enough for the inode itself, so that it costs no block. Little-endian on disk, as all
- * machines are that we build for. */
+/* Small enough to fit into the inode, where it needs no block of its own. Little-endian on
+ * disk, like all machines that we build for. */
 struct label {
     uint8_t version;
     uint8_t zero[7];
@@ -174,7 +179,7 @@ enum hf_status dir_file_label(int fd, const unsigned char random[DIR_ETAG_BYTES]
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return error_from_errno(error, errno, "look at the new file");
+        return error_from_errno(error, errno, "read the status of the new file");
     struct label label;
     label_init(&label, random, &st);
     if (fsetxattr(fd, ATTRIBUTE, &label, sizeof label, 0) != 0)
@@ -198,8 +203,8 @@ static bool has_label(int fd, const struct stat *st, struct etag *ret_etag)
 
 /* ---- Foreign files ------------------------------------------------------------------- */
 
-static enum hf_status hash_file(int fd, XXH3_state_t *state, char *piece,
-                                struct hf_error *error)
+static enum hf_status hash_contents(int fd, XXH3_state_t *state, char *piece,
+                                    struct hf_error *error)
 {
     uint64_t offset = 0;
     size_t got;
@@ -221,7 +226,7 @@ static enum hf_status foreign_etag(int fd, struct etag *ret_etag, struct hf_erro
         status = error_no_memory(error);
     } else {
         XXH3_128bits_reset(state);
-        status = hash_file(fd, state, piece, error);
+        status = hash_contents(fd, state, piece, error);
     }
     if (status == HF_OK) {
         XXH128_canonical_t digest;
@@ -239,7 +244,7 @@ enum hf_status dir_file_info(int fd, struct object_info *ret_info, struct stat *
                              struct hf_error *error)
 {
     if (fstat(fd, ret_stat) != 0)
-        return error_from_errno(error, errno, "look at the object");
+        return error_from_errno(error, errno, "read the status of the object");
     ret_info->size = (uint64_t)ret_stat->st_size;
     ret_info->modified = (struct wall_time){ modified_ns(ret_stat) / 1000 };
     if (has_label(fd, ret_stat, &ret_info->etag))

@@ -1,9 +1,9 @@
-/* folder.c: the directories of a `dir:` store: they come with the first object in them and
- * go with the last.
+/* folder.c: creates directories of a `dir:` store with the first object in them, and removes
+ * them with the last.
  *
- * A new directory is marked in the lock file until it is durable, like a new object: somebody
- * who puts an object into a directory that another task has just made must not answer before
- * the directory itself would survive a power loss. */
+ * Like a new object, a new directory is marked in the marks file until it is durable. A task
+ * that puts an object into a directory that another task has just created must not report
+ * success before the directory itself would survive a power loss. */
 #include "base/check.h"
 #include "store/dir/inside.h"
 
@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Others may remove a directory, or put a file in its place, as often as we make it. */
+/* How many times we create a directory while others remove it or put a file in its place. */
 #define FOLDER_TRIES_MAX 100
 
-/* The size of the part of a path that names the directory; 0 for the root. */
+/* The length of the directory part of a path; 0 for the root. */
 static size_t folder_size(const struct dir_path *path)
 {
     size_t size = path->size;
@@ -30,7 +30,7 @@ const char *dir_leaf(const struct dir_path *path)
     return path->text + (size > 0 ? size + 1 : 0);
 }
 
-static int open_folder(struct dir_store *dir, const struct dir_path *path)
+static int open_parent(struct dir_store *dir, const struct dir_path *path)
 {
     char folder[DIR_PATH_MAX] = ".";
     size_t size = folder_size(path);
@@ -41,68 +41,60 @@ static int open_folder(struct dir_store *dir, const struct dir_path *path)
     return dir_open_beneath(dir->root, folder, O_RDONLY | O_DIRECTORY);
 }
 
-static enum hf_status link_in_the_way(struct hf_error *error)
+static enum hf_status error_symbolic_link(struct hf_error *error)
 {
     return error_set(error, HF_INVALID,
-                     "a symbolic link is in the way, and none is followed here");
+                     "the path contains a symbolic link, which a dir: store does not follow");
 }
 
 enum hf_status dir_folder_find(struct dir_store *dir, const struct dir_path *path,
                                int *ret_folder, struct hf_error *error)
 {
-    *ret_folder = open_folder(dir, path);
+    *ret_folder = open_parent(dir, path);
     if (*ret_folder >= 0 || errno == ENOENT || errno == ENOTDIR)
         return HF_OK;
-    return errno == ELOOP ? link_in_the_way(error)
+    return errno == ELOOP ? error_symbolic_link(error)
                           : error_from_errno(error, errno, "open the object's folder");
 }
 
-/* ---- Making -------------------------------------------------------------------------- */
+/* ---- Creating ------------------------------------------------------------------------ */
 
 /* One directory on the way to an object. */
 struct step {
-    struct view path; /* of the directory, from the root, without "/" behind it */
+    struct view path; /* of the directory, from the root, without a trailing "/" */
     int above;        /* the directory that holds it */
     char name[256];   /* its name there */
     struct mono_time deadline;
 };
 
-static enum hf_status make_durable(struct dir_store *dir, const struct step *step,
-                                   struct hf_error *error)
+/* Creates the directory unless its name is taken. The caller checks that it exists, because others
+ * may remove it immediately. */
+static enum hf_status make_step_folder(struct dir_store *dir, const struct step *step,
+                                       struct hf_error *error)
 {
     int64_t stripe = dir_stripe((struct view){ step->path.data, step->path.size + 1 });
     struct dir_lock lock;
-    if (dir_stripe_take(&dir->locks, stripe, step->deadline, &lock, error) != HF_OK)
+    if (dir->sync &&
+        dir_stripe_take(&dir->locks, stripe, step->deadline, &lock, error) != HF_OK)
         return error->status;
     enum hf_status status = dir_stripe_mark(&dir->locks, stripe, error);
     if (status == HF_OK) {
         bool made = mkdirat(step->above, step->name, 0777) == 0;
         if (!made && errno != EEXIST && errno != ENOENT)
-            status = error_from_errno(error, errno, "make a folder");
-        bool durable = !made || fsync(step->above) == 0;
+            status = error_from_errno(error, errno, "create a folder");
+        bool durable = !made || !dir->sync || fsync(step->above) == 0;
         if (!durable)
             status = error_from_errno(error, errno, "sync a folder");
         else
             dir_stripe_clear(&dir->locks, stripe);
     }
-    dir_lock_drop(&dir->locks, &lock);
+    if (dir->sync)
+        dir_lock_drop(&dir->locks, &lock);
     return status;
 }
 
-/* Makes the directory unless something has its name. Its being there is for the caller to see:
- * others may remove it at once. */
-static enum hf_status make_folder(struct dir_store *dir, const struct step *step,
-                                  struct hf_error *error)
-{
-    if (dir->sync)
-        return make_durable(dir, step, error);
-    if (mkdirat(step->above, step->name, 0777) != 0 && errno != EEXIST && errno != ENOENT)
-        return error_from_errno(error, errno, "make a folder");
-    return HF_OK;
-}
-
-/* An object's file stands aside for a directory of its name. Durable before the directory can
- * be made, so that the two never claim one name on the disk. */
+/* Moves an object's file aside, to free its name for a directory. The move is durable before
+ * the directory can be created, so the two never claim the same name on disk. */
 static enum hf_status move_aside_locked(struct dir_store *dir, const struct step *step,
                                         struct hf_error *error)
 {
@@ -110,11 +102,12 @@ static enum hf_status move_aside_locked(struct dir_store *dir, const struct step
     if (fstatat(step->above, step->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(st.st_mode))
         return HF_OK;
     if (S_ISLNK(st.st_mode))
-        return link_in_the_way(error);
+        return error_symbolic_link(error);
     struct dir_name name;
     if (!S_ISREG(st.st_mode) || !dir_name_decode(view_of(step->name), &name) ||
         name.kind != DIR_NAME_PLAIN)
-        return error_set(error, HF_INVALID, "a file is in the way that is no object");
+        return error_set(error, HF_INVALID,
+                         "a file that is not an object has the name of the folder");
     char aside[sizeof step->name + 2];
     dir_aside_name(step->name, strlen(step->name), aside);
     if (renameat(step->above, step->name, step->above, aside) != 0 ||
@@ -144,10 +137,10 @@ static enum hf_status move_aside(struct dir_store *dir, const struct step *step,
     return status;
 }
 
-/* Opens the directory of a step, making it first where it is missing. -1 and OK: the directory
- * above has been removed meanwhile. */
-static enum hf_status take_step(struct dir_store *dir, const struct step *step, int *ret_fd,
-                                struct hf_error *error)
+/* Opens the directory of a step, and creates it first if it is missing. -1 and OK: the
+ * directory above has been removed meanwhile. */
+static enum hf_status open_step_folder(struct dir_store *dir, const struct step *step,
+                                       int *ret_fd, struct hf_error *error)
 {
     *ret_fd = -1;
     for (int tries = 0; tries < FOLDER_TRIES_MAX; tries++) {
@@ -157,7 +150,7 @@ static enum hf_status take_step(struct dir_store *dir, const struct step *step, 
         struct stat st;
         enum hf_status status = HF_OK;
         if (errno == ELOOP)
-            status = link_in_the_way(error);
+            status = error_symbolic_link(error);
         else if (errno == ENOTDIR)
             status = move_aside(dir, step, error);
         else if (errno != ENOENT)
@@ -165,14 +158,15 @@ static enum hf_status take_step(struct dir_store *dir, const struct step *step, 
         else if (fstat(step->above, &st) == 0 && st.st_nlink == 0)
             return HF_OK;
         else
-            status = make_folder(dir, step, error);
+            status = make_step_folder(dir, step, error);
         if (status != HF_OK)
             return status;
     }
-    return error_set(error, HF_UNAVAILABLE, "others keep removing the object's folder");
+    return error_set(error, HF_UNAVAILABLE,
+                     "other processes keep removing the object's folder");
 }
 
-/* Walks down the path from the root and makes what is missing. -1 and OK: try again. */
+/* Walks down the path from the root and creates missing directories. -1 and OK: try again. */
 static enum hf_status make_folders(struct dir_store *dir, const struct dir_path *path,
                                    struct mono_time deadline, int *ret_fd,
                                    struct hf_error *error)
@@ -190,7 +184,7 @@ static enum hf_status make_folders(struct dir_store *dir, const struct dir_path 
         step.name[name.size] = '\0';
         step.path = (struct view){ path->text, (size_t)(name.data + name.size - path->text) };
         int next;
-        status = take_step(dir, &step, &next, error);
+        status = open_step_folder(dir, &step, &next, error);
         close(step.above);
         step.above = next;
     }
@@ -198,7 +192,8 @@ static enum hf_status make_folders(struct dir_store *dir, const struct dir_path 
     return status;
 }
 
-/* What stands above the object was made by somebody; see that it is durable. */
+/* Waits until all directories above the object, which another task may have created, are
+ * durable. */
 static enum hf_status settle_folders(struct dir_store *dir, const struct dir_path *path,
                                      struct mono_time deadline, struct hf_error *error)
 {
@@ -215,15 +210,18 @@ enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *pat
                                struct hf_error *error)
 {
     int folder = -1;
-    for (int tries = 0; folder < 0 && tries < FOLDER_TRIES_MAX; tries++) {
+    for (int tries = 0; tries < FOLDER_TRIES_MAX; tries++) {
         enum hf_status status = dir_folder_find(dir, path, &folder, error);
         if (status == HF_OK && folder < 0)
             status = make_folders(dir, path, deadline, &folder, error);
         if (status != HF_OK)
             return status;
+        if (folder >= 0)
+            break;
     }
     if (folder < 0)
-        return error_set(error, HF_UNAVAILABLE, "others keep removing the object's folder");
+        return error_set(error, HF_UNAVAILABLE,
+                         "other processes keep removing the object's folder");
     if (settle_folders(dir, path, deadline, error) != HF_OK) {
         close(folder);
         return error->status;
@@ -234,7 +232,7 @@ enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *pat
 
 /* ---- Removing ------------------------------------------------------------------------ */
 
-/* Removes the directory of a path, then the one above it, as long as they are empty. */
+/* Removes the directory of a path, then the one above it, for as long as they are empty. */
 static void remove_empty(struct dir_store *dir, const struct dir_path *path)
 {
     struct dir_path folder = *path;
@@ -243,7 +241,7 @@ static void remove_empty(struct dir_store *dir, const struct dir_path *path)
         if (folder.size == 0)
             return;
         folder.text[folder.size] = '\0';
-        int above = open_folder(dir, &folder);
+        int above = open_parent(dir, &folder);
         if (above < 0)
             return;
         int failed = unlinkat(above, dir_leaf(&folder), AT_REMOVEDIR);
@@ -253,7 +251,7 @@ static void remove_empty(struct dir_store *dir, const struct dir_path *path)
     }
 }
 
-/* Nothing is synced: an empty directory that comes back after a power loss means nothing. */
+/* No sync is needed: an empty directory that reappears after a power loss does no harm. */
 void dir_folder_prune(struct dir_store *dir, const struct dir_path *path)
 {
     struct dir_lock keep;

@@ -1,23 +1,21 @@
-/* inside.h: the parts of a `dir:` store, as its own files see them. */
+/* inside.h: the parts of a `dir:` store that its own files share. */
 #ifndef STORE_DIR_INSIDE_H
 #define STORE_DIR_INSIDE_H
 
-#include "store/bell.h"
 #include "store/dir/file.h"
 #include "store/dir/lock.h"
 #include "store/dir/temp.h"
-#include "store/store.h"
-
-#include <unistd.h>
+#include "store/toolkit.h"
+#include "store/write_notify.h"
 
 struct dir_store {
     struct store base;
-    pid_t pid; /* a forked child shares our locks: they would not keep it and us apart */
+    pid_t pid; /* a forked child would share our locks, which would not exclude it */
     int root;
     bool sync;
     struct dir_locks locks;
     struct dir_temp temp;
-    struct bell bell; /* rung after each change */
+    struct write_notify notify; /* signalled after each change */
 };
 
 static inline struct dir_store *dir_of(struct store *store)
@@ -25,33 +23,19 @@ static inline struct dir_store *dir_of(struct store *store)
     return (struct dir_store *)store;
 }
 
-static inline bool dir_is_forked(const struct dir_store *dir, struct hf_error *error)
-{
-    if (getpid() == dir->pid)
-        return false;
-    error_set(error, HF_INVALID, "the store was opened before fork; open it again");
-    return true;
-}
-
-/* The deadline of a call that may not have set one. */
-static inline struct mono_time dir_deadline(struct dir_store *dir, struct mono_time asked)
-{
-    return asked.us != 0 ? asked : mono_add(env_now(dir->base.env), SPAN_MS(STORE_TIMEOUT_MS));
-}
-
 static inline struct view dir_path_view(const struct dir_path *path)
 {
     return (struct view){ path->text, path->size };
 }
 
-/* folder.c: the directory that holds the file of a path, made when it is missing, and
- * durable. *ret_leaf is the file's name in it. */
+/* folder.c: opens the directory that holds the file of a path. Creates it if it is missing, and
+ * makes it durable. dir_leaf is the name of the file in that directory. */
 enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *path,
                                struct mono_time deadline, int *ret_folder,
                                struct hf_error *error);
 const char *dir_leaf(const struct dir_path *path);
 
-/* The same, only if it is there: else *ret_folder is -1. */
+/* The same without creating: *ret_folder is -1 if the directory is missing. */
 enum hf_status dir_folder_find(struct dir_store *dir, const struct dir_path *path,
                                int *ret_folder, struct hf_error *error);
 
@@ -67,7 +51,7 @@ void dir_remove(struct store *store, struct delete_call *calls, size_t count);
 /* list.c */
 void dir_list(struct store *store, struct list_call *call);
 
-/* dir.c: finds an object for a reader and what it is; fd -1 and OK when there is none. */
+/* dir.c: opens an object for reading. fd is -1, and the status OK, if there is none. */
 enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int *ret_fd,
                         struct hf_error *error);
 

@@ -1,14 +1,13 @@
-/* list.c: listing a `dir:` store in byte order of keys, one directory at a time.
+/* list.c: lists a `dir:` store in the byte order of its keys, one directory at a time.
  *
  * The walk is a stack of directories. Each is read once into a sorted array of at most
- * LEVEL_ENTRIES_MAX names, the smallest of those that the listing can still need; when a larger
- * directory has used them up it is read again from there. Directories that lie wholly before
- * the place where the page starts, or behind its prefix, are not opened. So memory is bounded
- * by the depth, and a page costs what the directories on its way hold, not what the store
- * holds. */
+ * LEVEL_ENTRIES_MAX names, the smallest that the listing may still need. When the names of a larger
+ * directory are used up, it is read again from there. Directories that lie entirely before the
+ * start of the page, or outside its prefix, are not opened. So memory is bounded by the depth, and
+ * the cost of a page depends on the size of the directories that it visits, not on the size of the
+ * store. */
 #include "base/check.h"
 #include "store/dir/inside.h"
-#include "store/toolkit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,12 +17,12 @@
 
 #define LEVEL_ENTRIES_MAX (LIST_PAGE_MAX + 2)
 
-/* A segment a level, and a level for each of its pieces; every one of them takes a byte of the
- * key at least, but for the last. */
+/* One level per segment, and one for each piece of a long segment. Each level but the last
+ * takes at least one byte of the key. */
 #define LEVELS_MAX (KEY_BYTES_MAX + 2)
 
-/* A name decoded: a file's key from its directory on, or what the keys in a directory start
- * with, that is with "/" behind it unless the segment goes on inside. */
+/* A decoded name. For a file: the rest of its key, from its directory on. For a directory: the
+ * common start of the keys in it, with a trailing "/" unless the segment continues inside. */
 struct entry {
     uint8_t size;
     bool folder;
@@ -34,16 +33,16 @@ struct entry {
 static_assert(DIR_PIECE_MAX + 1 <= UINT8_MAX, "the size of an entry is one byte");
 
 struct level {
-    struct entry *entries; /* while it is read a heap, largest first; then sorted */
+    struct entry *entries; /* a heap (largest first) while reading; then sorted */
     size_t count;
     size_t capacity;
     size_t next;
-    bool cut;         /* the directory has more, behind the last entry */
-    size_t key_size;  /* of the walk's key: what all keys of this directory start with */
-    size_t path_size; /* of the walk's path: this directory */
+    bool cut;         /* the directory has more, after the last entry */
+    size_t key_size;  /* length of the key part that all its keys share */
+    size_t path_size; /* length of the path of this directory */
 };
 
-struct walk {
+struct dir_walk {
     struct dir_store *dir;
     struct list_call *call;
     struct list_cursor cursor;
@@ -60,7 +59,7 @@ static struct view entry_view(const struct entry *entry)
     return (struct view){ entry->bytes, entry->size };
 }
 
-/* In the order of keys; of a plain file and one aside the plain one comes first. */
+/* In key order. A plain file comes before a file aside of the same name. */
 static int entry_compare(const void *left, const void *right)
 {
     const struct entry *a = left;
@@ -69,41 +68,33 @@ static int entry_compare(const void *left, const void *right)
     return order != 0 ? order : a->aside - b->aside;
 }
 
-/* ---- What the listing can need ------------------------------------------------------- */
+/* ---- Which entries the listing needs ------------------------------------------------- */
 
-/* The walk's key with the entry's bytes behind it. */
-static struct view key_of(struct walk *walk, const struct level *level,
-                          const struct entry *entry)
+/* The key of the directory, followed by the bytes of the entry. */
+static struct view key_at_level(struct dir_walk *walk, const struct level *level,
+                                const struct entry *entry)
 {
     memcpy(walk->key + level->key_size, entry->bytes, entry->size);
     return (struct view){ walk->key, level->key_size + entry->size };
 }
 
-/* Whether all keys of the entry lie before the cursor: nothing more is asked of them. */
-static bool is_before(const struct walk *walk, struct view key, bool folder)
+/* False if all keys of the entry come before the cursor, or none can have the prefix. */
+static bool entry_is_wanted(struct dir_walk *walk, const struct level *level,
+                            const struct entry *entry)
 {
-    int order = view_compare(key, walk->cursor.from);
-    if (folder)
-        return order < 0 && !view_starts_with(walk->cursor.from, key);
-    return order < 0 || (order == 0 && walk->cursor.beyond);
-}
-
-static bool can_have_prefix(const struct walk *walk, struct view key, bool folder)
-{
+    struct view key = key_at_level(walk, level, entry);
     struct view prefix = walk->call->prefix;
-    return view_starts_with(key, prefix) || (folder && view_starts_with(prefix, key));
-}
-
-static bool is_wanted(struct walk *walk, const struct level *level, const struct entry *entry)
-{
-    struct view key = key_of(walk, level, entry);
-    return key.size <= KEY_BYTES_MAX && !is_before(walk, key, entry->folder) &&
-           can_have_prefix(walk, key, entry->folder);
+    int order = view_compare(key, walk->cursor.from);
+    bool before = entry->folder ? order < 0 && !view_starts_with(walk->cursor.from, key)
+                                : order < 0 || (order == 0 && walk->cursor.beyond);
+    bool can_match =
+        view_starts_with(key, prefix) || (entry->folder && view_starts_with(prefix, key));
+    return key.size <= KEY_BYTES_MAX && !before && can_match;
 }
 
 /* ---- Reading a directory ------------------------------------------------------------- */
 
-/* False for what is no part of any key: strange names, links, pipes. */
+/* False for names that belong to no key: foreign names, links, pipes. */
 static bool decode_entry(int fd, const struct dirent *found, struct entry *ret_entry)
 {
     struct dir_name name;
@@ -158,7 +149,7 @@ static void sift_up(struct level *level, const struct entry *entry)
     level->entries[at] = *entry;
 }
 
-/* Keeps the smallest LEVEL_ENTRIES_MAX entries. False without memory. */
+/* Keeps the smallest LEVEL_ENTRIES_MAX entries. False if memory runs out. */
 static bool level_add(struct level *level, const struct entry *entry)
 {
     if (level->count == LEVEL_ENTRIES_MAX) {
@@ -181,8 +172,8 @@ static bool level_add(struct level *level, const struct entry *entry)
     return true;
 }
 
-/* What comes behind `after`; NULL: from the start. */
-static enum hf_status read_stream(struct walk *walk, struct level *level, DIR *stream,
+/* Reads the entries after `after`; NULL: from the start. */
+static enum hf_status read_stream(struct dir_walk *walk, struct level *level, DIR *stream,
                                   const struct entry *after)
 {
     level->count = 0;
@@ -192,8 +183,8 @@ static enum hf_status read_stream(struct walk *walk, struct level *level, DIR *s
     while ((errno = 0, found = readdir(stream))) {
         struct entry entry;
         if (decode_entry(dirfd(stream), found, &entry) &&
-            (!after || entry_compare(&entry, after) > 0) && is_wanted(walk, level, &entry) &&
-            !level_add(level, &entry))
+            (!after || entry_compare(&entry, after) > 0) &&
+            entry_is_wanted(walk, level, &entry) && !level_add(level, &entry))
             return error_no_memory(&walk->call->error);
     }
     if (errno != 0)
@@ -203,9 +194,9 @@ static enum hf_status read_stream(struct walk *walk, struct level *level, DIR *s
     return HF_OK;
 }
 
-/* A directory that has been removed meanwhile, or replaced by a link, holds nothing. */
-static enum hf_status open_stream(struct walk *walk, const struct level *level,
-                                  DIR **ret_stream)
+/* A directory that has been removed meanwhile, or replaced by a link, counts as empty. */
+static enum hf_status open_level_stream(struct dir_walk *walk, const struct level *level,
+                                        DIR **ret_stream)
 {
     walk->path[level->path_size] = '\0';
     int fd = dir_open_beneath(walk->dir->root, level->path_size ? walk->path : ".",
@@ -219,14 +210,15 @@ static enum hf_status open_stream(struct walk *walk, const struct level *level,
     return error_from_errno(&walk->call->error, failed, "open a folder");
 }
 
-static bool is_late(const struct walk *walk)
+static bool past_deadline(const struct dir_walk *walk)
 {
     return !mono_before(env_now(walk->dir->base.env), walk->deadline);
 }
 
-/* While it is read no file in it may move aside: see DIR_LOCK_MOVE. */
-static enum hf_status read_still(struct walk *walk, struct level *level, DIR *stream,
-                                 const struct entry *after)
+/* Reads the directory under DIR_LOCK_MOVE: if a file moved aside meanwhile, the listing could
+ * miss it. */
+static enum hf_status read_under_lock(struct dir_walk *walk, struct level *level, DIR *stream,
+                                      const struct entry *after)
 {
     struct dir_locks *locks = &walk->dir->locks;
     struct dir_lock lock;
@@ -238,9 +230,10 @@ static enum hf_status read_still(struct walk *walk, struct level *level, DIR *st
     return status;
 }
 
-/* The same for who may not lock: reads it again while something has moved meanwhile. */
-static enum hf_status read_until_still(struct walk *walk, struct level *level, DIR *stream,
-                                       const struct entry *after)
+/* The same for a reader without permission to lock: reads again until no file has moved
+ * meanwhile. */
+static enum hf_status read_without_lock(struct dir_walk *walk, struct level *level, DIR *stream,
+                                        const struct entry *after)
 {
     struct dir_locks *locks = &walk->dir->locks;
     struct hf_error *error = &walk->call->error;
@@ -253,21 +246,21 @@ static enum hf_status read_until_still(struct walk *walk, struct level *level, D
             status = read_stream(walk, level, stream, after);
         if (status == HF_OK)
             status = dir_moves(locks, walk->deadline, &now, error);
-        if (status == HF_OK && now != before && is_late(walk))
+        if (status == HF_OK && now != before && past_deadline(walk))
             status = error_set(error, HF_UNAVAILABLE, "the listing took too long");
     } while (status == HF_OK && now != before);
     return status;
 }
 
-static enum hf_status read_level(struct walk *walk, struct level *level)
+static enum hf_status read_level(struct dir_walk *walk, struct level *level)
 {
     struct hf_error *error = &walk->call->error;
     struct entry last;
     const struct entry *after = NULL;
     DIR *stream;
-    if (is_late(walk))
+    if (past_deadline(walk))
         return error_set(error, HF_UNAVAILABLE, "the listing took too long");
-    if (open_stream(walk, level, &stream) != HF_OK)
+    if (open_level_stream(walk, level, &stream) != HF_OK)
         return error->status;
     if (!stream) {
         level->count = level->next = 0;
@@ -279,15 +272,15 @@ static enum hf_status read_level(struct walk *walk, struct level *level)
         after = &last;
     }
     enum hf_status status = walk->dir->locks.fd >= 0
-                                ? read_still(walk, level, stream, after)
-                                : read_until_still(walk, level, stream, after);
+                                ? read_under_lock(walk, level, stream, after)
+                                : read_without_lock(walk, level, stream, after);
     closedir(stream);
     return status;
 }
 
 /* ---- Walking ------------------------------------------------------------------------- */
 
-static enum hf_status push(struct walk *walk, size_t key_size, size_t path_size)
+static enum hf_status push_level(struct dir_walk *walk, size_t key_size, size_t path_size)
 {
     check(walk->depth < LEVELS_MAX);
     if (walk->depth == walk->capacity) {
@@ -303,13 +296,14 @@ static enum hf_status push(struct walk *walk, size_t key_size, size_t path_size)
     return read_level(walk, level);
 }
 
-static void pop(struct walk *walk)
+static void pop_level(struct dir_walk *walk)
 {
     free(walk->levels[--walk->depth].entries);
 }
 
-/* Goes down into the directory of an entry whose bytes stand in the walk's key already. */
-static enum hf_status descend(struct walk *walk, const struct level *level, struct view key)
+/* Enters the directory of an entry. `key` ends with the bytes of that entry. */
+static enum hf_status open_listed_folder(struct dir_walk *walk, const struct level *level,
+                                         struct view key)
 {
     struct dir_path path;
     dir_path_encode(key, &path);
@@ -319,11 +313,11 @@ static enum hf_status descend(struct walk *walk, const struct level *level, stru
     size -= size > 0;
     check(size > level->path_size);
     memcpy(walk->path, path.text, size);
-    return push(walk, key.size, size);
+    return push_level(walk, key.size, size);
 }
 
-/* The next file of the walk that the listing can need. `ret_key` is empty at the end. */
-static enum hf_status walk_next(struct walk *walk, struct view *ret_key)
+/* The next file of the walk that the listing may need. `ret_key` is empty at the end. */
+static enum hf_status next_file(struct dir_walk *walk, struct view *ret_key)
 {
     *ret_key = (struct view){ "", 0 };
     while (walk->depth > 0) {
@@ -332,17 +326,17 @@ static enum hf_status walk_next(struct walk *walk, struct view *ret_key)
         if (level->next == level->count && level->cut) {
             status = read_level(walk, level);
         } else if (level->next == level->count) {
-            pop(walk);
+            pop_level(walk);
         } else {
             const struct entry *entry = &level->entries[level->next++];
-            struct view key = key_of(walk, level, entry);
-            if (!is_wanted(walk, level, entry))
+            struct view key = key_at_level(walk, level, entry);
+            if (!entry_is_wanted(walk, level, entry))
                 continue;
             if (!entry->folder) {
                 *ret_key = key;
                 return HF_OK;
             }
-            status = descend(walk, level, key);
+            status = open_listed_folder(walk, level, key);
         }
         if (status != HF_OK)
             return status;
@@ -352,15 +346,15 @@ static enum hf_status walk_next(struct walk *walk, struct view *ret_key)
 
 /* ---- The page ------------------------------------------------------------------------ */
 
-/* Whether the listing only names the group that the key belongs to. */
+/* Whether the key appears in the listing only as part of a group. */
 static bool is_grouped(const struct list_call *call, struct view key)
 {
     struct view behind = view_from(key, call->prefix.size);
     return call->delimiter.size > 0 && view_find(behind, call->delimiter.data[0]) < behind.size;
 }
 
-/* What the listing tells of a key. False when it is gone, or in error. */
-static bool read_info(struct walk *walk, struct view key, struct object_info *ret_info)
+/* Reads the ETag, size and time of a key. False if the object is gone, or on an error. */
+static bool read_info(struct dir_walk *walk, struct view key, struct object_info *ret_info)
 {
     struct list_call *call = walk->call;
     struct dir_path path;
@@ -379,19 +373,19 @@ static bool read_info(struct walk *walk, struct view key, struct object_info *re
     return call->error.status == HF_OK;
 }
 
-/* Foreign files are read for their ETags: where that takes too long the page ends early, but not
- * before its first entry. */
-static void fill_page(struct walk *walk)
+/* Foreign files are read to compute their ETags. If that takes too long, the page ends early,
+ * but never before its first entry. */
+static void fill_page(struct dir_walk *walk)
 {
     struct list_call *call = walk->call;
-    bool more = push(walk, 0, 0) == HF_OK;
+    bool more = push_level(walk, 0, 0) == HF_OK;
     while (more) {
         struct view key;
         struct object_info info;
-        if (walk_next(walk, &key) != HF_OK || key.size == 0)
+        if (next_file(walk, &key) != HF_OK || key.size == 0)
             break;
         bool grouped = is_grouped(call, key);
-        if (!grouped && call->count > 0 && is_late(walk)) {
+        if (!grouped && call->count > 0 && past_deadline(walk)) {
             call->more = true;
             break;
         }
@@ -401,26 +395,27 @@ static void fill_page(struct walk *walk)
             more = call->error.status == HF_OK;
     }
     while (walk->depth > 0)
-        pop(walk);
+        pop_level(walk);
     free(walk->levels);
 }
 
 void dir_list(struct store *store, struct list_call *call)
 {
-    if (dir_is_forked(dir_of(store), &call->error))
+    if (store_is_forked(dir_of(store)->pid, &call->error))
         return;
-    struct walk *walk = malloc(sizeof *walk);
+    struct dir_walk *walk = malloc(sizeof *walk);
     if (!walk) {
         error_no_memory(&call->error);
         return;
     }
     walk->dir = dir_of(store);
     walk->call = call;
-    walk->deadline = dir_deadline(walk->dir, call->deadline);
+    walk->deadline = local_deadline(walk->dir->base.env, call->deadline);
     walk->levels = NULL;
     walk->depth = walk->capacity = 0;
     list_start(call, &walk->cursor);
     fill_page(walk);
+    /* Everything on the page must be durable before the caller sees it. */
     if (call->error.status == HF_OK)
         dir_settle_all(&walk->dir->locks, walk->deadline, &call->error);
     free(walk);

@@ -1,8 +1,11 @@
+/* lock.c: the lock file and the marks file of a `dir:` store. Locks keep two writers of one path
+ * apart; marks stop a reader from reporting a change that a power loss could still undo. */
 #include "store/dir/lock.h"
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "store/toolkit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,22 +15,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Waiting starts with short steps, since most holders need microseconds, and ends with long
- * ones, since some need a disk. */
-#define WAIT_US_MIN 50
-#define WAIT_US_MAX 4000
+/* The longest pause while waiting for a lock. */
+#define WAIT_MAX SPAN_MS(4)
 
 /* ---- The files ----------------------------------------------------------------------- */
 
 #define FILE_FLAGS (O_CLOEXEC | O_NOFOLLOW)
 
-/* The number of moves stands behind the marks, and those of writers behind it. */
+/* The count of moves follows the marks, and the numbers of the writers follow the count. */
 #define MOVES_AT   DIR_STRIPES
 #define WRITERS_AT (MOVES_AT + sizeof(uint64_t))
 #define MARKS_SIZE (WRITERS_AT + DIR_WRITERS * sizeof(uint64_t))
 
-/* Room for all marks at once: a delete must work on a full disk too. fallocate changes no byte
- * that is there, whoever else does the same. Without room the file stays sparse. */
+/* Reserves room for all marks in one step, because a delete must work on a full disk too. fallocate
+ * changes no existing byte, so several processes may do this. On a full disk the file stays
+ * sparse. */
 static void reserve_marks(int fd)
 {
     struct stat st;
@@ -41,14 +43,15 @@ static bool ignores_case(int root)
     return faccessat(root, "%LOCK", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The mode without the right to read of those who may not write. */
+/* Removes read permission from everybody without write permission. */
 static mode_t writers_only(mode_t mode)
 {
     return mode & (0222 | (mode & 0222) << 1);
 }
 
-/* False unless something has the name then. Some file systems know only one of the two calls. */
-static bool give_name(int root, const char *from, const char *name)
+/* True if a file has the name afterwards, ours or another. Some file systems support only one
+ * of the two calls. */
+static bool rename_if_absent(int root, const char *from, const char *name)
 {
     if (renameat2(root, from, root, name, RENAME_NOREPLACE) == 0 || errno == EEXIST)
         return true;
@@ -56,7 +59,7 @@ static bool give_name(int root, const char *from, const char *name)
            (linkat(root, from, root, name, 0) == 0 || errno == EEXIST);
 }
 
-/* A name of its own until it has its mode, so that nobody can open it before. */
+/* Creates the file under a temporary name, so nobody can open it before its mode is set. */
 static int make_lock_file(struct dir_locks *locks)
 {
     char name[32];
@@ -66,7 +69,7 @@ static int make_lock_file(struct dir_locks *locks)
     if (fd < 0)
         return -1;
     bool made = fstat(fd, &st) == 0 && fchmod(fd, writers_only(st.st_mode & 0777)) == 0 &&
-                give_name(locks->root, name, DIR_LOCK_FILE);
+                rename_if_absent(locks->root, name, DIR_LOCK_FILE);
     int failed = errno;
     close(fd);
     unlinkat(locks->root, name, 0);
@@ -83,15 +86,15 @@ static enum hf_status open_lock_file(struct dir_locks *locks, struct hf_error *e
     if (locks->writable)
         return HF_OK;
     if (errno != EROFS && errno != EACCES && errno != EPERM)
-        return error_from_errno(error, errno, "make the lock file");
+        return error_from_errno(error, errno, "create the lock file");
     locks->fd = openat(locks->root, DIR_LOCK_FILE, O_RDONLY | FILE_FLAGS);
     if (locks->fd < 0 && errno != ENOENT && errno != EACCES)
         return error_from_errno(error, errno, "open the lock file");
     return HF_OK;
 }
 
-/* Whoever may lock may mark. The lock file of an earlier version could be read by all, and had the
- * marks; what they stand for is made durable once. */
+/* A process that may lock may also mark. In earlier versions the lock file held the marks, and
+ * everybody could read it. Changes that were marked there are made durable once. */
 static enum hf_status open_marks(struct dir_locks *locks, struct hf_error *error)
 {
     struct stat lock, marks;
@@ -107,14 +110,14 @@ static enum hf_status open_marks(struct dir_locks *locks, struct hf_error *error
         (void)!fchmod(locks->fd, writers_only(lock.st_mode & 0777));
     if (marks.st_size < (off_t)MARKS_SIZE) {
         if (lock.st_size > 0 && syncfs(locks->root) != 0)
-            return error_from_errno(error, errno, "sync what an earlier version marked");
+            return error_from_errno(error, errno, "sync the changes of an earlier version");
         (void)!fchmod(locks->marks, (marks.st_mode | lock.st_mode) & 0666);
         reserve_marks(locks->marks);
     }
     return HF_OK;
 }
 
-static void close_files(struct dir_locks *locks)
+static void close_lock_files(struct dir_locks *locks)
 {
     if (locks->fd >= 0)
         close(locks->fd);
@@ -124,8 +127,9 @@ static void close_files(struct dir_locks *locks)
 
 static uint64_t read_moves(const struct dir_locks *locks);
 
-/* A mover that died has left an odd number, which those who may not lock wait for. */
-static void end_move_of_the_dead(struct dir_locks *locks)
+/* A process that died during a move leaves an odd count, and readers without permission to lock
+ * wait for it to become even. */
+static void end_abandoned_move(struct dir_locks *locks)
 {
     struct dir_lock move;
     if (!locks->writable || !(read_moves(locks) & 1) ||
@@ -145,10 +149,10 @@ enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root
         ignores_case(root))
         error_set(
             error, HF_UNSUPPORTED,
-            "this file system takes 'a' and 'A' for one name; use a folder that tells them "
-            "apart");
+            "this file system ignores case: 'a' and 'A' are one name; use one that does not "
+            "ignore case");
     if (error->status != HF_OK) {
-        close_files(locks);
+        close_lock_files(locks);
         return error->status;
     }
     uint64_t drawn = env_random_u64(env);
@@ -156,7 +160,7 @@ enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root
     locks->id = drawn >> 32;
     atomic_init(&locks->changes, 0);
     env_mutex_init(env, &locks->idle.mutex);
-    end_move_of_the_dead(locks);
+    end_abandoned_move(locks);
     return HF_OK;
 }
 
@@ -165,7 +169,7 @@ void dir_locks_close(struct dir_locks *locks)
     while (locks->idle.count > 0)
         close(locks->idle.fds[--locks->idle.count]);
     env_mutex_release(&locks->idle.mutex);
-    close_files(locks);
+    close_lock_files(locks);
 }
 
 int64_t dir_stripe(struct view path)
@@ -175,7 +179,7 @@ int64_t dir_stripe(struct view path)
 
 /* ---- Locks --------------------------------------------------------------------------- */
 
-/* A description of its own for each lock that is held. */
+/* Each lock that is held needs its own open file description. */
 static int take_fd(struct dir_locks *locks)
 {
     int fd = -1;
@@ -216,19 +220,6 @@ static bool is_busy(int errno_value)
     return errno_value == EAGAIN || errno_value == EACCES || errno_value == EINTR;
 }
 
-/* Sleeps a growing, jittered step; false once the deadline has come. */
-static bool wait_step(struct env *env, int64_t *step_us, struct mono_time deadline)
-{
-    struct mono_time now = env_now(env);
-    if (!mono_before(now, deadline))
-        return false;
-    struct span step = SPAN_US(*step_us / 2 + env_jitter(env, SPAN_US(*step_us / 2)).us);
-    env_sleep_until(env, mono_earlier(mono_add(now, step), deadline));
-    if (*step_us < WAIT_US_MAX)
-        *step_us *= 2;
-    return true;
-}
-
 enum hf_status dir_lock_take(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
                              struct mono_time deadline, struct dir_lock *ret_lock,
                              struct hf_error *error)
@@ -236,15 +227,15 @@ enum hf_status dir_lock_take(struct dir_locks *locks, int64_t at, enum dir_lock_
     int fd = take_fd(locks);
     if (fd < 0)
         return error_from_errno(error, errno == ENOENT ? EIO : errno, "open the lock file");
-    int64_t step_us = WAIT_US_MIN;
+    struct patience patience = patience_until(locks->env, deadline, WAIT_MAX);
     while (set_lock(fd, at, lock_type(mode)) != 0) {
         int failed = errno;
-        if (is_busy(failed) && wait_step(locks->env, &step_us, deadline))
+        if (is_busy(failed) && patience_wait(&patience))
             continue;
         give_fd(locks, fd);
         if (is_busy(failed))
             return error_set(error, HF_UNAVAILABLE,
-                             "somebody else kept the object's lock for too long");
+                             "another process held the lock of the object for too long");
         return error_from_errno(error, failed, "lock");
     }
     *ret_lock = (struct dir_lock){ fd, at };
@@ -276,7 +267,7 @@ void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock)
 
 /* ---- Marks --------------------------------------------------------------------------- */
 
-/* A file that ends before the byte, or that nobody has made, has no marks. */
+/* A byte beyond the end of the file, or a missing file, means that there is no mark. */
 static enum hf_status read_mark(struct dir_locks *locks, int64_t stripe, bool *ret_marked,
                                 struct hf_error *error)
 {
@@ -302,11 +293,12 @@ void dir_stripe_clear(struct dir_locks *locks, int64_t stripe)
 
 static enum hf_status sync_all(struct dir_locks *locks, struct hf_error *error)
 {
-    return syncfs(locks->root) == 0 ? HF_OK
-                                    : error_from_errno(error, errno, "sync what a writer left");
+    return syncfs(locks->root) == 0
+               ? HF_OK
+               : error_from_errno(error, errno, "sync the changes of a writer that died");
 }
 
-/* With the stripe held, shared or exclusively, so no writer is under way: a mark is that of a
+/* The stripe is held, shared or exclusively, so no writer is active, and a mark was left by a
  * dead one. It may have changed any directory, so all are synced. */
 static enum hf_status settle_held(struct dir_locks *locks, int64_t stripe,
                                   struct hf_error *error)
@@ -348,7 +340,7 @@ enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
 enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_time deadline,
                           struct hf_error *error)
 {
-    int64_t step_us = WAIT_US_MIN;
+    struct patience patience = patience_until(locks->env, deadline, WAIT_MAX);
     for (;;) {
         bool marked = false;
         if (read_mark(locks, stripe, &marked, error) != HF_OK)
@@ -363,9 +355,9 @@ enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_t
             dir_lock_drop(locks, &lock);
             return status;
         }
-        if (!wait_step(locks->env, &step_us, deadline))
+        if (!patience_wait(&patience))
             return error_set(error, HF_UNAVAILABLE,
-                             "a write of the object took too long to reach the disk");
+                             "a write of the object is taking too long to reach the disk");
     }
 }
 
@@ -381,16 +373,15 @@ enum hf_status dir_settle_all(struct dir_locks *locks, struct mono_time deadline
     ssize_t size = pread(locks->marks, marks, DIR_STRIPES, 0);
     if (size < 0)
         status = error_from_errno(error, errno, "read the marks file");
-    if (size > 0 && locks->fd < 0) { /* once for all of them */
+    if (size > 0 && locks->fd < 0) { /* one sync covers all marks */
         status = memchr(marks, 1, (size_t)size) ? sync_all(locks, error) : HF_OK;
         size = 0;
     }
-    for (ssize_t at = 0; status == HF_OK && at < size; at++) {
-        const char *next = memchr(marks + at, 1, (size_t)(size - at));
-        if (!next)
-            break;
-        at = next - marks;
-        status = dir_settle(locks, at, deadline, error);
+    const char *next = size > 0 ? memchr(marks, 1, (size_t)size) : NULL;
+    while (next && status == HF_OK) {
+        status = dir_settle(locks, next - marks, deadline, error);
+        next++;
+        next = memchr(next, 1, (size_t)(marks + size - next));
     }
     free(marks);
     return status;
@@ -426,18 +417,19 @@ void dir_move_end(struct dir_locks *locks)
 enum hf_status dir_moves(struct dir_locks *locks, struct mono_time deadline,
                          uint64_t *ret_moves, struct hf_error *error)
 {
-    int64_t step_us = WAIT_US_MIN;
+    struct patience patience = patience_until(locks->env, deadline, WAIT_MAX);
     while ((*ret_moves = read_moves(locks)) & 1)
-        if (!wait_step(locks->env, &step_us, deadline))
+        if (!patience_wait(&patience))
             return error_set(error, HF_UNAVAILABLE,
-                             "a file of the store is being moved for too long");
+                             "a file of the store is taking too long to move");
     return HF_OK;
 }
 
-/* ---- Changes of others --------------------------------------------------------------- */
+/* ---- Changes by others --------------------------------------------------------------- */
 
-/* Another writer, dead or alive, may have used our slot: what we replace goes on counting as its
- * number, so that a change of ours does not look like one of others. */
+/* Another writer, dead or alive, may use the same slot. Its number, which we overwrite, is
+ * remembered and still counts as the slot's number, so our change does not look like a change
+ * by others. */
 void dir_note_change(struct dir_locks *locks)
 {
     uint64_t count = atomic_fetch_add(&locks->changes, 1) + 1;
@@ -449,7 +441,7 @@ void dir_note_change(struct dir_locks *locks)
     (void)!pwrite(locks->marks, &number, sizeof number, at);
 }
 
-/* The file may end before them: then nobody has written yet. */
+/* If the file ends before the numbers, nobody has written yet. */
 bool dir_changes_of_others(const struct dir_locks *locks, uint64_t *ret_mark)
 {
     uint64_t numbers[DIR_WRITERS] = { 0 };

@@ -1,27 +1,28 @@
-/* lock.h: who may change which name of a `dir:` store now, and which changes may not have
- * reached the disk yet. Each lives in a file that all processes share.
+/* lock.h: which writer may currently change which path of a `dir:` store, and which changes may not
+ * be on disk yet. Both are kept in files that all processes share.
  *
- * Locks are byte ranges of "%lock", held by open file description, so that they exclude tasks
- * as well as processes and end with whoever holds them. A path hashes to one of DIR_STRIPES
- * bytes; two paths on one byte wait for each other for no reason, rarely. Whoever can open a file
- * can lock it, and even a shared lock keeps every writer out: so only those who may write to
- * "%lock" may read it, and who may only read the store does without locks.
+ * Locks are byte ranges in "%lock". An open file description owns them, so they exclude tasks as
+ * well as processes, and end when their owner dies. A path hashes to one of DIR_STRIPES bytes. Two
+ * paths that share a byte wait for each other needlessly, which is rare. A process that can open a
+ * file can lock it, and even a shared lock keeps every writer out. So only users who may write to
+ * "%lock" may read it, and readers without write permission work without locks.
  *
- * Everybody reads "%marks". A byte of it is 1 while a change under the lock of the same stripe
- * is visible but perhaps not durable. What a reader saw may be told to anybody only once the byte
- * was 0 after it looked: else a power loss could take back what somebody has acted on already.
+ * Everybody can read "%marks". A byte in it is 1 while a change under the lock of the same stripe
+ * is visible but may not be durable. A reader may report what it saw only after it has found the
+ * byte 0. Otherwise a power loss could undo a state that somebody has already acted on.
  *
- *     writer, under the lock:  mark, change a directory, fsync it, clear
- *     reader:                  look, then dir_settle
- *     1 without a lock holder: the writer died; whoever notices syncs everything and clears
- *     who may not lock:        syncs everything itself, and leaves the mark
+ *     writer, under the lock:   mark, change a directory, fsync it, clear
+ *     reader:                   read, then dir_settle
+ *     a mark without a lock:    the writer died; the process that notices syncs everything and
+ *                               clears the mark
+ *     without write permission: sync everything, and leave the mark
  *
- * Behind the marks a number counts moves of files (DIR_LOCK_MOVE): odd while one is under way.
- * Behind that are DIR_WRITERS numbers: an open store draws one of them, and a number of its own in
- * the upper half, and writes it with a new lower half after each change. So others can tell that
- * the store was changed, and by whom it was not.
+ * A number after the marks counts file moves (DIR_LOCK_MOVE); it is odd during a move. After it
+ * come DIR_WRITERS numbers. An open store picks one of them at random, gives it a random upper
+ * half, and writes it with a new lower half after each change. These numbers show others that the
+ * store has changed, and let an open store ignore its own changes.
  *
- * Order: DIR_LOCK_KEEP before DIR_LOCK_MOVE before a stripe, never two stripes at once. */
+ * Order: DIR_LOCK_KEEP before DIR_LOCK_MOVE before a stripe, never two stripes together. */
 #ifndef STORE_DIR_LOCK_H
 #define STORE_DIR_LOCK_H
 
@@ -37,15 +38,16 @@
 #define DIR_STRIPES 65536
 #define DIR_WRITERS 256
 
-/* Held shared while one directory is listed, exclusively while a file moves aside in one: so a
- * listing cannot miss a file that has a name all the time, but not the same one. */
+/* Held shared while a directory is listed, and exclusively while a file is moved aside in it.
+ * Otherwise a listing could miss a file that exists all the time, but under two names. */
 #define DIR_LOCK_MOVE INT64_C(65536)
 
-/* Held shared by a writer whose folder was removed under it again and again, exclusively while
- * empty folders are removed; who cannot have it at once leaves them. */
+/* Held shared by a writer whose directory was repeatedly removed, and exclusively while empty
+ * directories are removed. If the lock is not free immediately, the empty directories stay. */
 #define DIR_LOCK_KEEP INT64_C(65537)
 
-/* From here on: one byte for each open store that writes, locked as long as it lives. */
+/* From here on: one byte for each open store that writes, locked for as long as the store is
+ * open. */
 #define DIR_LOCK_ALIVE (INT64_C(1) << 40)
 
 #define DIR_LOCKS_IDLE_MAX 16
@@ -53,16 +55,16 @@
 struct dir_locks {
     struct env *env;
     int root;
-    int fd;        /* of "%lock"; -1: we may not lock */
-    int marks;     /* of "%marks"; -1: we may not make it and nobody has, so nobody writes */
-    bool writable; /* else we can look only */
-    bool sync;     /* else nothing is ever marked */
-    size_t writer; /* which of the DIR_WRITERS numbers is ours ... */
-    uint64_t id;   /* ... unless its upper half is not this */
+    int fd;        /* of "%lock"; -1: we have no permission to lock */
+    int marks;     /* of "%marks"; -1: missing and we may not create it, so nobody writes */
+    bool writable; /* false: read-only */
+    bool sync;     /* false: nothing is ever marked */
+    size_t writer; /* the index of our number in the DIR_WRITERS ... */
+    uint64_t id;   /* ... which is ours only while its upper half is this */
     atomic_uint_fast32_t changes;
-    atomic_uint_fast64_t replaced; /* the number of another writer in our slot; 0: none */
+    atomic_uint_fast64_t replaced; /* another writer's number in our slot, or 0 */
     struct {
-        struct env_mutex mutex; /* guards what stands beside it */
+        struct env_mutex mutex; /* guards the other members of this struct */
         int fds[DIR_LOCKS_IDLE_MAX];
         size_t count;
     } idle;
@@ -72,7 +74,7 @@ enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root
                               struct hf_error *error);
 void dir_locks_close(struct dir_locks *locks);
 
-/* The stripe of a path: a file's as it is encoded, a directory's with "/" behind it. */
+/* The stripe of an encoded path. The path of a directory must end with "/". */
 int64_t dir_stripe(struct view path);
 
 struct dir_lock {
@@ -82,48 +84,48 @@ struct dir_lock {
 
 enum dir_lock_mode { DIR_LOCK_SHARED, DIR_LOCK_EXCLUSIVE };
 
-/* Waits until the deadline, then UNAVAILABLE. */
+/* Waits until the deadline, then returns UNAVAILABLE. */
 enum hf_status dir_lock_take(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
                              struct mono_time deadline, struct dir_lock *ret_lock,
                              struct hf_error *error);
 
-/* The same without waiting: false when somebody else has it, or on any error. */
+/* The same without waiting. False if somebody else holds the lock, or on any error. */
 bool dir_lock_try(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
                   struct dir_lock *ret_lock);
 void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock);
 
-/* DENIED, with the folder's name. */
+/* Sets DENIED, with the name of the directory. */
 enum hf_status dir_not_writable(const struct dir_locks *locks, struct hf_error *error);
 
-/* Takes a stripe for a writer, and makes durable what a dead one left there. */
+/* Acquires the lock of a stripe for a writer, and makes the changes of a dead writer durable. */
 enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
                                struct mono_time deadline, struct dir_lock *ret_lock,
                                struct hf_error *error);
 
-/* With the stripe held exclusively. A mark that cannot be cleared costs time, nothing else. */
+/* The stripe must be held exclusively. A mark that cannot be cleared costs only time. */
 enum hf_status dir_stripe_mark(struct dir_locks *locks, int64_t stripe, struct hf_error *error);
 void dir_stripe_clear(struct dir_locks *locks, int64_t stripe);
 
-/* Returns when all that was visible under the stripe before the call is durable. */
+/* Returns when every change that was visible under the stripe before the call is durable. */
 enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_time deadline,
                           struct hf_error *error);
 
-/* A file moves between these, with DIR_LOCK_MOVE held exclusively. */
+/* Call these before and after moving a file, with DIR_LOCK_MOVE held exclusively. */
 enum hf_status dir_move_begin(struct dir_locks *locks, struct hf_error *error);
 void dir_move_end(struct dir_locks *locks);
 
-/* For who may not lock: the number of moves so far, once none is under way. A number that is the
- * same later says that nothing has moved meanwhile. */
+/* For readers without permission to lock: returns the count of moves once no move is in
+ * progress. If a later call returns the same count, no file has moved meanwhile. */
 enum hf_status dir_moves(struct dir_locks *locks, struct mono_time deadline,
                          uint64_t *ret_moves, struct hf_error *error);
 
-/* After a change of ours. A hint for others: it may fail, and be lost. */
+/* Call this after a change. It is only a hint for others: it may fail or be lost. */
 void dir_note_change(struct dir_locks *locks);
 
-/* As store_peer_changes. */
+/* Like store_peer_changes. */
 bool dir_changes_of_others(const struct dir_locks *locks, uint64_t *ret_mark);
 
-/* The same as dir_settle for everything in the store. */
+/* Like dir_settle, but for the whole store. */
 enum hf_status dir_settle_all(struct dir_locks *locks, struct mono_time deadline,
                               struct hf_error *error);
 

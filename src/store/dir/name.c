@@ -1,3 +1,5 @@
+/* name.c: turns keys into file paths and back. A name is accepted only in its one canonical
+ * form, so two file names never stand for the same key. */
 #include "store/dir/name.h"
 
 #include "base/check.h"
@@ -5,7 +7,7 @@
 
 /* ---- Encoding ------------------------------------------------------------------------ */
 
-static bool is_plain(char c)
+static bool is_plain_name_byte(char c)
 {
     return c >= ' ' && c <= '~' && c != '%' && c != '/';
 }
@@ -28,8 +30,8 @@ static size_t put_byte(char c, bool plain, char *to)
     return 3;
 }
 
-/* Encodes bytes of *segment up to the cut, takes them off it and returns the size; a piece
- * below DIR_PIECE_MIN is the segment's last. Room for DIR_PIECE_MAX. */
+/* Encodes bytes of *segment up to the cut, removes them from it, and returns the encoded size.
+ * A piece below DIR_PIECE_MIN is the last of its segment. `to` has room for DIR_PIECE_MAX. */
 static size_t encode_piece(struct view *segment, char *to)
 {
     if (segment->size == 0) {
@@ -40,13 +42,13 @@ static size_t encode_piece(struct view *segment, char *to)
     size_t size = 0;
     while (segment->size > 0 && size < DIR_PIECE_MIN) {
         char c = segment->data[0];
-        size += put_byte(c, is_plain(c) && !dots, to + size);
+        size += put_byte(c, is_plain_name_byte(c) && !dots, to + size);
         *segment = view_from(*segment, 1);
     }
     return size;
 }
 
-static void append(struct dir_path *path, const char *text, size_t size)
+static void append_to_path(struct dir_path *path, const char *text, size_t size)
 {
     check(size < sizeof path->text - path->size);
     memcpy(path->text + path->size, text, size);
@@ -58,10 +60,10 @@ static void append_segment(struct dir_path *path, struct view segment)
     for (;;) {
         char piece[DIR_PIECE_MAX];
         size_t size = encode_piece(&segment, piece);
-        append(path, piece, size);
+        append_to_path(path, piece, size);
         if (size < DIR_PIECE_MIN)
             return;
-        append(path, "%+/", 3);
+        append_to_path(path, "%+/", 3);
     }
 }
 
@@ -74,7 +76,7 @@ void dir_path_encode(struct view key, struct dir_path *ret_path)
         append_segment(ret_path, view_first(key, slash));
         if (slash == key.size)
             break;
-        append(ret_path, "/", 1);
+        append_to_path(ret_path, "/", 1);
         key = view_from(key, slash + 1);
     }
     check(ret_path->size + 1 < sizeof ret_path->text);
@@ -104,7 +106,7 @@ static bool decode_bytes(struct view piece, struct dir_name *name)
     return true;
 }
 
-/* Whether the piece is exactly what its bytes encode to, cut where a piece is cut. */
+/* Whether the piece is exactly the encoding of its bytes, cut where the encoder cuts. */
 static bool is_canonical(const struct dir_name *name, struct view piece)
 {
     struct view rest = { name->bytes, name->size };
@@ -134,30 +136,4 @@ bool dir_name_decode(struct view name, struct dir_name *ret_name)
     if (!view_equal(piece, VIEW("%-")) && !decode_bytes(piece, ret_name))
         return false;
     return is_canonical(ret_name, piece);
-}
-
-bool dir_path_decode(struct view path, char ret_key[KEY_BYTES_MAX], size_t *ret_size)
-{
-    size_t size = 0;
-    for (;;) {
-        size_t slash = view_find(path, '/');
-        bool last = slash == path.size;
-        struct dir_name name;
-        if (!dir_name_decode(view_first(path, slash), &name))
-            return false;
-        if (last ? name.kind == DIR_NAME_CONTINUED : name.kind == DIR_NAME_ASIDE)
-            return false;
-        bool separator = !last && name.kind == DIR_NAME_PLAIN;
-        if (name.size + separator > KEY_BYTES_MAX - size)
-            return false;
-        memcpy(ret_key + size, name.bytes, name.size);
-        size += name.size;
-        if (separator)
-            ret_key[size++] = '/';
-        if (last)
-            break;
-        path = view_from(path, slash + 1);
-    }
-    *ret_size = size;
-    return size > 0;
 }

@@ -1,3 +1,6 @@
+/* temp.c: files of a `dir:` store that have no name yet, and the removal of files that dead writers
+ * left behind. A lock per open store tells the two apart, so a sweep never removes a file in
+ * use. */
 #include "store/dir/temp.h"
 #include "store/stream.h"
 
@@ -13,11 +16,12 @@
 
 #define TEMP_DIRECTORY "%tmp"
 
-/* Ids have 48 bits; drawing the same one twice is bad luck, four times is not. */
+/* Ids have 48 bits. Drawing an id that is in use is unlikely; four times in a row is no
+ * coincidence. */
 #define ID_BYTES     6
 #define ID_TRIES_MAX 4
 
-/* What one sweep looks at; the next one goes on. */
+/* How many entries one sweep visits; the next sweep continues. */
 #define SWEEP_DIRECTORIES_MAX 1024
 #define SWEEP_FILES_MAX       65536
 
@@ -28,24 +32,20 @@ void dir_temp_init(struct dir_temp *temp, struct dir_locks *locks)
     env_mutex_init(locks->env, &temp->own.mutex);
 }
 
-static void remove_own(struct dir_temp *temp)
-{
-    int all = dir_open_beneath(temp->locks->root, TEMP_DIRECTORY, O_RDONLY | O_DIRECTORY);
-    if (all >= 0) {
-        unlinkat(all, temp->own.name, AT_REMOVEDIR);
-        close(all);
-    }
-    dir_lock_drop(temp->locks, &temp->own.alive);
-}
-
 void dir_temp_release(struct dir_temp *temp, bool forked)
 {
     if (temp->own.fd >= 0) {
         close(temp->own.fd);
+        int root = temp->locks->root;
+        int all = forked ? -1 : dir_open_beneath(root, TEMP_DIRECTORY, O_RDONLY | O_DIRECTORY);
+        if (all >= 0) {
+            unlinkat(all, temp->own.name, AT_REMOVEDIR);
+            close(all);
+        }
         if (forked)
-            close(temp->own.alive.fd); /* the lock is still the parent's */
+            close(temp->own.alive.fd); /* the parent still owns the lock */
         else
-            remove_own(temp);
+            dir_lock_drop(temp->locks, &temp->own.alive);
     }
     env_mutex_release(&temp->own.mutex);
 }
@@ -55,9 +55,9 @@ static int64_t alive_at(uint64_t id)
     return DIR_LOCK_ALIVE + (int64_t)id;
 }
 
-/* ---- Our own directory --------------------------------------------------------------- */
+/* ---- The directory of this store ----------------------------------------------------- */
 
-/* Draws an id, takes its byte and makes the directory, in this order, so that no sweep finds a
+/* Draws an id, locks its byte and only then creates the directory, so no sweep finds a
  * directory whose byte is free. */
 static enum hf_status make_own_locked(struct dir_temp *temp, int all, struct hf_error *error)
 {
@@ -73,14 +73,15 @@ static enum hf_status make_own_locked(struct dir_temp *temp, int all, struct hf_
         int failed = errno;
         dir_lock_drop(temp->locks, &temp->own.alive);
         if (failed != EEXIST)
-            return error_from_errno(error, failed, "make a folder for temporary files");
+            return error_from_errno(error, failed, "create a folder for temporary files");
     }
-    return error_set(error, HF_UNAVAILABLE,
-                     "make a folder for temporary files: somebody has locked all of '%s'",
-                     DIR_LOCK_FILE);
+    return error_set(
+        error, HF_UNAVAILABLE,
+        "cannot create a folder for temporary files: another process has locked all of '%s'",
+        DIR_LOCK_FILE);
 }
 
-static enum hf_status ready_locked(struct dir_temp *temp, struct hf_error *error)
+static enum hf_status prepare_own_locked(struct dir_temp *temp, struct hf_error *error)
 {
     if (temp->own.fd >= 0)
         return HF_OK;
@@ -88,7 +89,7 @@ static enum hf_status ready_locked(struct dir_temp *temp, struct hf_error *error
     if (!temp->locks->writable)
         return dir_not_writable(temp->locks, error);
     if (mkdirat(root, TEMP_DIRECTORY, 0777) != 0 && errno != EEXIST)
-        return error_from_errno(error, errno, "make the folder for temporary files");
+        return error_from_errno(error, errno, "create the folder for temporary files");
     int all = dir_open_beneath(root, TEMP_DIRECTORY, O_RDONLY | O_DIRECTORY);
     if (all < 0)
         return error_from_errno(error, errno, "open the folder for temporary files");
@@ -103,7 +104,7 @@ enum hf_status dir_temp_make(struct dir_temp *temp, int given, struct dir_new *r
                              bool *ret_is_given, struct hf_error *error)
 {
     env_mutex_lock(&temp->own.mutex);
-    enum hf_status status = ready_locked(temp, error);
+    enum hf_status status = prepare_own_locked(temp, error);
     ret_new->directory = temp->own.fd;
     env_mutex_unlock(&temp->own.mutex);
     if (status != HF_OK)
@@ -115,13 +116,13 @@ enum hf_status dir_temp_make(struct dir_temp *temp, int given, struct dir_new *r
     ret_new->fd = openat(ret_new->directory, ret_new->name,
                          *ret_is_given ? flags : flags | O_CREAT | O_EXCL, 0666);
     if (ret_new->fd < 0)
-        return error_from_errno(error, errno == ENOENT ? EIO : errno, "make a temporary file");
+        return error_from_errno(error, errno == ENOENT ? EIO : errno,
+                                "create a temporary file");
     return HF_OK;
 }
 
-/* Swapping two names and removing the old file later is much faster, on some file systems, than
- * renaming over it. Where there is no swap, and no rename that refuses to replace, the older
- * calls do the same in effect. */
+/* On some file systems, swapping two names and removing the old file later is much faster than
+ * renaming over it. Where renameat2 lacks these flags, the older calls have the same effect. */
 int dir_new_place(struct dir_new *file, int parent, const char *name, bool replace)
 {
     unsigned flags = replace ? RENAME_EXCHANGE : RENAME_NOREPLACE;
@@ -141,7 +142,7 @@ void dir_new_release(struct dir_new *file, bool keep)
         unlinkat(file->directory, file->name, 0);
 }
 
-/* ---- What the dead left -------------------------------------------------------------- */
+/* ---- Files of dead writers ----------------------------------------------------------- */
 
 static bool parse_id(const char *name, uint64_t *ret_id)
 {
@@ -158,7 +159,7 @@ static bool parse_id(const char *name, uint64_t *ret_id)
 }
 
 /* A stream over a directory below `at`, or NULL. */
-static DIR *open_stream(int at, const char *name)
+static DIR *open_folder_stream(int at, const char *name)
 {
     int fd = dir_open_beneath(at, name, O_RDONLY | O_DIRECTORY);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
@@ -169,11 +170,12 @@ static DIR *open_stream(int at, const char *name)
 
 static void remove_directory(int all, const char *name)
 {
-    DIR *stream = open_stream(all, name);
+    DIR *stream = open_folder_stream(all, name);
     if (!stream)
         return;
     struct dirent *entry;
-    for (int i = 0; i < SWEEP_FILES_MAX && (entry = readdir(stream)); i++)
+    int seen = 0;
+    while (seen++ < SWEEP_FILES_MAX && (entry = readdir(stream)))
         unlinkat(dirfd(stream), entry->d_name, 0);
     closedir(stream);
     unlinkat(all, name, AT_REMOVEDIR);
@@ -181,11 +183,13 @@ static void remove_directory(int all, const char *name)
 
 void dir_temp_sweep(struct dir_temp *temp)
 {
-    DIR *stream = temp->locks->writable ? open_stream(temp->locks->root, TEMP_DIRECTORY) : NULL;
+    DIR *stream =
+        temp->locks->writable ? open_folder_stream(temp->locks->root, TEMP_DIRECTORY) : NULL;
     if (!stream)
         return;
     struct dirent *entry;
-    for (int i = 0; i < SWEEP_DIRECTORIES_MAX && (entry = readdir(stream)); i++) {
+    int seen = 0;
+    while (seen++ < SWEEP_DIRECTORIES_MAX && (entry = readdir(stream))) {
         uint64_t id;
         struct dir_lock alive;
         if (!parse_id(entry->d_name, &id) ||

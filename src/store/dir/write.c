@@ -1,14 +1,14 @@
 /* write.c: put and delete in a `dir:` store.
  *
- * A put writes a temporary file, labels it, syncs it, and only then takes the lock of its path;
- * under the lock it judges the condition, gives the file its name and syncs the directory. So a
- * name always leads to a whole object, and the lock is held for one rename and one fsync.
+ * A put writes a temporary file, labels it, syncs it, and only then acquires the lock of its path.
+ * Under the lock it checks the condition, gives the file its name and syncs the directory. So a
+ * name always leads to a complete object, and the lock is held only for one rename and one fsync.
  *
- * What fails before the rename has certainly not happened. A sync that fails after it leaves
- * the outcome to the disk: UNSURE, and the mark in the lock file stays for the next one to
- * settle.
+ * A failure before the rename means that nothing has happened. A sync that fails after the
+ * rename leaves the outcome to the disk: the status is UNSURE, and the mark stays until the
+ * next reader or writer of the path has made it durable.
  *
- *     killed here             leaves                              cleaned by
+ *     killed here             leaves                              cleaned up by
  *     before the rename       a temporary file                    the next open
  *     after the rename        the new object and a mark; after    the next reader or writer;
  *                             a swap, the old one in %tmp         the next open
@@ -16,14 +16,14 @@
 #include "base/check.h"
 #include "store/dir/inside.h"
 #include "store/stream.h"
-#include "store/toolkit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Directories may vanish, and files move aside, between looking and writing. Who waits for a lock
- * that is in demand may find its directory gone each time, so after a few tries none may go. */
+/* Directories may vanish, and files may move aside, between the check and the write. A writer that
+ * is waiting for a busy lock may find its directory gone each time, so after WRITE_TRIES_POLITE
+ * attempts it takes DIR_LOCK_KEEP, which stops the removal of directories. */
 #define WRITE_TRIES_MAX    20
 #define WRITE_TRIES_POLITE 3
 
@@ -36,18 +36,18 @@ struct change {
     struct dir_new *file; /* NULL: a delete */
     int folder;
     const char *leaf;
-    bool visible; /* it has happened, durably or not */
-    bool quiet;   /* nobody need hear of it */
-    bool again;   /* the ground moved under it: nothing was changed, start over */
+    bool visible; /* it has happened, durable or not */
+    bool quiet;   /* no listener needs to wake */
+    bool again;   /* a path changed meanwhile, and nothing was written: start over */
 };
 
-static void change_init(struct change *change, struct dir_store *dir, struct view key,
+static void init_change(struct change *change, struct dir_store *dir, struct view key,
                         const struct condition *condition, struct mono_time deadline)
 {
     dir_path_encode(key, &change->path);
     change->stripe = dir_stripe(dir_path_view(&change->path));
     change->condition = condition;
-    change->deadline = dir_deadline(dir, deadline);
+    change->deadline = local_deadline(dir->base.env, deadline);
     change->file = NULL;
     change->folder = -1;
     change->leaf = dir_leaf(&change->path);
@@ -56,32 +56,34 @@ static void change_init(struct change *change, struct dir_store *dir, struct vie
     change->again = false;
 }
 
-/* ---- Judging ------------------------------------------------------------------------- */
+/* ---- Checking conditions ------------------------------------------------------------- */
 
-/* The ETag matters only where a condition names one; a foreign file is not read for less. */
-static enum hf_status judge(const struct condition *condition, int fd, struct hf_error *error)
+/* Only a condition that names an ETag needs the ETag; otherwise a foreign file is not read. */
+static enum hf_status check_current(const struct condition *condition, int fd,
+                                    struct hf_error *error)
 {
     struct object_info info = { .size = 0 };
     struct stat st;
     if (fd < 0)
-        return condition_judge(condition, /* current */ NULL, error);
+        return condition_check(condition, /* current */ NULL, error);
     if (condition->kind == CONDITION_MATCH && dir_file_info(fd, &info, &st, error) != HF_OK)
         return error->status;
-    return condition_judge(condition, &info.etag, error);
+    return condition_check(condition, &info.etag, error);
 }
 
-/* A look before the work: a condition that fails already needs no file, no sync and no lock. */
-static enum hf_status judge_early(struct dir_store *dir, const struct change *change,
-                                  struct hf_error *error)
+/* Checks the condition before any work: if it fails already, no file, sync or lock is needed. */
+static enum hf_status check_condition_early(struct dir_store *dir, const struct change *change,
+                                            struct hf_error *error)
 {
     int fd;
     if (change->condition->kind == CONDITION_ALWAYS)
         return error_clear(error);
     if (dir_look(dir, &change->path, &fd, error) != HF_OK)
         return error->status;
-    enum hf_status status = judge(change->condition, fd, error);
+    enum hf_status status = check_current(change->condition, fd, error);
     if (fd >= 0)
         close(fd);
+    /* Do not report a conflict with a change that a power loss could still undo. */
     if (status == HF_CONFLICT || status == HF_NOT_FOUND) {
         struct hf_error unsettled;
         if (dir_settle(&dir->locks, change->stripe, change->deadline, &unsettled) != HF_OK) {
@@ -92,11 +94,11 @@ static enum hf_status judge_early(struct dir_store *dir, const struct change *ch
     return status;
 }
 
-/* ---- Changing, with the stripe held -------------------------------------------------- */
+/* ---- Changing, under the lock of the stripe ------------------------------------------ */
 
-/* After a change of the directory: durable or UNSURE. */
-static enum hf_status seal_locked(struct dir_store *dir, struct change *change,
-                                  struct hf_error *error)
+/* Makes a directory change durable, or reports UNSURE. */
+static enum hf_status finish_locked(struct dir_store *dir, struct change *change,
+                                    struct hf_error *error)
 {
     change->visible = true;
     if (dir->sync && fsync(change->folder) != 0) {
@@ -108,8 +110,8 @@ static enum hf_status seal_locked(struct dir_store *dir, struct change *change,
     return HF_OK;
 }
 
-/* The step that counts failed, so nothing has changed. */
-static enum hf_status undone_locked(struct dir_store *dir, struct change *change,
+/* The rename or unlink failed, so nothing has changed. */
+static enum hf_status cancel_locked(struct dir_store *dir, struct change *change,
                                     int errno_value, struct hf_error *error)
 {
     dir_stripe_clear(&dir->locks, change->stripe);
@@ -126,11 +128,12 @@ static enum hf_status place_locked(struct dir_store *dir, struct change *change,
     if (dir_stripe_mark(&dir->locks, change->stripe, error) != HF_OK)
         return error->status;
     if (dir_new_place(change->file, change->folder, name, found->fd >= 0) != 0)
-        return undone_locked(dir, change, errno, error);
-    return seal_locked(dir, change, error);
+        return cancel_locked(dir, change, errno, error);
+    return finish_locked(dir, change, error);
 }
 
-/* A file aside of a plain file means nothing; it would once the plain one is gone. */
+/* Removes a file aside that a plain file hides. It would become the object once the plain file
+ * is deleted. */
 static bool drop_meaningless_locked(struct dir_store *dir, const struct change *change,
                                     const char *aside)
 {
@@ -151,8 +154,8 @@ static enum hf_status unlink_locked(struct dir_store *dir, struct change *change
     if (dir_stripe_mark(&dir->locks, change->stripe, error) != HF_OK)
         return error->status;
     if (unlinkat(change->folder, found->aside ? aside : change->leaf, 0) != 0)
-        return undone_locked(dir, change, errno, error);
-    return seal_locked(dir, change, error);
+        return cancel_locked(dir, change, errno, error);
+    return finish_locked(dir, change, error);
 }
 
 static enum hf_status apply_locked(struct dir_store *dir, struct change *change,
@@ -162,7 +165,7 @@ static enum hf_status apply_locked(struct dir_store *dir, struct change *change,
     if (change->folder >= 0 &&
         dir_find(change->folder, change->leaf, strlen(change->leaf), &found, error) != HF_OK)
         return error->status;
-    enum hf_status status = judge(change->condition, found.fd, error);
+    enum hf_status status = check_current(change->condition, found.fd, error);
     if (status == HF_OK && change->file)
         status = place_locked(dir, change, &found, error);
     else if (status == HF_OK)
@@ -172,7 +175,7 @@ static enum hf_status apply_locked(struct dir_store *dir, struct change *change,
     return status;
 }
 
-/* ---- Once, and until it is done ------------------------------------------------------ */
+/* ---- One attempt, and retries -------------------------------------------------------- */
 
 static enum hf_status apply_once(struct dir_store *dir, struct change *change,
                                  struct hf_error *error)
@@ -192,14 +195,14 @@ static enum hf_status apply_once(struct dir_store *dir, struct change *change,
     if (change->visible)
         dir_note_change(&dir->locks);
     if (change->visible && !change->quiet)
-        bell_ring(&dir->bell);
+        write_notify_ring(&dir->notify);
     if (change->folder >= 0)
         close(change->folder);
     return status;
 }
 
-static enum hf_status apply(struct dir_store *dir, struct change *change,
-                            struct hf_error *error)
+static enum hf_status apply_with_retries(struct dir_store *dir, struct change *change,
+                                         struct hf_error *error)
 {
     struct dir_lock keep = { .fd = -1 };
     enum hf_status status = HF_OK;
@@ -223,12 +226,12 @@ static enum hf_status apply(struct dir_store *dir, struct change *change,
 /* Where the bytes of a put come from. */
 struct source {
     struct view body;
-    int fd; /* -1: the body */
+    int fd; /* -1: from the body */
     const struct progress *progress;
-    bool given; /* the file is the new one already */
+    bool given; /* the file itself becomes the object, nothing to copy */
 };
 
-static enum hf_status fill(int to, const struct source *source, struct hf_error *error)
+static enum hf_status fill_new_file(int to, const struct source *source, struct hf_error *error)
 {
     uint64_t size;
     if (source->given)
@@ -240,37 +243,30 @@ static enum hf_status fill(int to, const struct source *source, struct hf_error 
     return file_copy(source->fd, 0, size, to, source->progress, error);
 }
 
-static enum hf_status put_new(struct dir_store *dir, struct change *change,
-                              const struct source *source, struct put_call *call)
-{
-    struct etag etag;
-    struct hf_error *error = &call->error;
-    enum hf_status status = fill(change->file->fd, source, error);
-    if (status == HF_OK)
-        status = dir_file_label(change->file->fd, change->file->random, &etag, error);
-    if (status == HF_OK && dir->sync && fsync(change->file->fd) != 0)
-        status = error_from_errno(error, errno, "sync the new file");
-    if (status == HF_OK)
-        status = apply(dir, change, error);
-    if (status == HF_OK)
-        call->etag = etag;
-    return status;
-}
-
-static void put_one(struct dir_store *dir, struct put_call *call, struct source *source)
+static void put_as_file(struct dir_store *dir, struct put_call *call, struct source *source)
 {
     struct change change;
     struct dir_new file;
-    if (dir_is_forked(dir, &call->error))
+    struct etag etag;
+    struct hf_error *error = &call->error;
+    if (store_is_forked(dir->pid, error))
         return;
-    change_init(&change, dir, call->key, &call->condition, call->deadline);
+    init_change(&change, dir, call->key, &call->condition, call->deadline);
     change.quiet = call->quiet;
-    if (judge_early(dir, &change, &call->error) != HF_OK ||
-        dir_temp_make(&dir->temp, call->give ? source->fd : -1, &file, &source->given,
-                      &call->error) != HF_OK)
+    if (check_condition_early(dir, &change, error) != HF_OK ||
+        dir_temp_make(&dir->temp, call->give ? source->fd : -1, &file, &source->given, error) !=
+            HF_OK)
         return;
     change.file = &file;
-    enum hf_status status = put_new(dir, &change, source, call);
+    enum hf_status status = fill_new_file(file.fd, source, error);
+    if (status == HF_OK)
+        status = dir_file_label(file.fd, file.random, &etag, error);
+    if (status == HF_OK && dir->sync && fsync(file.fd) != 0)
+        status = error_from_errno(error, errno, "sync the new file");
+    if (status == HF_OK)
+        status = apply_with_retries(dir, &change, error);
+    if (status == HF_OK)
+        call->etag = etag;
     dir_new_release(&file, /* keep */ status == HF_UNSURE);
 }
 
@@ -278,7 +274,7 @@ void dir_put(struct store *store, struct put_call *calls, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct source source = { .body = calls[i].body, .fd = -1 };
-        put_one(dir_of(store), &calls[i], &source);
+        put_as_file(dir_of(store), &calls[i], &source);
     }
 }
 
@@ -286,7 +282,7 @@ void dir_put_file(struct store *store, struct put_call *call, int fd,
                   const struct progress *progress)
 {
     struct source source = { .fd = fd, .progress = progress };
-    put_one(dir_of(store), call, &source);
+    put_as_file(dir_of(store), call, &source);
 }
 
 /* ---- Delete -------------------------------------------------------------------------- */
@@ -296,10 +292,10 @@ void dir_remove(struct store *store, struct delete_call *calls, size_t count)
     struct dir_store *dir = dir_of(store);
     for (size_t i = 0; i < count; i++) {
         struct change change;
-        if (dir_is_forked(dir, &calls[i].error))
+        if (store_is_forked(dir->pid, &calls[i].error))
             continue;
-        change_init(&change, dir, calls[i].key, &calls[i].condition, calls[i].deadline);
-        if (apply(dir, &change, &calls[i].error) == HF_OK) {
+        init_change(&change, dir, calls[i].key, &calls[i].condition, calls[i].deadline);
+        if (apply_with_retries(dir, &change, &calls[i].error) == HF_OK) {
             error_clear(&calls[i].error);
             dir_folder_prune(dir, &change.path);
         }

@@ -1,14 +1,16 @@
-/* credentials.c: the texts that keys are written in. Pure: no files, no network. */
+/* credentials.c: parses credentials from profiles, JSON and XML. No files, no network. Rejects
+ * values that could not be sent in a header. */
 #include "store/s3/credentials.h"
 
 #include "base/json.h"
 #include "base/parse.h"
+#include "store/s3/secret.h"
 #include "store/s3/xml.h"
 
 #include <stdio.h>
 
-/* Keys and tokens go into headers: printable and without blanks, or they are none. */
-static bool keep(char *to, size_t size, struct view value)
+/* Keys and tokens are sent in headers, so they must be printable and without blanks. */
+static bool copy_printable(char *to, size_t size, struct view value)
 {
     if (value.size >= size)
         return false;
@@ -21,28 +23,29 @@ static bool keep(char *to, size_t size, struct view value)
     return true;
 }
 
-static enum hf_status keep_all(struct view access_key, struct view secret, struct view token,
-                               struct s3_credentials *ret_credentials, struct hf_error *error)
+static enum hf_status copy_keys(struct view access_key, struct view secret, struct view token,
+                                struct s3_credentials *ret_credentials, struct hf_error *error)
 {
     struct s3_credentials *to = ret_credentials;
     to->ends = false;
     if (access_key.size == 0 || secret.size == 0)
         return error_set(error, HF_INVALID, "an access key or its secret is missing");
-    if (!keep(to->access_key, sizeof to->access_key, access_key) ||
-        !keep(to->secret, sizeof to->secret, secret) ||
-        !keep(to->token, sizeof to->token, token))
+    if (!copy_printable(to->access_key, sizeof to->access_key, access_key) ||
+        !copy_printable(to->secret, sizeof to->secret, secret) ||
+        !copy_printable(to->token, sizeof to->token, token))
         return error_set(error, HF_INVALID,
-                         "the access key, secret or token is too long, or has blanks in it");
+                         "the access key, secret or token is too long or contains blanks");
     return error_clear(error);
 }
 
-static enum hf_status keep_end(struct view expiration, struct s3_credentials *credentials,
-                               struct hf_error *error)
+static enum hf_status copy_expiration(struct view expiration,
+                                      struct s3_credentials *credentials,
+                                      struct hf_error *error)
 {
     if (expiration.size == 0)
         return error_clear(error);
     if (parse_time(expiration, &credentials->expires, error) != HF_OK) {
-        error_prefix(error, "expiration of the credentials");
+        error_prefix(error, "invalid expiration of the credentials");
         return error->status;
     }
     credentials->ends = true;
@@ -51,7 +54,7 @@ static enum hf_status keep_end(struct view expiration, struct s3_credentials *cr
 
 /* ---- Profiles ------------------------------------------------------------------------ */
 
-static struct view trimmed(struct view text)
+static struct view trimmed_value(struct view text)
 {
     while (text.size > 0 && strchr(" \t\r", text.data[0]))
         text = view_from(text, 1);
@@ -66,15 +69,15 @@ static bool is_section(struct view line, struct view *ret_name)
     if (line.size < 2 || line.data[0] != '[')
         return false;
     struct view name = view_from(line, 1);
-    name = trimmed(view_first(name, view_find(name, ']')));
+    name = trimmed_value(view_first(name, view_find(name, ']')));
     if (view_starts_with(name, VIEW("profile ")) || view_starts_with(name, VIEW("profile\t")))
-        name = trimmed(view_from(name, 8));
+        name = trimmed_value(view_from(name, 8));
     *ret_name = name;
     return true;
 }
 
-/* The value of a name in a profile, data NULL when it is not there. Lines that are set in
- * belong to a nested setting and are passed over; the last one of equal names counts. */
+/* The value of a name in a profile; data is NULL if it is missing. Indented lines belong to a
+ * nested setting and are skipped. Of equal names, the last one counts. */
 static struct view find_value(struct view text, struct view profile, const char *wanted)
 {
     struct view found = { NULL, 0 };
@@ -89,9 +92,9 @@ static struct view find_value(struct view text, struct view profile, const char 
             continue;
         }
         struct view value = line;
-        name = trimmed(view_cut(&value, '='));
+        name = trimmed_value(view_cut(&value, '='));
         if (inside && view_equal(name, view_of(wanted)))
-            found = trimmed(value);
+            found = trimmed_value(value);
     }
     return found;
 }
@@ -102,8 +105,8 @@ bool s3_ini_has_profile(struct view text, struct view profile, const char **ret_
                                         "sso_session",   "sso_start_url",
                                         "login_session", "credential_process" };
     *ret_way = NULL;
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0] && !*ret_way; i++)
-        if (find_value(text, profile, ways[i]).data)
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if (!*ret_way && find_value(text, profile, ways[i]).data)
             *ret_way = ways[i];
     while (text.size > 0) {
         struct view name;
@@ -117,7 +120,7 @@ bool s3_ini_value(struct view text, struct view profile, const char *name, char 
                   size_t size)
 {
     struct view value = find_value(text, profile, name);
-    return value.size > 0 && keep(ret_value, size, value);
+    return value.size > 0 && copy_printable(ret_value, size, value);
 }
 
 enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
@@ -130,13 +133,13 @@ enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
     if (!access_key.data && !secret.data)
         return error_set(error, HF_NOT_FOUND, "profile '%.*s' has no keys",
                          VIEW_ARGS(view_first(profile, 60)));
-    return keep_all(access_key, secret, token, ret_credentials, error);
+    return copy_keys(access_key, secret, token, ret_credentials, error);
 }
 
-/* ---- Answers of endpoints ------------------------------------------------------------ */
+/* ---- Replies of endpoints ------------------------------------------------------------ */
 
-/* Takes a string member into `to`; anything but a string, null say, counts as not there. */
-static void take_text(struct json_reader *reader, struct buffer *to)
+/* Copies a string member into `to`. A member of another type, such as null, counts as missing. */
+static void decode_text(struct json_reader *reader, struct buffer *to)
 {
     struct view raw;
     buffer_clear(to);
@@ -150,7 +153,7 @@ struct endpoint_answer {
     struct buffer code, access_key, secret, token, expiration;
 };
 
-static bool read_answer(struct view text, struct endpoint_answer *answer)
+static bool decode_answer(struct view text, struct endpoint_answer *answer)
 {
     const struct {
         struct view name;
@@ -169,7 +172,7 @@ static bool read_answer(struct view text, struct endpoint_answer *answer)
         while (i < 5 && !view_equal(name, members[i].name))
             i++;
         if (i < 5)
-            take_text(&reader, members[i].to);
+            decode_text(&reader, members[i].to);
         else
             json_skip(&reader, &raw);
     }
@@ -180,11 +183,8 @@ static void release_answer(struct endpoint_answer *answer)
 {
     struct buffer *all[] = { &answer->code, &answer->access_key, &answer->secret,
                              &answer->token, &answer->expiration };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (all[i]->data)
-            explicit_bzero(all[i]->data, all[i]->capacity);
-        buffer_release(all[i]);
-    }
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        secret_buffer_release(all[i]);
 }
 
 enum hf_status s3_credentials_from_json(struct view text,
@@ -195,17 +195,17 @@ enum hf_status s3_credentials_from_json(struct view text,
         BUFFER_INIT(256),          BUFFER_INIT(S3_TOKEN_MAX), BUFFER_INIT(S3_TOKEN_MAX),
         BUFFER_INIT(S3_TOKEN_MAX), BUFFER_INIT(256),
     };
-    buffer_reserve(&answer.secret, S3_SECRET_MAX); /* so that it need not move */
-    bool read = read_answer(text, &answer);
+    buffer_reserve(&answer.secret, S3_SECRET_MAX); /* no copy left behind by growth */
+    bool read = decode_answer(text, &answer);
     struct view code = buffer_view(&answer.code);
     if (!read)
         error_set(error, HF_INVALID, "the endpoint's answer is not a JSON object");
     else if (code.size > 0 && !view_equal(code, VIEW("Success")))
         error_set(error, HF_DENIED, "the endpoint answered '%.*s'",
                   VIEW_ARGS(view_first(code, 60)));
-    else if (keep_all(buffer_view(&answer.access_key), buffer_view(&answer.secret),
-                      buffer_view(&answer.token), ret_credentials, error) == HF_OK)
-        keep_end(buffer_view(&answer.expiration), ret_credentials, error);
+    else if (copy_keys(buffer_view(&answer.access_key), buffer_view(&answer.secret),
+                       buffer_view(&answer.token), ret_credentials, error) == HF_OK)
+        copy_expiration(buffer_view(&answer.expiration), ret_credentials, error);
     release_answer(&answer);
     return error->status;
 }
@@ -222,8 +222,8 @@ enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *
         { "Expiration", expiration, sizeof expiration },
     };
     if (s3_xml_fields(text, "AssumeRoleWithWebIdentityResponse", fields, 4, error) != HF_OK ||
-        keep_all(view_of(to->access_key), view_of(to->secret), view_of(to->token), to, error) !=
-            HF_OK)
+        copy_keys(view_of(to->access_key), view_of(to->secret), view_of(to->token), to,
+                  error) != HF_OK)
         return error->status;
-    return keep_end(view_of(expiration), to, error);
+    return copy_expiration(view_of(expiration), to, error);
 }

@@ -1,5 +1,5 @@
-/* credentials.h: with which keys to sign: found in the customary places, kept, and fetched
- * again before they end. Nothing here ever prints a secret. */
+/* credentials.h: the keys for signing: found in the usual places, cached, and fetched again before
+ * they expire. Nothing here ever prints a secret. */
 #ifndef STORE_S3_CREDENTIALS_H
 #define STORE_S3_CREDENTIALS_H
 
@@ -13,24 +13,24 @@ struct s3_credentials {
     char access_key[S3_ACCESS_KEY_MAX + 1];
     char secret[S3_SECRET_MAX + 1];
     char token[S3_TOKEN_MAX + 1]; /* empty: none */
-    bool ends;                    /* at `expires`, by the clock of whoever gave them */
+    bool ends;                    /* at `expires`, by the issuer's clock */
     struct wall_time expires;
 };
 
-/* The texts the places are written in; pure, for tests and fuzzing. */
+/* Parsers for each source. They do no I/O, for tests and fuzzing. */
 
-/* Takes one profile out of a shared credentials or config file ("[name]" or "[profile name]",
- * "key = value", "#" and ";" comments). NOT_FOUND when the profile has no keys there, INVALID
- * when it has only half of a pair. */
+/* Reads one profile of a shared credentials or config file ("[name]" or "[profile name]", "key
+ * = value", "#" and ";" comments). NOT_FOUND if the profile has no keys there, INVALID if it
+ * has only half of a pair. */
 enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
                                        struct s3_credentials *ret_credentials,
                                        struct hf_error *error);
 
-/* Whether the file has the profile. *ret_way: the setting by which it gets its keys in a way that
- * is none of ours ("role_arn"), or NULL. */
+/* Whether the file has the profile. *ret_way: a setting that selects a source of keys that Holdfast
+ * does not support (such as "role_arn"), or NULL. */
 bool s3_ini_has_profile(struct view text, struct view profile, const char **ret_way);
 
-/* One value of a profile; false when it is not there or too long. */
+/* One value of a profile. False if it is missing or too long. */
 bool s3_ini_value(struct view text, struct view profile, const char *name, char *ret_value,
                   size_t size);
 
@@ -43,7 +43,10 @@ enum hf_status s3_credentials_from_json(struct view text,
 enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *ret_credentials,
                                        struct hf_error *error);
 
-/* Looks, in this order, at
+/* The first of two environment variables that is set and not empty, or NULL. */
+const char *s3_variable(const char *name, const char *other);
+
+/* Tries these sources in order:
  *   the environment        AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
  *   the web identity file  AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN
  *   the shared files       AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, then
@@ -51,10 +54,10 @@ enum hf_status s3_credentials_from_xml(struct view text, struct s3_credentials *
  *                          else AWS_PROFILE, else "default"
  *   the container endpoint AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or ..._FULL_URI
  *   the instance endpoint  version 2, unless AWS_EC2_METADATA_DISABLED is "true"
- * and stays with the first that has keys; a place that is set but fails is an error. Who gives a
- * profile means that, so the first two are passed over then. This is the order of the AWS SDKs for
- * Python, Go, Java and PHP: what narrows down who we are comes before what all on the machine
- * share, so a pod with a role of its own never signs as its node. */
+ * The first source with keys is used. A source that is configured but fails is an error. If the
+ * caller names a profile, the first two are skipped. This is the order of the AWS SDKs for
+ * Python, Go, Java and PHP: specific identities come before those that the whole machine
+ * shares, so a pod with its own role never signs as its node. */
 struct s3_provider;
 
 enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
@@ -62,15 +65,15 @@ enum hf_status s3_provider_open(struct env *env, struct view profile, struct vie
                                 struct hf_error *error);
 void s3_provider_close(struct s3_provider *provider);
 
-/* A copy of what is valid now. One task fetches, the others wait for it or go on with what is
- * still good. */
+/* Copies the credentials that are valid now. One task fetches them; the others wait for it, or
+ * continue with credentials that are still valid. */
 enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time deadline,
                                struct s3_credentials *ret_credentials, struct hf_error *error);
 
-/* The store has refused them: look again before the next use. */
+/* The store has refused these credentials: fetch them again before the next use. */
 void s3_provider_distrust(struct s3_provider *provider);
 
-/* The region of the profile in the shared config file; false when it names none. */
+/* The region of the profile in the shared config file. False if it has none. */
 bool s3_region_of_profile(struct view profile, char *ret_region, size_t size);
 
 #endif

@@ -1,3 +1,5 @@
+/* crypto.c: SHA-256, HMAC and MD5 from libcrypto, which is loaded at run time, only for stores on
+ * the network. */
 #include "store/s3/crypto.h"
 
 #include "base/check.h"
@@ -38,14 +40,14 @@ bool crypto_load(void)
     return library_load(&library) != NULL;
 }
 
-static const struct functions *real(void)
+static const struct functions *crypto_functions(void)
 {
     const struct functions *functions = library_load(&library);
     check(functions);
     return functions;
 }
 
-/* libcrypto takes no NULL, whatever the size. */
+/* libcrypto does not accept NULL, even for size 0. */
 static const void *data_of(struct view bytes)
 {
     return bytes.size > 0 ? bytes.data : "";
@@ -54,30 +56,29 @@ static const void *data_of(struct view bytes)
 void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE])
 {
     unsigned int size = 0;
-    check(
-        real()->digest(data_of(bytes), bytes.size, ret_digest, &size, real()->sha256(), NULL));
+    check(crypto_functions()->digest(data_of(bytes), bytes.size, ret_digest, &size,
+                                     crypto_functions()->sha256(), NULL));
     check(size == SHA256_SIZE);
 }
 
 bool hmac_sha256(struct view key, struct view text, unsigned char ret_digest[SHA256_SIZE])
 {
     unsigned int size = SHA256_SIZE;
-    return real()->hmac(real()->sha256(), data_of(key), (int)key.size, data_of(text), text.size,
-                        ret_digest, &size) != NULL;
+    return crypto_functions()->hmac(crypto_functions()->sha256(), data_of(key), (int)key.size,
+                                    data_of(text), text.size, ret_digest, &size) != NULL;
 }
 
 bool md5(struct view bytes, unsigned char ret_digest[MD5_SIZE])
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int size = 0;
-    if (!real()->digest(data_of(bytes), bytes.size, digest, &size, real()->md5(), NULL) ||
+    if (!crypto_functions()->digest(data_of(bytes), bytes.size, digest, &size,
+                                    crypto_functions()->md5(), NULL) ||
         size != MD5_SIZE)
         return false;
     memcpy(ret_digest, digest, MD5_SIZE);
     return true;
 }
-
-/* ---- Piece by piece ------------------------------------------------------------------ */
 
 static EVP_MD_CTX *context_of(struct sha256_stream *stream)
 {
@@ -86,21 +87,22 @@ static EVP_MD_CTX *context_of(struct sha256_stream *stream)
 
 struct sha256_stream *sha256_begin(void)
 {
-    EVP_MD_CTX *context = real()->context_new();
-    if (context && real()->begin(context, real()->sha256(), NULL))
+    EVP_MD_CTX *context = crypto_functions()->context_new();
+    if (context && crypto_functions()->begin(context, crypto_functions()->sha256(), NULL))
         return (struct sha256_stream *)(void *)context;
-    real()->context_free(context);
+    crypto_functions()->context_free(context);
     return NULL;
 }
 
 bool sha256_add(struct sha256_stream *stream, struct view bytes)
 {
-    return real()->add(context_of(stream), data_of(bytes), bytes.size) == 1;
+    return crypto_functions()->add(context_of(stream), data_of(bytes), bytes.size) == 1;
 }
 
 bool sha256_end(struct sha256_stream *stream, unsigned char ret_digest[SHA256_SIZE])
 {
-    bool good = !ret_digest || real()->end(context_of(stream), ret_digest, NULL) == 1;
-    real()->context_free(context_of(stream));
+    bool good =
+        !ret_digest || crypto_functions()->end(context_of(stream), ret_digest, NULL) == 1;
+    crypto_functions()->context_free(context_of(stream));
     return good;
 }

@@ -1,10 +1,10 @@
 /* curl.c: libcurl, loaded when the first store on the network is opened.
  *
- * It brings some thirty libraries with it, which take longer to load than a whole `holdfast
- * run` on a local store may last. So nothing of ours is linked with it. Instead the few
- * functions that we call stand here under their own names (hidden, so that a program with a
- * libcurl of its own has that), and pass each call on. All but curl_global_init are called only
- * after that has succeeded. */
+ * libcurl depends on some thirty libraries, which take longer to load than a whole `holdfast
+ * run` on a local store may last. So Holdfast is not linked with it. Instead, the functions
+ * that we call are defined here under their own names and pass each call on. They are hidden,
+ * so a program that uses libcurl itself gets its own. All of them but curl_global_init may be
+ * called only after curl_global_init has succeeded. */
 #define CURL_DISABLE_TYPECHECK
 #include "store/s3/library.h"
 
@@ -39,63 +39,63 @@ static_assert(sizeof(struct functions) == sizeof symbols, "a symbol for each fun
 static struct library library = { "libcurl.so.4", symbols, sizeof symbols / sizeof symbols[0],
                                   NULL };
 
-static const struct functions *real(void)
+static const struct functions *curl_functions(void)
 {
     return library_load(&library);
 }
 
 CURLcode curl_global_init(long flags)
 {
-    return real() ? real()->global_init(flags) : CURLE_FAILED_INIT;
+    return curl_functions() ? curl_functions()->global_init(flags) : CURLE_FAILED_INIT;
 }
 
 void curl_global_cleanup(void)
 {
-    real()->global_cleanup();
+    curl_functions()->global_cleanup();
 }
 
 CURL *curl_easy_init(void)
 {
-    return real()->easy_init();
+    return curl_functions()->easy_init();
 }
 
 void curl_easy_cleanup(CURL *handle)
 {
-    real()->easy_cleanup(handle);
+    curl_functions()->easy_cleanup(handle);
 }
 
 void curl_easy_reset(CURL *handle)
 {
-    real()->easy_reset(handle);
+    curl_functions()->easy_reset(handle);
 }
 
 CURLcode curl_easy_perform(CURL *handle)
 {
-    return real()->easy_perform(handle);
+    return curl_functions()->easy_perform(handle);
 }
 
-/* The type of the one value is told by the range that the option's number is in. */
+/* The range of the option's number gives the type of its value. */
 CURLcode curl_easy_setopt(CURL *handle, CURLoption option, ...)
 {
     CURLcode code;
     va_list values;
     va_start(values, option);
     if ((int)option < CURLOPTTYPE_OBJECTPOINT)
-        code = real()->easy_setopt(handle, option, va_arg(values, long));
+        code = curl_functions()->easy_setopt(handle, option, va_arg(values, long));
     else if ((int)option >= CURLOPTTYPE_OFF_T && (int)option < CURLOPTTYPE_BLOB)
-        code = real()->easy_setopt(handle, option, va_arg(values, curl_off_t));
+        code = curl_functions()->easy_setopt(handle, option, va_arg(values, curl_off_t));
     else
-        code = real()->easy_setopt(handle, option, va_arg(values, void *));
+        code = curl_functions()->easy_setopt(handle, option, va_arg(values, void *));
     va_end(values);
     return code;
 }
 
 const char *curl_easy_strerror(CURLcode code)
 {
-    return real()->easy_strerror(code);
+    return curl_functions()->easy_strerror(code);
 }
 
 time_t curl_getdate(const char *text, const time_t *unused)
 {
-    return real()->getdate(text, unused);
+    return curl_functions()->getdate(text, unused);
 }

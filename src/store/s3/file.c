@@ -1,9 +1,9 @@
-/* file.c: putting a file: as one streamed put, or, when it is large and unconditional, in
- * parts that go up side by side.
+/* file.c: puts a file: as one streamed put, or, if it is large and unconditional, in parts that
+ * are sent in parallel.
  *
- * Over TLS a body is not hashed for the signature: the channel protects it. Without TLS the
- * signature must cover it, so the file is read twice; signing each piece as it is sent would
- * change the bytes on the wire in a way that several stores do not understand. */
+ * Over TLS the body is not hashed for the signature, because the channel protects it. Without
+ * TLS the signature must cover the body, so the file is read twice. Signing each piece as it is
+ * sent would change the bytes on the wire in a way that several stores do not understand. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "store/s3/inside.h"
@@ -42,8 +42,8 @@ static enum hf_status hash_pieces(struct sha256_stream *stream, char *piece,
     return HF_OK;
 }
 
-static enum hf_status hash_file(const struct s3_store *s3, const struct http_source *source,
-                                char text[S3_HASH_TEXT_SIZE], struct hf_error *error)
+static enum hf_status hash_source(const struct s3_store *s3, const struct http_source *source,
+                                  char text[S3_HASH_TEXT_SIZE], struct hf_error *error)
 {
     if (s3->tls) {
         snprintf(text, S3_HASH_TEXT_SIZE, "%s", S3_UNSIGNED_PAYLOAD);
@@ -75,30 +75,30 @@ struct upload {
     uint64_t size;
     uint64_t part_size;
     size_t part_count;
-    struct etag *etags; /* of the parts */
+    struct etag *etags; /* one per part */
     char id[UPLOAD_ID_MAX + 1];
-    char mark[24]; /* in the object's metadata: by it we know it again */
+    char mark[24]; /* in the object's metadata, to recognise our upload */
     const struct progress *progress;
     struct {
-        struct env_mutex mutex; /* guards what stands beside it */
+        struct env_mutex mutex; /* guards the other members of this struct */
         uint64_t done;
         struct hf_error error; /* of the first part that failed */
     } shared;
 };
 
-/* How far one part is, as last told. */
+/* The progress of one part, as last reported. */
 struct part_progress {
     struct upload *upload;
     uint64_t done;
 };
 
-static bool step_part(void *argument, uint64_t done, uint64_t total)
+static bool report_part_progress(void *argument, uint64_t done, uint64_t total)
 {
     struct part_progress *part = argument;
     struct upload *upload = part->upload;
     (void)total;
     env_mutex_lock(&upload->shared.mutex);
-    upload->shared.done += done - part->done; /* a part that starts anew takes its bytes back */
+    upload->shared.done += done - part->done; /* a restarted part subtracts its bytes */
     part->done = done;
     bool go_on = upload->shared.error.status == HF_OK &&
                  progress_step(upload->progress, upload->shared.done, upload->size,
@@ -129,8 +129,8 @@ static enum hf_status send_part(struct upload *upload, size_t index,
     struct s3_store *s3 = upload->s3;
     char number[24], hash[S3_HASH_TEXT_SIZE];
     struct part_progress part = { upload, 0 };
-    struct progress progress = { step_part, &part };
-    if (hash_file(s3, source, hash, error) != HF_OK)
+    struct progress progress = { report_part_progress, &part };
+    if (hash_source(s3, source, hash, error) != HF_OK)
         return error->status;
     snprintf(number, sizeof number, "%zu", index + 1);
     struct s3_request request = { .method = "PUT",
@@ -165,7 +165,7 @@ static void put_part(void *argument, size_t index)
                                   .offset = offset,
                                   .size = left < upload->part_size ? left : upload->part_size };
     if (send_part(upload, index, &source, &error) != HF_OK) {
-        if (error.status == HF_UNSURE) /* of a part, which by itself changes nothing */
+        if (error.status == HF_UNSURE) /* a part alone changes nothing */
             error.status = HF_UNAVAILABLE;
         fail_upload(upload, &error);
     }
@@ -190,9 +190,9 @@ static enum hf_status begin_upload(struct upload *upload)
         s3_xml_fields(buffer_view(&reply.body), "InitiateMultipartUploadResult", &id, 1,
                       error) == HF_OK &&
         (upload->id[0] == '\0' || strlen(upload->id) == UPLOAD_ID_MAX))
-        error_set(error, HF_CORRUPT, "the store began an upload without naming it");
+        error_set(error, HF_CORRUPT, "the store started an upload but sent no upload id");
     http_reply_release(&reply);
-    if (error->status == HF_UNSURE) /* an upload that was only begun changes nothing */
+    if (error->status == HF_UNSURE) /* an upload that was only started changes nothing */
         error->status = HF_UNAVAILABLE;
     return error->status;
 }
@@ -202,7 +202,7 @@ static void abort_upload(struct upload *upload)
     struct s3_request request = { .method = "DELETE",
                                   .key = upload->key,
                                   .writes = true,
-                                  .repeatable = true, /* what is left over costs money */
+                                  .repeatable = true, /* leftover parts cost money */
                                   .deadline =
                                       s3_deadline(upload->s3, (struct mono_time){ 0 }) };
     s3_add_parameter(&request, "uploadId", view_of(upload->id));
@@ -212,7 +212,7 @@ static void abort_upload(struct upload *upload)
     http_reply_release(&reply);
 }
 
-static bool write_parts(const struct upload *upload, struct buffer *body)
+static bool write_part_list(const struct upload *upload, struct buffer *body)
 {
     char space[S3_ETAG_SPACE];
     buffer_append(body, VIEW("<CompleteMultipartUpload "
@@ -225,9 +225,9 @@ static bool write_parts(const struct upload *upload, struct buffer *body)
     return buffer_append(body, VIEW("</CompleteMultipartUpload>"));
 }
 
-/* Ceph 16 does not tell the ETag of what it has put together, so it is asked for; the mark says
- * whether the object is still the one that we put. */
-static enum hf_status ask_etag(struct upload *upload)
+/* Ceph 16 does not return the ETag of a completed upload, so a get reads it. The mark shows whether
+ * the object is still the one that we put. */
+static enum hf_status request_etag(struct upload *upload)
 {
     struct put_call *call = upload->call;
     struct s3_request request = { .method = "GET",
@@ -246,7 +246,7 @@ static enum hf_status ask_etag(struct upload *upload)
     return call->error.status;
 }
 
-/* A 200 may still carry an error: the store answers before it is done. */
+/* A 200 may still carry an error, because the store answers before the upload is complete. */
 static enum hf_status read_completion(struct upload *upload, const struct http_reply *reply)
 {
     struct put_call *call = upload->call;
@@ -259,10 +259,7 @@ static enum hf_status read_completion(struct upload *upload, const struct http_r
                          body.message);
     if (s3_xml_fields(xml, "CompleteMultipartUploadResult", &etag, 1, &call->error) != HF_OK)
         return call->error.status = HF_UNSURE;
-    struct view value = view_of(text);
-    if (value.size >= 2 && value.data[0] == '"' && value.data[value.size - 1] == '"')
-        value = (struct view){ value.data + 1, value.size - 2 };
-    return etag_set(&call->etag, value) ? HF_OK : ask_etag(upload);
+    return etag_set(&call->etag, http_unquoted(view_of(text))) ? HF_OK : request_etag(upload);
 }
 
 static void finish_upload(struct upload *upload)
@@ -270,7 +267,7 @@ static void finish_upload(struct upload *upload)
     struct put_call *call = upload->call;
     struct buffer body = BUFFER_INIT(COMPLETE_BYTES_MAX);
     char hash[S3_HASH_TEXT_SIZE];
-    if (!write_parts(upload, &body)) {
+    if (!write_part_list(upload, &body)) {
         error_no_memory(&call->error);
         buffer_release(&body);
         return;
@@ -319,11 +316,12 @@ static void put_in_parts(struct s3_store *s3, struct put_call *call, int fd, uin
         goto out;
     env_mutex_init(s3->base.env, &upload->shared.mutex);
     size_t width = s3->connections < PARTS_AT_ONCE ? s3->connections : PARTS_AT_ONCE;
-    crew_run(&s3->crew, width, count, put_part, upload);
+    worker_pool_run(&s3->workers, width, count, put_part, upload);
     if (upload->shared.error.status == HF_OK)
         finish_upload(upload);
     else
         call->error = upload->shared.error;
+    /* After UNSURE the upload may have completed, or may still do so: do not abort it. */
     if (call->error.status != HF_OK && call->error.status != HF_UNSURE)
         abort_upload(upload);
     env_mutex_release(&upload->shared.mutex);
@@ -332,7 +330,7 @@ out:
     free(upload);
 }
 
-/* ---- Either way ---------------------------------------------------------------------- */
+/* ---- Put of a file ------------------------------------------------------------------- */
 
 void s3_put_file(struct store *store, struct put_call *call, int fd,
                  const struct progress *progress)
@@ -346,11 +344,11 @@ void s3_put_file(struct store *store, struct put_call *call, int fd,
     if (source.size > (conditional ? S3_SINGLE_PUT_MAX : (uint64_t)OBJECT_BYTES_MAX)) {
         error_set(&call->error, conditional ? HF_UNSUPPORTED : HF_INVALID,
                   "%" PRIu64 " bytes are too many for a put%s", source.size,
-                  conditional ? " with a condition: S3 takes 5 GiB at once" : "");
+                  conditional ? " with a condition: the limit of S3 is 5 GiB" : "");
         return;
     }
     if (!conditional && source.size > MULTIPART_BYTES_MIN)
         put_in_parts(s3, call, fd, source.size, progress);
-    else if (hash_file(s3, &source, hash, &call->error) == HF_OK)
+    else if (hash_source(s3, &source, hash, &call->error) == HF_OK)
         s3_put_source(s3, call, &source, hash, /* md5 */ NULL, progress);
 }

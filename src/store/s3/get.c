@@ -1,6 +1,6 @@
-/* get.c: reading objects, into memory or into a file, whole or in part. A body that breaks
- * off is asked for again: in memory from its start, in a file from where it broke off, and then
- * only if the object is still the same. */
+/* get.c: reads objects into memory or into a file, whole or in part. A body that breaks off is
+ * requested again: in memory from its start, in a file from where it broke off, and then only
+ * if the object is still the same version. */
 #include "store/s3/inside.h"
 #include "store/stream.h"
 #include "store/toolkit.h"
@@ -12,17 +12,18 @@ struct reading {
     struct s3_store *s3;
     struct get_call *call;
     int fd;           /* -1: into call->body */
-    size_t body_size; /* of call->body before we began */
+    size_t body_size; /* size of call->body at the start */
     uint64_t arrived;
-    struct mono_time moved; /* when something last arrived, or we began */
-    bool begun;             /* the reply has been looked at */
-    bool refused;           /* by us: call->error says why */
+    struct mono_time moved; /* when bytes last arrived, or the start */
+    bool begun;             /* the headers of the reply were checked */
+    bool refused;           /* by us; call->error has the reason */
     char range[64];
     char match[S3_ETAG_SPACE];
     char none_match[S3_ETAG_SPACE];
 };
 
-static enum hf_status look_at_reply(struct reading *reading, const struct http_reply *reply)
+static enum hf_status check_reply_headers(struct reading *reading,
+                                          const struct http_reply *reply)
 {
     struct get_call *call = reading->call;
     if (reply->etag.size == 0)
@@ -34,7 +35,7 @@ static enum hf_status look_at_reply(struct reading *reading, const struct http_r
     if (reading->range[0] &&
         (!reply->has_range || reply->range_start != call->offset + reading->arrived))
         return error_set(&call->error, HF_CORRUPT,
-                         "the store sent another range than was asked for");
+                         "the store sent another range than requested");
     if (reading->arrived > 0 && !etag_equal(&reply->etag, &call->info.etag))
         return error_set(&call->error, HF_UNAVAILABLE, "the object changed while it was read");
     call->info = (struct object_info){
@@ -43,14 +44,14 @@ static enum hf_status look_at_reply(struct reading *reading, const struct http_r
         .modified = reply->modified,
     };
     if (reading->fd < 0 && reply->length > call->body->max - call->body->size)
-        return get_append(call, (struct view){ NULL, reply->length }); /* says why not */
+        return get_append(call, (struct view){ NULL, reply->length }); /* sets the error */
     return error_clear(&call->error);
 }
 
 static bool begin_body(struct reading *reading, const struct http_reply *reply)
 {
     if (!reading->begun)
-        reading->refused = look_at_reply(reading, reply) != HF_OK;
+        reading->refused = check_reply_headers(reading, reply) != HF_OK;
     reading->begun = true;
     return !reading->refused;
 }
@@ -61,7 +62,7 @@ static bool take_bytes(void *argument, const struct http_reply *reply, struct vi
     struct get_call *call = reading->call;
     if (!begin_body(reading, reply))
         return false;
-    if (!reply->has_length && !reply->has_range) /* as far as we know */
+    if (!reply->has_length && !reply->has_range) /* the size so far */
         call->info.size = reading->arrived + bytes.size;
     enum hf_status status =
         reading->fd < 0 ? get_append(call, bytes)
@@ -72,8 +73,8 @@ static bool take_bytes(void *argument, const struct http_reply *reply, struct vi
     return status == HF_OK;
 }
 
-/* Fills in what is to be asked next, given what has arrived already. */
-static void ask_range(struct reading *reading, struct s3_request *request)
+/* Sets the range of the next request, after the bytes that have arrived. */
+static void set_next_range(struct reading *reading, struct s3_request *request)
 {
     const struct get_call *call = reading->call;
     uint64_t from = call->offset + reading->arrived;
@@ -88,30 +89,30 @@ static void ask_range(struct reading *reading, struct s3_request *request)
     reading->begun = false;
 }
 
-/* How many bytes are asked for of an object of this size. */
+/* How many bytes of an object of this size the call requests. */
 static uint64_t bytes_wanted(const struct get_call *call, uint64_t size)
 {
     uint64_t behind = size > call->offset ? size - call->offset : 0;
     return call->length > 0 && call->length < behind ? call->length : behind;
 }
 
-static bool read_again(void *argument, struct s3_request *request)
+static bool resume_reading(void *argument, struct s3_request *request)
 {
     struct reading *reading = argument;
     struct get_call *call = reading->call;
-    /* The deadline of a stream is far away; a store that sends nothing ends it sooner. */
+    /* A stream's deadline is far away, so a stream that receives nothing must end sooner. */
     struct span idle = mono_since(env_now(reading->s3->base.env), reading->moved);
     if (idle.us >= reading->s3->time_out.us)
         return false;
     if (reading->fd < 0)
         call->body->size = reading->body_size;
-    /* Of a body that broke off behind its last byte there is no rest to ask for. */
+    /* If the connection broke after the last byte, nothing is left to request: start again. */
     if (reading->fd < 0 || reading->arrived >= bytes_wanted(call, call->info.size))
         reading->arrived = 0;
-    ask_range(reading, request);
+    set_next_range(reading, request);
     if (reading->arrived == 0)
         return true;
-    /* The rest must be of the same object. */
+    /* The rest must come from the same version of the object. */
     request->header_count = 0;
     request->condition = CONDITION_MATCH;
     s3_add_header(request, "if-match", s3_quoted(&call->info.etag, reading->match));
@@ -120,7 +121,7 @@ static bool read_again(void *argument, struct s3_request *request)
     return true;
 }
 
-/* A 206 may hold less than was asked for, and be whole by its own account. */
+/* A 206 reply may be complete and still hold fewer bytes than were requested. */
 static void check_end(struct reading *reading, const struct http_reply *reply)
 {
     struct get_call *call = reading->call;
@@ -133,31 +134,27 @@ static void check_end(struct reading *reading, const struct http_reply *reply)
                   wanted);
 }
 
-static void note_version(struct s3_store *s3, bool versioned)
-{
-    env_mutex_lock(&s3->shared.mutex);
-    s3->shared.versioned = versioned;
-    env_mutex_unlock(&s3->shared.mutex);
-}
-
-static enum hf_status ask(struct s3_store *s3, struct reading *reading,
-                          struct s3_request *request)
+static enum hf_status request_object(struct s3_store *s3, struct reading *reading,
+                                     struct s3_request *request)
 {
     struct get_call *call = reading->call;
     struct http_reply reply;
     struct hf_error error;
-    ask_range(reading, request);
-    enum hf_status status = s3_send(s3, request, read_again, reading, &reply, &error);
+    set_next_range(reading, request);
+    enum hf_status status = s3_send(s3, request, resume_reading, reading, &reply, &error);
     call->stamp = s3_stamp(&reply);
-    if (reply.status == 200 || reply.status == 206)
-        note_version(s3, reply.has_version);
+    if (reply.status == 200 || reply.status == 206) {
+        env_mutex_lock(&s3->shared.mutex);
+        s3->shared.versioned = reply.has_version;
+        env_mutex_unlock(&s3->shared.mutex);
+    }
     if (status == HF_OK)
-        begin_body(reading, &reply); /* there may have been nothing to take */
+        begin_body(reading, &reply); /* an empty body never calls the sink */
     else if (!reading->refused)
         call->error = error;
     if (status == HF_OK && !reading->refused)
         check_end(reading, &reply);
-    if (status == HF_CONFLICT && call->match.size == 0) /* nobody asked but our second try */
+    if (status == HF_CONFLICT && call->match.size == 0) /* our own, when resuming */
         error_set(&call->error, HF_UNAVAILABLE, "the object changed while it was read");
     if (status == HF_NOT_MODIFIED)
         call->info.etag = reply.etag.size > 0 ? reply.etag : call->none_match;
@@ -165,8 +162,8 @@ static enum hf_status ask(struct s3_store *s3, struct reading *reading,
     return call->error.status;
 }
 
-static void read_object(struct s3_store *s3, struct reading *reading,
-                        const struct progress *progress)
+static void stream_object(struct s3_store *s3, struct reading *reading,
+                          const struct progress *progress)
 {
     struct get_call *call = reading->call;
     char space[S3_KEY_SPACE];
@@ -176,7 +173,7 @@ static void read_object(struct s3_store *s3, struct reading *reading,
     if (s3_key(s3, call->key, space, &request.key, &call->error) != HF_OK)
         return;
     if (!s3_can_send_etag(&call->match) || !s3_can_send_etag(&call->none_match)) {
-        error_set(&call->error, HF_INVALID, "this cannot be an ETag of S3");
+        error_set(&call->error, HF_INVALID, "the ETag is not valid for S3");
         return;
     }
     uint64_t most = reading->fd < 0 ? call->body->max : OBJECT_BYTES_MAX;
@@ -189,31 +186,30 @@ static void read_object(struct s3_store *s3, struct reading *reading,
     if (call->none_match.size > 0)
         s3_add_header(&request, "if-none-match",
                       s3_quoted(&call->none_match, reading->none_match));
-    enum hf_status status = ask(s3, reading, &request);
+    enum hf_status status = request_object(s3, reading, &request);
     if (status == HF_NOT_FOUND && call->match.size > 0)
         error_set(&call->error, HF_NOT_FOUND, "no such object");
-    /* No range of an empty object can be satisfied, not even the one from its start. */
+    /* No range of an empty object is valid, not even one from its start: read it without a
+     * range. */
     if (status == HF_INVALID && call->offset == 0 && call->length > 0 && !reading->refused) {
         uint64_t length = call->length;
         call->length = 0;
-        ask(s3, reading, &request);
+        request_object(s3, reading, &request);
         call->length = length;
     }
 }
-
-/* ---- Many ---------------------------------------------------------------------------- */
 
 struct get_batch {
     struct s3_store *s3;
     struct get_call *calls;
 };
 
-static void get_one(void *argument, size_t index)
+static void get_nth(void *argument, size_t index)
 {
     struct get_batch *batch = argument;
     struct get_call *call = &batch->calls[index];
     struct reading reading = { .call = call, .fd = -1, .body_size = call->body->size };
-    read_object(batch->s3, &reading, /* progress */ NULL);
+    stream_object(batch->s3, &reading, /* progress */ NULL);
 }
 
 void s3_get(struct store *store, struct get_call *calls, size_t count)
@@ -221,14 +217,14 @@ void s3_get(struct store *store, struct get_call *calls, size_t count)
     struct s3_store *s3 = s3_of(store);
     struct get_batch batch = { s3, calls };
     if (count == 1)
-        get_one(&batch, 0);
+        get_nth(&batch, 0);
     else
-        crew_run(&s3->crew, s3->connections, count, get_one, &batch);
+        worker_pool_run(&s3->workers, s3->connections, count, get_nth, &batch);
 }
 
 void s3_get_file(struct store *store, struct get_call *call, int fd,
                  const struct progress *progress)
 {
     struct reading reading = { .call = call, .fd = fd };
-    read_object(s3_of(store), &reading, progress);
+    stream_object(s3_of(store), &reading, progress);
 }

@@ -1,3 +1,6 @@
+/* http.c: sends one request with libcurl and reads the reply. It stops libcurl from silently
+ * sending a write twice, and records whether an unanswered request may have been sent, which
+ * decides between UNAVAILABLE and UNSURE. */
 #include "store/s3/http.h"
 
 #include "base/check.h"
@@ -10,12 +13,12 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* A connection idle for longer is not used again: servers close idle ones, and a request that
- * crosses that close on its way has no answer. */
+/* A connection that was idle for longer is not reused: servers close idle connections, and a
+ * request that crosses such a close gets no answer. */
 #define IDLE_SECONDS_MAX 15L
 
-/* A stream that is slower for as long as a request may take stands still: a byte now and then would
- * keep it for ever. */
+/* A stream that is slower than this for the whole timeout counts as stalled. Otherwise an
+ * occasional byte would keep it open forever. */
 #define STALL_BYTES_A_SECOND 1024L
 
 struct http_pool {
@@ -23,23 +26,22 @@ struct http_pool {
     struct http_options options;
     char *ca_file;
     struct {
-        struct env_mutex mutex; /* guards what stands beside it */
+        struct env_mutex mutex; /* guards the other members of this struct */
         struct env_cond freed;
-        CURL *idle[HTTP_CONNECTIONS_MAX]; /* the most recently used last: its connection is warm
-                                           */
+        CURL *idle[HTTP_CONNECTIONS_MAX]; /* most recently used last: still connected */
         size_t idle_count;
         size_t made;
     } shared;
 };
 
-/* What the callbacks of one request share. */
+/* State that the callbacks of one request share. */
 struct transfer {
     const struct http_request *request;
     struct http_reply *reply;
-    uint64_t taken;   /* bytes of the source handed to libcurl */
-    uint64_t arrived; /* bytes given to the sink */
+    uint64_t taken;   /* bytes of the source passed to libcurl */
+    uint64_t arrived; /* bytes passed to the sink */
     int begun;        /* how often a connection was ready to send */
-    bool body_cut;    /* the kept part of an error page is full */
+    bool body_cut;    /* the error page exceeded its limit */
     size_t body_max;
 };
 
@@ -50,8 +52,9 @@ enum hf_status http_pool_open(struct env *env, const struct http_options *option
 {
     check(options->connections >= 1 && options->connections <= HTTP_CONNECTIONS_MAX);
     if (!crypto_load() || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return error_set(error, HF_UNAVAILABLE,
-                         "libcurl or libcrypto is missing, or no memory");
+        return error_set(
+            error, HF_UNAVAILABLE,
+            "cannot load libcurl or libcrypto: the library is missing, or out of memory");
     struct http_pool *pool = calloc(1, sizeof *pool);
     char *ca_file = pool && options->ca_file ? strdup(options->ca_file) : NULL;
     if (!pool || (options->ca_file && !ca_file)) {
@@ -82,7 +85,7 @@ void http_pool_close(struct http_pool *pool)
     curl_global_cleanup();
 }
 
-/* NULL, with a reason, when the deadline or the memory ends first. */
+/* NULL, with an error, if the deadline passes or memory runs out first. */
 static CURL *take_handle(struct http_pool *pool, struct mono_time deadline,
                          struct hf_error *error)
 {
@@ -124,10 +127,10 @@ static void give_handle(struct http_pool *pool, CURL *handle)
     env_mutex_unlock(&pool->shared.mutex);
 }
 
-/* ---- What libcurl calls -------------------------------------------------------------- */
+/* ---- Callbacks of libcurl ------------------------------------------------------------ */
 
-/* Did anything leave that could take effect? A body of which no byte was handed over cannot
- * have; a request without body is all headers. */
+/* Whether anything has left that could take effect. A body of which no byte was passed to
+ * libcurl has not. A request without a body consists of headers only, so it may have. */
 static bool may_have_left(const struct transfer *transfer)
 {
     const struct http_source *source = transfer->request->source;
@@ -136,9 +139,9 @@ static bool may_have_left(const struct transfer *transfer)
     return !source || source->size == 0 || transfer->taken > 0;
 }
 
-/* A connection is there and the request is about to go out. The second time means that libcurl
- * wants to send again what it has sent before on a kept connection that was dead: harmless only
- * while nothing that counts has left. */
+/* Called when a connection is ready and the request is about to be sent. A second call means
+ * that libcurl wants to send the request again, because a kept connection was dead. That is
+ * harmless only while nothing that could take effect has left. */
 static int on_begin(void *argument, char *peer, char *local, int peer_port, int local_port)
 {
     struct transfer *transfer = argument;
@@ -152,8 +155,9 @@ static int on_begin(void *argument, char *peer, char *local, int peer_port, int 
                                                        : CURL_PREREQFUNC_OK;
 }
 
-/* Rewinding a body is how libcurl begins to send it again. A body of which nothing was taken is
- * at its start: libcurl asks for that too, when the request before this one ended so. */
+/* libcurl rewinds a body in order to send it again. If nothing was read yet, the body is still at
+ * its start. libcurl rewinds in this case too, if the previous request on this handle ended that
+ * way. */
 static int on_seek(void *argument, curl_off_t offset, int origin)
 {
     struct transfer *transfer = argument;
@@ -165,8 +169,8 @@ static int on_seek(void *argument, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-/* The watcher is asked before a piece is handed over, so that a body which was stopped was
- * never sent whole. */
+/* Progress is reported before a piece is passed on, so a body that the caller stops was never
+ * sent completely. */
 static size_t on_read(char *to, size_t size, size_t count, void *argument)
 {
     struct transfer *transfer = argument;
@@ -195,7 +199,7 @@ static size_t on_read(char *to, size_t size, size_t count, void *argument)
     return got;
 }
 
-static size_t keep_body(struct transfer *transfer, struct view bytes, size_t max)
+static size_t store_body(struct transfer *transfer, struct view bytes, size_t max)
 {
     struct buffer *body = &transfer->reply->body;
     body->max = max;
@@ -213,9 +217,9 @@ static size_t on_write(char *from, size_t size, size_t count, void *argument)
     struct http_reply *reply = transfer->reply;
     struct view bytes = { from, size * count };
     if (reply->status < 200 || reply->status > 299)
-        return keep_body(transfer, bytes, HTTP_ERROR_BODY_MAX);
+        return store_body(transfer, bytes, HTTP_ERROR_BODY_MAX);
     if (!request->sink.write)
-        return keep_body(transfer, bytes, transfer->body_max);
+        return store_body(transfer, bytes, transfer->body_max);
     if (!request->sink.write(request->sink.argument, reply, bytes)) {
         if (reply->error.status == HF_OK)
             error_set(&reply->error, HF_CANCELLED, "stopped");
@@ -229,8 +233,8 @@ static size_t on_write(char *from, size_t size, size_t count, void *argument)
     return bytes.size;
 }
 
-/* Called about once a second while nothing moves, so that a transfer can be stopped then too. A
- * body that is out cannot be taken back: then there was no answer. */
+/* Called about once a second while no data moves, so the caller can stop a stalled transfer. A body
+ * that was sent completely cannot be recalled: the outcome is then "no answer". */
 static int on_wait(void *argument, curl_off_t to_come, curl_off_t came, curl_off_t to_go,
                    curl_off_t went)
 {
@@ -243,7 +247,7 @@ static int on_wait(void *argument, curl_off_t to_come, curl_off_t came, curl_off
     (void)to_go;
     (void)went;
     if (transfer->reply->error.status != HF_OK)
-        return 1; /* stopped already */
+        return 1; /* already stopped */
     uint64_t total = request->progress_total ? request->progress_total
                      : source                ? source->size
                                              : transfer->reply->length;
@@ -257,9 +261,9 @@ static int on_wait(void *argument, curl_off_t to_come, curl_off_t came, curl_off
 
 /* ---- Headers of the reply ------------------------------------------------------------ */
 
-/* A server can send anything: what is not understood is taken for not there. */
+/* A server can send anything. A header that cannot be parsed counts as missing. */
 
-static struct view trimmed(struct view text)
+static struct view trimmed_header(struct view text)
 {
     while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
         text = view_from(text, 1);
@@ -268,7 +272,7 @@ static struct view trimmed(struct view text)
     return text;
 }
 
-static bool named(struct view name, const char *wanted)
+static bool name_is(struct view name, const char *wanted)
 {
     return name.size == strlen(wanted) && strncasecmp(name.data, wanted, name.size) == 0;
 }
@@ -287,7 +291,7 @@ static bool read_date(struct view text, struct wall_time *ret_time)
     return true;
 }
 
-static struct view without_quotes(struct view text)
+struct view http_unquoted(struct view text)
 {
     if (text.size >= 2 && text.data[0] == '"' && text.data[text.size - 1] == '"')
         return (struct view){ text.data + 1, text.size - 2 };
@@ -295,7 +299,7 @@ static struct view without_quotes(struct view text)
 }
 
 /* "bytes 0-9/1234" */
-static void read_range(struct http_reply *reply, struct view text)
+static void read_content_range(struct http_reply *reply, struct view text)
 {
     struct hf_error error;
     struct view total = text;
@@ -312,7 +316,7 @@ static void read_range(struct http_reply *reply, struct view text)
     reply->range_total = reply->has_range ? size : 0;
 }
 
-static void keep_text(char *to, size_t size, struct view value)
+static void copy_header_value(char *to, size_t size, struct view value)
 {
     snprintf(to, size, "%.*s", VIEW_ARGS(view_first(value, size - 1)));
 }
@@ -325,33 +329,33 @@ static void read_length(struct http_reply *reply, struct view text)
     reply->length = reply->has_length ? length : 0;
 }
 
-static void keep_header(struct http_reply *reply, struct view name, struct view value)
+static void store_header(struct http_reply *reply, struct view name, struct view value)
 {
-    if (named(name, "etag"))
-        etag_set(&reply->etag, without_quotes(value));
-    else if (named(name, "date"))
+    if (name_is(name, "etag"))
+        etag_set(&reply->etag, http_unquoted(value));
+    else if (name_is(name, "date"))
         reply->has_date = read_date(value, &reply->date);
-    else if (named(name, "age"))
+    else if (name_is(name, "age"))
         reply->has_age = true;
-    else if (named(name, "x-amz-version-id"))
+    else if (name_is(name, "x-amz-version-id"))
         reply->has_version = true;
-    else if (named(name, "last-modified"))
+    else if (name_is(name, "last-modified"))
         read_date(value, &reply->modified);
-    else if (named(name, "content-length"))
+    else if (name_is(name, "content-length"))
         read_length(reply, value);
-    else if (named(name, "transfer-encoding"))
-        reply->chunked = named(value, "chunked");
-    else if (named(name, "content-range"))
-        read_range(reply, value);
-    else if (named(name, "x-amz-bucket-region"))
-        keep_text(reply->region, sizeof reply->region, value);
-    else if (named(name, "location"))
-        keep_text(reply->location, sizeof reply->location, value);
-    else if (named(name, HTTP_MARK_HEADER))
-        keep_text(reply->mark, sizeof reply->mark, value);
+    else if (name_is(name, "transfer-encoding"))
+        reply->chunked = name_is(value, "chunked");
+    else if (name_is(name, "content-range"))
+        read_content_range(reply, value);
+    else if (name_is(name, "x-amz-bucket-region"))
+        copy_header_value(reply->region, sizeof reply->region, value);
+    else if (name_is(name, "location"))
+        copy_header_value(reply->location, sizeof reply->location, value);
+    else if (name_is(name, HTTP_MARK_HEADER))
+        copy_header_value(reply->mark, sizeof reply->mark, value);
 }
 
-static void forget_headers(struct http_reply *reply)
+static void clear_headers(struct http_reply *reply)
 {
     reply->etag.size = 0;
     reply->has_date = reply->has_age = reply->has_length = reply->has_range = false;
@@ -361,14 +365,14 @@ static void forget_headers(struct http_reply *reply)
     reply->region[0] = reply->location[0] = reply->mark[0] = '\0';
 }
 
-/* A status line begins a new reply (after 100, or of a proxy). What comes behind the body of a
- * chunked one are its trailers, which say nothing that we want to know. */
+/* A status line starts a new reply (after 100, or from a proxy). Lines after the body of a
+ * chunked reply are its trailers, which are ignored. */
 void http_reply_line(struct http_reply *reply, struct view line)
 {
     if (reply->whole_headers && reply->status >= 200)
         return;
     if (view_starts_with(line, VIEW("HTTP/"))) {
-        forget_headers(reply);
+        clear_headers(reply);
         struct view rest = line;
         view_cut(&rest, ' ');
         struct hf_error error;
@@ -377,10 +381,10 @@ void http_reply_line(struct http_reply *reply, struct view line)
         reply->status = (int)status;
         return;
     }
-    reply->whole_headers = trimmed(line).size == 0;
+    reply->whole_headers = trimmed_header(line).size == 0;
     struct view value = line;
     struct view name = view_cut(&value, ':');
-    keep_header(reply, trimmed(name), trimmed(value));
+    store_header(reply, trimmed_header(name), trimmed_header(value));
 }
 
 static size_t on_header(char *from, size_t size, size_t count, void *argument)
@@ -400,8 +404,9 @@ static void set_common(CURL *handle, const struct http_pool *pool)
     curl_easy_setopt(handle, CURLOPT_MAXCONNECTS, 2L);
     curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    /* A redirect would send the request, signed for this host, to another. */
     curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* they are no reply */
+    curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* not part of the reply */
     curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(handle, CURLOPT_USERAGENT, "holdfast/" HOLDFAST_VERSION);
     curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 128L * 1024);
@@ -446,12 +451,14 @@ static void set_time_outs(CURL *handle, const struct http_pool *pool,
     curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, seconds);
 }
 
-/* The nodes live in the caller's array and point at the caller's texts; libcurl only reads. */
+/* The nodes are in the caller's array and point to the caller's strings; libcurl only reads
+ * them. */
 static struct curl_slist *link_headers(const struct http_request *request,
                                        struct curl_slist *nodes)
 {
     static char no_expect[] = "Expect:";
     check(request->header_count <= HTTP_HEADERS_MAX);
+    /* An empty Expect header: libcurl would otherwise wait for "100 Continue" before a body. */
     nodes[0] = (struct curl_slist){ no_expect, NULL };
     for (size_t i = 0; i < request->header_count; i++) {
         nodes[i + 1] = (struct curl_slist){ (char *)(size_t)request->headers[i], NULL };
@@ -470,14 +477,14 @@ static void set_method(CURL *handle, const struct http_request *request)
     curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
-static void judge(struct transfer *transfer, CURLcode code, const char *detail)
+static void set_outcome(struct transfer *transfer, CURLcode code, const char *detail)
 {
     struct http_reply *reply = transfer->reply;
-    bool answered = code == CURLE_OK && reply->whole_headers; /* libcurl takes half of them */
+    bool answered = code == CURLE_OK && reply->whole_headers; /* libcurl accepts a part */
     if (code == CURLE_WRITE_ERROR && transfer->body_cut && reply->status >= 300)
         answered = true;
     if (code == CURLE_WRITE_ERROR && transfer->body_cut && !answered)
-        error_set(&reply->error, HF_CORRUPT, "the store sent more than was asked for");
+        error_set(&reply->error, HF_CORRUPT, "the store sent more bytes than requested");
     if (answered && reply->status >= 100) {
         reply->outcome = HTTP_ANSWERED;
         return;
@@ -489,7 +496,7 @@ static void judge(struct transfer *transfer, CURLcode code, const char *detail)
     reply->outcome = may_have_left(transfer) ? HTTP_NO_ANSWER : HTTP_NOT_SENT;
     reply->bad_certificate = code == CURLE_PEER_FAILED_VERIFICATION;
     bool again = code == CURLE_ABORTED_BY_CALLBACK || code == CURLE_SEND_FAIL_REWIND;
-    const char *why = code == CURLE_OK ? "the reply broke off in its headers"
+    const char *why = code == CURLE_OK ? "the reply ended within its headers"
                       : detail[0]      ? detail
                                        : curl_easy_strerror(code);
     error_set(&reply->error, reply->outcome == HTTP_NO_ANSWER ? HF_UNSURE : HF_UNAVAILABLE,
@@ -525,9 +532,9 @@ void http_perform(struct http_pool *pool, const struct http_request *request, si
         set_time_outs(handle, pool, request, left);
         CURLcode code = curl_easy_perform(handle);
         reply->received = env_now(pool->env);
-        judge(&transfer, code, detail);
+        set_outcome(&transfer, code, detail);
     }
-    /* The handle outlives this frame; nothing of it may go on pointing here. */
+    /* The handle outlives this function, so it must not keep pointers to its variables. */
     curl_easy_reset(handle);
     give_handle(pool, handle);
 }

@@ -1,3 +1,4 @@
+/* library.c: loads a shared library at run time and looks up the functions that we call. */
 #include "store/s3/library.h"
 
 #include <dlfcn.h>
@@ -5,17 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static bool find_all(void *handle, const struct library *library, void **found)
-{
-    for (size_t i = 0; i < library->count; i++) {
-        found[i] = dlsym(handle, library->symbols[i]);
-        if (!found[i])
-            return false;
-    }
-    return true;
-}
-
-/* Of two threads that load at once, one is first; both find the same. */
+/* If two threads load at the same time, the first one wins, and both get the same table. */
 const void *library_load(struct library *library)
 {
     void **functions = atomic_load_explicit(&library->functions, memory_order_acquire);
@@ -23,7 +14,14 @@ const void *library_load(struct library *library)
         return functions;
     void *handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
     void **found = calloc(library->count, sizeof *found);
-    if (!handle || !found || !find_all(handle, library, found)) {
+    bool complete = handle && found;
+    for (size_t i = 0; i < library->count; i++) {
+        if (!complete)
+            break;
+        found[i] = dlsym(handle, library->symbols[i]);
+        complete = found[i] != NULL;
+    }
+    if (!complete) {
         free(found);
         return NULL;
     }

@@ -1,45 +1,40 @@
-/* list.c: a page of names. The place to go on from is always named by us, as a key, so a
- * listing needs nothing from the page before it; what comes back is checked to be in order,
- * inside what was asked, and further on than before. */
+/* list.c: reads one page of names. A page always starts after a key that we name, so no token
+ * from the previous page is needed. The names that a store returns are checked to be in order,
+ * within the prefix, and after the start. A store that lists in another order would hide
+ * objects between pages. */
 #include "store/s3/inside.h"
 #include "store/s3/xml.h"
+#include "store/toolkit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define PAGE_BYTES_MAX (8 * MIB)
 
-/* Pages that one call may need: the store may send fewer names than asked for. */
+/* How many requests one call may make: the store may return fewer names than requested. */
 #define PAGES_MAX 64
 
-/* Behind a group, "a/" say, stands no key that begins with "a/": the highest code point, put
- * behind it, jumps over them all. */
+/* Appended to a group such as "a/", the highest code point skips all keys that start with "a/". */
 #define HIGHEST VIEW("\xf4\x8f\xbf\xbf")
 
-static bool is_group(const struct list_call *call, struct view name)
-{
-    return call->delimiter.size > 0 && name.size > call->prefix.size &&
-           name.data[name.size - 1] == call->delimiter.data[0];
-}
-
-static int compare_entries(const void *a, const void *b)
+static int compare_entry_keys(const void *a, const void *b)
 {
     return view_compare(((const struct list_entry *)a)->key,
                         ((const struct list_entry *)b)->key);
 }
 
-/* Objects and groups come in two sequences; we want one. */
+/* Objects and groups arrive as two sequences; merge them into one order. */
 static void sort_page(struct s3_page *page)
 {
     for (size_t i = 1; i < page->count; i++)
         if (view_compare(page->entries[i - 1].key, page->entries[i].key) > 0) {
-            qsort(page->entries, page->count, sizeof *page->entries, compare_entries);
+            qsort(page->entries, page->count, sizeof *page->entries, compare_entry_keys);
             return;
         }
 }
 
-/* The two sequences have to be in byte order each: what a store sends in an order of its own
- * would be lost between two pages. */
+/* Each of the two sequences must be in byte order; otherwise names could be lost between two
+ * pages. */
 static bool is_ordered(const struct s3_page *page)
 {
     struct view object = { "", 0 }, group = { "", 0 };
@@ -52,7 +47,7 @@ static bool is_ordered(const struct s3_page *page)
     return true;
 }
 
-/* Asks for up to page->max names behind `after`; `further`: which came from a page before. */
+/* Requests up to page->max names after `after`. `further`: `after` came from an earlier page. */
 static enum hf_status fetch_page(struct s3_store *s3, struct list_call *call, struct view after,
                                  bool further, struct mono_time deadline, struct s3_page *page)
 {
@@ -64,7 +59,7 @@ static enum hf_status fetch_page(struct s3_store *s3, struct list_call *call, st
     if (s3_key(s3, call->prefix, prefix_space, &prefix, &call->error) != HF_OK ||
         s3_key(s3, after, after_space, &start, &call->error) != HF_OK)
         return call->error.status;
-    if (is_group(call, after)) {
+    if (list_is_group(call, after)) {
         memcpy(after_space + start.size, HIGHEST.data, HIGHEST.size);
         start = (struct view){ after_space, start.size + HIGHEST.size };
     }
@@ -86,16 +81,9 @@ static enum hf_status fetch_page(struct s3_store *s3, struct list_call *call, st
     return call->error.status;
 }
 
-/* May this name stand on a page although we are behind it? The folder marker of our own prefix
- * may, and the group that we stand in or behind. */
-static bool may_recur(struct view name, bool is_prefix, struct view after)
-{
-    return name.size == 0 || (is_prefix && view_starts_with(after, name));
-}
-
-/* Adds the names of a page that are new. */
-static enum hf_status add_page(struct s3_store *s3, struct list_call *call,
-                               struct s3_page *page, struct view after)
+/* Adds the new names of a page. */
+static enum hf_status add_listed_names(struct s3_store *s3, struct list_call *call,
+                                       struct s3_page *page, struct view after)
 {
     struct view own = { s3->prefix, s3->prefix_size };
     if (!is_ordered(page))
@@ -106,11 +94,14 @@ static enum hf_status add_page(struct s3_store *s3, struct list_call *call,
         struct view name = view_from(entry.key, own.size);
         if (!view_starts_with(entry.key, own) || !view_starts_with(name, call->prefix))
             return error_set(&call->error, HF_CORRUPT,
-                             "the store listed a key outside of what was asked for");
+                             "the store listed a key outside of the requested prefix");
         bool behind = name.size > 0 && view_compare(name, after) > 0;
-        if (!behind && !may_recur(name, entry.is_prefix, after))
+        /* The folder marker of our own prefix may recur, and so may the group that `after` is
+         * in. */
+        bool may_recur = name.size == 0 || (entry.is_prefix && view_starts_with(after, name));
+        if (!behind && !may_recur)
             return error_set(&call->error, HF_CORRUPT,
-                             "the store listed a key before the place to go on from");
+                             "the store listed a key before the requested start");
         if (!behind)
             continue;
         if (call->count > 0 && view_equal(name, call->entries[call->count - 1].key))
@@ -121,9 +112,9 @@ static enum hf_status add_page(struct s3_store *s3, struct list_call *call,
     return error_clear(&call->error);
 }
 
-/* Moves *after to the last name of the page. False when that is no progress. */
-static bool move_on(struct s3_store *s3, const struct s3_page *page, bool further,
-                    struct view *after)
+/* Moves *after to the last name of the page. False if that makes no progress. */
+static bool advance_start(struct s3_store *s3, const struct s3_page *page, bool further,
+                          struct view *after)
 {
     if (page->count == 0)
         return false;
@@ -148,14 +139,14 @@ void s3_list(struct store *store, struct list_call *call)
         bool further = pages > 0;
         page.max = call->max - call->count;
         if (fetch_page(s3, call, after, further, deadline, &page) != HF_OK ||
-            add_page(s3, call, &page, after) != HF_OK)
+            add_listed_names(s3, call, &page, after) != HF_OK)
             return;
         call->more = page.truncated && call->count == call->max;
         if (!page.truncated || call->more)
             return;
-        if (!move_on(s3, &page, further, &after)) {
+        if (!advance_start(s3, &page, further, &after)) {
             error_set(&call->error, HF_CORRUPT,
-                      "the store says that its listing goes on, but it does not advance");
+                      "the store reports more names, but its listing does not advance");
             return;
         }
     }

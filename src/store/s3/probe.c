@@ -1,5 +1,5 @@
-/* probe.c: finding out what a bucket is like: how it wants ETags, and which of its settings
- * a user should know of. */
+/* probe.c: finds out in which form a bucket accepts ETags, and which of its settings a user should
+ * know about. */
 #include "store/probe.h"
 #include "base/check.h"
 #include "base/parse.h"
@@ -20,7 +20,7 @@ enum s3_etag_form s3_etag_form(struct store *store)
     return form;
 }
 
-/* What the URL says, or what was found out meanwhile, stands. */
+/* A form from the URL, or one found meanwhile, takes precedence. */
 void s3_learn(struct store *store, const struct store_traits *traits)
 {
     struct s3_store *s3 = s3_of(store);
@@ -30,8 +30,8 @@ void s3_learn(struct store *store, const struct store_traits *traits)
     env_mutex_unlock(&s3->shared.mutex);
 }
 
-/* Where it is and, as far as the last get has shown, whether it keeps versions: on some stores that
- * decides whether conditions are obeyed. */
+/* The address of the bucket and, as far as the last get has shown, whether it keeps versions.
+ * On some stores that decides whether conditions are honoured. */
 bool s3_identify(struct store *store, struct buffer *text)
 {
     struct s3_store *s3 = s3_of(store);
@@ -42,7 +42,7 @@ bool s3_identify(struct store *store, struct buffer *text)
     return true;
 }
 
-/* Writes the scratch object, with this value of If-Match if there is one. */
+/* Writes the scratch object, with this If-Match value unless it is empty. */
 static enum hf_status put_scratch(struct s3_store *s3, struct view key, struct view if_match,
                                   struct mono_time deadline, struct etag *ret_etag,
                                   struct hf_error *error)
@@ -71,18 +71,18 @@ static enum hf_status put_scratch(struct s3_store *s3, struct view key, struct v
     return error->status;
 }
 
-/* A failure of the probe is never the failure of the caller's own write: that was not sent. */
+/* A failure here must not look like the outcome of the caller's write, which was not sent. */
 static enum hf_status explain(struct hf_error *error)
 {
     if (error->status == HF_CONFLICT || error->status == HF_NOT_FOUND)
         return error_set(
             error, HF_UNSUPPORTED,
-            "this store refuses If-Match with the ETag that it gave itself, quoted "
+            "this store refuses If-Match with the ETag that it has just returned, quoted "
             "and bare");
     if (error->status == HF_UNSURE)
         error->status = HF_UNAVAILABLE;
     if (error->status != HF_OK)
-        error_prefix(error, "find out how the store wants ETags");
+        error_prefix(error, "cannot determine how the store expects ETags");
     return error->status;
 }
 
@@ -107,7 +107,7 @@ static enum hf_status seek_form(struct s3_store *s3, struct mono_time deadline,
     return explain(error);
 }
 
-/* One task seeks, the others wait for what it finds. */
+/* One task probes, and the others wait for its result. */
 enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline,
                                   struct hf_error *error)
 {
@@ -139,29 +139,29 @@ enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline
 
 struct setting {
     const char *resource; /* of the bucket */
-    const char *root;     /* of its XML */
+    const char *root;     /* the root element of its XML */
     const char *what;
-    const char *warning; /* when it is switched on */
+    const char *warning; /* if it is enabled */
 };
 
 static const struct setting settings[] = {
     { "versioning", "VersioningConfiguration", "versioning",
-      "the bucket keeps every version: what is deleted or overwritten stays, and costs, until "
+      "the bucket keeps every version: deleted and overwritten objects stay, and cost, until "
       "a rule removes it" },
     { "lifecycle", "LifecycleConfiguration", "lifecycle rules",
-      "the bucket has lifecycle rules: see to it that none of them expires these objects" },
+      "the bucket has lifecycle rules: make sure that none of them expires these objects" },
     { "replication", "ReplicationConfiguration", "replication",
-      "the bucket is replicated: copies lag behind, so never run two fleets on both sides" },
+      "the bucket is replicated: copies lag behind, so never run workers on both sides" },
 };
 
-/* A bucket without the setting answers 404 or an empty document; what we may not see counts as
- * unknown, and is said. */
+/* A bucket without the setting answers 404 or an empty document. A setting that we may not read
+ * is reported as unknown. */
 static void inspect_setting(struct s3_store *s3, const struct setting *setting,
                             struct probe_report *report)
 {
     struct s3_request request = { .method = "GET",
                                   .deadline = s3_deadline(s3, (struct mono_time){ 0 }) };
-    bool enabled = false; /* of several rules, any */
+    bool enabled = false; /* in any of several rules */
     struct http_reply reply;
     struct hf_error error;
     s3_add_parameter(&request, setting->resource, VIEW(""));
@@ -170,11 +170,11 @@ static void inspect_setting(struct s3_store *s3, const struct setting *setting,
         s3_xml_says(buffer_view(&reply.body), setting->root, "Status", "Enabled", &enabled,
                     &error);
     if (error.status == HF_OK && enabled)
-        probe_note(report, setting->what, PROBE_WARNING, "%s", setting->warning);
+        probe_note(report, setting->what, HF_FINDING_WARNING, "%s", setting->warning);
     else if (error.status == HF_OK || error.status == HF_NOT_FOUND)
-        probe_note(report, setting->what, PROBE_GOOD, "none");
+        probe_note(report, setting->what, HF_FINDING_GOOD, "none");
     else
-        probe_note(report, setting->what, PROBE_LACKING, "cannot be seen: %s", error.why);
+        probe_note(report, setting->what, HF_FINDING_LACKING, "cannot be read: %s", error.why);
     http_reply_release(&reply);
     report->requests++;
 }
@@ -184,7 +184,7 @@ void s3_inspect(struct store *store, struct probe_report *report)
     struct s3_store *s3 = s3_of(store);
     enum s3_etag_form form = s3_etag_form(store);
     report->traits.etag_bare = form == S3_ETAG_BARE;
-    probe_note(report, "ETag form", PROBE_GOOD, "%s",
+    probe_note(report, "ETag form", HF_FINDING_GOOD, "%s",
                form == S3_ETAG_QUOTED ? "quoted"
                : form == S3_ETAG_BARE ? "bare, without quotes"
                                       : "not tried");

@@ -1,4 +1,5 @@
-/* provider.c: the places where credentials are looked for, and keeping what was found. */
+/* provider.c: the sources of credentials, and the cache. A source that is configured but fails
+ * is an error, so a request is never signed with another identity by accident. */
 #include "store/s3/credentials.h"
 #include "store/s3/http.h"
 #include "store/s3/secret.h"
@@ -15,10 +16,10 @@
 #define FILE_BYTES_MAX   (1 * MIB)
 #define ANSWER_BYTES_MAX (64 * KIB)
 
-/* Fetched anew this long before their end. */
+/* Credentials are fetched again this long before they expire. */
 #define REFRESH_BEFORE SPAN_S(300)
 
-/* Between two looks that the store's refusals, or failing endpoints, ask for. */
+/* The shortest time between two searches, after a refusal by the store or a failing endpoint. */
 #define LOOK_AGAIN_AFTER SPAN_S(5)
 
 #define METADATA_TIME_OUT SPAN_S(2)
@@ -27,33 +28,39 @@
 struct s3_provider {
     struct env *env;
     char *ca_file;
-    char profile[128]; /* empty: by the environment */
+    char profile[128]; /* empty: as in the environment */
     char region[64];
-    /* Of the one who fetches; nobody else reads these. */
+    /* Used only by the task that fetches. */
     struct mono_time deadline;
-    struct mono_time answered; /* when an endpoint's answer came, ... */
+    struct mono_time answered; /* when the endpoint's answer came, ... */
     struct wall_time date;     /* ... and its date, or that of our wall clock */
     struct {
-        struct env_mutex mutex; /* guards what stands beside it */
+        struct env_mutex mutex; /* guards the other members of this struct */
         struct env_cond fetched;
         bool fetching;
         bool have;
         struct mono_time ends_at; /* if they end */
         bool distrusted;
         struct mono_time looked_at;
-        struct hf_error failure;            /* of the last look */
-        bool cut_short;                     /* it ended by the deadline of the one who looked */
+        struct hf_error failure;            /* of the last search */
+        bool cut_short;                     /* the search hit the deadline of its caller */
         struct s3_credentials *credentials; /* in secret memory */
     } shared;
 };
 
-/* ---- Small things -------------------------------------------------------------------- */
+/* ---- Helpers ------------------------------------------------------------------------- */
 
-/* A variable of the environment; NULL when it is not set or empty. */
+/* An environment variable; NULL if it is unset or empty. */
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
     return value && value[0] ? value : NULL;
+}
+
+const char *s3_variable(const char *name, const char *other)
+{
+    const char *value = variable(name);
+    return value ? value : variable(other);
 }
 
 static enum hf_status read_whole_file(const char *path, struct buffer *to,
@@ -62,11 +69,12 @@ static enum hf_status read_whole_file(const char *path, struct buffer *to,
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR
-                   ? error_set(error, HF_NOT_FOUND, "there is no %s", path)
+                   ? error_set(error, HF_NOT_FOUND, "no such file: %s", path)
                    : error_cannot_open(error, errno, path);
     struct stat st;
     ssize_t got = 1;
-    /* Straight to where it is overwritten afterwards, and so large that it need not move. */
+    /* Reserve the whole size first: growing the buffer would leave copies of the secret in
+     * memory. */
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < (off_t)to->max)
         buffer_reserve(to, (size_t)st.st_size + 1);
     while (got > 0 && buffer_reserve(to, 1)) {
@@ -84,17 +92,10 @@ static enum hf_status read_whole_file(const char *path, struct buffer *to,
                       : error_clear(error);
 }
 
-static void release_secret(struct buffer *buffer)
-{
-    if (buffer->data)
-        explicit_bzero(buffer->data, buffer->capacity);
-    buffer_release(buffer);
-}
-
-/* One request to an endpoint; OK only with a 2xx. The body of the answer is appended to `to`.
- */
-static enum hf_status ask(struct s3_provider *provider, const struct http_request *asked,
-                          bool metadata, struct buffer *to, struct hf_error *error)
+/* One request to an endpoint. OK only for a 2xx status. Appends the body of the answer to `to`. */
+static enum hf_status request_endpoint(struct s3_provider *provider,
+                                       const struct http_request *asked, bool metadata,
+                                       struct buffer *to, struct hf_error *error)
 {
     struct http_options options = { .connections = 1,
                                     .connect_time_out = metadata ? SPAN_S(1) : SPAN_S(5),
@@ -116,18 +117,19 @@ static enum hf_status ask(struct s3_provider *provider, const struct http_reques
     if (reply.outcome != HTTP_ANSWERED)
         error_set(error, HF_UNAVAILABLE, "%s", reply.error.why);
     else if (reply.status < 200 || reply.status > 299)
-        error_set(error, reply.status >= 500 ? HF_UNAVAILABLE : HF_DENIED, "it answered %d %s",
-                  reply.status, s3_xml_error(buffer_view(&reply.body), &body) ? body.code : "");
+        error_set(error, reply.status >= 500 ? HF_UNAVAILABLE : HF_DENIED,
+                  "the endpoint answered %d %s", reply.status,
+                  s3_xml_error(buffer_view(&reply.body), &body) ? body.code : "");
     else if (!buffer_append(to, buffer_view(&reply.body)))
         error_no_memory(error);
     else
         error_clear(error);
-    release_secret(&reply.body);
+    secret_buffer_release(&reply.body);
     http_pool_close(pool);
     return error->status;
 }
 
-/* ---- The places: each OK, NOT_FOUND to look on, or a failure to stop at -------------- */
+/* ---- The sources: OK, NOT_FOUND to try the next, or a failure ------------------------- */
 
 static enum hf_status from_environment(struct s3_provider *provider,
                                        struct s3_credentials *ret_credentials,
@@ -148,7 +150,7 @@ static enum hf_status from_environment(struct s3_provider *provider,
         (token && strlen(token) > S3_TOKEN_MAX) || strpbrk(access_key, " \r\n\t") ||
         strpbrk(secret, " \r\n\t") || (token && strpbrk(token, " \r\n\t")))
         return error_set(error, HF_INVALID,
-                         "the keys in the environment are too long, or have blanks in them");
+                         "the keys in the environment are too long or contain blanks");
     snprintf(to->access_key, sizeof to->access_key, "%s", access_key);
     snprintf(to->secret, sizeof to->secret, "%s", secret);
     snprintf(to->token, sizeof to->token, "%s", token ? token : "");
@@ -173,10 +175,10 @@ static struct view profile_name(struct view asked)
     return asked.size > 0 ? asked : view_of(named ? named : "default");
 }
 
-/* NOT_FOUND when the profile has no keys there; *there is set when the file has it at all. */
-static enum hf_status from_one_file(const char *path, struct view profile, bool *there,
-                                    struct s3_credentials *ret_credentials,
-                                    struct hf_error *error)
+/* NOT_FOUND if the profile has no keys there. *there is set if the file has the profile at all. */
+static enum hf_status from_shared_file(const char *path, struct view profile, bool *there,
+                                       struct s3_credentials *ret_credentials,
+                                       struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(FILE_BYTES_MAX);
     enum hf_status status = read_whole_file(path, &text, error);
@@ -187,13 +189,13 @@ static enum hf_status from_one_file(const char *path, struct view profile, bool 
         status = s3_credentials_from_ini(buffer_view(&text), profile, ret_credentials, error);
     if (status == HF_INVALID)
         error_prefix(error, "%s", path);
-    if (status == HF_NOT_FOUND && way) /* to look on would be to sign as somebody else */
+    if (status == HF_NOT_FOUND && way) /* the next source would be another identity */
         status =
             error_set(error, HF_UNSUPPORTED,
                       "profile '%.*s' gets its keys by '%s', which Holdfast cannot do: put "
                       "keys into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
                       VIEW_ARGS(view_first(profile, 60)), way);
-    release_secret(&text);
+    secret_buffer_release(&text);
     return status;
 }
 
@@ -209,7 +211,7 @@ static enum hf_status from_files(struct s3_provider *provider,
     bool there = false;
     for (size_t i = 0; i < 2; i++)
         if (shared_file_path(files[i][0], files[i][1], path, sizeof path) &&
-            from_one_file(path, profile, &there, ret_credentials, error) != HF_NOT_FOUND)
+            from_shared_file(path, profile, &there, ret_credentials, error) != HF_NOT_FOUND)
             return error->status;
     if (!there && (provider->profile[0] || variable("AWS_PROFILE")))
         return error_set(
@@ -219,7 +221,7 @@ static enum hf_status from_files(struct s3_provider *provider,
     return error_set(error, HF_NOT_FOUND, "the shared files have no keys");
 }
 
-/* Without TLS only this machine and the link-local addresses of ECS and EKS may be asked. */
+/* Without TLS, only this machine and the link-local addresses of ECS and EKS are trusted. */
 static bool is_trusted_uri(const char *uri)
 {
     const char *host = strstr(uri, "://") ? strstr(uri, "://") + 3 : uri;
@@ -243,8 +245,7 @@ static bool is_trusted_uri(const char *uri)
     return false;
 }
 
-/* The Authorization header of the container endpoint, from a file or a variable; empty: none.
- */
+/* The Authorization header of the container endpoint, from a file or a variable; may be empty. */
 static enum hf_status container_token(char *line, size_t size, struct hf_error *error)
 {
     const char *path = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
@@ -259,10 +260,11 @@ static enum hf_status container_token(char *line, size_t size, struct hf_error *
     while (value.size > 0 && strchr("\r\n", value.data[value.size - 1]))
         value.size--;
     if (memchr(value.data, '\n', value.size) || memchr(value.data, '\r', value.size))
-        error_set(error, HF_INVALID, "the container's authorization token has a line break");
+        error_set(error, HF_INVALID,
+                  "the container's authorization token contains a line break");
     else if (value.size > 0)
         snprintf(line, size, "Authorization: %.*s", VIEW_ARGS(value));
-    release_secret(&text);
+    secret_buffer_release(&text);
     return error->status;
 }
 
@@ -290,19 +292,19 @@ static enum hf_status from_container(struct s3_provider *provider,
                                     .header_count = line[0] ? 1 : 0,
                                     .may_send_again = true };
     struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
-    if (ask(provider, &request, /* metadata */ true, &answer, error) == HF_OK)
+    if (request_endpoint(provider, &request, /* metadata */ true, &answer, error) == HF_OK)
         s3_credentials_from_json(buffer_view(&answer), ret_credentials, error);
     if (error->status != HF_OK)
         error_prefix(error, "credentials from the container endpoint");
     explicit_bzero(line, sizeof line);
-    release_secret(&answer);
+    secret_buffer_release(&answer);
     return error->status;
 }
 
-/* One document of the instance endpoint, under the session's token. */
-static enum hf_status ask_instance(struct s3_provider *provider, const char *base,
-                                   const char *path, const char *token, struct buffer *answer,
-                                   struct hf_error *error)
+/* Reads one document of the instance endpoint, with the session token. */
+static enum hf_status request_instance(struct s3_provider *provider, const char *base,
+                                       const char *path, const char *token,
+                                       struct buffer *answer, struct hf_error *error)
 {
     char uri[1024], line[512];
     snprintf(uri, sizeof uri, "%s/latest/meta-data/iam/security-credentials/%s", base, path);
@@ -312,7 +314,7 @@ static enum hf_status ask_instance(struct s3_provider *provider, const char *bas
         .method = "GET", .url = uri, .headers = lines, .header_count = 1, .may_send_again = true
     };
     buffer_clear(answer);
-    return ask(provider, &request, /* metadata */ true, answer, error);
+    return request_endpoint(provider, &request, /* metadata */ true, answer, error);
 }
 
 static bool to_word(struct buffer *answer, char *word, size_t size)
@@ -325,7 +327,7 @@ static bool to_word(struct buffer *answer, char *word, size_t size)
     return true;
 }
 
-/* Where nobody answers there is no instance endpoint, and the next place has its turn. */
+/* If there is no answer, there is no instance endpoint, and the next source is tried. */
 static enum hf_status instance_session(struct s3_provider *provider, const char *base,
                                        char *token, size_t size, struct hf_error *error)
 {
@@ -340,11 +342,11 @@ static enum hf_status instance_session(struct s3_provider *provider, const char 
                                     .source = &nothing,
                                     .may_send_again = true };
     struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
-    if (ask(provider, &request, /* metadata */ true, &answer, error) != HF_OK)
+    if (request_endpoint(provider, &request, /* metadata */ true, &answer, error) != HF_OK)
         error->status = HF_NOT_FOUND;
     else if (!to_word(&answer, token, size))
         error_set(error, HF_INVALID, "the instance endpoint sent an unusable token");
-    release_secret(&answer);
+    secret_buffer_release(&answer);
     return error->status;
 }
 
@@ -363,10 +365,10 @@ static enum hf_status from_instance(struct s3_provider *provider,
     if (instance_session(provider, base, token, sizeof token, error) != HF_OK)
         return error->status;
     struct buffer answer = BUFFER_INIT(ANSWER_BYTES_MAX);
-    if (ask_instance(provider, base, "", token, &answer, error) == HF_OK) {
+    if (request_instance(provider, base, "", token, &answer, error) == HF_OK) {
         if (!to_word(&answer, role, sizeof role))
             error_set(error, HF_NOT_FOUND, "the instance has no role");
-        else if (ask_instance(provider, base, role, token, &answer, error) == HF_OK)
+        else if (request_instance(provider, base, role, token, &answer, error) == HF_OK)
             s3_credentials_from_json(buffer_view(&answer), ret_credentials, error);
     } else if (error->status == HF_DENIED) {
         error->status = HF_NOT_FOUND; /* an instance without a role answers 404 */
@@ -374,7 +376,7 @@ static enum hf_status from_instance(struct s3_provider *provider,
     if (error->status != HF_OK)
         error_prefix(error, "credentials from the instance endpoint");
     explicit_bzero(token, sizeof token);
-    release_secret(&answer);
+    secret_buffer_release(&answer);
     return error->status;
 }
 
@@ -385,7 +387,7 @@ static bool identity_form(struct s3_provider *provider, struct view token, struc
     char random[32];
     snprintf(random, sizeof random, "holdfast-%llx",
              (unsigned long long)env_random_u64(provider->env));
-    const struct s3_parameter parameters[] = {
+    const struct s3_pair parameters[] = {
         { VIEW("Action"), VIEW("AssumeRoleWithWebIdentity") },
         { VIEW("Version"), VIEW("2011-06-15") },
         { VIEW("RoleArn"), view_of(role) },
@@ -426,36 +428,37 @@ static enum hf_status from_web_identity(struct s3_provider *provider,
         };
         if (!ready)
             error_no_memory(error);
-        else if (ask(provider, &request, /* metadata */ false, &answer, error) == HF_OK)
+        else if (request_endpoint(provider, &request, /* metadata */ false, &answer, error) ==
+                 HF_OK)
             s3_credentials_from_xml(buffer_view(&answer), ret_credentials, error);
     }
     if (error->status != HF_OK)
         error_prefix(error, "credentials by web identity");
-    release_secret(&token);
-    release_secret(&form);
-    release_secret(&answer);
+    secret_buffer_release(&token);
+    secret_buffer_release(&form);
+    secret_buffer_release(&answer);
     return error->status;
 }
 
-static enum hf_status look_everywhere(struct s3_provider *provider,
-                                      struct s3_credentials *ret_credentials,
-                                      struct hf_error *error)
+static enum hf_status search_credentials(struct s3_provider *provider,
+                                         struct s3_credentials *ret_credentials,
+                                         struct hf_error *error)
 {
-    static enum hf_status (*const places[])(struct s3_provider *, struct s3_credentials *,
-                                            struct hf_error *) = {
+    static enum hf_status (*const sources[])(struct s3_provider *, struct s3_credentials *,
+                                             struct hf_error *) = {
         from_environment, from_web_identity, from_files, from_container, from_instance,
     };
     const size_t of_files = 2;
-    for (size_t i = provider->profile[0] ? of_files : 0; i < sizeof places / sizeof places[0];
+    for (size_t i = provider->profile[0] ? of_files : 0; i < sizeof sources / sizeof sources[0];
          i++)
-        if (places[i](provider, ret_credentials, error) != HF_NOT_FOUND)
+        if (sources[i](provider, ret_credentials, error) != HF_NOT_FOUND)
             return error->status;
     return error_set(error, HF_DENIED,
                      "no credentials were found: set AWS_ACCESS_KEY_ID and "
                      "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role");
 }
 
-/* ---- Keeping ------------------------------------------------------------------------- */
+/* ---- Caching ------------------------------------------------------------------------- */
 
 enum hf_status s3_provider_open(struct env *env, struct view profile, struct view region,
                                 const char *ca_file, struct s3_provider **ret_provider,
@@ -501,26 +504,15 @@ static bool good_for_locked(struct s3_provider *provider, struct span span)
            mono_before(mono_add(env_now(provider->env), span), provider->shared.ends_at);
 }
 
-/* When credentials end on our boot-time clock: by the date of the answer that brought them, since
- * the wall clock of this machine may be wrong. */
-static struct mono_time end_of(const struct s3_provider *provider,
-                               const struct s3_credentials *credentials)
-{
-    return mono_add(provider->answered, wall_since(credentials->expires, provider->date));
-}
-
-static bool looked_just_now_locked(struct s3_provider *provider)
-{
-    struct mono_time again = mono_add(provider->shared.looked_at, LOOK_AGAIN_AFTER);
-    return provider->shared.looked_at.us != 0 && mono_before(env_now(provider->env), again);
-}
-
-/* Is what we have to be used as it is? Not when it ends soon or was refused, unless we have
- * just looked, and it is still good. */
-static bool use_as_is_locked(struct s3_provider *provider)
+/* Whether to use the cached credentials. Not if they expire soon or were refused, unless a
+ * search has just ended or is running, and they are still valid. */
+static bool cache_is_usable_locked(struct s3_provider *provider)
 {
     bool settled = !provider->shared.distrusted && good_for_locked(provider, REFRESH_BEFORE);
-    bool wait = provider->shared.fetching || looked_just_now_locked(provider);
+    struct mono_time again = mono_add(provider->shared.looked_at, LOOK_AGAIN_AFTER);
+    bool recent =
+        provider->shared.looked_at.us != 0 && mono_before(env_now(provider->env), again);
+    bool wait = provider->shared.fetching || recent;
     return settled || (wait && good_for_locked(provider, SPAN_US(0)));
 }
 
@@ -530,19 +522,22 @@ static void fetch_locked(struct s3_provider *provider, struct mono_time deadline
     provider->shared.fetching = true;
     provider->deadline = deadline;
     env_mutex_unlock(&provider->shared.mutex);
-    enum hf_status status = look_everywhere(provider, space, error);
+    enum hf_status status = search_credentials(provider, space, error);
     env_mutex_lock(&provider->shared.mutex);
     if (status == HF_OK) {
         *provider->shared.credentials = *space;
         if (space->ends)
-            provider->shared.ends_at = end_of(provider, space);
+            /* On the boot-time clock, computed from the date of the answer that contained them,
+             * because the wall clock of this machine may be wrong. */
+            provider->shared.ends_at =
+                mono_add(provider->answered, wall_since(space->expires, provider->date));
         provider->shared.have = true;
         provider->shared.distrusted = false;
     }
     provider->shared.looked_at = env_now(provider->env);
     provider->shared.cut_short = !mono_before(provider->shared.looked_at, deadline);
     if (status != HF_OK && provider->shared.cut_short)
-        error_set(error, HF_UNAVAILABLE, "the credentials did not arrive in time");
+        error_set(error, HF_UNAVAILABLE, "the credentials did not arrive before the deadline");
     provider->shared.failure = *error;
     provider->shared.fetching = false;
     env_cond_broadcast(&provider->shared.fetched);
@@ -554,21 +549,22 @@ enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time de
     bool in_time = true, waited = false;
     error_clear(error);
     env_mutex_lock(&provider->shared.mutex);
-    while (!use_as_is_locked(provider) && provider->shared.fetching && in_time) {
+    while (!cache_is_usable_locked(provider) && provider->shared.fetching && in_time) {
         in_time =
             env_cond_wait_until(&provider->shared.fetched, &provider->shared.mutex, deadline);
         waited = !provider->shared.fetching && !provider->shared.cut_short;
     }
-    /* Who waited for a look that failed takes its answer, lest all look in turn. */
+    /* A task that waited for a search takes its result, even a failure; otherwise all tasks would
+     * search in turn. */
     if (waited)
         *error = provider->shared.failure;
-    else if (!use_as_is_locked(provider) && !provider->shared.fetching)
+    else if (!cache_is_usable_locked(provider) && !provider->shared.fetching)
         fetch_locked(provider, deadline, ret_credentials, error);
     if (good_for_locked(provider, SPAN_US(0))) {
         *ret_credentials = *provider->shared.credentials;
         error_clear(error);
     } else if (error->status == HF_OK) {
-        error_set(error, HF_UNAVAILABLE, "the credentials did not arrive in time");
+        error_set(error, HF_UNAVAILABLE, "the credentials did not arrive before the deadline");
     }
     env_mutex_unlock(&provider->shared.mutex);
     return error->status;
@@ -590,6 +586,6 @@ bool s3_region_of_profile(struct view profile, char *ret_region, size_t size)
         shared_file_path("AWS_CONFIG_FILE", "config", path, sizeof path) &&
         read_whole_file(path, &text, &error) == HF_OK &&
         s3_ini_value(buffer_view(&text), profile_name(profile), "region", ret_region, size);
-    release_secret(&text);
+    secret_buffer_release(&text);
     return found;
 }

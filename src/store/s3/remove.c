@@ -1,10 +1,11 @@
-/* remove.c: deleting objects, one by one or many with one request. */
+/* remove.c: deletes objects, one by one or many with one request. If the reply names a key that was
+ * not requested, the outcome of the whole batch is UNSURE. */
 #include "store/s3/inside.h"
 #include "store/s3/xml.h"
 
 #include <stdlib.h>
 
-/* 1,000 keys of 1,024 bytes, escaped at worst to six times that. */
+/* 1,000 keys of 1,024 bytes, each escaped to at most six times its size. */
 #define DELETE_BYTES_MAX (8 * MIB)
 
 static void remove_one(struct s3_store *s3, struct delete_call *call)
@@ -23,14 +24,12 @@ static void remove_one(struct s3_store *s3, struct delete_call *call)
         error_clear(&call->error);
 }
 
-/* ---- Many with one request ----------------------------------------------------------- */
-
 struct removal {
     struct s3_store *s3;
     struct delete_call *calls;
     size_t count;
-    bool *together; /* for each call: it goes by the common request */
-    bool stray;     /* a failure was told of a key that nobody asked for */
+    bool *together; /* per call: part of the common request */
+    bool stray;     /* the store reported a failure for an unknown key */
 };
 
 static void remove_failed(void *argument, struct view key, struct view code,
@@ -40,15 +39,16 @@ static void remove_failed(void *argument, struct view key, struct view code,
     struct view own = { removal->s3->prefix, removal->s3->prefix_size };
     bool known = false;
     struct view name = view_from(key, own.size);
-    for (size_t i = 0; view_starts_with(key, own) && i < removal->count; i++)
+    size_t count = view_starts_with(key, own) ? removal->count : 0;
+    for (size_t i = 0; i < count; i++)
         if (removal->together[i] && view_equal(removal->calls[i].key, name)) {
-            s3_judge_code(code, message, &removal->calls[i].error);
+            s3_check_code(code, message, &removal->calls[i].error);
             known = true;
         }
     removal->stray = removal->stray || !known;
 }
 
-/* Marks what can go together; a key that XML or S3 cannot carry goes alone. */
+/* Selects the calls for the common request. A key that XML or S3 cannot carry is sent alone. */
 static size_t choose_together(struct removal *removal)
 {
     size_t chosen = 0;
@@ -65,7 +65,7 @@ static size_t choose_together(struct removal *removal)
     return chosen;
 }
 
-static bool write_body(const struct removal *removal, struct buffer *body)
+static bool write_delete_body(const struct removal *removal, struct buffer *body)
 {
     buffer_append(body, VIEW("<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
                              "<Quiet>true</Quiet>"));
@@ -101,12 +101,12 @@ static void answer_together(struct removal *removal, const struct hf_error *erro
         }
 }
 
-/* False when the store cannot do that, or we cannot ask for it: then one by one. */
+/* False if the store does not support this, or the request cannot be built: delete one by one. */
 static bool remove_together(struct removal *removal)
 {
     struct buffer body = BUFFER_INIT(DELETE_BYTES_MAX);
     char md5[S3_MD5_TEXT_SIZE], hash[S3_HASH_TEXT_SIZE];
-    bool able = write_body(removal, &body) && s3_content_md5(buffer_view(&body), md5);
+    bool able = write_delete_body(removal, &body) && s3_content_md5(buffer_view(&body), md5);
     if (able) {
         struct http_source source = { buffer_view(&body), -1, 0, body.size };
         s3_payload_hash(source.bytes, hash);
@@ -132,8 +132,8 @@ static bool remove_together(struct removal *removal)
         }
         if (removal->stray) {
             error_set(&error, HF_UNSURE,
-                      "the store could not delete a key that was not asked "
-                      "for; one of these, under another name");
+                      "the store reported a failure for a key that was not requested; "
+                      "it may be one of these under another name");
             answer_together(removal, &error, s3_stamp(&reply));
         }
         http_reply_release(&reply);
@@ -164,6 +164,6 @@ void s3_remove(struct store *store, struct delete_call *calls, size_t count)
         chosen = 0;
     }
     if (chosen < count)
-        crew_run(&s3->crew, s3->connections, count, remove_by_itself, &removal);
+        worker_pool_run(&s3->workers, s3->connections, count, remove_by_itself, &removal);
     free(removal.together);
 }

@@ -1,6 +1,6 @@
-/* reply.c: what a reply means: a status the caller can act on, and one sentence with the
- * remedy. The rules are those of docs/design.md section 3: a refusal (4xx) changed nothing;
- * after a write has left, every 5xx and every silence is UNSURE. */
+/* reply.c: maps a reply to a status that the caller can act on, and a message with the remedy. The
+ * rules are in docs/design.md section 3: a refusal (4xx) changed nothing; after a write was sent,
+ * every 5xx and every missing reply is UNSURE. */
 #include "base/parse.h"
 #include "store/s3/inside.h"
 #include "store/s3/xml.h"
@@ -57,10 +57,10 @@ static const struct refusal *find_refusal(const char *code)
     return NULL;
 }
 
-/* "answered 403 AccessDenied", with as much as there is. */
-static enum hf_status say(struct hf_error *error, enum hf_status status,
-                          const struct http_reply *reply, const struct s3_error_body *body,
-                          const char *remedy)
+/* "answered 403 AccessDenied", with the parts that exist. */
+static enum hf_status set_reply_error(struct hf_error *error, enum hf_status status,
+                                      const struct http_reply *reply,
+                                      const struct s3_error_body *body, const char *remedy)
 {
     const char *text = remedy ? remedy : body->message;
     return error_set(error, status, "the store answered %d%s%s%s%s", reply->status,
@@ -72,10 +72,10 @@ bool s3_is_skew_code(const char *code)
     return strcmp(code, "RequestTimeTooSkewed") == 0 || strcmp(code, "RequestExpired") == 0;
 }
 
-/* All clocks, since one of them must be set right. */
-static enum hf_status say_skewed(struct s3_store *s3, const struct s3_request *request,
-                                 const struct http_reply *reply,
-                                 const struct s3_error_body *body, struct hf_error *error)
+/* Shows all clocks, because one of them must be corrected. */
+static enum hf_status set_skew_error(struct s3_store *s3, const struct s3_request *request,
+                                     const struct http_reply *reply,
+                                     const struct s3_error_body *body, struct hf_error *error)
 {
     char ours[TIME_TEXT_MAX], used[TIME_TEXT_MAX];
     char theirs[TIME_TEXT_MAX] = "unknown";
@@ -86,13 +86,13 @@ static enum hf_status say_skewed(struct s3_store *s3, const struct s3_request *r
         time_text(server, theirs);
     return error_set(
         error, HF_DENIED,
-        "the clocks differ too much (%s): this machine's says %s, the store's %s, and "
-        "a signature of %s was refused; set this machine's clock",
+        "the clocks differ too much (%s): this machine's says %s, the store's %s; a "
+        "signature dated %s was refused; set this machine's clock",
         body->code, ours, theirs, used);
 }
 
-static enum hf_status say_elsewhere(struct s3_store *s3, const struct http_reply *reply,
-                                    const struct s3_error_body *body, struct hf_error *error)
+static enum hf_status set_region_error(struct s3_store *s3, const struct http_reply *reply,
+                                       const struct s3_error_body *body, struct hf_error *error)
 {
     const char *region = body->region[0] ? body->region : reply->region;
     if (region[0])
@@ -107,7 +107,7 @@ static enum hf_status say_elsewhere(struct s3_store *s3, const struct http_reply
         reply->status, s3->bucket, where[0] ? where : "another endpoint");
 }
 
-static enum hf_status judge_not_found(struct s3_store *s3, const struct s3_request *request,
+static enum hf_status check_not_found(struct s3_store *s3, const struct s3_request *request,
                                       const struct http_reply *reply,
                                       const struct s3_error_body *body, struct hf_error *error)
 {
@@ -122,63 +122,67 @@ static enum hf_status judge_not_found(struct s3_store *s3, const struct s3_reque
                          s3->origin);
     if (request->condition == CONDITION_MATCH)
         return error_set(error, HF_NOT_FOUND, "the object is gone");
+    /* Some stores answer 404 to the loser of a race. */
     if (request->source && request->condition == CONDITION_ABSENT)
-        return say(error, HF_CONFLICT, reply, body, "another write was under way");
-    if (request->source) /* what a put needs is there or is made; an upload may be gone */
-        return say(error, HF_UNAVAILABLE, reply, body, NULL);
+        return set_reply_error(error, HF_CONFLICT, reply, body,
+                               "another write was in progress");
+    if (request->source) /* a put creates what it needs, but its upload may be gone */
+        return set_reply_error(error, HF_UNAVAILABLE, reply, body, NULL);
     return error_set(error, HF_NOT_FOUND, "no such object");
 }
 
-static enum hf_status judge_forbidden(const struct http_reply *reply,
-                                      const struct s3_error_body *body, bool *ret_distrust,
-                                      struct hf_error *error)
+static enum hf_status check_forbidden(const struct http_reply *reply,
+                                      const struct s3_error_body *body,
+                                      struct s3_advice *advice, struct hf_error *error)
 {
-    *ret_distrust = strcmp(body->code, "AccessDenied") != 0;
+    advice->distrust = strcmp(body->code, "AccessDenied") != 0;
     const struct refusal *refusal = find_refusal(body->code);
-    return say(error, HF_DENIED, reply, body,
-               refusal ? refusal->remedy : "check the credentials and their permissions");
+    return set_reply_error(error, HF_DENIED, reply, body,
+                           refusal ? refusal->remedy
+                                   : "check the credentials and their permissions");
 }
 
-static enum hf_status judge_bad_request(struct s3_store *s3, const struct http_reply *reply,
-                                        const struct s3_error_body *body, bool *ret_again,
-                                        bool *ret_distrust, struct hf_error *error)
+static enum hf_status check_bad_request(struct s3_store *s3, const struct http_reply *reply,
+                                        const struct s3_error_body *body,
+                                        struct s3_advice *advice, struct hf_error *error)
 {
     const struct refusal *refusal = find_refusal(body->code);
     enum hf_status status = refusal ? refusal->status : HF_INVALID;
     if (strcmp(body->code, "AuthorizationHeaderMalformed") == 0 && body->region[0])
-        return say_elsewhere(s3, reply, body, error);
-    *ret_again = status == HF_UNAVAILABLE;
-    *ret_distrust = status == HF_DENIED;
-    return say(error, status, reply, body, refusal ? refusal->remedy : NULL);
+        return set_region_error(s3, reply, body, error);
+    advice->again = status == HF_UNAVAILABLE;
+    advice->distrust = status == HF_DENIED;
+    return set_reply_error(error, status, reply, body, refusal ? refusal->remedy : NULL);
 }
 
-static enum hf_status judge_conflict(const struct s3_request *request,
+static enum hf_status check_conflict(const struct s3_request *request,
                                      const struct http_reply *reply,
-                                     const struct s3_error_body *body, bool *ret_again,
+                                     const struct s3_error_body *body, struct s3_advice *advice,
                                      struct hf_error *error)
 {
     bool asked = request->condition != CONDITION_ALWAYS;
-    *ret_again = !asked;
+    /* Without a condition, 409 means that another request for the key is in progress. */
+    advice->again = !asked;
     if (request->condition == CONDITION_ABSENT)
-        return say(error, HF_CONFLICT, reply, body, "the object exists already");
-    return say(error, asked ? HF_CONFLICT : HF_UNAVAILABLE, reply, body,
-               asked ? "the object has changed" : NULL);
+        return set_reply_error(error, HF_CONFLICT, reply, body, "the object exists already");
+    return set_reply_error(error, asked ? HF_CONFLICT : HF_UNAVAILABLE, reply, body,
+                           asked ? "the object has changed" : NULL);
 }
 
-static enum hf_status judge_server_error(const struct s3_request *request,
+static enum hf_status check_server_error(const struct s3_request *request,
                                          const struct http_reply *reply,
-                                         const struct s3_error_body *body, bool *ret_again,
-                                         struct hf_error *error)
+                                         const struct s3_error_body *body,
+                                         struct s3_advice *advice, struct hf_error *error)
 {
-    *ret_again = reply->status != 501;
+    advice->again = reply->status != 501;
     if (request->writes)
-        return say(error, HF_UNSURE, reply, body, NULL);
-    return say(error, reply->status == 501 ? HF_UNSUPPORTED : HF_UNAVAILABLE, reply, body,
-               NULL);
+        return set_reply_error(error, HF_UNSURE, reply, body, NULL);
+    return set_reply_error(error, reply->status == 501 ? HF_UNSUPPORTED : HF_UNAVAILABLE, reply,
+                           body, NULL);
 }
 
-/* 304 is for reads; some stores refuse a put with If-None-Match so. */
-static enum hf_status judge_not_modified(const struct s3_request *request,
+/* 304 is for reads, but some stores refuse a put with If-None-Match this way. */
+static enum hf_status check_not_modified(const struct s3_request *request,
                                          struct hf_error *error)
 {
     if (!request->writes)
@@ -192,90 +196,94 @@ static enum hf_status judge_not_modified(const struct s3_request *request,
 
 /* ---- All replies --------------------------------------------------------------------- */
 
-static enum hf_status judge_silence(struct s3_store *s3, const struct s3_request *request,
-                                    const struct http_reply *reply, bool *ret_again,
-                                    struct hf_error *error)
+static enum hf_status check_no_answer(struct s3_store *s3, const struct s3_request *request,
+                                      const struct http_reply *reply, struct s3_advice *advice,
+                                      struct hf_error *error)
 {
-    *ret_again = true;
+    advice->again = true;
     if (reply->outcome == HTTP_NO_ANSWER && request->writes)
         return error_set(error, HF_UNSURE, "no answer from %s: %s", s3->host, reply->error.why);
     if (reply->outcome == HTTP_NOT_SENT && reply->error.status != HF_UNAVAILABLE) {
-        *ret_again = false; /* no credentials: the reason stands for itself */
+        advice->again = false; /* no credentials: the error says why */
         *error = reply->error;
         return error->status;
     }
     if (reply->outcome == HTTP_NOT_SENT && reply->sent.us == 0) {
-        *error = reply->error; /* it did not come as far as the network */
+        *error = reply->error; /* it never reached the network */
         return error->status;
     }
-    if (reply->bad_certificate) { /* by the calendar, perhaps */
+    if (reply->bad_certificate) { /* perhaps because of this machine's clock */
         char ours[TIME_TEXT_MAX];
         return error_set(error, HF_UNAVAILABLE,
-                         "%s cannot be reached: %s (this machine's clock says %s)", s3->origin,
+                         "cannot reach %s: %s (this machine's clock says %s)", s3->origin,
                          reply->error.why, time_text(env_wall(s3->base.env), ours));
     }
-    return error_set(error, HF_UNAVAILABLE, "%s cannot be reached: %s", s3->origin,
+    return error_set(error, HF_UNAVAILABLE, "cannot reach %s: %s", s3->origin,
                      reply->error.why);
 }
 
-static enum hf_status judge_status(struct s3_store *s3, const struct s3_request *request,
-                                   const struct http_reply *reply,
-                                   const struct s3_error_body *body, bool *ret_again,
-                                   bool *ret_distrust, struct hf_error *error)
+static enum hf_status check_http_status(struct s3_store *s3, const struct s3_request *request,
+                                        const struct http_reply *reply,
+                                        const struct s3_error_body *body,
+                                        struct s3_advice *advice, struct hf_error *error)
 {
     int status = reply->status;
     if (status >= 500)
-        return judge_server_error(request, reply, body, ret_again, error);
+        return check_server_error(request, reply, body, advice, error);
     if (s3_is_skew_code(body->code))
-        return say_skewed(s3, request, reply, body, error);
+        return set_skew_error(s3, request, reply, body, error);
     switch (status) {
-    case 304: return judge_not_modified(request, error);
-    case 400: return judge_bad_request(s3, reply, body, ret_again, ret_distrust, error);
+    case 304: return check_not_modified(request, error);
+    case 400: return check_bad_request(s3, reply, body, advice, error);
     case 401:
-    case 403: return judge_forbidden(reply, body, ret_distrust, error);
-    case 404: return judge_not_found(s3, request, reply, body, error);
-    case 409: return judge_conflict(request, reply, body, ret_again, error);
+    case 403: return check_forbidden(reply, body, advice, error);
+    case 404: return check_not_found(s3, request, reply, body, error);
+    case 409: return check_conflict(request, reply, body, advice, error);
     case 412:
         return error_set(error, HF_CONFLICT, "%s",
                          request->condition == CONDITION_ABSENT ? "the object exists already"
                                                                 : "the object has changed");
-    case 416: return error_set(error, HF_INVALID, "the range starts behind the object's end");
+    case 416:
+        return error_set(error, HF_INVALID, "the range starts after the end of the object");
     case 408:
-    case 429: *ret_again = true; return say(error, HF_UNAVAILABLE, reply, body, NULL);
+    case 429:
+        advice->again = true;
+        return set_reply_error(error, HF_UNAVAILABLE, reply, body, NULL);
     default: break;
     }
     if (status >= 300 && status < 400)
-        return say_elsewhere(s3, reply, body, error);
+        return set_region_error(s3, reply, body, error);
     const struct refusal *refusal = find_refusal(body->code);
-    return say(error, refusal ? refusal->status : HF_INVALID, reply, body,
-               refusal ? refusal->remedy : NULL);
+    return set_reply_error(error, refusal ? refusal->status : HF_INVALID, reply, body,
+                           refusal ? refusal->remedy : NULL);
 }
 
-enum hf_status s3_judge(struct s3_store *s3, const struct s3_request *request,
-                        const struct http_reply *reply, bool *ret_again, bool *ret_distrust,
-                        struct hf_error *error)
+enum hf_status s3_check_reply(struct s3_store *s3, const struct s3_request *request,
+                              const struct http_reply *reply, struct s3_advice *ret_advice,
+                              struct hf_error *error)
 {
-    *ret_again = *ret_distrust = false;
-    /* A write that was stopped before a reply began was never sent whole. */
+    *ret_advice = (struct s3_advice){ false, false };
+    /* A write that was stopped before a reply began was never sent completely. */
     if (reply->outcome == HTTP_STOPPED && request->writes && reply->status >= 200)
-        return error_set(error, HF_UNSURE, "the answer is unusable: %s", reply->error.why);
+        return error_set(error, HF_UNSURE, "the reply cannot be used: %s", reply->error.why);
     if (reply->outcome == HTTP_STOPPED) {
         *error = reply->error;
         return error->status;
     }
     if (reply->outcome != HTTP_ANSWERED)
-        return judge_silence(s3, request, reply, ret_again, error);
+        return check_no_answer(s3, request, reply, ret_advice, error);
     bool done = reply->status >= 200 && reply->status < 300;
     if (done && !request->writes)
         return error_clear(error);
     struct s3_error_body body;
     bool is_error = s3_xml_error(buffer_view(&reply->body), &body);
-    if (done) /* and an error in the same answer: nobody knows */
-        return is_error ? say(error, HF_UNSURE, reply, &body, NULL) : error_clear(error);
-    return judge_status(s3, request, reply, &body, ret_again, ret_distrust, error);
+    if (done) /* success with an error in the body: the outcome is unknown */
+        return is_error ? set_reply_error(error, HF_UNSURE, reply, &body, NULL)
+                        : error_clear(error);
+    return check_http_status(s3, request, reply, &body, ret_advice, error);
 }
 
-enum hf_status s3_judge_code(struct view code, struct view message, struct hf_error *error)
+enum hf_status s3_check_code(struct view code, struct view message, struct hf_error *error)
 {
     char text[64];
     snprintf(text, sizeof text, "%.*s", VIEW_ARGS(view_first(code, sizeof text - 1)));

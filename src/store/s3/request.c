@@ -1,5 +1,5 @@
-/* request.c: from what is asked to what goes on the wire: the URL, the headers, the
- * signature; and when to try again. */
+/* request.c: builds the URL, the headers and the signature of a request, sends it, and decides when
+ * to retry. A write that may have taken effect is never sent again. */
 #include "base/check.h"
 #include "store/s3/inside.h"
 #include "store/s3/secret.h"
@@ -15,14 +15,13 @@
 void s3_add_parameter(struct s3_request *request, const char *name, struct view value)
 {
     check(request->parameter_count < 8);
-    request->parameters[request->parameter_count++] =
-        (struct s3_parameter){ view_of(name), value };
+    request->parameters[request->parameter_count++] = (struct s3_pair){ view_of(name), value };
 }
 
 void s3_add_header(struct s3_request *request, const char *name, struct view value)
 {
     check(request->header_count < S3_EXTRA_HEADERS_MAX);
-    request->headers[request->header_count++] = (struct s3_header){ view_of(name), value };
+    request->headers[request->header_count++] = (struct s3_pair){ view_of(name), value };
 }
 
 struct mono_time s3_deadline(struct s3_store *s3, struct mono_time asked)
@@ -45,7 +44,7 @@ struct mono_time s3_stream_deadline(struct s3_store *s3, struct mono_time asked,
 
 /* ---- Signing ------------------------------------------------------------------------- */
 
-/* The key of the day, derived once and kept. */
+/* The signing key of the day, derived once and cached. */
 static bool find_signing_key(struct s3_store *s3, const struct s3_credentials *credentials,
                              const char *date, struct s3_signing_key *ret_key)
 {
@@ -66,8 +65,8 @@ static bool find_signing_key(struct s3_store *s3, const struct s3_credentials *c
     return ok;
 }
 
-/* The texts of one request, NUL-terminated, one behind the other; offsets until all are there,
- * since the buffer moves as it grows. */
+/* The strings of one request, NUL-terminated, one after the other. They are kept as offsets
+ * until all are written, because the buffer moves as it grows. */
 struct wire {
     struct buffer text;
     size_t path, path_size;
@@ -111,25 +110,20 @@ static void write_url(struct wire *wire, const struct s3_store *s3,
     end_text(wire);
 }
 
-/* The signed headers besides `host` are sent as lines of their own. */
-static size_t list_headers(struct wire *wire, const struct s3_store *s3,
-                           const struct s3_request *request,
+/* The headers that are signed. */
+static size_t list_headers(const struct s3_store *s3, const struct s3_request *request,
                            const struct s3_credentials *credentials, const char *date,
-                           const char *payload, struct s3_header headers[S3_SIGNED_HEADERS_MAX])
+                           const char *payload, struct s3_pair headers[S3_SIGNED_HEADERS_MAX])
 {
     size_t count = 0;
-    headers[count++] = (struct s3_header){ VIEW("host"), view_of(s3->host) };
-    headers[count++] = (struct s3_header){ VIEW("x-amz-content-sha256"), view_of(payload) };
-    headers[count++] = (struct s3_header){ VIEW("x-amz-date"), view_of(date) };
+    headers[count++] = (struct s3_pair){ VIEW("host"), view_of(s3->host) };
+    headers[count++] = (struct s3_pair){ VIEW("x-amz-content-sha256"), view_of(payload) };
+    headers[count++] = (struct s3_pair){ VIEW("x-amz-date"), view_of(date) };
     if (credentials->token[0])
         headers[count++] =
-            (struct s3_header){ VIEW("x-amz-security-token"), view_of(credentials->token) };
+            (struct s3_pair){ VIEW("x-amz-security-token"), view_of(credentials->token) };
     for (size_t i = 0; i < request->header_count; i++)
         headers[count++] = request->headers[i];
-    for (size_t i = 1; i < count; i++)
-        write_line(wire, headers[i].name, headers[i].value);
-    if (request->range)
-        write_line(wire, VIEW("Range"), view_of(request->range));
     return count;
 }
 
@@ -141,16 +135,20 @@ static bool write_request(struct wire *wire, struct s3_store *s3,
     s3_date_text(request->signed_at, date);
     const char *payload = request->payload ? request->payload : S3_EMPTY_PAYLOAD;
     struct s3_signing_key key;
-    struct s3_header headers[S3_SIGNED_HEADERS_MAX];
-    /* So that it need not move, and leave a token behind. */
+    struct s3_pair headers[S3_SIGNED_HEADERS_MAX];
+    /* Reserve enough room: growing the buffer would leave a copy of the token in memory. */
     if (!buffer_reserve(&wire->text, 4 * KIB + strlen(credentials->token)) ||
         !find_signing_key(s3, credentials, date, &key))
         return false;
     write_url(wire, s3, request);
-    size_t count = list_headers(wire, s3, request, credentials, date, payload, headers);
+    size_t count = list_headers(s3, request, credentials, date, payload, headers);
+    for (size_t i = 1; i < count; i++) /* all but `host`, which libcurl sends */
+        write_line(wire, headers[i].name, headers[i].value);
+    if (request->range)
+        write_line(wire, VIEW("Range"), view_of(request->range));
     wire->lines[wire->line_count++] = wire->text.size;
     buffer_append(&wire->text, VIEW("Authorization: "));
-    /* Room for the value, so that the views below stay where they are while it is written. */
+    /* Reserve room for the value: the views below must not move while it is written. */
     if (!buffer_reserve(&wire->text, 1 * KIB))
         return false;
     struct s3_signing signing = {
@@ -197,7 +195,7 @@ static void perform(struct s3_store *s3, const struct s3_request *request,
                  reply);
 }
 
-/* A shorter one is no secret. */
+/* Shorter strings are not treated as secrets. */
 #define SECRET_BYTES_MIN 8
 
 static void hide(char *text, size_t size, const char *secret)
@@ -208,7 +206,7 @@ static void hide(char *text, size_t size, const char *secret)
         memset(found, '*', length);
 }
 
-/* A server may repeat what it was sent, and what it says is shown to people. */
+/* A server may echo what it was sent, and its answers are shown to users. */
 static void hide_secrets(const struct s3_credentials *credentials, struct http_reply *reply)
 {
     if (reply->status >= 200 && reply->status < 300)
@@ -235,25 +233,11 @@ static void send_once(struct s3_store *s3, struct s3_request *request, struct ht
             error_no_memory(&reply->error);
         hide_secrets(credentials, reply);
     }
-    if (wire.text.data)
-        explicit_bzero(wire.text.data, wire.text.size); /* it holds the session token */
-    buffer_release(&wire.text);
+    secret_buffer_release(&wire.text); /* it contains the session token */
     secret_free(credentials, sizeof *credentials);
 }
 
-/* One try; and if the time in its signature was refused, another with the store's. */
-static void send_in_time(struct s3_store *s3, struct s3_request *request,
-                         struct http_reply *reply)
-{
-    send_once(s3, request, reply);
-    if (s3_correct_time(s3, request, reply)) {
-        http_reply_release(reply);
-        send_once(s3, request, reply);
-    }
-    s3_learn_time(s3, reply);
-}
-
-/* False when the deadline leaves no time for it. */
+/* False if the deadline leaves no time for the pause. */
 static bool pause_before(struct s3_store *s3, int tries, struct mono_time deadline)
 {
     int64_t most_ms = (int64_t)PAUSE_FIRST_MS << tries;
@@ -272,13 +256,17 @@ enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
 {
     struct s3_request attempt = *request;
     for (int tries = 0;; tries++) {
-        bool may_help = false;
-        bool distrust = false;
-        send_in_time(s3, &attempt, reply);
-        s3_judge(s3, &attempt, reply, &may_help, &distrust, error);
-        if (distrust)
+        struct s3_advice advice;
+        send_once(s3, &attempt, reply);
+        if (s3_correct_time(s3, &attempt, reply)) { /* again, with the store's time */
+            http_reply_release(reply);
+            send_once(s3, &attempt, reply);
+        }
+        s3_learn_time(s3, reply);
+        s3_check_reply(s3, &attempt, reply, &advice, error);
+        if (advice.distrust)
             s3_provider_distrust(s3->provider);
-        if (!may_help || (attempt.writes && !attempt.repeatable) || tries + 1 == TRIES_MAX)
+        if (!advice.again || (attempt.writes && !attempt.repeatable) || tries + 1 == TRIES_MAX)
             break;
         if (!pause_before(s3, tries, attempt.deadline) || (again && !again(argument, &attempt)))
             break;

@@ -1,9 +1,9 @@
-/* s3.c: objects in a bucket of S3, or of what speaks its language: opening by URL, keys and
- * conditions as they go on the wire, and putting documents.
+/* s3.c: the `s3:` store: objects in a bucket at AWS, or at any server that speaks the S3 protocol.
+ * This file opens it by URL, encodes keys and conditions, and puts documents.
  *
  *     s3://BUCKET/PREFIX?endpoint=URL&region=R&style=path|host&connections=N&timeout=30s&ca=FILE
  *
- * Keys live under PREFIX/. Without endpoint= the bucket is looked for at AWS. */
+ * Keys are stored under PREFIX/. Without endpoint= the bucket is at AWS. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "base/utf8.h"
@@ -24,9 +24,10 @@ enum hf_status s3_key(struct s3_store *s3, struct view key, char space[S3_KEY_SP
 {
     if (!utf8_is_text(key))
         return error_set(error, HF_INVALID,
-                         "S3 takes only keys that are UTF-8 text without NUL");
+                         "S3 accepts only keys that are UTF-8 text without NUL");
     if (s3->prefix_size + key.size > KEY_BYTES_MAX)
-        return error_set(error, HF_INVALID, "the prefix and the key have more than %d bytes",
+        return error_set(error, HF_INVALID,
+                         "the prefix and the key together have more than %d bytes",
                          KEY_BYTES_MAX);
     memcpy(space, s3->prefix, s3->prefix_size);
     if (key.size > 0)
@@ -70,7 +71,7 @@ enum hf_status s3_add_condition(struct s3_store *s3, struct s3_request *request,
         return HF_OK;
     }
     if (!s3_can_send_etag(&condition->etag))
-        return error_set(error, HF_INVALID, "this cannot be an ETag of S3");
+        return error_set(error, HF_INVALID, "the ETag is not valid for S3");
     if (s3_probe_etag_form(&s3->base, request->deadline, error) != HF_OK)
         return error->status;
     s3_add_header(request, "if-match",
@@ -112,7 +113,7 @@ struct put_batch {
     struct put_call *calls;
 };
 
-static void put_one(void *argument, size_t index)
+static void put_nth(void *argument, size_t index)
 {
     struct put_batch *batch = argument;
     struct put_call *call = &batch->calls[index];
@@ -128,9 +129,9 @@ static void s3_put(struct store *store, struct put_call *calls, size_t count)
     struct s3_store *s3 = s3_of(store);
     struct put_batch batch = { s3, calls };
     if (count == 1)
-        put_one(&batch, 0);
+        put_nth(&batch, 0);
     else
-        crew_run(&s3->crew, s3->connections, count, put_one, &batch);
+        worker_pool_run(&s3->workers, s3->connections, count, put_nth, &batch);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------- */
@@ -138,7 +139,7 @@ static void s3_put(struct store *store, struct put_call *calls, size_t count)
 static void s3_close(struct store *store)
 {
     struct s3_store *s3 = s3_of(store);
-    crew_release(&s3->crew);
+    worker_pool_release(&s3->workers);
     http_pool_close(s3->pool);
     s3_provider_close(s3->provider);
     env_cond_release(&s3->shared.form_found);
@@ -172,22 +173,24 @@ const char *s3_exposed_to(const struct store *store)
     return s3_is(store) && s3->exposed ? s3->origin : NULL;
 }
 
-static bool is_bucket_byte(char c)
+#define BUCKET_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
+
+/* Whether the string is `min` to `max` bytes long, all of them from the set. */
+static bool consists_of(struct view text, const char *set, size_t min, size_t max)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-           c == '_' || (c >= 'A' && c <= 'Z');
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] == '\0' || !strchr(set, text.data[i]))
+            return false;
+    return text.size >= min && text.size <= max;
 }
 
 static enum hf_status set_names(struct s3_store *s3, const struct url *url,
                                 struct hf_error *error)
 {
-    bool good = url->host.size >= 3 && url->host.size <= S3_BUCKET_MAX;
-    for (size_t i = 0; good && i < url->host.size; i++)
-        good = is_bucket_byte(url->host.data[i]);
     if (url->host.size == 0)
         return error_set(error, HF_INVALID,
                          "the URL names no bucket: write s3://BUCKET/PREFIX");
-    if (!good)
+    if (!consists_of(url->host, BUCKET_BYTES, 3, S3_BUCKET_MAX))
         return error_set(error, HF_INVALID,
                          "'%.*s' is not the name of a bucket: write s3://BUCKET/PREFIX; a "
                          "bucket's name has 3 to %d letters, digits, '-', '_' and '.'",
@@ -196,21 +199,19 @@ static enum hf_status set_names(struct s3_store *s3, const struct url *url,
     struct view prefix = view_from(url->path, 1);
     bool open_ended = prefix.size > 0 && prefix.data[prefix.size - 1] != '/';
     if (prefix.size + open_ended >= KEY_BYTES_MAX || !utf8_is_text(prefix))
-        return error_set(error, HF_INVALID, "the prefix is too long, or not UTF-8 text");
+        return error_set(error, HF_INVALID, "the prefix is too long or not UTF-8 text");
     snprintf(s3->prefix, sizeof s3->prefix, "%.*s%s", VIEW_ARGS(prefix), open_ended ? "/" : "");
     s3->prefix_size = prefix.size + open_ended;
     return HF_OK;
 }
 
-/* The first of: the URL, two variables of the environment, the profile, AWS's own default. */
+/* The first of: the URL, two environment variables, the profile, AWS's default. */
 static enum hf_status set_region(struct s3_store *s3, const struct url *url,
                                  struct hf_error *error)
 {
     struct view region = url_parameter(url, "region");
-    const char *named = getenv("AWS_REGION");
-    if (!named || !named[0])
-        named = getenv("AWS_DEFAULT_REGION");
-    if (!region.data && named && named[0])
+    const char *named = s3_variable("AWS_REGION", "AWS_DEFAULT_REGION");
+    if (!region.data && named)
         region = view_of(named);
     char of_profile[S3_REGION_MAX + 1];
     if (!region.data &&
@@ -218,38 +219,26 @@ static enum hf_status set_region(struct s3_store *s3, const struct url *url,
         region = view_of(of_profile);
     if (!region.data)
         region = VIEW("us-east-1");
-    bool good = region.size >= 1 && region.size <= S3_REGION_MAX;
-    for (size_t i = 0; good && i < region.size; i++)
-        good = is_bucket_byte(region.data[i]);
-    if (!good)
+    if (!consists_of(region, BUCKET_BYTES, 1, S3_REGION_MAX))
         return error_set(error, HF_INVALID, "'%.*s' is not a region",
                          VIEW_ARGS(view_first(region, 60)));
     snprintf(s3->region, sizeof s3->region, "%.*s", VIEW_ARGS(region));
     return HF_OK;
 }
 
-static bool is_host_byte(char c)
-{
-    return is_bucket_byte(c) || c == ':' || c == '[' || c == ']';
-}
-
-/* How far the clocks of a store's front ends may be apart, twice: AWS keeps its own in step; of
- * others nothing is known. */
+/* Twice the largest difference between the clocks of a store's front ends. AWS synchronises its
+ * clocks; for other stores nothing is known. */
 #define CLOCK_SKEW_AWS_MS    2000
 #define CLOCK_SKEW_OTHERS_MS 30000
 
 static struct view find_endpoint(const struct url *url)
 {
     struct view endpoint = url_parameter(url, "endpoint");
-    const char *named = getenv("AWS_ENDPOINT_URL_S3");
-    if (!named || !named[0])
-        named = getenv("AWS_ENDPOINT_URL");
-    if (!endpoint.data && named && named[0])
-        endpoint = view_of(named);
-    return endpoint;
+    const char *named = s3_variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+    return endpoint.data || !named ? endpoint : view_of(named);
 }
 
-/* Whether a host, perhaps with a port, is this machine. */
+/* Whether a host, with or without a port, is this machine. */
 static bool is_loopback(struct view host)
 {
     static const char *const names[] = { "localhost", "[::1]" };
@@ -260,22 +249,17 @@ static bool is_loopback(struct view host)
             return true;
     }
     struct view number = view_first(host, view_find(host, ':'));
-    for (size_t i = 0; i < number.size; i++)
-        if (!strchr("0123456789.", number.data[i]))
-            return false;
-    return view_starts_with(number, VIEW("127."));
+    return view_starts_with(number, VIEW("127.")) &&
+           consists_of(number, "0123456789.", 4, number.size);
 }
 
-static bool strip_end(struct view *text, struct view end)
+static void strip_end(struct view *text, struct view end)
 {
-    if (text->size < end.size ||
-        memcmp(text->data + text->size - end.size, end.data, end.size) != 0)
-        return false;
-    text->size -= end.size;
-    return true;
+    if (view_ends_with(*text, end))
+        text->size -= end.size;
 }
 
-/* Scheme and host as they will stand in the Host header: without the scheme's own port. */
+/* Scheme and host as in the Host header: without the default port of the scheme. */
 static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, bool in_host,
                                    struct hf_error *error)
 {
@@ -291,10 +275,8 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
     struct view host = view_from(endpoint, s3->tls ? 8 : 7);
     strip_end(&host, VIEW("/"));
     strip_end(&host, s3->tls ? VIEW(":443") : VIEW(":80"));
-    good = good && host.size > 0 && host.size + S3_BUCKET_MAX + 1 <= S3_HOST_MAX;
-    for (size_t i = 0; good && i < host.size; i++)
-        good = is_host_byte(host.data[i]);
-    if (view_find(host, '@') < host.size) /* do not repeat what may be a password */
+    good = good && consists_of(host, BUCKET_BYTES ":[]", 1, S3_HOST_MAX - S3_BUCKET_MAX - 1);
+    if (view_find(host, '@') < host.size) /* do not print what may be a password */
         return error_set(error, HF_INVALID,
                          "an endpoint has no user name; credentials come from the environment "
                          "or a profile");
@@ -303,7 +285,7 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
                          "the URL names no bucket: write s3://BUCKET/PREFIX");
     if (!good)
         return error_set(error, HF_INVALID,
-                         "'%.*s' is not an endpoint; write it like https://s3.example.com or "
+                         "'%.*s' is not an endpoint: write https://s3.example.com or "
                          "http://127.0.0.1:7480",
                          VIEW_ARGS(view_first(endpoint, 60)));
     s3->exposed = !s3->tls && !is_loopback(host);
@@ -314,8 +296,8 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
     return HF_OK;
 }
 
-/* In the host name unless another endpoint is given, or a dot in the bucket's name would not
- * match the certificate. */
+/* The bucket goes into the host name, unless an endpoint is given, or a dot in the bucket's
+ * name would not match the certificate. */
 static enum hf_status choose_style(const struct s3_store *s3, const struct url *url,
                                    bool *ret_in_host, struct hf_error *error)
 {
@@ -325,7 +307,7 @@ static enum hf_status choose_style(const struct s3_store *s3, const struct url *
         return HF_OK;
     *ret_in_host = view_equal(style, VIEW("host"));
     if (!*ret_in_host && !view_equal(style, VIEW("path")))
-        return error_set(error, HF_INVALID, "style= is 'path' or 'host', not '%.*s'",
+        return error_set(error, HF_INVALID, "style= must be 'path' or 'host', not '%.*s'",
                          VIEW_ARGS(view_first(style, 60)));
     return HF_OK;
 }
@@ -340,28 +322,27 @@ static enum hf_status set_limits(struct s3_store *s3, const struct url *url,
     s3->time_out = SPAN_MS(STORE_TIMEOUT_MS);
     if (connections.data &&
         (parse_u64(connections, HTTP_CONNECTIONS_MAX, &count, error) != HF_OK || count == 0))
-        return error_set(error, HF_INVALID, "connections= is a number from 1 to %d",
+        return error_set(error, HF_INVALID, "connections= must be a number from 1 to %d",
                          HTTP_CONNECTIONS_MAX);
     if (time_out.data && (parse_span(time_out, &s3->time_out, error) != HF_OK ||
                           s3->time_out.us < 1000 || s3->time_out.us > SPAN_S(3600).us))
-        return error_set(error, HF_INVALID, "timeout= is a duration from 1ms to 1h, like 30s");
+        return error_set(error, HF_INVALID,
+                         "timeout= must be a duration from 1ms to 1h, such as 30s");
     s3->connections = (size_t)count;
     s3->shared.form = view_equal(etag, VIEW("quoted")) ? S3_ETAG_QUOTED
                       : view_equal(etag, VIEW("bare")) ? S3_ETAG_BARE
                                                        : S3_ETAG_UNKNOWN;
     if (etag.data && s3->shared.form == S3_ETAG_UNKNOWN)
-        return error_set(error, HF_INVALID, "etag= is 'quoted' or 'bare'");
+        return error_set(error, HF_INVALID, "etag= must be 'quoted' or 'bare'");
     return HF_OK;
 }
 
-static enum hf_status open_parts(struct s3_store *s3, const struct url *url,
-                                 struct hf_error *error)
+static enum hf_status open_connections(struct s3_store *s3, const struct url *url,
+                                       struct hf_error *error)
 {
     char ca_space[URL_BYTES_MAX + 1];
     struct view ca = url_parameter(url, "ca");
-    const char *ca_file = getenv("AWS_CA_BUNDLE");
-    if (!ca_file || !ca_file[0])
-        ca_file = getenv("SSL_CERT_FILE");
+    const char *ca_file = s3_variable("AWS_CA_BUNDLE", "SSL_CERT_FILE");
     if (ca.data) {
         snprintf(ca_space, sizeof ca_space, "%.*s", VIEW_ARGS(ca));
         ca_file = ca_space;
@@ -405,14 +386,14 @@ enum hf_status s3_store_open(struct env *env, const struct url *url, struct stor
     if (set_names(s3, url, error) != HF_OK || set_region(s3, url, error) != HF_OK ||
         choose_style(s3, url, &in_host, error) != HF_OK ||
         set_endpoint(s3, url, in_host, error) != HF_OK || set_limits(s3, url, error) != HF_OK ||
-        open_parts(s3, url, error) != HF_OK) {
+        open_connections(s3, url, error) != HF_OK) {
         secret_free(signer, sizeof *signer);
         free(s3);
         return error->status;
     }
     env_mutex_init(env, &s3->shared.mutex);
     env_cond_init(env, &s3->shared.form_found);
-    crew_init(&s3->crew, env, s3->connections - 1);
+    worker_pool_init(&s3->workers, env, s3->connections - 1);
     *ret_store = &s3->base;
     return HF_OK;
 }

@@ -1,25 +1,26 @@
-/* s3.h: what the probe and the program ask of an s3 store beyond the common interface. */
+/* s3.h: functions of an s3 store, beyond the common interface, for the probe and the program. */
 #ifndef STORE_S3_H
 #define STORE_S3_H
 
 #include "store/store.h"
 
-/* How a store wants the ETag in If-Match of a put: AWS takes it quoted, Ceph bare only. */
+/* The form in which a store accepts an ETag in a put's If-Match: AWS accepts it quoted, Ceph only
+ * bare. */
 enum s3_etag_form { S3_ETAG_UNKNOWN, S3_ETAG_QUOTED, S3_ETAG_BARE };
 
-/* Is this one of ours? Wrappers are not. */
+/* Whether this is an s3 store itself. False for a wrapper around one. */
 bool s3_is(const struct store *store);
 
-/* Where requests go if anybody on the way there can read and change them: over http, to another
- * machine than this one. Else NULL, also when it is none of ours. */
+/* The address of a store that is reached over http on another machine, where anybody on the network
+ * path can read and change the requests. NULL for any other store. */
 const char *s3_exposed_to(const struct store *store);
 
-/* Finds out the form with one scratch object, which it deletes again, unless it is known. The
- * first put with if-match does so by itself. UNSUPPORTED when neither form works. */
+/* Unless the form is known, finds it out with one scratch object, which it deletes again. The first
+ * put with if-match does this automatically. UNSUPPORTED if neither form works. */
 enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline,
                                   struct hf_error *error);
 
-/* What was found, or what an earlier probe has written down. */
+/* The form that was found, or that an earlier probe has recorded. */
 enum s3_etag_form s3_etag_form(struct store *store);
 
 #endif

@@ -1,3 +1,5 @@
+/* secret.c: memory for keys that is excluded from core dumps and overwritten before it is
+ * freed. */
 #include "store/s3/secret.h"
 
 #include <string.h>
@@ -19,4 +21,11 @@ void secret_free(void *secret, size_t size)
         return;
     explicit_bzero(secret, size);
     munmap(secret, size);
+}
+
+void secret_buffer_release(struct buffer *buffer)
+{
+    if (buffer->data)
+        explicit_bzero(buffer->data, buffer->capacity);
+    buffer_release(buffer);
 }

@@ -1,13 +1,16 @@
-/* secret.h: memory for keys: left out of core dumps, and overwritten before it is given back. */
+/* secret.h: memory for keys: excluded from core dumps, and overwritten before it is freed. */
 #ifndef STORE_S3_SECRET_H
 #define STORE_S3_SECRET_H
 
-#include <stddef.h>
+#include "base/buffer.h"
 
-/* Zeroed; NULL without memory. */
+/* Zeroed. NULL if memory runs out. */
 void *secret_new(size_t size);
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void secret_free(void *secret, size_t size);
+
+/* Overwrites the bytes of a buffer and releases it. */
+void secret_buffer_release(struct buffer *buffer);
 
 #endif

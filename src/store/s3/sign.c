@@ -1,3 +1,5 @@
+/* sign.c: AWS Signature Version 4. Paths, queries and headers are encoded here once, and the
+ * same bytes are signed and sent. */
 #include "store/s3/sign.h"
 
 #include "base/base64.h"
@@ -11,9 +13,12 @@ void s3_date_text(struct wall_time now, char text[S3_DATE_SIZE + 1])
     char full[TIME_TEXT_MAX];
     time_text(now, full);
     size_t size = 0;
-    for (const char *at = full; *at && *at != '.' && size < S3_DATE_SIZE - 1; at++)
+    for (const char *at = full; size < S3_DATE_SIZE - 1; at++) {
+        if (*at == '\0' || *at == '.')
+            break;
         if (*at != '-' && *at != ':')
             text[size++] = *at;
+    }
     text[size++] = 'Z';
     text[size] = '\0';
 }
@@ -44,23 +49,29 @@ bool s3_encode(struct buffer *to, struct view text, bool keep_slash)
     return true;
 }
 
-static int compare_parameters(const struct s3_parameter *a, const struct s3_parameter *b)
+/* By name, then by value. */
+static void sort_pairs(const struct s3_pair *pairs, size_t count, struct s3_pair *sorted)
 {
-    int order = view_compare(a->name, b->name);
-    return order ? order : view_compare(a->value, b->value);
-}
-
-bool s3_query(struct buffer *to, const struct s3_parameter *parameters, size_t count)
-{
-    struct s3_parameter sorted[S3_QUERY_PARAMETERS_MAX];
-    if (count > S3_QUERY_PARAMETERS_MAX)
-        return false;
     for (size_t i = 0; i < count; i++) {
         size_t at = i;
-        for (; at > 0 && compare_parameters(&parameters[i], &sorted[at - 1]) < 0; at--)
+        for (; at > 0; at--) {
+            int order = view_compare(pairs[i].name, sorted[at - 1].name);
+            if (order == 0)
+                order = view_compare(pairs[i].value, sorted[at - 1].value);
+            if (order >= 0)
+                break;
             sorted[at] = sorted[at - 1];
-        sorted[at] = parameters[i];
+        }
+        sorted[at] = pairs[i];
     }
+}
+
+bool s3_query(struct buffer *to, const struct s3_pair *parameters, size_t count)
+{
+    struct s3_pair sorted[S3_QUERY_PARAMETERS_MAX];
+    if (count > S3_QUERY_PARAMETERS_MAX)
+        return false;
+    sort_pairs(parameters, count, sorted);
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             buffer_append_byte(to, '&');
@@ -112,18 +123,7 @@ bool s3_signing_key(struct view secret, struct view day, struct view region,
     return ok;
 }
 
-static void sort_headers(const struct s3_signing *signing, struct s3_header *sorted)
-{
-    check(signing->header_count <= S3_SIGNED_HEADERS_MAX);
-    for (size_t i = 0; i < signing->header_count; i++) {
-        size_t at = i;
-        for (; at > 0 && view_compare(signing->headers[i].name, sorted[at - 1].name) < 0; at--)
-            sorted[at] = sorted[at - 1];
-        sorted[at] = signing->headers[i];
-    }
-}
-
-/* The value without spaces at its ends and with runs of spaces as one, as the rules want. */
+/* Trims the value and reduces each run of spaces to one, as the specification requires. */
 static void append_header_value(struct buffer *to, struct view value)
 {
     bool pending = false;
@@ -140,7 +140,7 @@ static void append_header_value(struct buffer *to, struct view value)
     }
 }
 
-static void append_header_names(struct buffer *to, const struct s3_header *sorted, size_t count)
+static void append_header_names(struct buffer *to, const struct s3_pair *sorted, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
@@ -151,8 +151,9 @@ static void append_header_names(struct buffer *to, const struct s3_header *sorte
 
 bool s3_canonical_request(const struct s3_signing *signing, struct buffer *to)
 {
-    struct s3_header sorted[S3_SIGNED_HEADERS_MAX];
-    sort_headers(signing, sorted);
+    struct s3_pair sorted[S3_SIGNED_HEADERS_MAX];
+    check(signing->header_count <= S3_SIGNED_HEADERS_MAX);
+    sort_pairs(signing->headers, signing->header_count, sorted);
     buffer_append(to, signing->method);
     buffer_append_byte(to, '\n');
     buffer_append(to, signing->path);
@@ -199,7 +200,7 @@ static bool string_to_sign(const struct s3_signing *signing, struct buffer *to)
 bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
              struct buffer *to)
 {
-    struct s3_header sorted[S3_SIGNED_HEADERS_MAX];
+    struct s3_pair sorted[S3_SIGNED_HEADERS_MAX];
     struct buffer text = BUFFER_INIT(CANONICAL_BYTES_MAX);
     unsigned char digest[SHA256_SIZE];
     char signature[S3_HASH_TEXT_SIZE];
@@ -209,7 +210,7 @@ bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
     if (!ok)
         return false;
     hex_encode(digest, sizeof digest, signature);
-    sort_headers(signing, sorted);
+    sort_pairs(signing->headers, signing->header_count, sorted);
     buffer_append(to, VIEW("AWS4-HMAC-SHA256 Credential="));
     buffer_append(to, signing->access_key);
     buffer_append_byte(to, '/');

@@ -1,7 +1,7 @@
-/* sign.h: AWS Signature Version 4, as text in and text out: no network, no clock.
+/* sign.h: AWS Signature Version 4, text in and text out: no network, no clock.
  *
- * The path and the query that are signed are the very bytes that go on the wire, so both are
- * made here: one encoding, used twice. */
+ * The signed path and query must be exactly the bytes that are sent, so both are encoded here
+ * once and used twice. */
 #ifndef STORE_S3_SIGN_H
 #define STORE_S3_SIGN_H
 
@@ -13,7 +13,7 @@
 #define S3_SIGNED_HEADERS_MAX   16
 #define S3_QUERY_PARAMETERS_MAX 16
 
-/* What stands for the hash of a body that is not hashed, and the hash of no body. */
+/* The value sent instead of the hash of an unhashed body, and the hash of an empty body. */
 #define S3_UNSIGNED_PAYLOAD "UNSIGNED-PAYLOAD"
 #define S3_EMPTY_PAYLOAD    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -22,29 +22,26 @@
 #define S3_DAY_SIZE  8
 void s3_date_text(struct wall_time now, char text[S3_DATE_SIZE + 1]);
 
-/* Percent-encodes all but letters, digits, "-", ".", "_", "~" and, on request, "/". */
+/* Percent-encodes every byte except letters, digits, "-", ".", "_", "~" and, on request, "/". */
 bool s3_encode(struct buffer *to, struct view text, bool keep_slash);
 
-struct s3_parameter {
+/* A parameter of the query, or a header, whose name is lower-case. */
+struct s3_pair {
     struct view name;
     struct view value;
 };
 
-/* The query, encoded and sorted, without "?". False without memory or with too many. */
-bool s3_query(struct buffer *to, const struct s3_parameter *parameters, size_t count);
+/* The query, encoded and sorted, without "?". False if memory runs out or there are too many
+ * parameters. */
+bool s3_query(struct buffer *to, const struct s3_pair *parameters, size_t count);
 
-struct s3_header {
-    struct view name; /* lower-case */
-    struct view value;
-};
-
-/* One request to be signed. All headers given are signed; `host` and `x-amz-date` must be
- * among them, in any order. */
+/* One request to sign. All its headers are signed; they must include `host` and `x-amz-date`,
+ * in any order. */
 struct s3_signing {
     struct view method;
     struct view path;  /* as s3_encode made it */
     struct view query; /* as s3_query made it */
-    const struct s3_header *headers;
+    const struct s3_pair *headers;
     size_t header_count; /* at most S3_SIGNED_HEADERS_MAX */
     struct view payload; /* hexadecimal SHA-256, or S3_UNSIGNED_PAYLOAD */
     struct view date;    /* as s3_date_text made it */
@@ -53,8 +50,8 @@ struct s3_signing {
     struct view access_key;
 };
 
-/* Derived from the secret for one day, region and service; worth keeping, since deriving it
- * costs four times what signing with it does. */
+/* Derived from the secret for one day, region and service. It is cached, because deriving it
+ * costs four times as much as signing with it. */
 struct s3_signing_key {
     unsigned char bytes[SHA256_SIZE];
 };
@@ -62,10 +59,10 @@ struct s3_signing_key {
 bool s3_signing_key(struct view secret, struct view day, struct view region,
                     struct view service, struct s3_signing_key *ret_key);
 
-/* The canonical request, as the service will compute it for itself. */
+/* The canonical request, exactly as the service computes it. */
 bool s3_canonical_request(const struct s3_signing *signing, struct buffer *to);
 
-/* Appends the value of the Authorization header. False without memory. */
+/* Appends the value of the Authorization header. False if memory runs out. */
 bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
              struct buffer *to);
 
@@ -73,7 +70,7 @@ bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
 #define S3_HASH_TEXT_SIZE (2 * SHA256_SIZE + 1)
 void s3_payload_hash(struct view body, char text[S3_HASH_TEXT_SIZE]);
 
-/* The value of Content-MD5. False where the machine's policy has switched MD5 off. */
+/* The value of Content-MD5. False where the system policy has disabled MD5. */
 #define S3_MD5_TEXT_SIZE 25
 bool s3_content_md5(struct view body, char text[S3_MD5_TEXT_SIZE]);
 

@@ -1,20 +1,20 @@
-/* skew.c: what time to sign with. S3 refuses a request that was signed more than 15 minutes from
- * its own time, and many machines have a wrong wall clock: boards without a battery, guests that
- * were suspended. So requests are signed by the store's own time, as its replies tell it, carried
- * on by the boot-time clock, which never steps.
+/* skew.c: the time to sign with. S3 refuses a request whose signature is more than 15 minutes
+ * from its own time, and many machines have a wrong wall clock: boards without a battery,
+ * guests that were suspended. So requests are signed with the store's own time, taken from its
+ * replies and advanced by the boot-time clock, which never jumps.
  *
- * This time is for signatures alone. Whether a lease is over is judged by src/doc/clock.c, which
- * knows how far off each date may be. */
+ * This time is only for signatures. src/doc/clock.c decides whether a lease is over, and knows
+ * how far off each date may be. */
 #include "base/parse.h"
 #include "store/s3/inside.h"
 #include "store/s3/xml.h"
 
 #include <stdlib.h>
 
-/* What no store minds. */
+/* A difference that no store objects to. */
 #define CLEARLY_APART SPAN_S(300)
 
-/* The date of a reply that took longer may be that of its start or of its end. */
+/* If a reply took longer than this, its date may be from its start or from its end. */
 #define DATED_WITHIN SPAN_S(60)
 
 struct wall_time s3_signing_time(struct s3_store *s3)
@@ -62,8 +62,8 @@ static struct span apart(struct wall_time a, struct wall_time b)
     return SPAN_US(llabs(a.us - b.us));
 }
 
-/* Not every store says so in as many words. One that dates its refusal far from our signature may
- * have refused it for that. */
+/* Not every store says explicitly that it refused the time. A refusal whose date is far from our
+ * signature's time may have that reason. */
 static bool refused_for_time(const struct s3_request *request, const struct http_reply *reply,
                              const struct s3_error_body *body)
 {
@@ -75,9 +75,9 @@ static bool refused_for_time(const struct s3_request *request, const struct http
            apart(theirs, request->signed_at).us > CLEARLY_APART.us;
 }
 
-/* If a signature by the time that the store tells is refused, that time is wrong (a proxy on the
- * way may have written it), and the wall clock is all that is left. Nor are dates believed that the
- * refusal itself contradicts. */
+/* If a store refuses a signature with the time that it reported, that time is wrong (a proxy
+ * may have written it), and only the wall clock is left. Dates that the refusal itself
+ * contradicts are not trusted either. */
 bool s3_correct_time(struct s3_store *s3, const struct s3_request *request,
                      const struct http_reply *reply)
 {

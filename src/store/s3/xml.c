@@ -1,7 +1,10 @@
+/* xml.c: reads the XML replies of S3 with bounds on depth, size and count, and refuses a
+ * DOCTYPE, so a broken or hostile server cannot exhaust memory. */
 #include "store/s3/xml.h"
 
 #include "base/check.h"
 #include "base/parse.h"
+#include "store/s3/http.h"
 
 #include <expat.h>
 #include <stdio.h>
@@ -11,72 +14,72 @@
 #define TEXT_MAX     (16 * KIB) /* a key of 1,024 bytes is 3,072 encoded */
 #define ELEMENTS_MAX 100000
 
-/* A walk over one document: the path of open elements, and the text of the innermost. */
-struct walk {
+/* The parse of one document: the path of open elements, and the text of the innermost. */
+struct parse {
     XML_Parser parser;
     char names[DEPTH_MAX][NAME_MAX_];
     size_t depth;
     size_t elements;
     struct buffer text;
-    const char *why; /* set: stopped */
-    void (*opened)(struct walk *walk);
-    void (*closing)(struct walk *walk); /* the element on top of the path, with its text */
+    const char *why; /* set: parsing has stopped */
+    void (*opened)(struct parse *parse);
+    void (*closing)(struct parse *parse); /* for the innermost open element, with its text */
     void *argument;
 };
 
-static void stop(struct walk *walk, const char *why)
+static void stop_parsing(struct parse *parse, const char *why)
 {
-    if (!walk->why)
-        walk->why = why;
-    XML_StopParser(walk->parser, XML_FALSE);
+    if (!parse->why)
+        parse->why = why;
+    XML_StopParser(parse->parser, XML_FALSE);
 }
 
-/* The name of the element `above` levels over the innermost; empty beyond the root. */
-static const char *name_above(const struct walk *walk, size_t above)
+/* The name of the element `above` levels over the innermost; empty above the root. */
+static const char *name_above(const struct parse *parse, size_t above)
 {
-    return walk->depth > above ? walk->names[walk->depth - 1 - above] : "";
+    return parse->depth > above ? parse->names[parse->depth - 1 - above] : "";
 }
 
-static bool stands_in(const struct walk *walk, const char *parent, const char *name)
+static bool stands_in(const struct parse *parse, const char *parent, const char *name)
 {
-    return strcmp(name_above(walk, 0), name) == 0 && strcmp(name_above(walk, 1), parent) == 0;
+    return strcmp(name_above(parse, 0), name) == 0 && strcmp(name_above(parse, 1), parent) == 0;
 }
 
 static void on_start(void *argument, const char *name, const char **attributes)
 {
-    struct walk *walk = argument;
+    struct parse *parse = argument;
     (void)attributes;
-    if (walk->why)
+    if (parse->why)
         return;
-    if (walk->depth == DEPTH_MAX || ++walk->elements > ELEMENTS_MAX) {
-        stop(walk, "it is nested too deeply or has too many elements");
+    if (parse->depth == DEPTH_MAX || ++parse->elements > ELEMENTS_MAX) {
+        stop_parsing(parse, "it is nested too deeply or has too many elements");
         return;
     }
-    size_t size = strnlen(name, NAME_MAX_ - 1); /* a longer one is none that we know */
-    memcpy(walk->names[walk->depth], name, size);
-    walk->names[walk->depth++][size] = '\0';
-    buffer_clear(&walk->text);
-    if (walk->opened)
-        walk->opened(walk);
+    size_t size = strnlen(name, NAME_MAX_ - 1); /* longer names are unknown */
+    memcpy(parse->names[parse->depth], name, size);
+    parse->names[parse->depth++][size] = '\0';
+    buffer_clear(&parse->text);
+    if (parse->opened)
+        parse->opened(parse);
 }
 
 static void on_end(void *argument, const char *name)
 {
-    struct walk *walk = argument;
+    struct parse *parse = argument;
     (void)name;
-    if (walk->why)
+    if (parse->why)
         return;
-    check(walk->depth > 0);
-    walk->closing(walk);
-    walk->depth--;
-    buffer_clear(&walk->text);
+    check(parse->depth > 0);
+    parse->closing(parse);
+    parse->depth--;
+    buffer_clear(&parse->text);
 }
 
 static void on_text(void *argument, const char *text, int size)
 {
-    struct walk *walk = argument;
-    if (!walk->why && !buffer_append(&walk->text, (struct view){ text, (size_t)size }))
-        stop(walk, "a text in it is too long");
+    struct parse *parse = argument;
+    if (!parse->why && !buffer_append(&parse->text, (struct view){ text, (size_t)size }))
+        stop_parsing(parse, "it contains a text that is too long");
 }
 
 static void on_doctype(void *argument, const char *name, const char *system_id,
@@ -86,36 +89,37 @@ static void on_doctype(void *argument, const char *name, const char *system_id,
     (void)system_id;
     (void)public_id;
     (void)internal;
-    stop(argument, "it has a DOCTYPE");
+    stop_parsing(argument, "it has a DOCTYPE");
 }
 
-static enum hf_status walk_run(struct walk *walk, struct view xml, struct hf_error *error)
+static enum hf_status parse_document(struct parse *parse, struct view xml,
+                                     struct hf_error *error)
 {
-    walk->parser = XML_ParserCreate(NULL);
-    if (!walk->parser)
+    parse->parser = XML_ParserCreate(NULL);
+    if (!parse->parser)
         return error_no_memory(error);
-    walk->text = BUFFER_INIT(TEXT_MAX);
-    XML_SetUserData(walk->parser, walk);
-    XML_SetElementHandler(walk->parser, on_start, on_end);
-    XML_SetCharacterDataHandler(walk->parser, on_text);
-    XML_SetStartDoctypeDeclHandler(walk->parser, on_doctype);
-    /* While a long request is under way some stores send blanks to keep the line alive. */
+    parse->text = BUFFER_INIT(TEXT_MAX);
+    XML_SetUserData(parse->parser, parse);
+    XML_SetElementHandler(parse->parser, on_start, on_end);
+    XML_SetCharacterDataHandler(parse->parser, on_text);
+    XML_SetStartDoctypeDeclHandler(parse->parser, on_doctype);
+    /* During a long request some stores send blanks to keep the connection alive. */
     while (xml.size > 0 && strchr(" \r\n\t", xml.data[0]))
         xml = view_from(xml, 1);
     enum XML_Status result = xml.size > BODY_BYTES_MAX
                                  ? XML_STATUS_ERROR
-                                 : XML_Parse(walk->parser, xml.data, (int)xml.size, 1);
-    const char *why = walk->why;
+                                 : XML_Parse(parse->parser, xml.data, (int)xml.size, 1);
+    const char *why = parse->why;
     if (!why && result != XML_STATUS_OK)
-        why = XML_ErrorString(XML_GetErrorCode(walk->parser));
-    buffer_release(&walk->text);
-    XML_ParserFree(walk->parser);
+        why = XML_ErrorString(XML_GetErrorCode(parse->parser));
+    buffer_release(&parse->text);
+    XML_ParserFree(parse->parser);
     if (why)
         return error_set(error, HF_CORRUPT, "the store sent unusable XML: %s", why);
     return error_clear(error);
 }
 
-/* ---- Single texts -------------------------------------------------------------------- */
+/* ---- Single fields ------------------------------------------------------------------- */
 
 struct field_search {
     const char *root;
@@ -123,20 +127,20 @@ struct field_search {
     size_t count;
 };
 
-static void check_root(struct walk *walk)
+static void check_root(struct parse *parse)
 {
-    const struct field_search *search = walk->argument;
-    if (walk->depth == 1 && strcmp(walk->names[0], search->root) != 0)
-        stop(walk, "it is not the kind of answer that was asked for");
+    const struct field_search *search = parse->argument;
+    if (parse->depth == 1 && strcmp(parse->names[0], search->root) != 0)
+        stop_parsing(parse, "it is not the reply that was expected");
 }
 
-static void keep_field(struct walk *walk)
+static void keep_field(struct parse *parse)
 {
-    const struct field_search *search = walk->argument;
+    const struct field_search *search = parse->argument;
     for (size_t i = 0; i < search->count; i++) {
         const struct s3_xml_field *field = &search->fields[i];
-        if (field->text[0] == '\0' && strcmp(name_above(walk, 0), field->name) == 0)
-            snprintf(field->text, field->size, "%.*s", VIEW_ARGS(buffer_view(&walk->text)));
+        if (field->text[0] == '\0' && strcmp(name_above(parse, 0), field->name) == 0)
+            snprintf(field->text, field->size, "%.*s", VIEW_ARGS(buffer_view(&parse->text)));
     }
 }
 
@@ -145,24 +149,24 @@ enum hf_status s3_xml_fields(struct view xml, const char *root,
                              struct hf_error *error)
 {
     struct field_search search = { root, fields, count };
-    struct walk walk = { .opened = check_root, .closing = keep_field, .argument = &search };
+    struct parse parse = { .opened = check_root, .closing = keep_field, .argument = &search };
     for (size_t i = 0; i < count; i++)
         fields[i].text[0] = '\0';
-    return walk_run(&walk, xml, error);
+    return parse_document(&parse, xml, error);
 }
 
 struct text_search {
-    struct field_search root; /* first: check_root reads it */
+    struct field_search root; /* must be first: check_root reads it */
     const char *name;
     const char *text;
     bool found;
 };
 
-static void match_text(struct walk *walk)
+static void match_text(struct parse *parse)
 {
-    struct text_search *search = walk->argument;
-    if (strcmp(name_above(walk, 0), search->name) == 0 &&
-        view_equal(buffer_view(&walk->text), view_of(search->text)))
+    struct text_search *search = parse->argument;
+    if (strcmp(name_above(parse, 0), search->name) == 0 &&
+        view_equal(buffer_view(&parse->text), view_of(search->text)))
         search->found = true;
 }
 
@@ -170,8 +174,8 @@ enum hf_status s3_xml_says(struct view xml, const char *root, const char *name,
                            const char *text, bool *ret_says, struct hf_error *error)
 {
     struct text_search search = { { root, NULL, 0 }, name, text, false };
-    struct walk walk = { .opened = check_root, .closing = match_text, .argument = &search };
-    walk_run(&walk, xml, error);
+    struct parse parse = { .opened = check_root, .closing = match_text, .argument = &search };
+    parse_document(&parse, xml, error);
     *ret_says = search.found;
     return error->status;
 }
@@ -201,85 +205,78 @@ bool s3_xml_error(struct view xml, struct s3_error_body *ret_body)
 
 struct listing {
     struct s3_page *page;
-    bool encoded; /* names are percent-encoded; may stand behind them */
+    bool encoded; /* names are percent-encoded; the element may follow them */
     bool truncation_known;
     struct list_entry entry;
 };
 
-static void listing_opened(struct walk *walk)
+static void listing_opened(struct parse *parse)
 {
-    struct listing *listing = walk->argument;
-    if (walk->depth == 1 && strcmp(walk->names[0], "ListBucketResult") != 0)
-        stop(walk, "it is not a listing");
-    if (walk->depth == 2)
+    struct listing *listing = parse->argument;
+    if (parse->depth == 1 && strcmp(parse->names[0], "ListBucketResult") != 0)
+        stop_parsing(parse, "it is not a listing");
+    if (parse->depth == 2)
         listing->entry = (struct list_entry){ .key = { NULL, 0 } };
 }
 
-static void listing_add(struct walk *walk, bool is_prefix)
+static void listing_add_entry(struct parse *parse, bool is_prefix)
 {
-    struct listing *listing = walk->argument;
+    struct listing *listing = parse->argument;
     struct s3_page *page = listing->page;
     if (!listing->entry.key.data || (!is_prefix && listing->entry.info.etag.size == 0))
-        stop(walk, "an entry lacks its key or its ETag");
+        stop_parsing(parse, "an entry lacks its key or its ETag");
     else if (page->count == page->max)
-        stop(walk, "it has more entries than were asked for");
+        stop_parsing(parse, "it has more entries than requested");
     else {
         page->entries[page->count] = listing->entry;
         page->entries[page->count++].is_prefix = is_prefix;
     }
 }
 
-static void listing_key(struct walk *walk)
+static void listing_key(struct parse *parse)
 {
-    struct listing *listing = walk->argument;
-    listing->entry.key = arena_copy(listing->page->arena, buffer_view(&walk->text));
+    struct listing *listing = parse->argument;
+    listing->entry.key = arena_copy(listing->page->arena, buffer_view(&parse->text));
     if (!listing->entry.key.data)
-        stop(walk, "out of memory");
+        stop_parsing(parse, "out of memory");
 }
 
-static struct view without_quotes(struct view text)
+static void listing_object_field(struct parse *parse)
 {
-    if (text.size >= 2 && text.data[0] == '"' && text.data[text.size - 1] == '"')
-        return (struct view){ text.data + 1, text.size - 2 };
-    return text;
-}
-
-static void listing_object_field(struct walk *walk)
-{
-    struct listing *listing = walk->argument;
+    struct listing *listing = parse->argument;
     struct object_info *info = &listing->entry.info;
-    struct view text = buffer_view(&walk->text);
-    const char *name = name_above(walk, 0);
+    struct view text = buffer_view(&parse->text);
+    const char *name = name_above(parse, 0);
     struct hf_error error;
     bool good = true;
     if (strcmp(name, "Key") == 0)
-        listing_key(walk);
+        listing_key(parse);
     else if (strcmp(name, "ETag") == 0)
-        good = etag_set(&info->etag, without_quotes(text));
+        good = etag_set(&info->etag, http_unquoted(text));
     else if (strcmp(name, "Size") == 0)
         good = parse_u64(text, OBJECT_BYTES_MAX, &info->size, &error) == HF_OK;
     else if (strcmp(name, "LastModified") == 0)
         good = parse_time(text, &info->modified, &error) == HF_OK;
     if (!good)
-        stop(walk, "an entry has an unreadable ETag, size or time");
+        stop_parsing(parse, "an entry has an unreadable ETag, size or time");
 }
 
-static void listing_closing(struct walk *walk)
+static void listing_closing(struct parse *parse)
 {
-    struct listing *listing = walk->argument;
-    const char *name = name_above(walk, 0);
-    if (walk->depth == 3 && strcmp(name_above(walk, 1), "Contents") == 0)
-        listing_object_field(walk);
-    else if (walk->depth == 3 && stands_in(walk, "CommonPrefixes", "Prefix"))
-        listing_key(walk);
-    else if (walk->depth == 2 && strcmp(name, "Contents") == 0)
-        listing_add(walk, /* is_prefix */ false);
-    else if (walk->depth == 2 && strcmp(name, "CommonPrefixes") == 0)
-        listing_add(walk, /* is_prefix */ true);
-    else if (walk->depth == 2 && strcmp(name, "EncodingType") == 0)
-        listing->encoded = view_equal(buffer_view(&walk->text), VIEW("url"));
-    else if (walk->depth == 2 && strcmp(name, "IsTruncated") == 0) {
-        listing->page->truncated = view_equal(buffer_view(&walk->text), VIEW("true"));
+    struct listing *listing = parse->argument;
+    const char *name = name_above(parse, 0);
+    if (parse->depth == 3 && strcmp(name_above(parse, 1), "Contents") == 0)
+        listing_object_field(parse);
+    else if (parse->depth == 3 && stands_in(parse, "CommonPrefixes", "Prefix"))
+        listing_key(parse);
+    else if (parse->depth == 2 && strcmp(name, "Contents") == 0)
+        listing_add_entry(parse, /* is_prefix */ false);
+    else if (parse->depth == 2 && strcmp(name, "CommonPrefixes") == 0)
+        listing_add_entry(parse, /* is_prefix */ true);
+    else if (parse->depth == 2 && strcmp(name, "EncodingType") == 0)
+        listing->encoded = view_equal(buffer_view(&parse->text), VIEW("url"));
+    else if (parse->depth == 2 && strcmp(name, "IsTruncated") == 0) {
+        listing->page->truncated = view_equal(buffer_view(&parse->text), VIEW("true"));
         listing->truncation_known = true;
     }
 }
@@ -307,8 +304,8 @@ static bool decode_key(struct view *key)
     return true;
 }
 
-/* The bytes at the start of the text that stand for a character which XML 1.0 has not, written
- * out or as "&#1;"; 0 when there is none. */
+/* The number of bytes at the start of the text that form a character which XML 1.0 forbids,
+ * literally or as "&#1;"; 0 if there is none. */
 static size_t forbidden_size(struct view text)
 {
     if (!s3_xml_can_carry(view_first(text, 1)))
@@ -331,41 +328,35 @@ static size_t forbidden_size(struct view text)
     return control || value == 0xfffe || value == 0xffff ? end + 1 : 0;
 }
 
-/* Copies the document with "?" for each such character. False when there is none. */
-static bool without_forbidden(struct view xml, struct buffer *to)
+static enum hf_status listing_parse(struct view xml, struct listing *listing,
+                                    struct hf_error *error)
 {
-    bool found = false;
-    while (xml.size > 0) {
-        size_t size = forbidden_size(xml);
-        found = found || size > 0;
-        buffer_append_byte(to, size > 0 ? '?' : xml.data[0]);
-        xml = view_from(xml, size > 0 ? size : 1);
-    }
-    return found && !to->failed;
-}
-
-static enum hf_status listing_walk(struct view xml, struct listing *listing,
-                                   struct hf_error *error)
-{
-    struct walk walk = { .opened = listing_opened,
-                         .closing = listing_closing,
-                         .argument = listing };
+    struct parse parse = { .opened = listing_opened,
+                           .closing = listing_closing,
+                           .argument = listing };
     *listing = (struct listing){ .page = listing->page };
     listing->page->count = 0;
     listing->page->truncated = false;
-    return walk_run(&walk, xml, error);
+    return parse_document(&parse, xml, error);
 }
 
-/* Ceph encodes the keys but not the prefix, the start and the token that it repeats; where those
- * hold a control character, the document is no XML. As we need none of them, it is read without
- * such characters; then the keys have to be encoded. */
+/* Ceph encodes the keys, but not the prefix, start and token that it repeats. If these contain
+ * a control character, the document is not valid XML. We need none of them, so the document is
+ * read again with such characters replaced; the keys must be encoded then. */
 static enum hf_status listing_repaired(struct view xml, struct listing *listing,
                                        struct hf_error *error)
 {
     struct hf_error second;
     struct buffer copy = BUFFER_INIT(BODY_BYTES_MAX);
-    if (without_forbidden(xml, &copy) &&
-        listing_walk(buffer_view(&copy), listing, &second) == HF_OK && listing->encoded)
+    bool found = false;
+    while (xml.size > 0) {
+        size_t size = forbidden_size(xml);
+        found = found || size > 0;
+        buffer_append_byte(&copy, size > 0 ? '?' : xml.data[0]);
+        xml = view_from(xml, size > 0 ? size : 1);
+    }
+    if (found && !copy.failed && listing_parse(buffer_view(&copy), listing, &second) == HF_OK &&
+        listing->encoded)
         error_clear(error);
     buffer_release(&copy);
     return error->status;
@@ -374,7 +365,7 @@ static enum hf_status listing_repaired(struct view xml, struct listing *listing,
 enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct hf_error *error)
 {
     struct listing listing = { .page = page };
-    if (listing_walk(xml, &listing, error) != HF_OK &&
+    if (listing_parse(xml, &listing, error) != HF_OK &&
         listing_repaired(xml, &listing, error) != HF_OK)
         return error->status;
     if (!listing.truncation_known)
@@ -384,7 +375,7 @@ enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct hf_e
         struct view *key = &page->entries[i].key;
         if ((listing.encoded && !decode_key(key)) || key->size == 0 ||
             key->size > KEY_BYTES_MAX)
-            return error_set(error, HF_CORRUPT, "the store listed a key that cannot be one");
+            return error_set(error, HF_CORRUPT, "the store listed an invalid key");
     }
     return error_clear(error);
 }
@@ -400,31 +391,31 @@ struct deletion {
     char message[120];
 };
 
-static void deletion_opened(struct walk *walk)
+static void deletion_opened(struct parse *parse)
 {
-    struct deletion *deletion = walk->argument;
-    if (walk->depth == 1 && strcmp(walk->names[0], "DeleteResult") != 0)
-        stop(walk, "it is not the answer to a delete");
-    if (walk->depth == 2)
+    struct deletion *deletion = parse->argument;
+    if (parse->depth == 1 && strcmp(parse->names[0], "DeleteResult") != 0)
+        stop_parsing(parse, "it is not the reply to a delete");
+    if (parse->depth == 2)
         deletion->key_size = 0;
 }
 
-static void deletion_closing(struct walk *walk)
+static void deletion_closing(struct parse *parse)
 {
-    struct deletion *deletion = walk->argument;
-    struct view text = buffer_view(&walk->text);
-    if (walk->depth == 3 && stands_in(walk, "Error", "Key")) {
+    struct deletion *deletion = parse->argument;
+    struct view text = buffer_view(&parse->text);
+    if (parse->depth == 3 && stands_in(parse, "Error", "Key")) {
         if (text.size > KEY_BYTES_MAX) {
-            stop(walk, "a key in it is too long");
+            stop_parsing(parse, "it contains a key that is too long");
             return;
         }
         memcpy(deletion->key, text.data, text.size);
         deletion->key_size = text.size;
-    } else if (walk->depth == 3 && stands_in(walk, "Error", "Code")) {
+    } else if (parse->depth == 3 && stands_in(parse, "Error", "Code")) {
         snprintf(deletion->code, sizeof deletion->code, "%.*s", VIEW_ARGS(text));
-    } else if (walk->depth == 3 && stands_in(walk, "Error", "Message")) {
+    } else if (parse->depth == 3 && stands_in(parse, "Error", "Message")) {
         snprintf(deletion->message, sizeof deletion->message, "%.*s", VIEW_ARGS(text));
-    } else if (walk->depth == 2 && strcmp(name_above(walk, 0), "Error") == 0) {
+    } else if (parse->depth == 2 && strcmp(name_above(parse, 0), "Error") == 0) {
         deletion->failed(deletion->argument, (struct view){ deletion->key, deletion->key_size },
                          view_of(deletion->code), view_of(deletion->message));
         deletion->code[0] = deletion->message[0] = '\0';
@@ -435,10 +426,10 @@ enum hf_status s3_xml_deleted(struct view xml, s3_delete_failed *failed, void *a
                               struct hf_error *error)
 {
     struct deletion deletion = { .failed = failed, .argument = argument };
-    struct walk walk = { .opened = deletion_opened,
-                         .closing = deletion_closing,
-                         .argument = &deletion };
-    return walk_run(&walk, xml, error);
+    struct parse parse = { .opened = deletion_opened,
+                           .closing = deletion_closing,
+                           .argument = &deletion };
+    return parse_document(&parse, xml, error);
 }
 
 /* ---- Writing ------------------------------------------------------------------------- */

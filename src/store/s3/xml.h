@@ -1,24 +1,23 @@
-/* xml.h: what S3 answers in XML, read with bounds on depth, sizes and counts. Pure: no
- * network. A document with a DOCTYPE is refused, so there are no entities to expand. */
+/* xml.h: reads the XML replies of S3, with bounds on depth, sizes and counts. No network. A
+ * document with a DOCTYPE is refused, so there are no entities to expand. */
 #ifndef STORE_S3_XML_H
 #define STORE_S3_XML_H
 
 #include "store/store.h"
 
-/* One text to look for, by the name of its element, wherever it stands; the first one counts.
- */
+/* The text to find, by the name of its element anywhere in the document. The first match counts. */
 struct s3_xml_field {
     const char *name;
-    char *text; /* NUL-terminated; cut to fit, empty when it is not there */
+    char *text; /* NUL-terminated; truncated to fit; empty if missing */
     size_t size;
 };
 
-/* CORRUPT when it is not well-formed or its outermost element is not `root`. */
+/* CORRUPT if the document is not well-formed or its root element is not `root`. */
 enum hf_status s3_xml_fields(struct view xml, const char *root,
                              const struct s3_xml_field *fields, size_t count,
                              struct hf_error *error);
 
-/* Whether some element `name` has exactly this text. CORRUPT as above. */
+/* Whether an element `name` has exactly this text. CORRUPT as above. */
 enum hf_status s3_xml_says(struct view xml, const char *root, const char *name,
                            const char *text, bool *ret_says, struct hf_error *error);
 
@@ -30,11 +29,11 @@ struct s3_error_body {
     char server_time[40];
 };
 
-/* False, with all empty, when the body is not an S3 error. */
+/* False, with empty members, if the body is not an S3 error. */
 bool s3_xml_error(struct view xml, struct s3_error_body *ret_body);
 
-/* One page of a listing. Keys are whole and decoded, and live in the arena; objects and groups
- * stand in the order in which the store sent them. */
+/* One page of a listing. Keys are complete and decoded, and are stored in the arena. Objects
+ * and groups are in the order in which the store sent them. */
 struct s3_page {
     struct arena *arena;
     struct list_entry *entries;
@@ -45,8 +44,8 @@ struct s3_page {
 
 enum hf_status s3_xml_listing(struct view xml, struct s3_page *page, struct hf_error *error);
 
-/* The answer to a multi-object delete in quiet mode: calls `failed` for each key that was not
- * deleted. */
+/* Reads the reply to a multi-object delete in quiet mode. Calls `failed` for each key that was
+ * not deleted. */
 typedef void s3_delete_failed(void *argument, struct view key, struct view code,
                               struct view message);
 enum hf_status s3_xml_deleted(struct view xml, s3_delete_failed *failed, void *argument,
@@ -55,7 +54,7 @@ enum hf_status s3_xml_deleted(struct view xml, s3_delete_failed *failed, void *a
 /* Appends text with "&", "<", ">" and quotes escaped. */
 bool s3_xml_escape(struct buffer *to, struct view text);
 
-/* Can XML 1.0 carry this text at all? Control characters it cannot. */
+/* Whether XML 1.0 can carry this text; it cannot carry control characters. */
 bool s3_xml_can_carry(struct view text);
 
 #endif

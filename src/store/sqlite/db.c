@@ -1,7 +1,11 @@
+/* db.c: opens the database of an sqlite store: recognises the file, creates the tables, prepares
+ * the statements, and maps SQLite's result codes to ours. It refuses a database that belongs to
+ * another program. */
 #include "store/sqlite/db.h"
 
 #include "base/check.h"
 #include "base/parse.h"
+#include "store/toolkit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,16 +13,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* "HOLD" in the header of the file, where `file` and others look for it. */
+/* "HOLD" in the header of the file, by which `file` and other tools recognise it. */
 #define APPLICATION_ID 0x484f4c44
 #define LAYOUT_VERSION 1
 
 #define TEXT_OF_(number) #number
 #define TEXT_OF(number)  TEXT_OF_(number)
 
-/* The body comes last: rows of small columns are read without touching it. The key has an index
- * of its own, so that a row of up to a page stays in one page, and a new body leaves the index
- * as it is. */
+/* The body comes last, so the small columns of a row are read without touching it. The key has
+ * its own index: a row of up to a page stays in one page, and a new body leaves the index
+ * unchanged. */
 #define LAYOUT_SQL                                                                       \
     "CREATE TABLE objects ("                                                             \
     " id INTEGER PRIMARY KEY,"                                                           \
@@ -65,8 +69,8 @@ bool sqlite_is_busy(int code)
     return primary == SQLITE_BUSY || primary == SQLITE_LOCKED || primary == SQLITE_PROTOCOL;
 }
 
-/* A failed call of the system. It is UNAVAILABLE, whatever was wrong: NOT_FOUND would speak of
- * an object, and INVALID of the request. */
+/* A failed system call is UNAVAILABLE (or DENIED), whatever its errno: NOT_FOUND would be about
+ * an object, and INVALID about the request. */
 static enum hf_status system_error(struct hf_error *error, sqlite3 *handle, int code,
                                    const char *what)
 {
@@ -125,8 +129,8 @@ void sqlite_reset(struct sqlite_connection *connection, enum sqlite_statement wh
     sqlite3_reset(connection->statements[which]);
 }
 
-/* The bytes must live until the statement is reset. An empty view is bound as an empty value,
- * not as NULL. Binding can only fail on a parameter that is not there. */
+/* The bytes must stay valid until the statement is reset. An empty view is bound as an empty
+ * value, not as NULL. Binding can fail only for a parameter that does not exist. */
 void sqlite_bind_view(sqlite3_stmt *statement, int parameter, struct view bytes)
 {
     const char *data = bytes.size > 0 ? bytes.data : "";
@@ -152,7 +156,7 @@ enum hf_status sqlite_row_read(sqlite3_stmt *statement, struct sqlite_row *ret_r
     };
     if (!etag_set(&ret_row->info.etag, column_view(statement, 1)) || size < 0 ||
         (file.size > 0 && !large_name_is_good(file)))
-        return error_set(error, HF_CORRUPT, "a row of the database makes no sense");
+        return error_set(error, HF_CORRUPT, "a row of the database is not valid");
     memcpy(ret_row->file, file.data, file.size);
     return HF_OK;
 }
@@ -160,28 +164,6 @@ enum hf_status sqlite_row_read(sqlite3_stmt *statement, struct sqlite_row *ret_r
 struct view sqlite_row_last(sqlite3_stmt *statement)
 {
     return column_view(statement, 5);
-}
-
-/* ---- Waiting ------------------------------------------------------------------------- */
-
-#define PAUSE_FIRST SPAN_US(50)
-#define PAUSE_MAX   SPAN_MS(2)
-
-struct patience patience_until(struct env *env, struct mono_time deadline)
-{
-    return (struct patience){ .env = env, .deadline = deadline, .pause = PAUSE_FIRST };
-}
-
-bool patience_wait(struct patience *patience)
-{
-    struct mono_time now = env_now(patience->env);
-    if (!mono_before(now, patience->deadline))
-        return false;
-    struct span half = SPAN_US(patience->pause.us / 2);
-    struct span pause = SPAN_US(half.us + env_jitter(patience->env, half).us);
-    env_sleep_until(patience->env, mono_earlier(mono_add(now, pause), patience->deadline));
-    patience->pause = span_smaller(SPAN_US(patience->pause.us * 2), PAUSE_MAX);
-    return true;
 }
 
 /* ---- Recognising the file ------------------------------------------------------------ */
@@ -217,18 +199,9 @@ bool sqlite_data_version(struct sqlite_connection *connection, uint64_t *ret_ver
     return true;
 }
 
-static enum file_kind kind_of(int64_t tables, int64_t application, int64_t version)
-{
-    if (tables == 0 && application == 0 && version == 0)
-        return FILE_NEW;
-    if (application != APPLICATION_ID)
-        return FILE_FOREIGN;
-    return version == LAYOUT_VERSION ? FILE_OURS : FILE_NEWER;
-}
-
-/* The three must be seen at one moment: another process may be creating the layout. A savepoint
- * is a read transaction of its own, or a part of the one that is open. */
-static int recognise(sqlite3 *handle, enum file_kind *ret_kind)
+/* The three values must be read in one transaction, because another process may be creating the
+ * tables. A savepoint starts a read transaction, or joins the one that is open. */
+static int identify_file(sqlite3 *handle, enum file_kind *ret_kind)
 {
     int64_t tables = 0;
     int64_t application = 0;
@@ -242,18 +215,11 @@ static int recognise(sqlite3 *handle, enum file_kind *ret_kind)
     if (code == SQLITE_OK)
         code = query_number(handle, "PRAGMA user_version", &version);
     int released = run_text(handle, "RELEASE look");
-    *ret_kind = kind_of(tables, application, version);
+    *ret_kind = tables == 0 && application == 0 && version == 0 ? FILE_NEW
+                : application != APPLICATION_ID                 ? FILE_FOREIGN
+                : version == LAYOUT_VERSION                     ? FILE_OURS
+                                                                : FILE_NEWER;
     return code == SQLITE_OK ? released : code;
-}
-
-static enum hf_status refuse(enum file_kind kind, struct hf_error *error)
-{
-    if (kind == FILE_FOREIGN)
-        return error_set(error, HF_INVALID, "the database belongs to another program");
-    if (kind == FILE_NEWER)
-        return error_set(error, HF_UNSUPPORTED,
-                         "the database was written by a newer version of holdfast");
-    return HF_OK;
 }
 
 /* ---- Creating the layout ------------------------------------------------------------- */
@@ -272,8 +238,8 @@ static int switch_to_wal(sqlite3 *handle)
     return code == SQLITE_OK && !done ? SQLITE_NOLFS : code;
 }
 
-/* Many processes may meet here over a new file: whoever gets the write lock first creates, the
- * others find it done. */
+/* Several processes may find a new file at the same time. The first to get the write lock
+ * creates the tables, and the others find them. */
 static int create_layout(sqlite3 *handle, const char *store_id)
 {
     char sql[sizeof LAYOUT_SQL + STORE_ID_DIGITS];
@@ -282,7 +248,7 @@ static int create_layout(sqlite3 *handle, const char *store_id)
     int code = run_text(handle, "BEGIN IMMEDIATE");
     if (code != SQLITE_OK)
         return code;
-    code = recognise(handle, &kind);
+    code = identify_file(handle, &kind);
     if (code == SQLITE_OK && kind == FILE_NEW)
         code = run_text(handle, sql);
     if (code == SQLITE_OK)
@@ -292,11 +258,12 @@ static int create_layout(sqlite3 *handle, const char *store_id)
     return code;
 }
 
-/* Everything that a first connection does and that another process may be in the way of. */
+/* Every step of the first connection that another process can block; the caller retries while
+ * busy. */
 static int prepare_file(struct sqlite_database *database, sqlite3 *handle,
                         enum file_kind *ret_kind)
 {
-    int code = recognise(handle, ret_kind);
+    int code = identify_file(handle, ret_kind);
     if (code != SQLITE_OK || *ret_kind == FILE_FOREIGN || *ret_kind == FILE_NEWER)
         return code;
     database->writable = sqlite3_db_readonly(handle, "main") == 0;
@@ -309,7 +276,7 @@ static int prepare_file(struct sqlite_database *database, sqlite3 *handle,
     if (code == SQLITE_OK && *ret_kind == FILE_NEW) {
         code = create_layout(handle, database->id);
         if (code == SQLITE_OK)
-            code = recognise(handle, ret_kind);
+            code = identify_file(handle, ret_kind);
     }
     return code;
 }
@@ -323,23 +290,24 @@ static enum hf_status read_store_id(struct sqlite_database *database, sqlite3 *h
         code = sqlite3_step(statement);
     struct view id = code == SQLITE_ROW ? column_view(statement, 0) : VIEW("");
     bool good = id.size == STORE_ID_DIGITS;
-    for (size_t i = 0; good && i < id.size; i++)
-        good = hex_digit(id.data[i]) >= 0;
+    for (size_t i = 0; i < id.size; i++)
+        good = good && hex_digit(id.data[i]) >= 0;
     if (good)
         memcpy(database->id, id.data, id.size);
     sqlite3_finalize(statement);
     if (good)
         return HF_OK;
     if (code == SQLITE_ROW || code == SQLITE_DONE || code == SQLITE_ERROR)
-        return error_set(error, HF_CORRUPT, "the database has lost the id of the store");
+        return error_set(error, HF_CORRUPT,
+                         "the database does not contain the id of the store");
     return sqlite_error(error, handle, code, "read the id of the store");
 }
 
 /* ---- Connections --------------------------------------------------------------------- */
 
-/* A file name is made absolute before, so that SQLite sees no URI and no ":memory:" in it. */
-static enum hf_status open_handle(const struct sqlite_database *database, int flags,
-                                  sqlite3 **ret_handle, struct hf_error *error)
+/* The path is absolute, so SQLite cannot take it for a URI or for ":memory:". */
+static enum hf_status open_sqlite_handle(const struct sqlite_database *database, int flags,
+                                         sqlite3 **ret_handle, struct hf_error *error)
 {
     sqlite3 *handle = NULL;
     check(database->path[0] == '/');
@@ -357,12 +325,12 @@ static enum hf_status open_handle(const struct sqlite_database *database, int fl
     return HF_OK;
 }
 
-/* Checkpoints are the writer's business (group.c). Wiping what was deleted, which some
- * builds of SQLite do, would double the writing. */
+/* group.c runs the checkpoints. Overwriting deleted data, which some builds of SQLite do by
+ * default, would double the writes. */
 static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle)
 {
-    /* The last to close does not copy the WAL back: a short one is read by whoever opens the store
-     * next in less time than removing it takes (group.c copies back a long one). */
+    /* The last connection to close does not copy the WAL back: reading a short WAL at the next
+     * open takes less time than removing it (group.c copies back a long one). */
     sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
     int code = run_text(handle, "PRAGMA secure_delete = OFF; PRAGMA wal_autocheckpoint = 0;"
                                 "PRAGMA trusted_schema = OFF");
@@ -374,13 +342,16 @@ static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle
 
 static int prepare_statements(struct sqlite_connection *connection)
 {
-    int code = SQLITE_OK;
-    for (int i = 0; code == SQLITE_OK && i < SQL_COUNT; i++)
-        if (!connection->statements[i])
-            code =
-                sqlite3_prepare_v3(connection->handle, statement_texts[i], -1,
-                                   SQLITE_PREPARE_PERSISTENT, &connection->statements[i], NULL);
-    return code;
+    for (int i = 0; i < SQL_COUNT; i++) {
+        if (connection->statements[i])
+            continue;
+        int code =
+            sqlite3_prepare_v3(connection->handle, statement_texts[i], -1,
+                               SQLITE_PREPARE_PERSISTENT, &connection->statements[i], NULL);
+        if (code != SQLITE_OK)
+            return code;
+    }
+    return SQLITE_OK;
 }
 
 void sqlite_connection_close(struct sqlite_connection *connection)
@@ -397,7 +368,8 @@ static enum hf_status finish_connection(const struct sqlite_database *database,
 {
     struct patience patience =
         patience_until(database->env,
-                       mono_add(env_now(database->env), SPAN_MS(STORE_TIMEOUT_MS)));
+                       mono_add(env_now(database->env), SPAN_MS(STORE_TIMEOUT_MS)),
+                       SQLITE_PAUSE_MAX);
     int code;
     do {
         code = set_up_handle(database, connection->handle);
@@ -407,7 +379,8 @@ static enum hf_status finish_connection(const struct sqlite_database *database,
     if (code == SQLITE_OK)
         return HF_OK;
     if ((code & 0xff) == SQLITE_ERROR)
-        return error_set(error, HF_CORRUPT, "the tables of the database are not as expected");
+        return error_set(error, HF_CORRUPT,
+                         "the tables of the database differ from the expected layout");
     return sqlite_error(error, connection->handle, code, "open the database");
 }
 
@@ -416,7 +389,7 @@ enum hf_status sqlite_connection_open(const struct sqlite_database *database,
                                       struct hf_error *error)
 {
     struct sqlite_connection connection = { 0 };
-    if (open_handle(database, 0, &connection.handle, error) != HF_OK)
+    if (open_sqlite_handle(database, 0, &connection.handle, error) != HF_OK)
         return error->status;
     if (finish_connection(database, &connection, error) != HF_OK) {
         sqlite_connection_close(&connection);
@@ -426,23 +399,18 @@ enum hf_status sqlite_connection_open(const struct sqlite_database *database,
     return HF_OK;
 }
 
-/* SQLite would not tell why it cannot create the file. */
-static enum hf_status check_folder(const struct sqlite_database *database,
-                                   struct hf_error *error)
-{
-    char folder[PATH_MAX];
-    memcpy(folder, database->path, sizeof folder);
-    *(strrchr(folder, '/') + 1) = '\0';
-    if (access(folder, W_OK | X_OK) != 0)
-        return error_from_errno(error, errno, "create the file");
-    return HF_OK;
-}
-
-static enum hf_status check_path(const struct sqlite_database *database, struct hf_error *error)
+static enum hf_status check_database_path(const struct sqlite_database *database,
+                                          struct hf_error *error)
 {
     struct stat st;
-    if (stat(database->path, &st) != 0)
-        return check_folder(database, error);
+    char folder[PATH_MAX];
+    if (stat(database->path, &st) != 0) { /* SQLite does not report why it cannot create it */
+        memcpy(folder, database->path, sizeof folder);
+        *(strrchr(folder, '/') + 1) = '\0';
+        return access(folder, W_OK | X_OK) == 0
+                   ? HF_OK
+                   : error_from_errno(error, errno, "create the file");
+    }
     if (S_ISDIR(st.st_mode))
         return error_set(error, HF_INVALID, "it is a folder; name a file in it");
     if (!S_ISREG(st.st_mode))
@@ -450,14 +418,9 @@ static enum hf_status check_path(const struct sqlite_database *database, struct 
     return HF_OK;
 }
 
-static void draw_store_id(struct sqlite_database *database)
-{
-    env_random_hex(database->env, STORE_ID_DIGITS, database->id);
-}
-
-/* A writer that died between writing the log and syncing it leaves a commit that we, who opened
- * it, have brought to light: before anybody acts on it, it must be durable. SQLite has no lock on
- * the log itself that closing this descriptor would drop. */
+/* A writer that died between writing the WAL and syncing it leaves a commit that opening the
+ * database makes visible. It must be durable before anybody acts on it. SQLite holds no lock on
+ * the WAL file, so closing this descriptor drops none. */
 static enum hf_status sync_log(const struct sqlite_database *database, struct hf_error *error)
 {
     char path[PATH_MAX + 8];
@@ -474,28 +437,35 @@ static enum hf_status sync_log(const struct sqlite_database *database, struct hf
 static enum hf_status open_first(struct sqlite_database *database,
                                  struct sqlite_connection *connection, struct hf_error *error)
 {
-    draw_store_id(database); /* in case that it is ours to create */
-    if (open_handle(database, SQLITE_OPEN_CREATE, &connection->handle, error) != HF_OK)
+    /* Needed if this process creates the store. */
+    env_random_hex(database->env, STORE_ID_DIGITS, database->id);
+    if (open_sqlite_handle(database, SQLITE_OPEN_CREATE, &connection->handle, error) != HF_OK)
         return error->status;
     struct patience patience =
         patience_until(database->env,
-                       mono_add(env_now(database->env), SPAN_MS(STORE_TIMEOUT_MS)));
+                       mono_add(env_now(database->env), SPAN_MS(STORE_TIMEOUT_MS)),
+                       SQLITE_PAUSE_MAX);
     enum file_kind kind = FILE_NEW;
     int code;
     do
         code = prepare_file(database, connection->handle, &kind);
     while (sqlite_is_busy(code) && patience_wait(&patience));
     if (code == SQLITE_NOLFS)
-        return error_set(error, HF_UNSUPPORTED,
-                         "its file system has no shared memory, which SQLite's WAL needs");
+        return error_set(
+            error, HF_UNSUPPORTED,
+            "its file system does not support shared memory, which SQLite's WAL needs");
     if ((code & 0xff) == SQLITE_CANTOPEN && sqlite3_db_readonly(connection->handle, "main"))
-        return error_set(error, HF_DENIED,
-                         "it may only be read, and SQLite can do that only while somebody who "
-                         "may write has it open");
+        return error_set(
+            error, HF_DENIED,
+            "it is read-only, and SQLite can read such a file only while a process that "
+            "may write to it has it open");
     if (code != SQLITE_OK)
         return sqlite_error(error, connection->handle, code, "read the database");
-    if (refuse(kind, error) != HF_OK)
-        return error->status;
+    if (kind == FILE_FOREIGN)
+        return error_set(error, HF_INVALID, "the database belongs to another program");
+    if (kind == FILE_NEWER)
+        return error_set(error, HF_UNSUPPORTED,
+                         "the database was written by a newer version of holdfast");
     if (kind == FILE_NEW)
         return error_set(error, HF_DENIED, "it is empty and cannot be written to");
     if (read_store_id(database, connection->handle, error) != HF_OK)
@@ -513,7 +483,7 @@ enum hf_status sqlite_database_open(struct sqlite_database *database,
                                     struct hf_error *error)
 {
     struct sqlite_connection connection = { 0 };
-    if (check_path(database, error) != HF_OK)
+    if (check_database_path(database, error) != HF_OK)
         return error->status;
     if (open_first(database, &connection, error) != HF_OK) {
         sqlite_connection_close(&connection);

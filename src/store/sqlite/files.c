@@ -1,7 +1,11 @@
+/* files.c: files for the large objects of an sqlite store, and the removal of files that no row
+ * names. A lock on each new file keeps the sweep from removing one whose row is about to be
+ * committed. */
 #include "store/sqlite/files.h"
 
 #include "base/parse.h"
 #include "store/stream.h"
+#include "store/toolkit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -46,10 +50,10 @@ enum hf_status folder_make(const char *path, unsigned mode, struct hf_error *err
     return error_from_errno(error, errno, what);
 }
 
-/* A link is not followed: what no row names is removed here, and a link may lead to the objects of
- * another store. */
-static enum hf_status open_folder(struct large_folder *folder, const char *path, bool create,
-                                  struct hf_error *error)
+/* Does not follow a link: files that no row names are removed here, and a link may lead to the
+ * objects of another store. */
+static enum hf_status open_objects_folder(struct large_folder *folder, const char *path,
+                                          bool create, struct hf_error *error)
 {
     struct stat info;
     folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -57,7 +61,7 @@ static enum hf_status open_folder(struct large_folder *folder, const char *path,
     if (folder->fd >= 0 || (failed == ENOENT && !create))
         return HF_OK;
     if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
-        return error_set(error, HF_INVALID, "it is a link, and must be a folder");
+        return error_set(error, HF_INVALID, "it is a symbolic link, and must be a folder");
     return error_from_errno(error, failed, "open it");
 }
 
@@ -70,7 +74,7 @@ enum hf_status large_folder_open(struct large_folder *folder, const char *databa
         return error_set(error, HF_INVALID, "the path of the store is too long");
     enum hf_status status = create ? folder_make(path, 0777, error) : HF_OK;
     if (status == HF_OK)
-        status = open_folder(folder, path, create, error);
+        status = open_objects_folder(folder, path, create, error);
     if (status != HF_OK)
         error_prefix(error, "the folder of large objects, %s", path);
     return status;
@@ -102,27 +106,12 @@ bool large_name_is_good(struct view name)
     return true;
 }
 
-static void draw_name(const struct large_folder *folder, char name[LARGE_NAME_SIZE])
-{
-    memcpy(name, folder->store_id, 16);
-    env_random_hex(folder->env, 2 * RANDOM_BYTES, name + 16);
-}
-
-static bool lock_is_had(int fd)
+static bool lock_is_held(int fd)
 {
     while (flock(fd, LOCK_EX | LOCK_NB) != 0)
         if (errno != EINTR)
             return false;
     return true;
-}
-
-/* Whether the name still leads to this file, which may have others. */
-static bool has_name(const struct large_folder *folder, const char *name, int fd)
-{
-    struct stat ours, named;
-    return fstat(fd, &ours) == 0 &&
-           fstatat(folder->fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
 enum hf_status large_file_new(const struct large_folder *folder, int given,
@@ -132,7 +121,8 @@ enum hf_status large_file_new(const struct large_folder *folder, int given,
     if (folder->fd < 0)
         return error_set(error, HF_DENIED, "the store cannot be written to");
     for (int i = 0; i < NAME_TRIES_MAX; i++) {
-        draw_name(folder, ret_file->name);
+        memcpy(ret_file->name, folder->store_id, 16);
+        env_random_hex(folder->env, 2 * RANDOM_BYTES, ret_file->name + 16);
         *ret_is_given = given >= 0 && file_link(given, folder->fd, ret_file->name);
         int flags = O_RDWR | O_CLOEXEC;
         int fd = openat(folder->fd, ret_file->name,
@@ -141,13 +131,15 @@ enum hf_status large_file_new(const struct large_folder *folder, int given,
             return error_set(error, HF_UNAVAILABLE, "the folder of large objects is gone");
         if (fd < 0)
             return error_from_errno(error, errno, "create a file for a large object");
-        if (lock_is_had(fd) && has_name(folder, ret_file->name, fd)) {
+        /* Between creating and locking, a sweep may have taken the file for an orphan. */
+        if (lock_is_held(fd) && file_has_name(fd, folder->fd, ret_file->name)) {
             ret_file->fd = fd;
             return HF_OK;
         }
         close(fd);
     }
-    return error_set(error, HF_UNAVAILABLE, "new files for large objects keep vanishing");
+    return error_set(error, HF_UNAVAILABLE,
+                     "other processes keep removing new files for large objects");
 }
 
 enum hf_status large_file_sync(const struct large_folder *folder, const struct large_file *file,
@@ -170,7 +162,7 @@ void large_file_drop(const struct large_folder *folder, struct large_file *file)
     large_file_keep(file);
 }
 
-/* What cannot be unlinked now is an orphan for a later sweep. */
+/* A file that cannot be removed now is left to a later sweep. */
 void large_name_remove(const struct large_folder *folder, const char *name)
 {
     (void)unlinkat(folder->fd, name, 0);
@@ -190,7 +182,7 @@ enum hf_status large_file_read(const struct large_folder *folder, const char *na
 
 /* ---- The sweep ----------------------------------------------------------------------- */
 
-static bool is_ours(const struct large_folder *folder, const struct dirent *entry)
+static bool is_large_entry(const struct large_folder *folder, const struct dirent *entry)
 {
     return large_name_is_good(view_of(entry->d_name)) &&
            memcmp(entry->d_name, folder->store_id, 16) == 0;
@@ -204,7 +196,8 @@ static void sweep_one(const struct large_folder *folder, const char *name,
     int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (lock_is_had(fd) && !is_named(argument, name))
+    /* Check again under the lock: the row may have been committed since the first check. */
+    if (lock_is_held(fd) && !is_named(argument, name))
         large_name_remove(folder, name);
     close(fd);
 }
@@ -222,15 +215,16 @@ void large_folder_sweep(const struct large_folder *folder,
     const struct dirent *entry;
     uint64_t count = 0;
     while (count < FOLDER_COUNT_MAX && (entry = readdir(walk)))
-        count += is_ours(folder, entry);
+        count += is_large_entry(folder, entry);
     uint64_t start = count > SWEEP_MAX ? env_random_below(folder->env, count) : 0;
     rewinddir(walk);
-    for (uint64_t i = 0; i < count && (entry = readdir(walk));) {
-        if (!is_ours(folder, entry))
+    uint64_t seen = 0;
+    while (seen < count && (entry = readdir(walk))) {
+        if (!is_large_entry(folder, entry))
             continue;
-        if ((i + count - start) % count < SWEEP_MAX)
+        if ((seen + count - start) % count < SWEEP_MAX)
             sweep_one(folder, entry->d_name, is_named, argument);
-        i++;
+        seen++;
     }
     closedir(walk);
 }

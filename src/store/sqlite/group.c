@@ -1,3 +1,5 @@
+/* group.c: commits the writes of many tasks in one transaction, led by one of the tasks. No
+ * write is reported as done before its commit, and one failing write does not fail the others. */
 #include "store/sqlite/group.h"
 
 #include "base/check.h"
@@ -7,34 +9,34 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Writes of one transaction, unless a single batch has more. */
+/* The maximum number of writes per transaction, unless a single batch has more. */
 #define GROUP_MAX 256
 
-/* Pages of the WAL after which it is copied back into the database. */
+/* The WAL is copied back into the database when it has this many pages. */
 #define CHECKPOINT_PAGES 1000
 
-/* With more pages than this it is copied back before the store is closed, too. */
+/* With more pages than this, the WAL is also copied back when the store is closed. */
 #define CLOSE_PAGES 64
 
-/* A leader waits until this part of those who keep writing are back, but for at most half the
- * time that the last group took, in these bounds. */
+/* A leader waits until this fraction of the active writers has queued again, but at most half the
+ * time that the last group took, within these bounds. */
 #define GATHER_PART 8
 #define GATHER_MIN  SPAN_US(100)
 #define GATHER_MAX  SPAN_MS(1)
 
-/* A leader whose own batch is done goes on for so long while others wait: to wake the next one,
- * with all the others being woken too, takes about as long as a transaction. One call among some
- * thousands returns that much later. */
+/* A leader whose own batch is done keeps leading for this long while others wait: waking a new
+ * leader, while all the other tasks wake too, takes about as long as a transaction. One call in a
+ * few thousand returns that much later. */
 #define LEAD_ON SPAN_MS(20)
 
-/* What came of a transaction. */
+/* The outcome of a transaction. */
 enum outcome {
     COMMITTED,
-    ROLLED_BACK, /* certainly */
-    UNKNOWN,     /* it may show up after a crash */
+    ROLLED_BACK, /* certainly not done */
+    UNKNOWN,     /* it may appear after a crash */
 };
 
-/* ---- One write, inside the transaction ----------------------------------------------- */
+/* ---- One write inside a transaction -------------------------------------------------- */
 
 static void draw_etag(struct sqlite_writer *writer, struct etag *etag)
 {
@@ -48,9 +50,9 @@ static void draw_etag(struct sqlite_writer *writer, struct etag *etag)
         etag->data[--at] = "0123456789abcdef"[count & 15];
 }
 
-/* OK with *ret_found false when there is no such row. */
-static enum hf_status look_up(struct sqlite_writer *writer, struct sqlite_write *write,
-                              struct sqlite_row *ret_row, bool *ret_found)
+/* OK with *ret_found false if there is no such row. */
+static enum hf_status find_object_row(struct sqlite_writer *writer, struct sqlite_write *write,
+                                      struct sqlite_row *ret_row, bool *ret_found)
 {
     struct sqlite_connection *connection = &writer->connection;
     sqlite3_stmt *lookup = connection->statements[SQL_LOOKUP];
@@ -60,13 +62,13 @@ static enum hf_status look_up(struct sqlite_writer *writer, struct sqlite_write 
     if (code == SQLITE_ROW)
         status = sqlite_row_read(lookup, ret_row, write->error);
     else if (code != SQLITE_DONE)
-        status = sqlite_error(write->error, connection->handle, code, "look for the object");
+        status = sqlite_error(write->error, connection->handle, code, "look up the object");
     sqlite_reset(connection, SQL_LOOKUP);
     *ret_found = code == SQLITE_ROW;
     return status;
 }
 
-/* Parameters that all statements of a put have in common. */
+/* Binds the parameters that all statements of a put share. */
 static void bind_put(struct sqlite_writer *writer, struct sqlite_write *write,
                      sqlite3_stmt *statement)
 {
@@ -97,9 +99,9 @@ static int run_put(struct sqlite_writer *writer, struct sqlite_write *write,
     return sqlite_run(&writer->connection, which);
 }
 
-/* The commonest write, row to row by ETag, in one statement. *ret_done is false, and nothing
- * changed, when it is another write or does not apply: then it is done, or refused, step by
- * step. */
+/* Does the most frequent write, a replacement conditional on the ETag, in one statement. *ret_done
+ * is false, and nothing has changed, if the write is of another kind or the ETag does not match;
+ * the write then takes the general path. */
 static int swap_row(struct sqlite_writer *writer, struct sqlite_write *write, bool *ret_done)
 {
     sqlite3_stmt *statement = writer->connection.statements[SQL_SWAP];
@@ -114,24 +116,20 @@ static int swap_row(struct sqlite_writer *writer, struct sqlite_write *write, bo
     return code;
 }
 
-static int run_delete(struct sqlite_writer *writer, const struct sqlite_row *row)
-{
-    sqlite3_bind_int64(writer->connection.statements[SQL_DELETE], 1, row->id);
-    return sqlite_run(&writer->connection, SQL_DELETE);
-}
-
-static void judge_and_run(struct sqlite_writer *writer, struct sqlite_write *write)
+static void check_and_write(struct sqlite_writer *writer, struct sqlite_write *write)
 {
     struct sqlite_row row;
     bool found;
-    if (look_up(writer, write, &row, &found) != HF_OK ||
-        condition_judge(write->condition, found ? &row.info.etag : NULL, write->error) != HF_OK)
+    if (find_object_row(writer, write, &row, &found) != HF_OK ||
+        condition_check(write->condition, found ? &row.info.etag : NULL, write->error) != HF_OK)
         return;
     int code = SQLITE_OK;
     if (!write->is_delete)
         code = run_put(writer, write, found ? &row : NULL);
-    else if (found)
-        code = run_delete(writer, &row);
+    else if (found) {
+        sqlite3_bind_int64(writer->connection.statements[SQL_DELETE], 1, row.id);
+        code = sqlite_run(&writer->connection, SQL_DELETE);
+    }
     writer->removed = writer->removed || write->is_delete;
     if (code != SQLITE_OK)
         sqlite_error(write->error, writer->connection.handle, code, "write");
@@ -139,7 +137,7 @@ static void judge_and_run(struct sqlite_writer *writer, struct sqlite_write *wri
         memcpy(write->replaced, row.file, sizeof row.file);
 }
 
-/* Writes what was decided, if anything. */
+/* Writes the bytes that the caller decided on, if any. */
 static void write_decided(struct sqlite_writer *writer, struct sqlite_write *write,
                           const struct sqlite_row *row)
 {
@@ -153,7 +151,8 @@ static void write_decided(struct sqlite_writer *writer, struct sqlite_write *wri
         return;
     }
     if (write->body.size > SQLITE_INLINE_MAX) {
-        error_set(write->error, HF_UNSUPPORTED, "what is to be written is too large for this");
+        error_set(write->error, HF_UNSUPPORTED,
+                  "the new state is too large for a change in one step");
         return;
     }
     int code = run_put(writer, write, row);
@@ -168,12 +167,7 @@ static void write_decided(struct sqlite_writer *writer, struct sqlite_write *wri
     error_clear(write->error);
 }
 
-static void note_loud(struct sqlite_writer *writer, const struct sqlite_write *write)
-{
-    writer->loud = writer->loud || (write->error->status == HF_OK && !write->quiet);
-}
-
-/* Whether an ETag was drawn in the transaction under way. */
+/* Whether the current transaction created this ETag. */
 static bool is_new_etag(const struct sqlite_writer *writer, struct view etag)
 {
     struct view prefix = view_of(writer->etag_prefix);
@@ -185,26 +179,27 @@ static bool is_new_etag(const struct sqlite_writer *writer, struct view etag)
     return count > writer->etag_begun;
 }
 
-/* Judges the row, or that there is none, before the caller may see it; *ret_body is what it is
- * shown. */
-static enum hf_status look_before_change(struct sqlite_writer *writer,
-                                         struct sqlite_write *write, sqlite3_stmt *fetch,
-                                         struct sqlite_row *ret_row, struct view *ret_body)
+/* Checks the row before the caller may see it. *ret_body is the body to show. */
+static enum hf_status check_changed_row(struct sqlite_writer *writer,
+                                        struct sqlite_write *write, sqlite3_stmt *fetch,
+                                        struct sqlite_row *ret_row, struct view *ret_body)
 {
     if (sqlite_row_read(fetch, ret_row, write->error) != HF_OK)
         return write->error->status;
-    write->put_off = is_new_etag(writer, etag_view(&ret_row->info.etag));
+    write->postponed = is_new_etag(writer, etag_view(&ret_row->info.etag));
     if (etag_equal(&ret_row->info.etag, &write->change->known))
         return HF_OK;
     if (ret_row->file[0] != '\0')
-        return error_set(write->error, HF_UNSUPPORTED, "the object is too large for this");
+        return error_set(write->error, HF_UNSUPPORTED,
+                         "the object is too large for a change in one step");
     *ret_body = sqlite_row_last(fetch);
     if (ret_body->size != ret_row->info.size)
-        return error_set(write->error, HF_CORRUPT, "the database has lost bytes of the object");
+        return error_set(write->error, HF_CORRUPT,
+                         "the object in the database is shorter or longer than recorded");
     return HF_OK;
 }
 
-/* Lets the caller see the row and decide. */
+/* Shows the row to the caller, which decides what to write. */
 static void change_row(struct sqlite_writer *writer, struct sqlite_write *write)
 {
     struct change_call *call = write->change;
@@ -218,12 +213,12 @@ static void change_row(struct sqlite_writer *writer, struct sqlite_write *write)
     sqlite_bind_view(fetch, 2, etag_view(&call->known));
     int code = sqlite3_step(fetch);
     if (code == SQLITE_ROW)
-        status = look_before_change(writer, write, fetch, &row, &body);
+        status = check_changed_row(writer, write, fetch, &row, &body);
     else if (code == SQLITE_DONE)
-        write->put_off = writer->removed;
+        write->postponed = writer->removed;
     else
-        status = sqlite_error(write->error, connection->handle, code, "look for the object");
-    bool decided = status == HF_OK && !write->put_off;
+        status = sqlite_error(write->error, connection->handle, code, "look up the object");
+    bool decided = status == HF_OK && !write->postponed;
     if (decided)
         write->body = call->decide(call->argument, &row.info.etag, body);
     sqlite_reset(connection, SQL_FETCH);
@@ -231,70 +226,63 @@ static void change_row(struct sqlite_writer *writer, struct sqlite_write *write)
         write_decided(writer, write, code == SQLITE_ROW ? &row : NULL);
 }
 
-/* False when the write has spoiled the whole transaction; then it has the reason. */
-static bool apply(struct sqlite_writer *writer, struct sqlite_write *write)
+/* False if the write has ended the whole transaction; its error has the reason. */
+static bool apply_write(struct sqlite_writer *writer, struct sqlite_write *write)
 {
-    bool swapped;
+    bool swapped = false;
     write->replaced[0] = '\0';
-    write->put_off = false;
-    if (write->change) {
+    write->postponed = false;
+    int code = write->change ? SQLITE_OK : swap_row(writer, write, &swapped);
+    if (write->change)
         change_row(writer, write);
-        note_loud(writer, write);
-        return sqlite3_get_autocommit(writer->connection.handle) == 0;
-    }
-    int code = swap_row(writer, write, &swapped);
-    if (code != SQLITE_OK)
+    else if (code != SQLITE_OK)
         sqlite_error(write->error, writer->connection.handle, code, "write");
     else if (swapped)
         error_clear(write->error);
     else
-        judge_and_run(writer, write);
-    note_loud(writer, write);
+        check_and_write(writer, write);
+    writer->wakes_listeners =
+        writer->wakes_listeners || (write->error->status == HF_OK && !write->quiet);
     return sqlite3_get_autocommit(writer->connection.handle) == 0;
 }
 
 /* ---- One transaction ----------------------------------------------------------------- */
 
-static void roll_back(struct sqlite_writer *writer)
+static void roll_back_transaction(struct sqlite_writer *writer)
 {
     if (!sqlite3_get_autocommit(writer->connection.handle))
         sqlite_run(&writer->connection, SQL_ROLLBACK);
     check(sqlite3_get_autocommit(writer->connection.handle));
 }
 
-/* A commit appends to the WAL, last of all the page that makes it valid, then syncs. On a full
- * disk that last page was not written whole; after any other failure it may have been, and who
- * opens the store next, after a crash or a close, before another commit has taken its place in
- * the WAL, would bring the transaction to light. */
-static enum outcome commit(struct sqlite_writer *writer, struct hf_error *error)
+/* A commit appends to the WAL, writes the page that makes it valid last, and then syncs. On a full
+ * disk that last page was not written completely. After any other failure it may have been written.
+ * Then the next process that opens the store would make the transaction visible, unless another
+ * commit overwrites that part of the WAL first. So the outcome is unknown. */
+static enum outcome commit_transaction(struct sqlite_writer *writer, struct hf_error *error)
 {
     int code = sqlite_run(&writer->connection, SQL_COMMIT);
     if (code == SQLITE_OK)
         return COMMITTED;
     sqlite_error(error, writer->connection.handle, code, "commit");
-    roll_back(writer);
+    roll_back_transaction(writer);
     return (code & 0xff) == SQLITE_FULL || sqlite_is_busy(code) ? ROLLED_BACK : UNKNOWN;
 }
 
-/* Somebody removed the file or put another one in its place: what is written now is lost. */
-static bool has_moved(struct sqlite_writer *writer)
+static int begin_transaction(struct sqlite_writer *writer)
 {
-    int moved = 0;
-    sqlite3_file_control(writer->connection.handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-    return moved != 0;
-}
-
-static int begin(struct sqlite_writer *writer)
-{
-    writer->loud = false;
+    writer->wakes_listeners = false;
     writer->removed = false;
     writer->etag_begun = writer->etag_count;
     int code = sqlite_run(&writer->connection, SQL_BEGIN_WRITE);
-    if (code == SQLITE_OK && has_moved(writer)) {
-        roll_back(writer);
-        return SQLITE_READONLY_DBMOVED;
-    }
-    return code;
+    if (code != SQLITE_OK)
+        return code;
+    int moved = 0; /* if somebody moved or replaced the file, further writes would be lost */
+    sqlite3_file_control(writer->connection.handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (!moved)
+        return SQLITE_OK;
+    roll_back_transaction(writer);
+    return SQLITE_READONLY_DBMOVED;
 }
 
 static void fail_begin(struct sqlite_writer *writer, struct sqlite_write *write, int code)
@@ -303,10 +291,10 @@ static void fail_begin(struct sqlite_writer *writer, struct sqlite_write *write,
         error_set(write->error, HF_UNAVAILABLE,
                   "the file of the store was moved or removed; open it again");
     else
-        sqlite_error(write->error, writer->connection.handle, code, "begin to write");
+        sqlite_error(write->error, writer->connection.handle, code, "start writing");
 }
 
-/* What was judged inside a transaction that is gone means nothing, a conflict neither. */
+/* A result from inside a lost transaction is void, even a conflict. */
 static void fail_commit(struct sqlite_write *write, enum outcome outcome,
                         const struct hf_error *reason)
 {
@@ -318,29 +306,30 @@ static void fail_commit(struct sqlite_write *write, enum outcome outcome,
 
 /* ---- Writes one by one --------------------------------------------------------------- */
 
-static void run_alone(struct sqlite_writer *writer, struct sqlite_write *write,
-                      struct mono_time deadline)
+static void run_write_alone(struct sqlite_writer *writer, struct sqlite_write *write,
+                            struct mono_time deadline)
 {
-    struct patience patience = patience_until(writer->database->env, deadline);
+    struct patience patience =
+        patience_until(writer->database->env, deadline, SQLITE_PAUSE_MAX);
     int code;
     do
-        code = begin(writer);
+        code = begin_transaction(writer);
     while (sqlite_is_busy(code) && patience_wait(&patience));
     if (code != SQLITE_OK) {
         fail_begin(writer, write, code);
         return;
     }
-    if (!apply(writer, write))
+    if (!apply_write(writer, write))
         return;
     struct hf_error reason;
-    enum outcome outcome = commit(writer, &reason);
+    enum outcome outcome = commit_transaction(writer, &reason);
     if (outcome != COMMITTED)
         fail_commit(write, outcome, &reason);
 }
 
 /* ---- Lists of batches ---------------------------------------------------------------- */
 
-static void append(struct sqlite_batches *list, struct sqlite_batch *batch)
+static void batches_append(struct sqlite_batches *list, struct sqlite_batch *batch)
 {
     batch->next = NULL;
     if (list->last)
@@ -351,7 +340,7 @@ static void append(struct sqlite_batches *list, struct sqlite_batch *batch)
     list->count++;
 }
 
-static void put_first(struct sqlite_batches *list, struct sqlite_batch *batch)
+static void batches_prepend(struct sqlite_batches *list, struct sqlite_batch *batch)
 {
     batch->next = list->first;
     list->first = batch;
@@ -360,7 +349,7 @@ static void put_first(struct sqlite_batches *list, struct sqlite_batch *batch)
     list->count++;
 }
 
-static void take_out(struct sqlite_batches *list, struct sqlite_batch *batch)
+static void batches_remove(struct sqlite_batches *list, struct sqlite_batch *batch)
 {
     struct sqlite_batch *before = NULL;
     struct sqlite_batch **link = &list->first;
@@ -374,15 +363,9 @@ static void take_out(struct sqlite_batches *list, struct sqlite_batch *batch)
     list->count--;
 }
 
-static void fail_batch(struct sqlite_batch *batch, const struct hf_error *error)
-{
-    for (size_t i = 0; i < batch->count; i++)
-        *batch->writes[i].error = *error;
-}
+/* ---- Arrivals ------------------------------------------------------------------------ */
 
-/* ---- What arrives -------------------------------------------------------------------- */
-
-static void arrive(struct sqlite_writer *writer, struct sqlite_batch *batch)
+static void add_arrival(struct sqlite_writer *writer, struct sqlite_batch *batch)
 {
     size_t count = atomic_fetch_add(&writer->arrived_count, 1) + 1;
     struct sqlite_batch *first = atomic_load(&writer->arrived);
@@ -397,8 +380,8 @@ static void arrive(struct sqlite_writer *writer, struct sqlite_batch *batch)
     }
 }
 
-/* Moves all that arrived behind those who wait already. */
-static void receive(struct sqlite_writer *writer)
+/* Appends all new arrivals to the waiting batches, in order. */
+static void queue_arrivals(struct sqlite_writer *writer)
 {
     struct sqlite_batch *latest = atomic_exchange(&writer->arrived, NULL);
     struct sqlite_batch *in_order = NULL;
@@ -411,98 +394,91 @@ static void receive(struct sqlite_writer *writer)
     atomic_fetch_sub(&writer->arrived_count, count);
     for (struct sqlite_batch *next; in_order; in_order = next) {
         next = in_order->next;
-        append(&writer->waiting, in_order);
+        batches_append(&writer->waiting, in_order);
     }
 }
 
 static struct sqlite_batch *first_waiting(struct sqlite_writer *writer)
 {
     if (!writer->waiting.first)
-        receive(writer);
+        queue_arrivals(writer);
     return writer->waiting.first;
 }
 
-/* The next batch for a group that has so many writes, or NULL: the group is full, or nobody
- * waits. */
-static struct sqlite_batch *take_next(struct sqlite_writer *writer, size_t writes)
+/* The next batch for a group that has this many writes. NULL: the group is full, or no batch is
+ * waiting. */
+static struct sqlite_batch *take_next_batch(struct sqlite_writer *writer, size_t writes)
 {
     struct sqlite_batch *batch = first_waiting(writer);
     if (!batch || (writes > 0 && writes + batch->count > GROUP_MAX))
         return NULL;
-    take_out(&writer->waiting, batch);
+    batches_remove(&writer->waiting, batch);
     return batch;
 }
 
-/* Takes out those whose time is over, answered. */
-static void take_late(struct sqlite_writer *writer, struct sqlite_batches *ret_late)
+/* Removes and fails the batches whose deadline has passed. */
+static void fail_late_batches(struct sqlite_writer *writer, struct sqlite_batches *ret_late)
 {
     struct hf_error busy;
-    error_set(&busy, HF_UNAVAILABLE, "the database was busy for all the time allowed");
+    error_set(&busy, HF_UNAVAILABLE, "the database was busy until the deadline");
     struct mono_time now = env_now(writer->database->env);
-    receive(writer);
+    queue_arrivals(writer);
     for (struct sqlite_batch *batch = writer->waiting.first, *next; batch; batch = next) {
         next = batch->next;
         if (mono_before(now, batch->deadline))
             continue;
-        take_out(&writer->waiting, batch);
-        fail_batch(batch, &busy);
-        append(ret_late, batch);
+        batches_remove(&writer->waiting, batch);
+        for (size_t i = 0; i < batch->count; i++)
+            *batch->writes[i].error = busy;
+        batches_append(ret_late, batch);
     }
 }
 
 /* ---- A group ------------------------------------------------------------------------- */
 
-/* Runs what waits and what arrives meanwhile, up to a change that has to begin a group. False when
- * the transaction is gone. */
-static bool apply_all(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
+/* Runs the waiting batches and those that arrive meanwhile, up to a change that must start a
+ * new group. False if the transaction was rolled back. */
+static bool apply_batches(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
 {
     struct sqlite_batch *batch;
-    bool good = true;
-    for (size_t writes = 0; good && (batch = take_next(writer, writes));
-         writes += batch->count) {
-        append(ret_group, batch);
-        for (size_t i = 0; good && i < batch->count; i++)
-            good = apply(writer, &batch->writes[i]);
-        if (good && batch->writes[0].put_off) {
+    size_t writes = 0;
+    while ((batch = take_next_batch(writer, writes))) {
+        batches_append(ret_group, batch);
+        for (size_t i = 0; i < batch->count; i++)
+            if (!apply_write(writer, &batch->writes[i]))
+                return false;
+        if (batch->writes[0].postponed) {
             check(batch->count == 1 && ret_group->count > 1);
-            take_out(ret_group, batch);
-            put_first(&writer->waiting, batch);
+            batches_remove(ret_group, batch);
+            batches_prepend(&writer->waiting, batch);
             break;
         }
+        writes += batch->count;
     }
-    return good;
+    return true;
 }
 
-static void run_each_alone(struct sqlite_writer *writer, struct sqlite_batches *group)
-{
-    for (struct sqlite_batch *batch = group->first; batch; batch = batch->next)
-        for (size_t i = 0; i < batch->count; i++)
-            run_alone(writer, &batch->writes[i], batch->deadline);
-}
-
-static void fail_all(struct sqlite_batches *group, enum outcome outcome,
-                     const struct hf_error *reason)
-{
-    for (struct sqlite_batch *batch = group->first; batch; batch = batch->next)
-        for (size_t i = 0; i < batch->count; i++)
-            fail_commit(&batch->writes[i], outcome, reason);
-}
-
-/* Its transaction is open: does it all. */
+/* Runs and commits a group in the open transaction. If it is rolled back as a whole, each write
+ * is retried alone. */
 static void run_group(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
 {
     struct hf_error reason;
-    enum outcome outcome = apply_all(writer, ret_group) ? commit(writer, &reason) : ROLLED_BACK;
-    if (outcome == ROLLED_BACK)
-        run_each_alone(writer, ret_group);
-    else if (outcome == UNKNOWN)
-        fail_all(ret_group, outcome, &reason);
+    enum outcome outcome =
+        apply_batches(writer, ret_group) ? commit_transaction(writer, &reason) : ROLLED_BACK;
+    if (outcome == COMMITTED)
+        return;
+    for (struct sqlite_batch *batch = ret_group->first; batch; batch = batch->next)
+        for (size_t i = 0; i < batch->count; i++)
+            if (outcome == ROLLED_BACK)
+                run_write_alone(writer, &batch->writes[i], batch->deadline);
+            else
+                fail_commit(&batch->writes[i], outcome, &reason);
 }
 
-/* Copies the WAL back once it is long; before a group, when those of the last one have their
- * answers. FULL takes the write lock, so that a steady stream of writers elsewhere cannot make
- * the WAL grow without end; where it cannot have the lock it does what it can, and it is tried
- * again some pages later. It loses nothing if it fails. */
+/* Copies the WAL back once it is long. This happens before a group, when the tasks of the last
+ * group have been answered. FULL takes the write lock; otherwise a steady stream of other writers
+ * could let the WAL grow without bound. If the lock is busy, it copies as much as it can, and is
+ * retried some pages later. A failure loses nothing. */
 static void checkpoint(struct sqlite_writer *writer)
 {
     if (writer->wal_pages < writer->checkpoint_at)
@@ -516,23 +492,23 @@ static void checkpoint(struct sqlite_writer *writer)
     writer->wal_pages = 0;
 }
 
-/* SQLite calls this when a commit that wrote to the WAL is done and its lock given up: not for a
- * group of writes that were all refused. */
+/* SQLite calls this after a commit that wrote to the WAL, when the lock is released. It is not
+ * called for a group whose writes were all refused. */
 static int note_commit(void *argument, sqlite3 *handle, const char *name, int pages)
 {
     struct sqlite_writer *writer = argument;
     (void)handle;
     (void)name;
     writer->wal_pages = pages;
-    if (writer->loud)
-        bell_ring(writer->bell);
+    if (writer->wakes_listeners)
+        write_notify_ring(writer->notify);
     return SQLITE_OK;
 }
 
-/* ---- News ------------------------------------------------------------------------ */
+/* ---- Waking tasks ---------------------------------------------------------------- */
 
-/* Once told that it is done, a batch may be gone. */
-static void tell(struct sqlite_batch *batch, enum sqlite_news news)
+/* Once a batch has been marked done, the task that owns it may free it. */
+static void wake_batch(struct sqlite_batch *batch, enum sqlite_news news)
 {
     env_mutex_lock(&batch->mutex);
     batch->news = news;
@@ -540,7 +516,7 @@ static void tell(struct sqlite_batch *batch, enum sqlite_news news)
     env_mutex_unlock(&batch->mutex);
 }
 
-static enum sqlite_news wait_for_news(struct sqlite_batch *batch)
+static enum sqlite_news wait_until_woken(struct sqlite_batch *batch)
 {
     env_mutex_lock(&batch->mutex);
     while (batch->news == NEWS_NONE)
@@ -552,7 +528,8 @@ static enum sqlite_news wait_for_news(struct sqlite_batch *batch)
     return news;
 }
 
-static bool is_among(const struct sqlite_batches *list, const struct sqlite_batch *wanted)
+static bool batches_contain(const struct sqlite_batches *list,
+                            const struct sqlite_batch *wanted)
 {
     const struct sqlite_batch *batch = list->first;
     while (batch && batch != wanted)
@@ -560,32 +537,32 @@ static bool is_among(const struct sqlite_batches *list, const struct sqlite_batc
     return batch != NULL;
 }
 
-/* Tells the first of those who are answered, who tells the next; but not by way of the leader, who
- * has other things to do. */
-static void finish(struct sqlite_batches *answered, struct sqlite_batch *own)
+/* Wakes the first of the answered tasks, which wakes the next, and so on. The leader's own
+ * batch is taken out of the chain, because the leader may be busy with the next group. */
+static void wake_answered(struct sqlite_batches *answered, struct sqlite_batch *own)
 {
-    if (is_among(answered, own)) {
-        take_out(answered, own);
+    if (batches_contain(answered, own)) {
+        batches_remove(answered, own);
         own->next = NULL;
-        tell(own, NEWS_DONE);
+        wake_batch(own, NEWS_DONE);
     }
     if (answered->first)
-        tell(answered->first, NEWS_DONE);
+        wake_batch(answered->first, NEWS_DONE);
 }
 
 /* ---- Leading --------------------------------------------------------------------- */
 
-/* Begins a transaction, waiting for other processes as long as anybody here has the time. */
+/* Begins a transaction. Waits for other processes for as long as any batch has time left. */
 static int begin_patiently(struct sqlite_writer *writer, struct sqlite_batch *own)
 {
     struct mono_time never = { MOMENT_FAR };
-    struct patience patience = patience_until(writer->database->env, never);
+    struct patience patience = patience_until(writer->database->env, never, SQLITE_PAUSE_MAX);
     int code;
-    while (sqlite_is_busy(code = begin(writer))) {
+    while (sqlite_is_busy(code = begin_transaction(writer))) {
         struct sqlite_batches late = { NULL, NULL, 0 };
         patience_wait(&patience);
-        take_late(writer, &late);
-        finish(&late, own);
+        fail_late_batches(writer, &late);
+        wake_answered(&late, own);
         if (!writer->waiting.first)
             break;
     }
@@ -595,20 +572,20 @@ static int begin_patiently(struct sqlite_writer *writer, struct sqlite_batch *ow
 static void fail_group(struct sqlite_writer *writer, int code, struct sqlite_batches *ret_group)
 {
     struct sqlite_batch *batch;
-    for (size_t writes = 0; (batch = take_next(writer, writes)); writes += batch->count) {
-        append(ret_group, batch);
+    for (size_t writes = 0; (batch = take_next_batch(writer, writes)); writes += batch->count) {
+        batches_append(ret_group, batch);
         for (size_t i = 0; i < batch->count; i++)
             fail_begin(writer, &batch->writes[i], code);
     }
 }
 
-/* Waits a little for others to join, if the last group lets expect them: tasks that write all
- * the time have just been answered and are about to come back. With a few of them aboard it is
- * time to go: the others arrive while these are seen to. */
-static void gather(struct sqlite_writer *writer)
+/* Waits briefly for others to join, if the last group suggests that they will: tasks that write
+ * continuously have just been answered and are about to return. Once some of them are here, the
+ * group starts, and the others arrive while it runs. */
+static void wait_for_writers(struct sqlite_writer *writer)
 {
     struct env *env = writer->database->env;
-    size_t wanted = writer->crowd / GATHER_PART;
+    size_t wanted = writer->active_tasks / GATHER_PART;
     size_t waiting = writer->waiting.count;
     if (waiting + atomic_load(&writer->arrived_count) >= wanted)
         return;
@@ -630,14 +607,15 @@ static bool try_to_lead(struct sqlite_writer *writer)
     return atomic_compare_exchange_strong(&writer->led, &led, true);
 }
 
-/* Makes the first who waits lead next. Who arrives while nobody leads sees that, and leads; who
- * arrived just before may have been overlooked, so there is a second look. */
-static void pass_on(struct sqlite_writer *writer)
+/* Makes the first waiting task the next leader. A task that arrives while nobody leads becomes
+ * the leader itself. A task that arrived just before that may have been missed, so the loop
+ * checks again. */
+static void hand_over_lead(struct sqlite_writer *writer)
 {
     do {
         struct sqlite_batch *next = first_waiting(writer);
         if (next) {
-            tell(next, NEWS_LEAD);
+            wake_batch(next, NEWS_LEAD);
             return;
         }
         atomic_store(&writer->led, false);
@@ -649,9 +627,9 @@ static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
 {
     struct env *env = writer->database->env;
     struct sqlite_batches late = { NULL, NULL, 0 };
-    gather(writer);
-    take_late(writer, &late);
-    finish(&late, own);
+    wait_for_writers(writer);
+    fail_late_batches(writer, &late);
+    wake_answered(&late, own);
     if (!writer->waiting.first)
         return;
     struct mono_time start = env_now(env);
@@ -663,11 +641,11 @@ static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
     else
         fail_group(writer, code, ret_group);
     writer->group_took = mono_since(env_now(env), start);
-    writer->crowd =
+    writer->active_tasks =
         ret_group->count + writer->waiting.count + atomic_load(&writer->arrived_count);
 }
 
-/* Nobody may wait any more, when the last leader took our own batch along. */
+/* There may be nothing to do: the previous leader may have run our own batch. */
 static void lead(struct sqlite_writer *writer, struct sqlite_batch *own)
 {
     struct env *env = writer->database->env;
@@ -677,12 +655,12 @@ static void lead(struct sqlite_writer *writer, struct sqlite_batch *own)
         run_waiting(writer, own, &group);
         bool go_on = mono_before(env_now(env), until);
         if (!go_on)
-            pass_on(writer);
-        finish(&group, own);
+            hand_over_lead(writer);
+        wake_answered(&group, own);
         if (!go_on)
             return;
     }
-    pass_on(writer);
+    hand_over_lead(writer);
 }
 
 void sqlite_writer_submit(struct sqlite_writer *writer, struct sqlite_batch *batch)
@@ -690,22 +668,23 @@ void sqlite_writer_submit(struct sqlite_writer *writer, struct sqlite_batch *bat
     env_mutex_init(writer->database->env, &batch->mutex);
     env_cond_init(writer->database->env, &batch->told);
     batch->news = NEWS_NONE;
-    arrive(writer, batch);
+    add_arrival(writer, batch);
     bool leads = try_to_lead(writer);
     do {
         if (leads)
             lead(writer, batch);
-        leads = wait_for_news(batch) == NEWS_LEAD;
+        leads = wait_until_woken(batch) == NEWS_LEAD;
     } while (leads);
     if (batch->next)
-        tell(batch->next, NEWS_DONE);
+        wake_batch(batch->next, NEWS_DONE);
     env_cond_release(&batch->told);
     env_mutex_release(&batch->mutex);
 }
 
 /* ---- Lending ------------------------------------------------------------------------- */
 
-/* Whoever leads has the connection to itself, for whatever it wants. */
+/* The leader has exclusive use of the connection, so a reader borrows it by becoming the
+ * leader. */
 bool sqlite_writer_lend(struct sqlite_writer *writer, struct sqlite_connection *ret_reader)
 {
     bool lent = try_to_lead(writer);
@@ -716,17 +695,18 @@ bool sqlite_writer_lend(struct sqlite_writer *writer, struct sqlite_connection *
 
 void sqlite_writer_take_back(struct sqlite_writer *writer)
 {
-    pass_on(writer);
+    hand_over_lead(writer);
 }
 
-/* ---- Life ---------------------------------------------------------------------------- */
+/* ---- Creating and releasing ---------------------------------------------------------- */
 
 void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_database *database,
-                        const struct sqlite_connection *connection, const struct bell *bell)
+                        const struct sqlite_connection *connection,
+                        const struct write_notify *notify)
 {
     *writer = (struct sqlite_writer){
         .database = database,
-        .bell = bell,
+        .notify = notify,
         .connection = *connection,
         .checkpoint_at = CHECKPOINT_PAGES,
     };
@@ -738,8 +718,8 @@ void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_databa
 
 void sqlite_writer_release(struct sqlite_writer *writer)
 {
-    /* Who opens an idle store does not know how much of the WAL was copied back, and appends to
-     * all of it: only an empty one is a fresh start. */
+    /* The next process to open an idle store does not know how much of the WAL has been copied
+     * back, and appends to all of it. Only an empty WAL starts afresh. */
     if (writer->wal_pages > CLOSE_PAGES)
         (void)sqlite3_wal_checkpoint_v2(writer->connection.handle, "main",
                                         SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

@@ -1,3 +1,5 @@
+/* readers.c: lends connections for reading. Their number is bounded, and a task waits for a
+ * free one only until its deadline. */
 #include "store/sqlite/readers.h"
 
 void sqlite_readers_init(struct sqlite_readers *readers, const struct sqlite_database *database,

@@ -1,8 +1,8 @@
-/* readers.h: the connections by which one open sqlite store reads: a few, opened when wanted.
+/* readers.h: the connections that an open sqlite store reads with: a few, opened on demand.
  *
- * The first short reads do without. To open a connection takes longer than all else that a
- * short-lived program does with the store, so they go by the connection that writes, if nobody
- * writes at that moment. */
+ * The first short reads do not use them. Opening a connection takes longer than everything else
+ * that a short-lived program does with the store, so these reads use the write connection when no
+ * write is in progress. */
 #ifndef STORE_SQLITE_READERS_H
 #define STORE_SQLITE_READERS_H
 
@@ -14,26 +14,26 @@
 struct sqlite_readers {
     const struct sqlite_database *database;
     struct sqlite_writer *writer;
-    struct env_mutex mutex; /* guards what follows */
+    struct env_mutex mutex; /* guards the members below */
     struct env_cond freed;
     struct sqlite_connection idle[READERS_MAX];
     size_t idle_count;
     size_t open_count;
-    size_t lent_count; /* reads by the connection that writes, so far */
+    size_t lent_count; /* reads on the write connection, so far */
 };
 
 void sqlite_readers_init(struct sqlite_readers *readers, const struct sqlite_database *database,
                          struct sqlite_writer *writer);
 
-/* All must have been given back. Not in a forked child, which may not touch them. */
+/* All connections must have been given back. Must not be called in a forked child. */
 void sqlite_readers_close_all(struct sqlite_readers *readers);
 void sqlite_readers_release(struct sqlite_readers *readers);
 
-/* A connection to read by. UNAVAILABLE when all are busy until the deadline. */
+/* Takes a connection for reading. UNAVAILABLE if all are busy until the deadline. */
 enum hf_status sqlite_reader_take(struct sqlite_readers *readers, struct mono_time deadline,
                                   struct sqlite_connection *ret_reader, struct hf_error *error);
 
-/* The same for a read that is soon over: writes may have to wait for it. */
+/* The same for a short read: writes may have to wait for it. */
 enum hf_status sqlite_reader_take_briefly(struct sqlite_readers *readers,
                                           struct mono_time deadline,
                                           struct sqlite_connection *ret_reader,

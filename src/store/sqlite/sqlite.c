@@ -1,10 +1,10 @@
-/* sqlite.c: objects as rows of one SQLite file, large ones as files beside it: the embedded
- * default. Safe among processes, durable, and never left half-written by a crash.
+/* sqlite.c: the `sqlite:` store, the embedded default: objects as rows of one SQLite file, large
+ * ones as files beside it. Safe to share between processes, durable, and never left half-written by
+ * a crash.
  *
- * Writing goes through one connection a process (group.c), reading through a few others
- * (readers.c).
- * A row that names a file is read first and the file opened after; should the object have been
- * replaced in between, the file is gone and the row is read again. */
+ * All of a process's writes go through one connection (group.c), and reads through a few others
+ * (readers.c). If a row names a file, the row is read first and the file opened after it. If the
+ * object was replaced in between, the file is gone and the row is read again. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "store/backends.h"
@@ -20,20 +20,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* FILE-bell is rung by all who write to FILE. It is opened and closed, which would end all locks
- * of this process on the file if that were a database too. */
-#define BELL_ENDING "-bell"
+/* Every writer of FILE opens and closes FILE-bell to notify listeners. If that file were a database
+ * too, closing it would drop all locks of this process on it. */
+#define WRITE_NOTIFY_ENDING "-bell"
 
-/* So often an object may be replaced between reading its row and opening its file. */
+/* How many times an object may be replaced between reading its row and opening its file. */
 #define VANISHED_MAX 64
 
 struct sqlite_store {
     struct store base;
     struct sqlite_database database;
     struct large_folder folder;
-    struct bell bell;
+    struct write_notify notify;
     struct sqlite_writer writer;
-    pid_t pid; /* SQLite's connections do not survive a fork */
+    pid_t pid; /* SQLite's connections must not be used after a fork */
     struct sqlite_readers readers;
 };
 
@@ -42,40 +42,26 @@ static struct sqlite_store *sqlite_of(struct store *store)
     return (struct sqlite_store *)store;
 }
 
-static bool is_forked(struct sqlite_store *sqlite, struct hf_error *error)
-{
-    if (getpid() == sqlite->pid)
-        return false;
-    error_set(error, HF_INVALID, "the store was opened before fork; open it again");
-    return true;
-}
-
-static struct mono_time deadline_of(struct sqlite_store *sqlite, struct mono_time asked)
-{
-    if (asked.us > 0)
-        return asked;
-    return mono_add(env_now(sqlite->base.env), SPAN_MS(STORE_TIMEOUT_MS));
-}
-
 /* ---- Reading one object -------------------------------------------------------------- */
 
-/* Looks the object up and judges the get. OK with an empty ret_row->file: the range stands in
- * call->body. OK with a name: it is to be read from that file. SQLITE_OK, or a code that
- * call->error does not show yet. No call of env is made while the row is read. */
-static int fetch(struct sqlite_connection *reader, struct get_call *call,
-                 struct sqlite_row *ret_row, uint64_t *ret_length)
+/* Looks the object up and checks the conditions of the get. OK with an empty ret_row->file: the
+ * range is in call->body. OK with a name: the range is in that file. Returns SQLITE_OK, or a code
+ * that call->error does not contain yet. Does not call env while the row is being read. */
+static int fetch_row(struct sqlite_connection *reader, struct get_call *call,
+                     struct sqlite_row *ret_row, uint64_t *ret_length)
 {
     sqlite3_stmt *statement = reader->statements[SQL_FETCH];
     sqlite_bind_view(statement, 1, call->key);
     sqlite_bind_view(statement, 2, etag_view(&call->none_match));
     int code = sqlite3_step(statement);
     if (code == SQLITE_DONE)
-        get_judge(call, NULL, ret_length);
+        get_check(call, NULL, ret_length);
     else if (code == SQLITE_ROW && sqlite_row_read(statement, ret_row, &call->error) == HF_OK &&
-             get_judge(call, &ret_row->info, ret_length) == HF_OK && ret_row->file[0] == '\0') {
+             get_check(call, &ret_row->info, ret_length) == HF_OK && ret_row->file[0] == '\0') {
         struct view body = sqlite_row_last(statement);
         if (body.size != ret_row->info.size)
-            error_set(&call->error, HF_CORRUPT, "the database has lost bytes of the object");
+            error_set(&call->error, HF_CORRUPT,
+                      "the object in the database is shorter or longer than recorded");
         else
             get_append(call,
                        view_first(view_from(body, (size_t)call->offset), (size_t)*ret_length));
@@ -84,32 +70,34 @@ static int fetch(struct sqlite_connection *reader, struct get_call *call,
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* The same, waiting out those who lock the whole database for a moment. */
-static enum hf_status fetch_patiently(struct sqlite_store *sqlite,
-                                      struct sqlite_connection *reader, struct get_call *call,
-                                      struct sqlite_row *ret_row, uint64_t *ret_length)
+/* The same, and waits while another connection briefly locks the whole database. */
+static enum hf_status fetch_row_patiently(struct sqlite_store *sqlite,
+                                          struct sqlite_connection *reader,
+                                          struct get_call *call, struct sqlite_row *ret_row,
+                                          uint64_t *ret_length)
 {
-    int code = fetch(reader, call, ret_row, ret_length);
+    int code = fetch_row(reader, call, ret_row, ret_length);
     if (sqlite_is_busy(code)) {
         struct patience patience =
-            patience_until(sqlite->base.env, deadline_of(sqlite, call->deadline));
+            patience_until(sqlite->base.env, local_deadline(sqlite->base.env, call->deadline),
+                           SQLITE_PAUSE_MAX);
         while (sqlite_is_busy(code) && patience_wait(&patience))
-            code = fetch(reader, call, ret_row, ret_length);
+            code = fetch_row(reader, call, ret_row, ret_length);
     }
     if (code != SQLITE_OK)
         sqlite_error(&call->error, reader->handle, code, "read the object");
     return call->error.status;
 }
 
-/* Finds an object. OK: the range stands in call->body and *ret_fd is -1, or it is to be read
- * from *ret_fd, which has the whole object. */
-static enum hf_status find(struct sqlite_store *sqlite, struct sqlite_connection *reader,
-                           struct get_call *call, int *ret_fd, uint64_t *ret_length)
+/* Finds an object. OK with *ret_fd -1: the range is in call->body. OK with a descriptor: read
+ * the range from that file, which holds the whole object. */
+static enum hf_status find_object(struct sqlite_store *sqlite, struct sqlite_connection *reader,
+                                  struct get_call *call, int *ret_fd, uint64_t *ret_length)
 {
     struct sqlite_row row;
     *ret_fd = -1;
     for (int i = 0; i < VANISHED_MAX; i++) {
-        if (fetch_patiently(sqlite, reader, call, &row, ret_length) != HF_OK ||
+        if (fetch_row_patiently(sqlite, reader, call, &row, ret_length) != HF_OK ||
             row.file[0] == '\0')
             return call->error.status;
         enum hf_status status =
@@ -129,36 +117,8 @@ static enum hf_status check_size(struct get_call *call, int fd)
     if (size == call->info.size)
         return HF_OK;
     return error_set(&call->error, HF_CORRUPT,
-                     "the file of the object has %llu bytes, not the %llu it was written with",
+                     "the file of the object has %llu bytes instead of %llu",
                      (unsigned long long)size, (unsigned long long)call->info.size);
-}
-
-/* Appends a range of a file to call->body. */
-static enum hf_status append_range(struct get_call *call, int fd, uint64_t length)
-{
-    struct buffer *body = call->body;
-    if (length > body->max - body->size || !buffer_reserve(body, (size_t)length))
-        return get_append(call, (struct view){ NULL, (size_t)length }); /* says why not */
-    size_t got;
-    if (file_read_at(fd, body->data + body->size, (size_t)length, call->offset, &got,
-                     &call->error) != HF_OK)
-        return call->error.status;
-    if (got < length)
-        return error_set(&call->error, HF_CORRUPT, "the file of the object was cut short");
-    body->size += got;
-    return HF_OK;
-}
-
-static void get_one(struct sqlite_store *sqlite, struct sqlite_connection *reader,
-                    struct get_call *call)
-{
-    int fd;
-    uint64_t length;
-    if (find(sqlite, reader, call, &fd, &length) != HF_OK || fd < 0)
-        return;
-    if (check_size(call, fd) == HF_OK)
-        append_range(call, fd, length);
-    close(fd);
 }
 
 static void sqlite_get(struct store *store, struct get_call *calls, size_t count)
@@ -166,30 +126,38 @@ static void sqlite_get(struct store *store, struct get_call *calls, size_t count
     struct sqlite_store *sqlite = sqlite_of(store);
     struct sqlite_connection reader;
     struct hf_error error;
-    struct mono_time deadline = deadline_of(sqlite, calls[0].deadline);
-    if (is_forked(sqlite, &error) ||
+    struct mono_time deadline = local_deadline(sqlite->base.env, calls[0].deadline);
+    if (store_is_forked(sqlite->pid, &error) ||
         sqlite_reader_take_briefly(&sqlite->readers, deadline, &reader, &error) != HF_OK) {
-        get_fail_all(calls, count, &error);
+        CALLS_FAIL(calls, count, error);
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        get_one(sqlite, &reader, &calls[i]);
+    for (size_t i = 0; i < count; i++) {
+        int fd;
+        uint64_t length;
+        if (find_object(sqlite, &reader, &calls[i], &fd, &length) != HF_OK || fd < 0)
+            continue;
+        if (check_size(&calls[i], fd) == HF_OK)
+            get_append_file(&calls[i], fd, length,
+                            "the file of the object is shorter than expected");
+        close(fd);
+    }
     sqlite_reader_give_back(&sqlite->readers, &reader);
 }
 
-/* Finds an object that is to be a file: *ret_fd, or -1 and the bytes in `small`, since they are
- * few. */
+/* Finds an object that the caller wants as a file: in *ret_fd, or, if it is small, with *ret_fd
+ * -1 and its bytes in `small`. */
 static enum hf_status find_file(struct sqlite_store *sqlite, struct get_call *call,
                                 struct buffer *small, int *ret_fd, uint64_t *ret_length)
 {
     struct sqlite_connection reader;
-    struct mono_time deadline = deadline_of(sqlite, call->deadline);
-    if (is_forked(sqlite, &call->error) ||
+    struct mono_time deadline = local_deadline(sqlite->base.env, call->deadline);
+    if (store_is_forked(sqlite->pid, &call->error) ||
         sqlite_reader_take_briefly(&sqlite->readers, deadline, &reader, &call->error) != HF_OK)
         return call->error.status;
     struct buffer *asked = call->body;
     call->body = small;
-    enum hf_status status = find(sqlite, &reader, call, ret_fd, ret_length);
+    enum hf_status status = find_object(sqlite, &reader, call, ret_fd, ret_length);
     call->body = asked;
     sqlite_reader_give_back(&sqlite->readers, &reader);
     return status;
@@ -213,7 +181,7 @@ static void sqlite_get_file(struct store *store, struct get_call *call, int fd,
     buffer_release(&small);
 }
 
-/* Small objects are rows, and no files. */
+/* Small objects are rows, not files, and cannot be lent. */
 static void sqlite_lend_file(struct store *store, struct get_call *call, int *ret_fd)
 {
     struct buffer small = BUFFER_INIT(SQLITE_INLINE_MAX);
@@ -237,8 +205,8 @@ static bool is_next(const struct list_cursor *cursor, struct view key)
     return cursor->beyond ? order > 0 : order >= 0;
 }
 
-/* Offers rows from the cursor on until one has to be jumped to, or all is said. Returns
- * SQLITE_ROW when it is to be called again, SQLITE_DONE at the end, else what went wrong. */
+/* Offers rows from the cursor on, until the cursor jumps ahead or the page ends. Returns
+ * SQLITE_ROW to be called again, SQLITE_DONE at the end, otherwise the error code. */
 static int list_stretch(struct sqlite_connection *reader, struct list_call *call,
                         struct list_cursor *cursor)
 {
@@ -265,11 +233,11 @@ static void sqlite_list(struct store *store, struct list_call *call)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
     struct sqlite_connection reader;
-    struct mono_time deadline = deadline_of(sqlite, call->deadline);
-    if (is_forked(sqlite, &call->error) ||
+    struct mono_time deadline = local_deadline(sqlite->base.env, call->deadline);
+    if (store_is_forked(sqlite->pid, &call->error) ||
         sqlite_reader_take(&sqlite->readers, deadline, &reader, &call->error) != HF_OK)
         return;
-    struct patience patience = patience_until(sqlite->base.env, deadline);
+    struct patience patience = patience_until(sqlite->base.env, deadline, SQLITE_PAUSE_MAX);
     struct list_cursor cursor;
     list_start(call, &cursor);
     int code;
@@ -283,10 +251,10 @@ static void sqlite_list(struct store *store, struct list_call *call)
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
-/* A put on its way: the call, and the file that holds a large body. */
+/* A put in progress: the call, and the file that holds a large body. */
 struct put {
     struct put_call *call;
-    struct large_file file; /* fd -1: none */
+    struct large_file file; /* fd -1: no file */
 };
 
 static void write_init(struct sqlite_write *write, struct put *put, uint64_t size)
@@ -308,6 +276,8 @@ static void put_finish(struct sqlite_store *sqlite, struct put *put,
     enum hf_status status = put->call->error.status;
     if (status == HF_OK)
         put->call->etag = write->etag;
+    /* After UNSURE the row may still appear and name the file. If it does not, a later sweep
+     * removes the file. */
     if (put->file.fd >= 0 && (status == HF_OK || status == HF_UNSURE))
         large_file_keep(&put->file);
     else if (put->file.fd >= 0)
@@ -316,7 +286,7 @@ static void put_finish(struct sqlite_store *sqlite, struct put *put,
         large_name_remove(&sqlite->folder, write->replaced);
 }
 
-/* Bodies of more than a row takes go into a file of their own. */
+/* Writes a body that is too large for a row to a file of its own. */
 static enum hf_status put_prepare(struct sqlite_store *sqlite, struct put *put)
 {
     struct put_call *call = put->call;
@@ -335,9 +305,21 @@ static enum hf_status put_prepare(struct sqlite_store *sqlite, struct put *put)
     return call->error.status;
 }
 
-/* Prepares `count` puts; those that can go on stand first afterwards. Returns how many. */
-static size_t prepare_all(struct sqlite_store *sqlite, struct put *puts,
-                          struct sqlite_write *writes, struct put_call *calls, size_t count)
+static void submit_writes(struct sqlite_store *sqlite, struct sqlite_write *writes,
+                          size_t count, struct mono_time asked)
+{
+    struct sqlite_batch batch = {
+        .writes = writes,
+        .count = count,
+        .deadline = local_deadline(sqlite->base.env, asked),
+    };
+    if (count > 0)
+        sqlite_writer_submit(&sqlite->writer, &batch);
+}
+
+/* Prepares the puts, moves those that succeeded to the front, and writes them together. */
+static void put_batch(struct sqlite_store *sqlite, struct put *puts,
+                      struct sqlite_write *writes, struct put_call *calls, size_t count)
 {
     size_t ready = 0;
     bool files = false;
@@ -350,70 +332,50 @@ static size_t prepare_all(struct sqlite_store *sqlite, struct put *puts,
         }
     }
     struct hf_error error;
-    if (!files || large_folder_sync(&sqlite->folder, &error) == HF_OK)
-        return ready;
+    bool synced = !files || large_folder_sync(&sqlite->folder, &error) == HF_OK;
+    if (synced)
+        submit_writes(sqlite, writes, ready, calls[0].deadline);
     for (size_t i = 0; i < ready; i++) {
-        puts[i].call->error = error;
+        if (!synced)
+            puts[i].call->error = error;
         put_finish(sqlite, &puts[i], &writes[i]);
     }
-    return 0;
-}
-
-static void submit(struct sqlite_store *sqlite, struct sqlite_write *writes, size_t count,
-                   struct mono_time asked)
-{
-    struct sqlite_batch batch = {
-        .writes = writes,
-        .count = count,
-        .deadline = deadline_of(sqlite, asked),
-    };
-    if (count > 0)
-        sqlite_writer_submit(&sqlite->writer, &batch);
-}
-
-static void put_all(struct sqlite_store *sqlite, struct put *puts, struct sqlite_write *writes,
-                    struct put_call *calls, size_t count)
-{
-    size_t ready = prepare_all(sqlite, puts, writes, calls, count);
-    submit(sqlite, writes, ready, calls[0].deadline);
-    for (size_t i = 0; i < ready; i++)
-        put_finish(sqlite, &puts[i], &writes[i]);
 }
 
 static void sqlite_put(struct store *store, struct put_call *calls, size_t count)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
     struct hf_error error;
-    if (is_forked(sqlite, &error)) {
-        put_fail_all(calls, count, &error);
+    if (store_is_forked(sqlite->pid, &error)) {
+        CALLS_FAIL(calls, count, error);
         return;
     }
     struct put one_put;
     struct sqlite_write one_write;
     if (count == 1) {
-        put_all(sqlite, &one_put, &one_write, calls, 1);
+        put_batch(sqlite, &one_put, &one_write, calls, 1);
         return;
     }
     struct put *puts = calloc(count, sizeof *puts);
     struct sqlite_write *writes = calloc(count, sizeof *writes);
     error_no_memory(&error);
     if (puts && writes)
-        put_all(sqlite, puts, writes, calls, count);
+        put_batch(sqlite, puts, writes, calls, count);
     else
-        put_fail_all(calls, count, &error);
+        CALLS_FAIL(calls, count, error);
     free(puts);
     free(writes);
 }
 
-/* A look at the condition before gigabytes are copied in vain. It may fail only what would have
- * failed at this moment. */
-static enum hf_status judge_early(struct sqlite_store *sqlite, struct put_call *call)
+/* Checks the condition early, to avoid copying gigabytes for a put that must fail. The commit
+ * checks it again. */
+static enum hf_status check_put_early(struct sqlite_store *sqlite, struct put_call *call)
 {
     if (call->condition.kind == CONDITION_ALWAYS)
         return HF_OK;
     struct sqlite_connection reader;
-    if (sqlite_reader_take(&sqlite->readers, deadline_of(sqlite, call->deadline), &reader,
-                           &call->error) != HF_OK)
+    if (sqlite_reader_take(&sqlite->readers, local_deadline(sqlite->base.env, call->deadline),
+                           &reader, &call->error) != HF_OK)
         return call->error.status;
     sqlite3_stmt *lookup = reader.statements[SQL_LOOKUP];
     sqlite_bind_view(lookup, 1, call->key);
@@ -423,7 +385,7 @@ static enum hf_status judge_early(struct sqlite_store *sqlite, struct put_call *
     if (code == SQLITE_ROW)
         status = sqlite_row_read(lookup, &row, &call->error);
     if (status == HF_OK && (code == SQLITE_ROW || code == SQLITE_DONE))
-        status = condition_judge(&call->condition, code == SQLITE_ROW ? &row.info.etag : NULL,
+        status = condition_check(&call->condition, code == SQLITE_ROW ? &row.info.etag : NULL,
                                  &call->error);
     sqlite_reset(&reader, SQL_LOOKUP);
     sqlite_reader_give_back(&sqlite->readers, &reader);
@@ -436,7 +398,7 @@ static void put_large_file(struct sqlite_store *sqlite, struct put_call *call, i
     struct put put = { .call = call, .file = { .fd = -1 } };
     struct sqlite_write write = { 0 };
     bool given;
-    if (judge_early(sqlite, call) != HF_OK ||
+    if (check_put_early(sqlite, call) != HF_OK ||
         large_file_new(&sqlite->folder, call->give ? fd : -1, &put.file, &given,
                        &call->error) != HF_OK)
         return;
@@ -444,7 +406,7 @@ static void put_large_file(struct sqlite_store *sqlite, struct put_call *call, i
         large_file_sync(&sqlite->folder, &put.file, &call->error) == HF_OK &&
         large_folder_sync(&sqlite->folder, &call->error) == HF_OK) {
         write_init(&write, &put, size);
-        submit(sqlite, &write, 1, call->deadline);
+        submit_writes(sqlite, &write, 1, call->deadline);
     }
     put_finish(sqlite, &put, &write);
 }
@@ -464,7 +426,7 @@ static void put_small_file(struct sqlite_store *sqlite, struct put_call *call, i
         progress_step(progress, got, got, &call->error)) {
         write_init(&write, &put, got);
         write.body = (struct view){ body, got };
-        submit(sqlite, &write, 1, call->deadline);
+        submit_writes(sqlite, &write, 1, call->deadline);
         put_finish(sqlite, &put, &write);
     }
     free(body);
@@ -475,7 +437,8 @@ static void sqlite_put_file(struct store *store, struct put_call *call, int fd,
 {
     struct sqlite_store *sqlite = sqlite_of(store);
     uint64_t size;
-    if (is_forked(sqlite, &call->error) || file_size(fd, &size, &call->error) != HF_OK)
+    if (store_is_forked(sqlite->pid, &call->error) ||
+        file_size(fd, &size, &call->error) != HF_OK)
         return;
     if (size <= SQLITE_INLINE_MAX)
         put_small_file(sqlite, call, fd, size, progress);
@@ -483,8 +446,8 @@ static void sqlite_put_file(struct store *store, struct put_call *call, int fd,
         put_large_file(sqlite, call, fd, size, progress);
 }
 
-static void remove_all(struct sqlite_store *sqlite, struct sqlite_write *writes,
-                       struct delete_call *calls, size_t count)
+static void remove_batch(struct sqlite_store *sqlite, struct sqlite_write *writes,
+                         struct delete_call *calls, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         writes[i] = (struct sqlite_write){
@@ -493,7 +456,7 @@ static void remove_all(struct sqlite_store *sqlite, struct sqlite_write *writes,
             .condition = &calls[i].condition,
             .error = &calls[i].error,
         };
-    submit(sqlite, writes, count, calls[0].deadline);
+    submit_writes(sqlite, writes, count, calls[0].deadline);
     for (size_t i = 0; i < count; i++)
         if (calls[i].error.status == HF_OK && writes[i].replaced[0] != '\0')
             large_name_remove(&sqlite->folder, writes[i].replaced);
@@ -506,57 +469,39 @@ static void sqlite_remove(struct store *store, struct delete_call *calls, size_t
     struct sqlite_write one;
     struct sqlite_write *writes = count == 1 ? &one : calloc(count, sizeof *writes);
     error_no_memory(&error);
-    if (writes && !is_forked(sqlite, &error))
-        remove_all(sqlite, writes, calls, count);
+    if (writes && !store_is_forked(sqlite->pid, &error))
+        remove_batch(sqlite, writes, calls, count);
     else
-        delete_fail_all(calls, count, &error);
+        CALLS_FAIL(calls, count, error);
     if (writes != &one)
         free(writes);
 }
 
-/* ---- In one step --------------------------------------------------------------------- */
+/* ---- Changing in one step ------------------------------------------------------------ */
 
 static void sqlite_change(struct store *store, struct change_call *call)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
     struct sqlite_write write = { .key = call->key, .change = call, .error = &call->error };
-    if (is_forked(sqlite, &call->error))
+    if (store_is_forked(sqlite->pid, &call->error))
         return;
-    if (!sqlite->database.writable) { /* a get may do */
+    if (!sqlite->database.writable) { /* a get may be enough */
         error_set(&call->error, HF_UNSUPPORTED, "the database cannot be written to");
         return;
     }
-    submit(sqlite, &write, 1, call->deadline);
+    submit_writes(sqlite, &write, 1, call->deadline);
     if (call->error.status == HF_OK && write.replaced[0] != '\0')
         large_name_remove(&sqlite->folder, write.replaced);
 }
 
-/* ---- Listening ----------------------------------------------------------------------- */
+/* ---- Changes by others --------------------------------------------------------------- */
 
-static bool sqlite_listens(const struct store *store)
-{
-    const struct sqlite_store *sqlite = (const struct sqlite_store *)store;
-    return getpid() == sqlite->pid && bell_listens(&sqlite->bell);
-}
-
-/* A forked child finds out why at its next call. */
-static void sqlite_ring(struct store *store)
-{
-    bell_ring(&sqlite_of(store)->bell);
-}
-
-static bool sqlite_listen(struct store *store, uint64_t *ticket, struct mono_time until)
-{
-    struct sqlite_store *sqlite = sqlite_of(store);
-    return is_forked(sqlite, /* error */ NULL) || bell_listen(&sqlite->bell, ticket, until);
-}
-
-/* By the connection that writes, so that our own commits do not count. */
+/* Uses the write connection, whose data_version does not count our own commits. */
 static bool sqlite_peer_changes(struct store *store, uint64_t *ret_mark)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
     struct sqlite_connection connection;
-    if (is_forked(sqlite, /* error */ NULL) ||
+    if (store_is_forked(sqlite->pid, /* error */ NULL) ||
         !sqlite_writer_lend(&sqlite->writer, &connection))
         return false;
     bool told = sqlite_data_version(&connection, ret_mark);
@@ -566,7 +511,7 @@ static bool sqlite_peer_changes(struct store *store, uint64_t *ret_mark)
 
 /* ---- Opening and closing ------------------------------------------------------------- */
 
-/* In a forked child nothing of SQLite may be touched: its memory is left behind. */
+/* A forked child must not touch any SQLite state, so its memory is not freed. */
 static void sqlite_close(struct store *store)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
@@ -574,7 +519,7 @@ static void sqlite_close(struct store *store)
         sqlite_readers_close_all(&sqlite->readers);
         sqlite_writer_release(&sqlite->writer);
     }
-    bell_release(&sqlite->bell, is_forked(sqlite, /* error */ NULL));
+    write_notify_release(&sqlite->notify);
     large_folder_close(&sqlite->folder);
     sqlite_readers_release(&sqlite->readers);
     free(sqlite);
@@ -590,9 +535,6 @@ static const struct store_ops sqlite_ops = {
     .put_file = sqlite_put_file,
     .lend_file = sqlite_lend_file,
     .change = sqlite_change,
-    .listens = sqlite_listens,
-    .listen = sqlite_listen,
-    .ring = sqlite_ring,
     .peer_changes = sqlite_peer_changes,
     .close = sqlite_close,
 };
@@ -606,7 +548,7 @@ enum hf_status sqlite_default_path(char path[PATH_MAX], struct hf_error *error)
         return error_set(
             error, HF_INVALID,
             "cannot locate the default store: neither XDG_STATE_HOME nor HOME is set; "
-            "pass --store URL or set HOLDFAST_STORE");
+            "name the file in the URL");
     int size = snprintf(path, PATH_MAX, "%s%s/holdfast/store.db", given ? state : home,
                         given ? "" : "/.local/state");
     if (size < 0 || size >= PATH_MAX)
@@ -614,7 +556,7 @@ enum hf_status sqlite_default_path(char path[PATH_MAX], struct hf_error *error)
     return HF_OK;
 }
 
-/* The folders of the user's own store are made as needed, for the user alone. */
+/* Creates the directories of the default store as needed, accessible to the user only. */
 static enum hf_status make_default_folders(struct view given, struct hf_error *error)
 {
     struct hf_error none;
@@ -630,7 +572,7 @@ static enum hf_status make_default_folders(struct view given, struct hf_error *e
     return HF_OK;
 }
 
-/* Makes the path absolute and creates the folder of the file, one level, if there is none. */
+/* Makes the path absolute, and creates the directory of the file, but not its parents. */
 static enum hf_status given_path(struct view given, char path[PATH_MAX], struct hf_error *error)
 {
     char folder[PATH_MAX];
@@ -640,13 +582,13 @@ static enum hf_status given_path(struct view given, char path[PATH_MAX], struct 
     struct view name = view_from(given, name_at);
     if (given.size >= sizeof folder || name.size == 0 || view_equal(name, VIEW(".")) ||
         view_equal(name, VIEW("..")))
-        return error_set(error, HF_INVALID, "a path of at most %d bytes to a file is needed",
-                         PATH_MAX - 1);
-    struct view ending = VIEW(BELL_ENDING);
-    if (name.size >= ending.size &&
-        view_equal(view_from(name, name.size - ending.size), ending))
         return error_set(error, HF_INVALID,
-                         "a name that ends in '%s' is the bell of another store", BELL_ENDING);
+                         "the URL must name a file, with a path of at most %d bytes",
+                         PATH_MAX - 1);
+    if (view_ends_with(name, VIEW(WRITE_NOTIFY_ENDING)))
+        return error_set(error, HF_INVALID,
+                         "names that end in '%s' are reserved; choose another name",
+                         WRITE_NOTIFY_ENDING);
     struct view above = name_at > 0 ? view_first(given, name_at) : VIEW(".");
     memcpy(folder, above.data, above.size);
     folder[above.size] = '\0';
@@ -672,7 +614,7 @@ static bool is_named(void *argument, const char *name)
     return code != SQLITE_DONE;
 }
 
-static enum hf_status open_parts(struct sqlite_store *sqlite, struct hf_error *error)
+static enum hf_status open_database_parts(struct sqlite_store *sqlite, struct hf_error *error)
 {
     struct sqlite_connection writer;
     if (sqlite_database_open(&sqlite->database, &writer, error) != HF_OK)
@@ -684,11 +626,13 @@ static enum hf_status open_parts(struct sqlite_store *sqlite, struct hf_error *e
     }
     if (writable)
         large_folder_sweep(&sqlite->folder, is_named, &writer);
-    char bell_name[PATH_MAX + sizeof BELL_ENDING];
-    snprintf(bell_name, sizeof bell_name, "%s" BELL_ENDING, sqlite->database.path);
-    bell_init(&sqlite->bell, sqlite->base.env, AT_FDCWD, bell_name, sqlite->database.path,
-              writable);
-    sqlite_writer_init(&sqlite->writer, &sqlite->database, &writer, &sqlite->bell);
+    char write_notify_name[PATH_MAX + sizeof WRITE_NOTIFY_ENDING];
+    snprintf(write_notify_name, sizeof write_notify_name, "%s" WRITE_NOTIFY_ENDING,
+             sqlite->database.path);
+    write_notify_init(&sqlite->notify, sqlite->base.env, AT_FDCWD, write_notify_name,
+                      sqlite->database.path, writable);
+    sqlite->base.notify = &sqlite->notify;
+    sqlite_writer_init(&sqlite->writer, &sqlite->database, &writer, &sqlite->notify);
     return HF_OK;
 }
 
@@ -700,11 +644,7 @@ static struct sqlite_store *store_new(struct env *env, bool durable)
     sqlite->base = (struct store){
         .ops = &sqlite_ops,
         .env = env,
-        .traits = { .delete_conditional = true,
-                    .put_file_conditional = true,
-                    .etag_fresh = true,
-                    .list_ordered = true,
-                    .clock = STORE_CLOCK_BOOT },
+        .traits = TRAITS_OF_OURS,
     };
     sqlite->database.env = env;
     sqlite->database.durable = durable;
@@ -715,8 +655,8 @@ static struct sqlite_store *store_new(struct env *env, bool durable)
     return sqlite;
 }
 
-static enum hf_status read_url(const struct url *url, bool *ret_durable, char path[PATH_MAX],
-                               struct hf_error *error)
+static enum hf_status read_sqlite_url(const struct url *url, bool *ret_durable,
+                                      char path[PATH_MAX], struct hf_error *error)
 {
     static const char *const parameters[] = { "sync", NULL };
     struct view sync = url_parameter(url, "sync");
@@ -746,7 +686,7 @@ enum hf_status sqlite_store_open(struct env *env, const struct url *url,
 {
     bool durable;
     char path[PATH_MAX] = "";
-    if (read_url(url, &durable, path, error) != HF_OK) {
+    if (read_sqlite_url(url, &durable, path, error) != HF_OK) {
         error_prefix(error, "sqlite:%.*s", VIEW_ARGS(view_first(url->path, 100)));
         return error->status;
     }
@@ -754,7 +694,7 @@ enum hf_status sqlite_store_open(struct env *env, const struct url *url,
     if (!sqlite)
         return error_no_memory(error);
     memcpy(sqlite->database.path, path, sizeof path);
-    if (open_parts(sqlite, error) != HF_OK) {
+    if (open_database_parts(sqlite, error) != HF_OK) {
         error_prefix(error, "sqlite:%.100s", path);
         free(sqlite);
         return error->status;

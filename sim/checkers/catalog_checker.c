@@ -1,0 +1,426 @@
+/* catalog_checker.c: checks objects, pins and the results that nodes get from compaction.
+ * catalog_checker.h lists the reasons to fail a run. */
+#include "sim/checkers/catalog_checker.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "sim/checkers/checker_inside.h"
+#include "sim/checkers/compact_inside.h"
+#include "sim/checkers/holder_view.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define DATA_FOLDER "data/"
+#define METADATA    "metadata/"
+#define CATALOG     "catalog.json"
+#define LEASES      "compaction-leases.json"
+
+/* ---- Helpers ------------------------------------------------------------------------- */
+
+char *checked_copy(struct view text)
+{
+    char *copy = checker_allocate(text.size + 1);
+    if (text.size > 0)
+        memcpy(copy, text.data, text.size);
+    return copy;
+}
+
+void checked_map_put(struct map *map, struct view key, void *value)
+{
+    void *old;
+    struct heap *before = heap_enter(NULL);
+    bool fits = map_put(map, key, value, &old);
+    heap_enter(before);
+    check(fits && !old);
+}
+
+struct checked_chunk *checked_chunk_of(struct catalog_checker *checker, struct view key)
+{
+    struct checked_chunk *chunk = map_get(&checker->by_key, key);
+    if (chunk)
+        return chunk;
+    chunk = checker_allocate(sizeof *chunk);
+    chunk->key = checked_copy(key);
+    chunk->number = checker->chunk_count;
+    chunk->drawn_us = -1;
+    checker->chunks = checker_grow(checker->chunks, checker->chunk_count, sizeof(void *));
+    checker->chunks[checker->chunk_count++] = chunk;
+    checked_map_put(&checker->by_key, view_of(chunk->key), chunk);
+    return chunk;
+}
+
+int64_t checked_sent_us(const struct catalog_checker *checker)
+{
+    struct net_sender sender = net_sender(checker->run->net);
+    return sender.node ? sender.sent_us : catalog_now_us(checker);
+}
+
+/* ---- Objects ------------------------------------------------------------------------- */
+
+static void object_put(struct catalog_checker *checker, struct checked_chunk *chunk,
+                       struct view body)
+{
+    uint64_t hash = hash_xxh3(body);
+    if (checker->spoiling)
+        return;
+    if (chunk->was_put) {
+        if (chunk->hash != hash && !chunk->spoilt)
+            world_fail(catalog_world(checker), "%s is written again, with other bytes",
+                       chunk->key);
+        return;
+    }
+    chunk->was_put = true;
+    chunk->hash = hash;
+    chunk->rows = checker_allocate((rows_in(body) + 1) * sizeof *chunk->rows);
+    chunk->row_count = rows_in(body);
+    if (!rows_read(body, chunk->rows)) {
+        free(chunk->rows);
+        chunk->rows = NULL;
+        chunk->row_count = 0;
+    }
+    if (chunk->lease && chunk->lease->forgotten && !checked_is_settled(chunk))
+        world_fail(catalog_world(checker), "%s is put, not settled, and its lease is forgotten",
+                   chunk->key);
+}
+
+static bool is_pinned_by(const struct checked_pin *pin, const struct checked_chunk *chunk)
+{
+    for (size_t i = 0; i < pin->count; i++)
+        if (pin->chunks[i] == chunk)
+            return true;
+    return false;
+}
+
+static void object_deleted(struct catalog_checker *checker, const struct checked_chunk *chunk)
+{
+    if (checker->spoiling)
+        return;
+    if (!chunk->ever_deleting)
+        world_fail(catalog_world(checker),
+                   "%s is deleted, and its name was not moved to deleting", chunk->key);
+    for (const struct checked_pin *pin = checker->pins; pin; pin = pin->next)
+        if (is_pinned_by(pin, chunk) &&
+            holder_view_of(catalog_world(checker), pin->lock) == HF_OK)
+            world_fail(catalog_world(checker), "%s is deleted while node %u has it pinned",
+                       chunk->key, node_number(pin->node));
+}
+
+/* ---- Documents ----------------------------------------------------------------------- */
+
+/* metadata/[<partition>/]<leaf> */
+static bool is_document(struct view key, struct view leaf, struct view *ret_partition)
+{
+    struct view rest = key;
+    struct view folder = view_cut(&rest, '/');
+    if (!view_equal(folder, VIEW("metadata")))
+        return false;
+    *ret_partition = VIEW("default");
+    if (view_equal(rest, leaf))
+        return true;
+    *ret_partition = view_cut(&rest, '/');
+    return view_equal(rest, leaf);
+}
+
+static struct checked_doc *doc_new(struct catalog_checker *checker, struct view partition,
+                                   struct view key)
+{
+    struct checked_doc *doc = checker_allocate(sizeof *doc);
+    doc->key = checked_copy(key);
+    doc->partition = checked_copy(partition);
+    doc->reachable = view_equal(partition, view_of(checker->options.partition));
+    doc->next = checker->docs;
+    checker->docs = doc;
+    return doc;
+}
+
+static void check_order(struct catalog_checker *checker, struct checked_doc *doc,
+                        const struct bucket_change *change)
+{
+    if (!bucket_change_in_order(change, &doc->etag) && net_sender(checker->run->net).node)
+        world_fail(catalog_world(checker), "%s is written over a version that was not seen",
+                   doc->key);
+}
+
+static void catalog_changed(struct catalog_checker *checker, struct view partition,
+                            const struct bucket_change *change)
+{
+    struct checked_doc *doc = checked_doc_of(checker, partition);
+    if (!doc)
+        doc = doc_new(checker, partition, change->key);
+    if (!change->body.data) {
+        if (doc->reachable)
+            world_fail(catalog_world(checker), "%s is deleted", doc->key);
+        catalog_version_free(doc->now);
+        doc->now = NULL;
+        doc->etag = (struct etag){ 0 };
+        return;
+    }
+    check_order(checker, doc, change);
+    struct catalog_version *now = catalog_version_read(change->body);
+    if (now && view_equal(now->partition, partition))
+        catalog_checker_written(checker, doc, now);
+    else
+        world_fail(catalog_world(checker), "%s is no catalog of its partition", doc->key);
+}
+
+static void changed(void *argument, const struct bucket_change *change)
+{
+    struct catalog_checker *checker = argument;
+    struct view partition;
+    if (view_starts_with(change->key, VIEW(DATA_FOLDER))) {
+        struct checked_chunk *chunk = checked_chunk_of(checker, change->key);
+        if (change->body.data)
+            object_put(checker, chunk, change->body);
+        else
+            object_deleted(checker, chunk);
+    } else if (is_document(change->key, VIEW(CATALOG), &partition)) {
+        catalog_changed(checker, partition, change);
+    } else if (is_document(change->key, VIEW(LEASES), &partition)) {
+        checker_leases_written(checker, change->key, change->body);
+    }
+}
+
+/* ---- Results that nodes get ---------------------------------------------------------- */
+
+void checker_started(struct catalog_checker *checker, struct node *node)
+{
+    checker->boots[node_number(node)][node_lives(node) % JUDGED_LIVES_MAX] =
+        hash_xxh3(view_of(env_boot_id(node_env(node))));
+}
+
+void checker_drawn(struct catalog_checker *checker, const char *key)
+{
+    checked_chunk_of(checker, view_of(key))->drawn_us = catalog_now_us(checker);
+}
+
+/* Whether it happened is final once reported. */
+static void checker_answer(struct catalog_checker *checker, const char *key, bool happened,
+                           const char *what)
+{
+    struct checked_chunk *chunk = checked_chunk_of(checker, view_of(key));
+    if (happened != chunk->ever_live)
+        world_fail(catalog_world(checker), "%s is told as %s%s, and %s", key,
+                   happened ? "" : "not ", what, chunk->ever_live ? "is" : "is not");
+    if (!happened)
+        chunk->told_never = true;
+}
+
+void checker_told_added(struct catalog_checker *checker, const char *key, enum hf_status status)
+{
+    if (status != HF_UNSURE)
+        checker_answer(checker, key, status == HF_OK, "added");
+}
+
+void checker_told_known(struct catalog_checker *checker, unsigned row)
+{
+    if (!checker->rows[row].added)
+        world_fail(catalog_world(checker), "row %u is told as already there, and is not", row);
+}
+
+/* A name is dropped D after it was moved to deleting. A name remains valid for half of D, by
+ * a clock that may run a little slow. */
+bool checker_remembers(const struct catalog_checker *checker, unsigned row)
+{
+    const struct checked_chunk *chunk = checker->rows[row].chunk;
+    if (!chunk || !chunk->ever_deleting)
+        return true;
+    int64_t since_us = catalog_now_us(checker) - chunk->since.applied_us;
+    return !chunk->dropped && since_us < checker->options.late_bound.us * 4 / 10;
+}
+
+void checker_told_merged(struct catalog_checker *checker, const char *output, bool committed)
+{
+    checker_answer(checker, output, committed, "merged");
+}
+
+void checker_told_condemned(struct catalog_checker *checker, const char *key, bool happened)
+{
+    const struct checked_chunk *chunk = checked_chunk_of(checker, view_of(key));
+    if (!chunk->dropped) /* a dropped name is forgotten */
+        checker_answer(checker, key, happened, "happened");
+    if (!happened && !chunk->ever_condemned)
+        world_fail(catalog_world(checker), "%s is told as condemned, and is not", key);
+}
+
+void checker_told_undeleted(struct catalog_checker *checker, const char *key, int64_t asked_us)
+{
+    const struct checked_chunk *chunk = checked_chunk_of(checker, view_of(key));
+    bool came = chunk->live || chunk->came_us >= asked_us;
+    /* It was undeleted and then, in the same write, expired or was itself undone, so it has
+     * a new tombstone. */
+    if (!came && chunk->since.applied_us < asked_us)
+        world_fail(catalog_world(checker), "%s is told as undeleted, and is not", key);
+}
+
+void checker_asks_quarantine(struct catalog_checker *checker, const char *key)
+{
+    checked_chunk_of(checker, view_of(key))->asked_quarantine = true;
+}
+
+void checker_condemns_any(struct catalog_checker *checker, const struct node *node, bool does)
+{
+    checker->condemns_any[node_number(node)] = does;
+}
+
+struct checked_pin *checker_pinned(struct catalog_checker *checker, struct node *node,
+                                   struct hf_lock *lock, const char *const *keys, size_t count)
+{
+    struct checked_pin *pin = checker_allocate(sizeof *pin);
+    check(count <= sizeof pin->chunks / sizeof *pin->chunks);
+    pin->checker = checker;
+    pin->node = node;
+    pin->lock = lock;
+    for (size_t i = 0; i < count; i++)
+        pin->chunks[pin->count++] = checked_chunk_of(checker, view_of(keys[i]));
+    pin->next = checker->pins;
+    checker->pins = pin;
+    return pin;
+}
+
+void checker_unpinned(struct checked_pin *pin)
+{
+    struct checked_pin **link = &pin->checker->pins;
+    while (*link != pin)
+        link = &(*link)->next;
+    *link = pin->next;
+    free(pin);
+}
+
+void checker_read(struct checked_pin *pin, const char *key, enum hf_status status,
+                  struct view bytes)
+{
+    const struct checked_chunk *chunk = checked_chunk_of(pin->checker, view_of(key));
+    struct world *world = catalog_world(pin->checker);
+    if (chunk->spoilt)
+        return;
+    if (status == HF_NOT_FOUND)
+        world_fail(world, "%s is not there for node %u, which has it pinned", key,
+                   node_number(pin->node));
+    if (status == HF_OK && hash_xxh3(bytes) != chunk->hash)
+        world_fail(world, "%s is read by node %u, and is not what was put", key,
+                   node_number(pin->node));
+}
+
+/* A node that has ended believes nothing any more. */
+static void node_ended(void *argument, struct node *node)
+{
+    struct catalog_checker *checker = argument;
+    checker->condemns_any[node_number(node)] = false;
+    struct checked_pin **link = &checker->pins;
+    while (*link) {
+        struct checked_pin *pin = *link;
+        if (pin->node != node) {
+            link = &pin->next;
+            continue;
+        }
+        *link = pin->next;
+        free(pin);
+    }
+}
+
+/* ---- Damage, and choosing an operation ----------------------------------------------- */
+
+void checker_spoil(struct catalog_checker *checker, const char *key, bool gone)
+{
+    struct bucket *bucket = net_bucket(checker->run->net);
+    struct checked_chunk *chunk = checked_chunk_of(checker, view_of(key));
+    struct view bytes = bucket_peek(bucket, view_of(key));
+    if (!bytes.data || bytes.size == 0)
+        return;
+    struct heap *before = heap_enter(NULL);
+    chunk->spoilt = checker->spoiling = true;
+    if (gone) {
+        bucket_delete(bucket, &(struct delete_call){ .key = view_of(key) });
+    } else {
+        char *other = checked_copy(bytes);
+        other[8] = other[8] == '2' ? '1' : '2'; /* still a row, with another number */
+        bucket_put(bucket,
+                   &(struct put_call){ .key = view_of(key), .body = { other, bytes.size } });
+        free(other);
+    }
+    checker->spoiling = false;
+    heap_enter(before);
+}
+
+static bool is_wanted(const struct checked_chunk *chunk, enum checked_kind_of_key kind)
+{
+    switch (kind) {
+    case JUDGED_LIVE_KEY: return chunk->live;
+    case JUDGED_DEAD_KEY: return chunk->ever_live && !chunk->live && !chunk->ever_deleting;
+    case JUDGED_ANY_KEY: return chunk->was_put && !chunk->dropped;
+    }
+    check_unreachable();
+}
+
+const char *checker_pick(const struct catalog_checker *checker, enum checked_kind_of_key kind,
+                         uint64_t number)
+{
+    for (size_t i = 0; i < checker->chunk_count; i++) {
+        const struct checked_chunk *chunk =
+            checker->chunks[(number + i) % checker->chunk_count];
+        if (is_wanted(chunk, kind))
+            return chunk->key;
+    }
+    return NULL;
+}
+
+/* ---- Creation ------------------------------------------------------------------------ */
+
+struct catalog_checker *catalog_checker_new(struct run *run,
+                                            const struct catalog_checker_options *options)
+{
+    struct catalog_checker *checker = checker_allocate(sizeof *checker);
+    checker->run = run;
+    checker->options = *options;
+    checker->newest_ms = INT64_MIN;
+    checker->by_key = checker->by_lease = MAP_INIT;
+    checker->rows = checker_allocate(ROW_MAX * sizeof *checker->rows);
+    checker->watch = (struct bucket_watch){ .changed = changed, .argument = checker };
+    bucket_add_watch(net_bucket(run->net), &checker->watch);
+    struct node_watch watch = { .ended = node_ended, .argument = checker };
+    world_watch_nodes(run->world, watch, checker->node_watches);
+    return checker;
+}
+
+static void free_lists(struct catalog_checker *checker)
+{
+    for (size_t i = 0; i < checker->chunk_count; i++) {
+        free(checker->chunks[i]->key);
+        free(checker->chunks[i]->rows);
+        free(checker->chunks[i]);
+    }
+    for (size_t i = 0; i < checker->lease_count; i++) {
+        free(checker->leases[i]->id);
+        free(checker->leases[i]);
+    }
+    for (size_t i = 0; i < checker->table_count; i++) {
+        free(checker->tables[i].key);
+        leases_version_free(checker->tables[i].now);
+    }
+    free(checker->chunks);
+    free(checker->leases);
+    free(checker->tables);
+    free(checker->rows);
+}
+
+void catalog_checker_free(struct catalog_checker *checker)
+{
+    map_release(&checker->by_key);
+    map_release(&checker->by_lease);
+    free_lists(checker);
+    while (checker->docs) {
+        struct checked_doc *doc = checker->docs;
+        checker->docs = doc->next;
+        catalog_version_free(doc->now);
+        free(doc->key);
+        free(doc->partition);
+        free(doc);
+    }
+    while (checker->pins) {
+        struct checked_pin *pin = checker->pins;
+        checker->pins = pin->next;
+        free(pin);
+    }
+    free(checker);
+}

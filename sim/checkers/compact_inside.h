@@ -1,0 +1,159 @@
+/* compact_inside.h: the data of the compaction checker, shared by its source files. */
+#ifndef SIM_CHECKERS_COMPACT_INSIDE_H
+#define SIM_CHECKERS_COMPACT_INSIDE_H
+
+#include "base/map.h"
+#include "sim/checkers/catalog_checker.h"
+#include "sim/checkers/compact_rows.h"
+#include "sim/checkers/compact_version.h"
+
+/* How many of a node's lives have their boots remembered. */
+#define JUDGED_LIVES_MAX 64
+
+/* A stamp in a document: its clock, and when it was written. */
+struct checked_since {
+    uint64_t clock;
+    int64_t us;
+    int64_t applied_us; /* true time */
+    uint64_t boot;      /* of the writer's machine, hashed; 0: unknown */
+};
+
+/* The checker's data about a name under data/. */
+struct checked_chunk {
+    char *key;
+    size_t number; /* among all */
+
+    /* The object. */
+    bool was_put;
+    bool spoilt; /* damaged by us */
+    uint64_t hash;
+    struct row *rows; /* as it was first put; NULL: they are none */
+    size_t row_count;
+
+    /* The name. */
+    int64_t drawn_us;            /* -1: unknown */
+    struct checked_lease *lease; /* the lease that has it as output */
+    bool told_never;             /* a node was told that it is not, and will not be, live */
+
+    /* Its state in the catalogs. */
+    bool live; /* in one that can be reached */
+    bool ever_live, ever_deleting, ever_condemned;
+    bool dropped;    /* once */
+    int64_t came_us; /* since when it is live */
+    bool expired;    /* retention made it a tombstone */
+    struct checked_since since;
+
+    /* Tries counted because of leases. */
+    uint64_t leases_ended_badly, tries_counted;
+    bool asked_quarantine;
+
+    /* While two versions of a catalog are compared. */
+    const struct listed *before, *after;
+    unsigned must_count; /* leases that just died, by this write */
+    bool tried_alone;    /* by a lease that this write settles */
+    bool undone;         /* its sources become live again by this write */
+};
+
+struct checked_lease {
+    char *id;
+    struct checked_chunk *output;
+    struct checked_chunk *sources[LEASED_SOURCES_MAX];
+    size_t source_count;
+    struct node *owner; /* the node that wrote it, and in which life */
+    uint32_t owner_life;
+    bool bad;  /* its end charges each source one try */
+    bool died; /* expired or broken */
+    bool completed, forgotten;
+    bool seen; /* in the version that is being read */
+    size_t table;
+};
+
+struct checked_doc {
+    struct checked_doc *next;
+    char *key;
+    char *partition;
+    struct etag etag;
+    struct catalog_version *now; /* NULL: not there */
+    bool reachable;              /* the partition's own, or a child of one that is */
+};
+
+struct checked_lease_table {
+    char *key;
+    struct leases_version *now;
+};
+
+struct checked_row {
+    struct row row;
+    bool added;
+    const struct checked_chunk *chunk; /* in which it was added */
+    bool expired;                      /* retention took it */
+    unsigned live;                     /* the number of chunks with it, at the last count */
+};
+
+struct checked_pin {
+    struct catalog_checker *checker;
+    struct checked_pin *next;
+    struct node *node;
+    struct hf_lock *lock;
+    struct checked_chunk *chunks[16];
+    size_t count;
+};
+
+struct catalog_checker {
+    struct run *run;
+    struct catalog_checker_options options;
+    struct bucket_watch watch;
+    struct node_watch node_watches[NODES_MAX];
+    bool condemns_any[NODES_MAX + 1];
+    uint64_t boots[NODES_MAX + 1][JUDGED_LIVES_MAX]; /* in which boot each life of a node ran */
+    char unsettled[WORLD_FAILURE_MAX];
+    bool spoiling;
+    struct map by_key;
+    struct checked_chunk **chunks;
+    size_t chunk_count;
+    struct map by_lease;
+    struct checked_lease **leases;
+    size_t lease_count;
+    struct checked_lease_table *tables;
+    size_t table_count;
+    struct checked_doc *docs;
+    struct checked_row *rows;  /* by number */
+    unsigned newest[ROW_KEYS]; /* of each key, the highest number that was added */
+    unsigned row_last;
+    int64_t newest_ms; /* of all that was ever in a catalog */
+    struct checked_pin *pins;
+};
+
+static inline struct world *catalog_world(const struct catalog_checker *checker)
+{
+    return checker->run->world;
+}
+
+static inline int64_t catalog_now_us(const struct catalog_checker *checker)
+{
+    return world_now_us(checker->run->world);
+}
+
+/* catalog_checker.c */
+struct checked_chunk *checked_chunk_of(struct catalog_checker *checker, struct view key);
+void checked_map_put(struct map *map, struct view key, void *value);
+char *checked_copy(struct view text);
+
+/* When the write that is now taking effect was sent. */
+int64_t checked_sent_us(const struct catalog_checker *checker);
+
+/* Whether any catalog has ever contained it. */
+static inline bool checked_is_settled(const struct checked_chunk *chunk)
+{
+    return chunk->ever_live || chunk->ever_deleting;
+}
+
+/* compact_diff.c */
+void catalog_checker_written(struct catalog_checker *checker, struct checked_doc *doc,
+                             struct catalog_version *now);
+struct checked_doc *checked_doc_of(struct catalog_checker *checker, struct view partition);
+
+/* compact_lease.c */
+void checker_leases_written(struct catalog_checker *checker, struct view key, struct view body);
+
+#endif

@@ -1,0 +1,39 @@
+/* compact_rows.h: the rows in the chunks of workload `compact`. A row is text with a key, a
+ * time, and a number. The number is unique and greater than that of every earlier row. */
+#ifndef SIM_CHECKERS_COMPACT_ROWS_H
+#define SIM_CHECKERS_COMPACT_ROWS_H
+
+#include "base/view.h"
+
+#include <stdint.h>
+
+#define ROW_KEYS  8    /* keys are 0 to ROW_KEYS - 1 */
+#define ROW_MAX   4096 /* numbers are 1 to ROW_MAX - 1 */
+#define ROW_BYTES 24   /* "KK,NNNNNN,MMMMMMMMMMMMM\n" */
+
+struct row {
+    unsigned key;
+    unsigned number;
+    int64_t ms;
+};
+
+/* The number of rows in this many bytes, if they are rows. */
+static inline size_t rows_in(struct view bytes)
+{
+    return bytes.size / ROW_BYTES;
+}
+
+/* Returns false if the bytes are not rows. `rows` has room for rows_in. */
+bool rows_read(struct view bytes, struct row *rows);
+
+/* `bytes` has room for count * ROW_BYTES, and a NUL. */
+void rows_write(const struct row *rows, size_t count, char *bytes);
+
+/* By key, then by number. */
+void rows_sort(struct row *rows, size_t count);
+
+/* Keeps only the row with the highest number of each key; the rows must be sorted. Returns
+ * how many are left. */
+size_t rows_latest(struct row *rows, size_t count);
+
+#endif

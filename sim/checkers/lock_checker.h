@@ -1,0 +1,167 @@
+/* lock_checker.h: checks leaseholders and waiters by the results that nodes get and by the
+ * writes that the store applied.
+ *
+ * A holder *believes* (that it holds its lease) while its own hf_lock_check would return OK.
+ * The checker calls it from outside, at the instant of true time at which another client is
+ * granted a lease, even if the holder is paused. The checker knows the public calls, the
+ * JSON of a table and the meaning of scopes, but not the implementation. Each handle has its
+ * own note, which is stored in the table, so the checker knows which handle owns each entry.
+ *
+ * It fails the run in these cases. Holders (lock_checker.c, claim_checker.c):
+ *
+ *   - A lease is granted that conflicts with one whose holder still believes.
+ *   - A lease whose holder still believes is ended by a write that the holder did not ask for.
+ *   - A lease is treated as over before its holder, which is running, was notified of the
+ *     loss; or the holder no longer believes and is not notified.
+ *   - A lease is ended by a node that does not hold it, or in a way that no node asked for.
+ *   - A holder believes again after its lease was reported to it as over.
+ *   - A token does not rise, is reported without having been granted, or is reported twice.
+ *   - A lease that was over in one version of the table is active in a later one.
+ *   - A renewal is sent after the call that ended the work has returned.
+ *   - A release returns OK for a lease that was already over, leaves it active, or ended it in
+ *     another way; or it returns LOST for a lease that it ended in time.
+ *   - A lease is lost for lack of renewal, and its holder was not notified beforehand that
+ *     it was in danger.
+ *
+ * Waiters (line_checker.c):
+ *
+ *   - A waiter is overtaken by a later one that it conflicts with.
+ *   - A waiter is removed from the queue by another client before its turn is over.
+ *   - A request is refused although nothing conflicted with it at any time during the call.
+ *   - A request returns that its work was already done, although it never was.
+ *   - A request returns that it was refused, and is granted afterwards.
+ *
+ * Both: during the calm, a lease or a waiter is left that no longer belongs to any handle.
+ *
+ * If the world violates the assumptions that mutual exclusion needs, `exclusion` is false,
+ * and properties that depend on clocks are not checked. */
+#ifndef SIM_CHECKERS_LOCK_CHECKER_H
+#define SIM_CHECKERS_LOCK_CHECKER_H
+
+#include "holdfast.h"
+#include "sim/checkers/table_checker.h"
+#include "sim/run.h"
+
+struct lock_checker;
+
+struct lock_checker_options {
+    bool exclusion;
+    bool own_clock; /* holders rely only on their own clock, or on one that is as good */
+    bool purged;    /* tables may be deleted; another checker checks when */
+};
+
+struct lock_checker *lock_checker_new(struct run *run,
+                                      const struct lock_checker_options *options);
+void lock_checker_free(struct lock_checker *checker);
+
+/* ---- Requests and results of nodes --------------------------------------------------- */
+
+/* A lock as a user of the library names it; must outlive the run. */
+struct lock_wish {
+    const char *key; /* of its table */
+    const char *scopes[JUDGED_SCOPES_MAX];
+    size_t scope_count;
+    enum hf_mode mode;
+    uint32_t slots;
+};
+
+/* One handle, from its creation to its end. Lives as long as the checker. */
+struct claim;
+
+struct claim *claim_checker(struct lock_checker *checker, struct node *node,
+                            const struct lock_wish *wish);
+
+/* Identifies the handle by its node, the node's life and a number; used as the note of its
+ * lock. */
+struct claim_note {
+    char text[48];
+};
+struct claim_note checker_note(const struct claim *claim);
+
+enum checker_ask {
+    JUDGE_ASKS_ONCE,     /* takes no for an answer */
+    JUDGE_STANDS_IN_LINE /* until it leaves */
+};
+
+/* Reports that it starts to ask for the lock. `patience_ms`: after this time it may leave
+ * the queue by itself. */
+void checker_asks(struct claim *claim, enum checker_ask how, int64_t patience_ms);
+
+/* Reports that the lock was not free: the request was refused, or queued. */
+void checker_told_held(struct claim *claim);
+
+/* Reports that the work was already done. */
+void checker_told_already(struct claim *claim);
+
+/* Reports that it stopped asking, got this status, and holds nothing. */
+void checker_refused(struct claim *claim, enum hf_status status);
+
+/* Reports that it is about to be removed from the queue. */
+void checker_leaves(struct claim *claim);
+
+/* Reports that it was granted. `adopted`: another handle had that lease before. */
+void checker_held(struct claim *claim, struct hf_lock *lock, bool adopted);
+
+/* Reports that the holder checked its lease and found that it is over. */
+void checker_told_over(struct claim *claim);
+
+/* An event from the keeper. `kept`: the keeper renews the lease. */
+void checker_told(struct claim *claim, enum hf_lock_event event, bool kept);
+bool checker_was_told_gone(const struct claim *claim);
+
+/* Reports that the holder stops relying on the lease, and is about to end it in this way. */
+enum checker_end {
+    JUDGE_RELEASES,
+    JUDGE_COMPLETES,
+    JUDGE_FAILS,
+    JUDGE_FREES,
+    JUDGE_ABANDONS, /* leaves it as it is */
+};
+void checker_lets_go(struct claim *claim, enum checker_end how);
+
+/* The result of release, complete or fail. */
+void checker_released(struct claim *claim, enum hf_status status);
+
+/* Reports that the handle was freed. */
+void checker_freed(struct claim *claim);
+
+/* Reports that the holder leaves the lease to an adopter, and relies on it at its own risk. */
+void checker_passed_on(struct claim *claim);
+
+/* Reports that its node starts to adopt the lease with this token, or has adopted it, which
+ * counts as a use. */
+void checker_adopting(struct claim *claim, uint64_t token, bool begins);
+
+/* Reports that a node asks to break the lease. From now on its holder may wrongly believe
+ * that it holds it, unless the result says that the lease certainly was not broken. */
+void checker_breaks(struct lock_checker *checker, const char *key, uint64_t token);
+void checker_broke(struct lock_checker *checker, const char *key, uint64_t token,
+                   enum hf_status status);
+
+/* Checks what all holders believe at this instant. */
+void checker_look(struct lock_checker *checker);
+
+/* ---- What happens to a table --------------------------------------------------------- */
+
+enum checker_damage {
+    DAMAGE_VISIBLE, /* every client can see that this is not a table; exclusion must hold */
+    DAMAGE_HIDDEN,  /* it looks valid: the holders are forgotten, but tokens must still rise */
+};
+
+/* Replaces a table with these bytes; data NULL: deletes it. */
+void checker_damage(struct lock_checker *checker, struct view key, struct view body,
+                    enum checker_damage damage);
+
+/* Whether a table was ever replaced in this way. */
+bool checker_any_damage(const struct lock_checker *checker);
+
+/* ---- The end ------------------------------------------------------------------------- */
+
+/* Call this when no fault has affected the node for a long time. Nothing that its earlier
+ * handles left behind may remain. */
+void checker_quiet(struct lock_checker *checker, struct node *node, struct span since);
+
+/* Called after the run, in which the last node acquired every lock once. */
+void lock_checker_end(struct lock_checker *checker);
+
+#endif

@@ -1,0 +1,10 @@
+/* base.c: what a simulator with mutants does wrong in src/base. */
+#include "sim/mutants/base.h"
+
+#include "base/rule.h"
+
+void mutant_shortens_grace(struct span *span)
+{
+    if (!RULE(GRACE_IS_PROVEN))
+        span->us /= 10;
+}

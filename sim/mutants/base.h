@@ -1,0 +1,10 @@
+/* base.h: what is done wrong in src/base. */
+#ifndef SIM_MUTANTS_BASE_H
+#define SIM_MUTANTS_BASE_H
+
+#include "base/moment.h"
+
+/* GRACE_IS_PROVEN: ends a grace period after a tenth of its length. */
+void mutant_shortens_grace(struct span *span);
+
+#endif

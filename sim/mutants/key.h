@@ -1,0 +1,29 @@
+/* key.h: what is done wrong in src/key. */
+#ifndef SIM_MUTANTS_KEY_H
+#define SIM_MUTANTS_KEY_H
+
+#include "key/key.h"
+
+/* OVER_FOR_ITS_OWN_TOO: continues with a stage of its own transaction whose lease is over. */
+void mutant_takes_up_own_stage(struct key_state *state, struct view txn, uint64_t token,
+                               bool *moved);
+
+/* OLD_STATE_AFTER_THE_SWAP: deletes old bodies before a swap without them is known. */
+void mutant_deletes_old_state_early(struct hf_key *key, const struct key_state *state,
+                                    enum hf_status status);
+
+/* SETTLED_BY_THE_RECORD: treats a pending record as a commit. */
+void mutant_takes_pending_for_committed(enum txn_state *state);
+
+/* RECORD_BEFORE_STAGE: writes the record just before the decision. */
+void mutant_begins_late(struct hf_txn *txn);
+
+/* PARTICIPANTS_WITH_THE_DECISION: names the participants of a commit after the decision. A
+ * crash in between leaves a commit whose keys are unknown. */
+void mutant_names_participants_late(struct hf_txn *txn, const struct txn_key *names,
+                                    size_t count);
+
+/* COMMIT_NEEDS_PENDING: commits a record that is absent or rolled back. */
+void mutant_commits_any_record(const struct record_op *op, struct txn_record *record);
+
+#endif

@@ -1,0 +1,40 @@
+/* lease.h: what is done wrong in src/lease. */
+#ifndef SIM_MUTANTS_LEASE_H
+#define SIM_MUTANTS_LEASE_H
+
+#include "lease/table.h"
+
+/* SHARED_BESIDE_SHARED_ONLY: grants any mode beside shared. EVERY_SCOPE_COUNTS: compares only
+ * the first scope of each. */
+void mutant_overlooks_conflict(const struct lease_wish *a, const struct lease_wish *b,
+                               bool *conflict);
+
+/* CLAIM_WINDOW: uses a tenth of the window. */
+void mutant_shortens_claim_window(struct span *window);
+
+/* WATCH_TO_THE_END: watches until a tick before the holder stops. */
+void mutant_watches_too_briefly(const struct lease_settings *settings, struct span *whole);
+
+/* SCAVENGE_WITH_PROOF: treats a lease as over when now >= expires. */
+void mutant_needs_no_proof(const struct lease *lease, const struct evidence *evidence,
+                           enum lease_proof *proof);
+
+/* COMPLETION_IS_REMEMBERED: forgets a completion when the next lease of the table ends. */
+void mutant_forgets_completion(const struct lease_table *table, size_t index, bool *keep);
+
+/* RELEASE_NAMES_THE_LEASE, BREAK_NAMES_THE_LEASE: ends whichever lease is the newest. */
+void mutant_names_no_lease(const struct lease_table *table, struct table_op *op,
+                           struct lease **lease);
+
+/* CLAIM_IN_TURN: claims a free lock, whichever waiter has the turn. */
+void mutant_claims_out_of_turn(const struct lease_table *table, const struct lease_wish *wanted,
+                               bool *in_turn);
+
+/* REENTRANCE_BY_SESSION: ends the lease of the same holder id. A holder id is a label, so the
+ * lease may belong to a second process with the same label. */
+void mutant_reenters_by_holder(struct lease_table *table, const struct lease_request *wanted);
+
+/* CLAIM_BY_OWN_PUT: grants a reservation immediately. The waiter then has no t0 of its own. */
+void mutant_hands_over(struct lease_table *table, const struct evidence *evidence);
+
+#endif

@@ -1,0 +1,292 @@
+/* bank_key.c: the operations of workload `bank` on single keys. A write outside a transaction
+ * writes the balance that was just read. If it overwrites the work of another node, money
+ * appears or disappears, and the checker notices. */
+#include "base/check.h"
+#include "sim/checkers/bank_inside.h"
+#include "sim/workloads/bank_work.h"
+
+#include <stdlib.h>
+
+#define STATE_BYTES_MAX 6000
+#define INLINE_MAX      4096
+#define SMALL_MAX       200
+#define SMALL_MIN       64
+#define WAIT_MS_MAX     8000
+#define TRIES           2
+
+size_t teller_draw_other(const struct teller *teller)
+{
+    return BANK_KEYS - 1 - (size_t)teller_below(teller, teller->work->plan.others);
+}
+
+size_t teller_draw_key(const struct teller *teller)
+{
+    if (teller_one_in(teller, 3))
+        return teller_draw_other(teller);
+    return (size_t)teller_below(teller, 2 * teller->work->plan.pairs);
+}
+
+struct hf_key_options teller_key_options(const struct teller *teller)
+{
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    options.ttl_ms = teller->work->plan.ttl_ms;
+    options.no_renewal = teller_one_in(teller, teller->work->plan.slow_hands ? 2 : 6);
+    options.poll_ms = 100 + (int64_t)teller_below(teller, 400);
+    return options;
+}
+
+void teller_think(const struct teller *teller)
+{
+    const struct bank_plan *plan = &teller->work->plan;
+    if (plan->fast_hands)
+        return;
+    if (teller_one_in(teller, plan->slow_hands ? 3 : 10))
+        teller_rest(teller, SPAN_MS(2 * plan->ttl_ms));
+    else if (teller_one_in(teller, 2))
+        teller_rest(teller, SPAN_MS(200));
+}
+
+bool teller_read(struct teller *teller, size_t key, int64_t *ret_balance,
+                 struct hf_key_info *ret_info)
+{
+    struct bank_checker *checker = teller->work->checker;
+    struct hf_error error;
+    void *data = NULL;
+    size_t size = 0;
+    uint64_t operation = 0, began = bank_checker_now(checker);
+    *ret_balance = 0;
+    enum hf_status status = hf_key_get(teller->client, bank_keys[key], STATE_BYTES_MAX, &data,
+                                       &size, ret_info, &error);
+    struct view bytes = { data, status == HF_OK ? size : 0 };
+    if (status == HF_OK)
+        banked_text_read(bytes, &operation, ret_balance);
+    TELLER_TRACE(teller, "reads %s: %s, operation %" PRIu64 ", balance %" PRId64,
+                 bank_keys[key], hf_status_name(status), operation, *ret_balance);
+    bank_checker_told_get(checker, began, key, status, bytes, ret_info);
+    if (status == HF_OK)
+        free(data);
+    return status == HF_OK || status == HF_NOT_FOUND;
+}
+
+static size_t draw_size(const struct teller *teller)
+{
+    bool fat = teller_one_in(teller, teller->work->plan.fat ? 2 : 8);
+    if (fat || teller->work->plan.litters)
+        return INLINE_MAX + 1 + (size_t)teller_below(teller, STATE_BYTES_MAX - INLINE_MAX);
+    return SMALL_MIN + (size_t)teller_below(teller, SMALL_MAX);
+}
+
+static enum hf_status ask_write(struct teller *teller, struct teller_write *write,
+                                int64_t balance)
+{
+    struct bank_checker *checker = teller->work->checker;
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_error error;
+    char text[STATE_BYTES_MAX];
+    if (balance == 0 && teller_one_in(teller, 2)) {
+        write->operation = bank_checker_removes(checker, write->number, write->txn);
+        return hf_key_remove(write->key, write->when, &info, &error);
+    }
+    size_t size = draw_size(teller);
+    write->operation = bank_checker_writes(checker, write->number, write->txn, balance);
+    bank_checker_text(write->operation, balance, size, text);
+    return hf_key_update(write->key, text, size, write->when, &info, &error);
+}
+
+enum hf_status teller_write(struct teller *teller, struct teller_write *write, int64_t balance)
+{
+    struct bank_checker *checker = teller->work->checker;
+    enum hf_status status = HF_UNSURE;
+    write->doubt = false;
+    for (int i = 0; i < TRIES && status == HF_UNSURE; i++) {
+        teller_maybe_be_cut(teller);
+        status = ask_write(teller, write, balance);
+        TELLER_TRACE(teller, "writes %" PRId64 " to %s as operation %" PRIu64 ": %s", balance,
+                     bank_keys[write->number], write->operation, hf_status_name(status));
+        if (write->impossible)
+            bank_checker_told_impossible(checker, write->operation, status);
+        else
+            bank_checker_told_write(checker, write->operation, write->staged, status);
+        write->doubt = status != HF_OK && (write->doubt || status == HF_UNSURE);
+        if (status == HF_UNSURE && teller_one_in(teller, 2))
+            break;
+    }
+    return status;
+}
+
+/* ---- Outside transactions -------------------------------------------------------------- */
+
+/* A condition that holds, one that does not, or none. */
+static void draw_condition(const struct teller *teller, struct teller_write *write,
+                           struct hf_key_if *when, const struct hf_key_info *info)
+{
+    bool holds_nothing = info->version == 0 || info->removed;
+    *when = HF_KEY_IF;
+    switch (teller_below(teller, 5)) {
+    case 0:
+        when->version_set = true;
+        when->version = holds_nothing ? 0 : info->version;
+        break;
+    case 1: when->etag = holds_nothing ? NULL : info->etag; break;
+    case 2:
+        when->version_set = true;
+        when->version = info->version + 70;
+        write->impossible = true;
+        break;
+    default: return;
+    }
+    write->when = when;
+}
+
+static enum hf_status release_once(struct teller *teller, struct hf_key *key,
+                                   const struct teller_write *last)
+{
+    struct bank_checker *checker = teller->work->checker;
+    enum hf_decision decision = teller_one_in(teller, 4) ? HF_ROLLBACK : HF_COMMIT;
+    struct hf_error error;
+    enum hf_status status = hf_key_release(key, decision, &error);
+    TELLER_TRACE(teller, "releases %s, to %s: %s", bank_keys[last->number],
+                 decision == HF_COMMIT ? "commit" : "roll back", hf_status_name(status));
+    bool dropped = status == HF_LOST || (status == HF_OK && decision == HF_ROLLBACK);
+    bool published = status == HF_MISMATCH || (status == HF_OK && !last->contested);
+    if (last->waiting > 0 && dropped)
+        bank_checker_told_dropped(checker, last->waiting);
+    else if (last->waiting > 0 && published)
+        bank_checker_told_published(checker, last->waiting);
+    return status;
+}
+
+/* A node that gets no reply tries again, with the same change or another. */
+static void end_key(struct teller *teller, struct hf_key *key, const struct teller_write *last)
+{
+    bool staged = last->waiting > 0;
+    if (teller_one_in(teller, 8)) { /* hf_key_free does it, unless another was faster */
+        hf_key_free(key);
+        if (staged && !last->shared)
+            bank_checker_told_dropped(teller->work->checker, last->waiting);
+        return;
+    }
+    for (int i = 0; i < TRIES && release_once(teller, key, last) == HF_UNSURE; i++)
+        teller_think(teller);
+    hf_key_free(key);
+}
+
+/* Passes the lease on to another node, together with its stage. */
+static void make_known(struct teller *teller, struct hf_key *key,
+                       const struct teller_write *last)
+{
+    struct bank_passed passed = { .key = last->number,
+                                  .staged = last->staged,
+                                  .operation = last->waiting,
+                                  .shared = last->shared,
+                                  .node = node_number(teller->node) };
+    struct hf_error error;
+    if (hf_lock_text(hf_key_lock(key), passed.text, &error) != HF_OK)
+        return;
+    teller->work->passed = passed;
+    TELLER_TRACE(teller, "passes on %s", bank_keys[last->number]);
+}
+
+/* The stage that is to be published with the release; a state published directly supersedes
+ * it. */
+static void note_waiting(struct teller *teller, struct teller_write *write,
+                         enum hf_status status)
+{
+    if (status == HF_OK && write->staged) {
+        write->waiting = write->operation;
+    } else if (status == HF_OK) {
+        if (write->waiting > 0)
+            bank_checker_told_dropped(teller->work->checker, write->waiting);
+        write->waiting = 0;
+    } else if (write->doubt) { /* it may replace an earlier stage */
+        write->waiting = 0;
+    }
+}
+
+/* Writes the key's current value again, up to this many times. */
+static void write_times(struct teller *teller, struct teller_write *write, uint64_t times)
+{
+    struct hf_key_if when;
+    struct hf_key_info info = HF_KEY_INFO;
+    int64_t balance;
+    for (uint64_t i = times; i > 0; i--) {
+        if (!teller_read(teller, write->number, &balance, &info))
+            break;
+        teller_think(teller);
+        write->when = NULL;
+        write->impossible = false;
+        if (!write->staged) /* a read does not return the stage */
+            draw_condition(teller, write, &when, &info);
+        note_waiting(teller, write, teller_write(teller, write, balance));
+    }
+}
+
+/* Writes alone, leaves the lease to another node, or writes together with it under one lease. */
+static void use_key(struct teller *teller, struct hf_key *key, size_t number, bool staged)
+{
+    struct teller_write write = { .key = key, .number = number, .staged = staged };
+    bool passed = teller_one_in(teller, 5), leaves = teller_one_in(teller, 2);
+    bool late = staged && leaves; /* with the stage */
+    write.shared = passed && !leaves;
+    write.contested = write.shared && staged;
+    if (passed && !late)
+        make_known(teller, key, &write);
+    if (write.shared)
+        teller_rest(teller, SPAN_MS(teller->work->plan.ttl_ms));
+    if (!passed || staged || !leaves)
+        write_times(teller, &write, 1 + teller_below(teller, 2));
+    if (passed && late)
+        make_known(teller, key, &write);
+    if (passed && leaves) {
+        hf_key_detach(key);
+        return;
+    }
+    if (teller_one_in(teller, 2))
+        teller_think(teller);
+    end_key(teller, key, &write);
+}
+
+void teller_rewrite(struct teller *teller)
+{
+    struct hf_key_options options = teller_key_options(teller);
+    size_t number = teller_draw_key(teller);
+    struct hf_key *key;
+    struct hf_error error;
+    struct hf_key_info info = HF_KEY_INFO;
+    options.staged = teller_one_in(teller, 3);
+    int64_t wait_ms = (int64_t)teller_below(teller, WAIT_MS_MAX);
+    check(hf_key_new(teller->client, bank_keys[number], &options, &key, &error) == HF_OK);
+    enum hf_status status = hf_key_acquire(key, wait_ms, &info, &error);
+    TELLER_TRACE(teller, "takes %s%s: %s", bank_keys[number],
+                 options.staged ? ", to be staged" : "", hf_status_name(status));
+    if (status != HF_OK)
+        hf_key_free(key);
+    else
+        use_key(teller, key, number, options.staged);
+}
+
+void teller_adopt(struct teller *teller)
+{
+    struct bank_passed passed = teller->work->passed;
+    struct hf_key_options options = teller_key_options(teller);
+    struct hf_error error;
+    bool own = passed.shared && passed.node == node_number(teller->node);
+    if (passed.text[0] == '\0' || own)
+        return;
+    teller->work->passed.text[0] = '\0'; /* one adopts it */
+    options.staged = teller_one_in(teller, 3) ? !passed.staged : passed.staged;
+    struct teller_write write = { .number = passed.key,
+                                  .staged = options.staged,
+                                  .waiting = passed.operation,
+                                  .shared = passed.shared,
+                                  .contested = passed.shared && passed.staged };
+    enum hf_status status =
+        hf_key_adopt(teller->client, passed.text, &options, &write.key, &error);
+    TELLER_TRACE(teller, "adopts %s%s: %s", bank_keys[passed.key],
+                 options.staged ? ", to be staged" : "", hf_status_name(status));
+    if (status != HF_OK)
+        return;
+    teller_think(teller);
+    write_times(teller, &write, teller_below(teller, 3));
+    end_key(teller, write.key, &write);
+}

@@ -1,0 +1,93 @@
+/* compact_lease.c: follows the lease tables of chunks for the compaction checker: which node
+ * makes which output from which sources, how each lease ended, and which leases were
+ * forgotten. Mutual exclusion is left to the lock checker. */
+#include "sim/checkers/checker_inside.h"
+#include "sim/checkers/compact_inside.h"
+
+#include <stdlib.h>
+
+static struct checked_lease *lease_new(struct catalog_checker *checker,
+                                       const struct leased *leased, size_t table)
+{
+    struct net_sender sender = net_sender(checker->run->net);
+    struct checked_lease *lease = checker_allocate(sizeof *lease);
+    lease->id = checked_copy(leased->id);
+    lease->output = checked_chunk_of(checker, leased->output);
+    lease->owner = sender.node;
+    lease->owner_life = sender.life;
+    lease->table = table;
+    for (size_t i = 0; i < leased->source_count; i++)
+        lease->sources[lease->source_count++] = checked_chunk_of(checker, leased->sources[i]);
+    checker->leases = checker_grow(checker->leases, checker->lease_count, sizeof(void *));
+    checker->leases[checker->lease_count++] = lease;
+    checked_map_put(&checker->by_lease, view_of(lease->id), lease);
+    if (lease->output->lease || checked_is_settled(lease->output) || lease->output->was_put)
+        world_fail(catalog_world(checker), "%s is to be made by a lease, and is not a new name",
+                   lease->output->key);
+    lease->output->lease = lease;
+    if (lease->output->drawn_us < 0)
+        lease->output->drawn_us = catalog_now_us(checker);
+    return lease;
+}
+
+/* The end of a lease is counted once, and at most one failed try is counted for each source. */
+static void note_end(struct checked_lease *lease, const struct leased *leased)
+{
+    bool died = view_equal(leased->status, VIEW("expired")) ||
+                view_equal(leased->status, VIEW("broken"));
+    bool bad =
+        died || (view_equal(leased->status, VIEW("failed")) && leased->blame == LEASED_GROUP);
+    lease->died |= died;
+    lease->completed |= view_equal(leased->status, VIEW("completed"));
+    if (bad && !lease->bad)
+        for (size_t i = 0; i < lease->source_count; i++)
+            lease->sources[i]->leases_ended_badly++;
+    lease->bad |= bad;
+}
+
+/* An output that exists, or may come to exist, must have been settled by then. */
+static void forget(struct catalog_checker *checker, struct checked_lease *lease)
+{
+    lease->forgotten = true;
+    if (lease->output->was_put && !checked_is_settled(lease->output))
+        world_fail(catalog_world(checker), "%s is not settled, and its lease is forgotten",
+                   lease->output->key);
+}
+
+static struct checked_lease_table *table_of(struct catalog_checker *checker, struct view key)
+{
+    for (size_t i = 0; i < checker->table_count; i++)
+        if (view_equal(view_of(checker->tables[i].key), key))
+            return &checker->tables[i];
+    checker->tables =
+        checker_grow(checker->tables, checker->table_count, sizeof *checker->tables);
+    struct checked_lease_table *table = &checker->tables[checker->table_count++];
+    *table = (struct checked_lease_table){ .key = checked_copy(key) };
+    return table;
+}
+
+void checker_leases_written(struct catalog_checker *checker, struct view key, struct view body)
+{
+    struct checked_lease_table *table = table_of(checker, key);
+    size_t number = (size_t)(table - checker->tables);
+    struct leases_version *now = body.data ? leases_version_read(body) : NULL;
+    if (!now) {
+        world_fail(catalog_world(checker), "%.*s is no lease table", VIEW_ARGS(key));
+        return;
+    }
+    leases_version_free(table->now);
+    table->now = now;
+    for (size_t i = 0; i < now->count; i++) {
+        struct checked_lease *lease = map_get(&checker->by_lease, now->leases[i].id);
+        if (!lease)
+            lease = lease_new(checker, &now->leases[i], number);
+        lease->seen = true;
+        note_end(lease, &now->leases[i]);
+    }
+    for (size_t i = 0; i < checker->lease_count; i++) {
+        struct checked_lease *lease = checker->leases[i];
+        if (lease->table == number && !lease->seen && !lease->forgotten)
+            forget(checker, lease);
+        lease->seen = false;
+    }
+}

@@ -1,0 +1,67 @@
+/* compact_plan.c: draws a seed's world for workload `compact`. The world stays within the
+ * assumptions: no clock is off by more than the tolerance, and no request takes effect later
+ * than D after it was sent. */
+#include "sim/workloads/compact_work.h"
+
+#define HOUR_MS INT64_C(3600000)
+
+/* A request may be an hour late, slow for another hour, and sent two hours after its
+ * decision. Half of D must be longer than that. */
+#define LATE_BOUND_MS (9 * HOUR_MS)
+
+static struct compact_settings draw_settings(struct prng *prng)
+{
+    static const int64_t ttls_ms[] = { 1500, 3000, 6000, 10000 };
+    static const int64_t graces_ms[] = { 4000, 10000, 20000, 40000 };
+    struct compact_settings settings = compact_settings_default();
+    settings.format = HF_MERGE_CSV;
+    settings.headless = true;
+    settings.key = VIEW("1");
+    settings.policy = prng_below(prng, 4) == 0 ? HF_COMPACT_CASCADE : HF_COMPACT_LEVELS;
+    settings.level0_count = 2 + prng_below(prng, 3);
+    settings.level1_bytes = ROW_BYTES * (4 + prng_below(prng, 40));
+    settings.level_factor = 2 + prng_below(prng, 3);
+    settings.cascade_base = 2 + prng_below(prng, 3);
+    settings.group_max = 3 + prng_below(prng, 6);
+    settings.ttl_ms = ttls_ms[prng_below(prng, 4)];
+    settings.grace_ms = graces_ms[prng_below(prng, 4)];
+    settings.late_bound_ms = LATE_BOUND_MS;
+    settings.retention_ms = prng_below(prng, 4) == 0 ? 2 * HOUR_MS : 0;
+    settings.tries_max = 2 + prng_below(prng, 2);
+    settings.step_ms = 100 + (int64_t)prng_below(prng, 900);
+    return settings;
+}
+
+struct compact_plan compact_plan_draw(const struct world *world)
+{
+    struct prng prng = world_stream(world, STREAM_WORKLOAD);
+    struct compact_plan plan = { .settings = draw_settings(&prng) };
+    plan.latest_wins = prng_below(&prng, 2) == 0;
+    plan.settings.time = VIEW("2");
+    if (!plan.latest_wins) /* all rows, in order of their time */
+        plan.settings.key = (struct view){ NULL, 0 };
+    plan.apart = prng_below(&prng, 2) == 0;
+    plan.skew = skew_draw(&prng);
+    plan.settings.skew_tolerance_ms = plan.skew.tolerance_ms;
+    plan.killers = prng_below(&prng, 6) == 0 ? 1 : 0;
+    plan.spoils = prng_below(&prng, 6) == 0;
+    plan.splits = prng_below(&prng, 4) == 0;
+    plan.sleepers = prng_below(&prng, 5) == 0;
+    plan.fscks = prng_below(&prng, 3) == 0;
+    plan.mergers_fail = prng_below(&prng, 4) == 0;
+    plan.cut_max = prng_below(&prng, 2) == 0 ? SPAN_S(60) : SPAN_S(600);
+    plan.cuts = prng_below(&prng, 4) == 0;
+    plan.all_drain = prng_below(&prng, 5) == 0;
+    plan.both_hands = prng_below(&prng, 4) == 0;
+    return plan;
+}
+
+void compact_tune(struct run *run, struct plans *plans)
+{
+    struct compact_plan plan = compact_plan_draw(run->world);
+    plans->apart = plan.apart;
+    skew_tune(&plan.skew, plans);
+    plans->chaos.cut_max = plan.cut_max;
+    if (plans->net.bucket.clock == STORE_CLOCK_BOOT) /* file times use that wall clock too */
+        plans->nodes.wall_off = SPAN_S(60);
+}

@@ -1,0 +1,142 @@
+/* compact_work.h: declarations that the files of workload `compact` share. */
+#ifndef SIM_WORKLOADS_COMPACT_WORK_H
+#define SIM_WORKLOADS_COMPACT_WORK_H
+
+#include "compact/catalog/catalog_tree.h"
+#include "compact/work/job.h"
+#include "sim/checkers/catalog_checker.h"
+#include "sim/checkers/compact_rows.h"
+#include "sim/world/skew.h"
+#include "sim/world/team.h"
+
+#define COMPACT_PARTITION "default"
+
+/* A row with this key crashes every node that merges it. */
+#define ROW_KEY_KILLER (ROW_KEYS - 1)
+
+/* The world of a seed, and the operations in it. */
+struct compact_plan {
+    struct compact_settings settings;
+    bool latest_wins;
+    bool by_date, apart;
+    struct skew skew;
+    struct span cut_max; /* also for longer than any node waits */
+    unsigned killers;    /* chunks that crash nodes that merge them */
+    bool spoils;         /* chunks are damaged */
+    bool splits;
+    bool sleepers; /* some add their chunks more than D/2 after the put */
+    bool fscks;
+    bool mergers_fail;
+    bool cuts;       /* nodes are cut off as they commit */
+    bool all_drain;  /* in the calm, all nodes merge due groups concurrently */
+    bool both_hands; /* nodes do two things concurrently */
+};
+
+/* Restarts a node that has crashed itself. */
+struct compact_restart {
+    struct compact *compact;
+    struct node *node;
+    struct timer timer;
+};
+
+/* A node that has merged is cut off just as it commits, for longer than its timeout. */
+struct compact_cut {
+    struct compact *compact;
+    struct node *node;
+    struct timer timer;
+    int64_t length_us;
+    bool is_cut;
+};
+
+#define COMPACT_ROWS_MAX    4 /* of a chunk that is added */
+#define COMPACT_BATCH_MAX   3
+#define COMPACT_BATCHES_MAX 16
+
+/* Chunks that are added together, and their current names. All go to one catalog, so a batch
+ * is always added again as a whole. */
+struct compact_batch {
+    struct chunk chunks[COMPACT_BATCH_MAX];
+    char keys[COMPACT_BATCH_MAX][KEY_BYTES_MAX + 1];
+    char file_ids[COMPACT_BATCH_MAX][FILE_ID_DIGITS + 1]; /* empty: its writer gives none */
+    char bytes[COMPACT_BATCH_MAX][COMPACT_ROWS_MAX * ROW_BYTES + 1];
+    unsigned rows[COMPACT_BATCH_MAX]; /* the number of one row of each */
+    char partition[PARTITION_BYTES_MAX + 1];
+    size_t count;
+    int64_t route_ms;
+    struct mono_time drawn; /* of the oldest name */
+};
+
+struct compact {
+    struct run *run;
+    struct compact_plan plan;
+    struct catalog_checker *checker;
+    struct swap_checker *swap_judge;
+    struct team team;
+    struct compact_restart restarts[NODES_MAX + 1];
+    struct compact_cut cuts[NODES_MAX + 1];
+    unsigned last_row; /* that was ever made */
+    unsigned killers_left;
+    struct compact_batch made[COMPACT_BATCHES_MAX]; /* the last ones; to be added again */
+    size_t made_count;                              /* ever */
+};
+
+/* One life of a node. */
+struct actor {
+    struct compact *compact;
+    struct node *node;
+    struct env *env;
+    struct store *store;
+    struct hf_client *client;
+    struct catalog_tree *tree;
+    struct sim_merger {
+        struct merger merger;
+        struct actor *actor;
+    } merger;
+};
+
+static inline uint64_t actor_below(const struct actor *actor, uint64_t bound)
+{
+    return env_random_below(actor->env, bound);
+}
+
+static inline bool actor_one_in(const struct actor *actor, uint64_t bound)
+{
+    return env_random_below(actor->env, bound) == 0;
+}
+
+static inline void actor_rest(const struct actor *actor, struct span most)
+{
+    env_sleep(actor->env, env_jitter(actor->env, most));
+}
+
+/* ---- compact_plan.c ------------------------------------------------------------------ */
+
+struct compact_plan compact_plan_draw(const struct world *world);
+void compact_tune(struct run *run, struct plans *plans);
+
+/* How long a process may stop between a decision and its request, under these plans. */
+#define COMPACT_STANDSTILL SPAN_S(2 * 3600 + 600)
+
+/* ---- compact_merger.c ----------------------------------------------------------------- */
+
+void compact_merger_init(struct actor *actor);
+
+/* Puts a new object, and retries until the outcome is known. Returns OK, the reason why not,
+ * or UNSURE if the object may exist. */
+enum hf_status compact_put(const struct actor *actor, struct view key, struct view bytes,
+                           struct hf_error *error);
+
+/* ---- compact_work.c ------------------------------------------------------------------ */
+
+/* Draws and runs one operation of a node. */
+void compact_act(struct actor *actor);
+
+/* Merges everything that is due, in this node. */
+void compact_drain(struct actor *actor);
+void compact_maintain(struct actor *actor, bool short_lived);
+void compact_fsck(struct actor *actor, struct span age);
+
+/* Fails the run if fsck finds anything. */
+void compact_fsck_finds_nothing(struct actor *actor);
+
+#endif

@@ -1,0 +1,74 @@
+/* bucket.h: the objects of the simulated store, and its clock. This is the store's side: it has
+ * no nodes, no network and no faults. net.h delivers the calls. */
+#ifndef SIM_WORLD_BUCKET_H
+#define SIM_WORLD_BUCKET_H
+
+#include "sim/world/world.h"
+#include "store/store.h"
+
+struct bucket_options {
+    bool etag_by_content;     /* equal bytes have equal ETags, as on S3; else always new */
+    bool delete_conditional;  /* a delete obeys if-match; else such a delete is refused */
+    bool missing_is_conflict; /* if-match on a missing object: CONFLICT, not NOT_FOUND */
+    bool ignore_conditions;   /* accepts conditions but ignores them; checkers must notice */
+    bool steps; /* has its own lock: an object can be read and written in one step */
+    enum store_clock clock; /* DATE: replies are stamped; BOOT: a store on the nodes' machine */
+};
+
+#define BUCKET_OPTIONS \
+    ((struct bucket_options){ .delete_conditional = true, .clock = STORE_CLOCK_DATE })
+
+struct bucket;
+
+struct bucket *bucket_new(struct world *world, const struct bucket_options *options);
+void bucket_free(struct bucket *bucket);
+
+struct store_traits bucket_traits(const struct bucket *bucket);
+
+/* Each performs one call at the current true time and fills in its results, except the stamp. */
+void bucket_get(struct bucket *bucket, struct get_call *call);
+void bucket_put(struct bucket *bucket, struct put_call *call);
+void bucket_delete(struct bucket *bucket, struct delete_call *call);
+
+/* call->entries must have room for call->max. */
+void bucket_list(struct bucket *bucket, struct list_call *call);
+
+/* ---- Its clock ----------------------------------------------------------------------- */
+
+/* The store's date now, whole seconds, at a front end whose clock is off by `skew`. */
+struct wall_time bucket_date(const struct bucket *bucket, struct span skew);
+
+/* The store's clock jumps, at all front ends. */
+void bucket_step_clock(struct bucket *bucket, struct span by);
+
+/* ---- For checkers ---------------------------------------------------------------------- */
+
+/* The body of an object, valid until the next change; data is NULL if the object does not
+ * exist. */
+struct view bucket_peek(const struct bucket *bucket, struct view key);
+
+/* Its ETag; empty if the object does not exist. */
+struct etag bucket_etag(const struct bucket *bucket, struct view key);
+
+bool bucket_steps(const struct bucket *bucket);
+
+/* Called for each write that took effect, in the order in which the writes did. */
+struct bucket_change {
+    struct view key;
+    struct view body; /* data is NULL: deleted */
+    struct etag etag;
+    const struct condition *condition;
+};
+
+/* Whether a write's condition ensured that it replaced only the version that its writer had
+ * seen. `last` is the previous version, empty at first, and is set to this one. */
+bool bucket_change_in_order(const struct bucket_change *change, struct etag *last);
+
+struct bucket_watch {
+    void (*changed)(void *argument, const struct bucket_change *change);
+    void *argument;
+    struct bucket_watch *next;
+};
+void bucket_add_watch(struct bucket *bucket, struct bucket_watch *watch);
+
+#endif

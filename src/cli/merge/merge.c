@@ -1,0 +1,314 @@
+/* merge.c: `merge`: merges local files of records into one file. It uses no store and no lock. */
+#include "base/instant.h"
+#include "cli/files.h"
+#include "cli/interrupt.h"
+#include "cli/lock/lock.h"
+#include "cli/output/progress.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct merge {
+    struct cli *cli;
+    const char *output;
+    struct hf_merge_options options;
+    struct hf_merge_report report;
+    struct gauge gauge;
+};
+
+/* ---- Options ------------------------------------------------------------------------- */
+
+#define FORMAT(name) (1U << HF_MERGE_##name)
+#define RECORDS      (FORMAT(USV) | FORMAT(CSV) | FORMAT(TSV) | FORMAT(NDJSON))
+
+/* An option that does not apply to the format is refused, not silently ignored. */
+static const struct {
+    const char *option;
+    unsigned formats;
+    const char *in_words;
+} belongings[] = {
+    { "key", RECORDS, "usv, csv, tsv or ndjson" },
+    { "time", RECORDS, "usv, csv, tsv or ndjson" },
+    { "zone", RECORDS, "usv, csv, tsv or ndjson" },
+    { "no-header", FORMAT(CSV) | FORMAT(TSV), "csv or tsv" },
+    { "compress", RECORDS | FORMAT(CONCAT), "usv, csv, tsv, ndjson or concat" },
+    { "max-record", RECORDS, "usv, csv, tsv or ndjson" },
+    { "max-rejects", RECORDS, "usv, csv, tsv or ndjson" },
+    { "rejects", RECORDS, "usv, csv, tsv or ndjson" },
+    { "command", FORMAT(EXEC), "exec" },
+    { "time-limit", FORMAT(EXEC), "exec" },
+    { "limit-memory", FORMAT(EXEC), "exec" },
+    { "limit-cpu", FORMAT(EXEC), "exec" },
+    { "limit-file", FORMAT(EXEC), "exec" },
+};
+
+static enum hf_status check_belongings(struct cli *cli, enum hf_merge_format format)
+{
+    for (size_t i = 0; i < sizeof belongings / sizeof belongings[0]; i++)
+        if (cli_given(cli, belongings[i].option) && !(belongings[i].formats & 1U << format))
+            return cli_invalid(cli, "--%s applies to the format %s, not to %s",
+                               belongings[i].option, belongings[i].in_words,
+                               hf_merge_format_name(format));
+    bool by_record = RECORDS & 1U << format;
+    if (by_record && !cli_given(cli, "key") && !cli_given(cli, "time"))
+        return cli_invalid(cli, "no field to merge by was given: use --key, --time, or both to "
+                                "keep the latest record of each key");
+    if (format == HF_MERGE_EXEC && !cli_given(cli, "command"))
+        return cli_invalid(cli, "the format exec requires --command");
+    return HF_OK;
+}
+
+/* Reads a size, if it was given. The error prints the bounds in bytes, MiB or GiB. */
+static enum hf_status take_size(struct cli *cli, const char *name, uint64_t least,
+                                uint64_t most, uint64_t *size)
+{
+    const struct option_value *value = cli_option(cli, name);
+    if (value && (value->number < least || value->number > most))
+        return cli_invalid(cli, "--%s takes %" PRIu64 "%s to %" PRIu64 "GiB, not %.*s", name,
+                           least < MIB ? least : least / MIB, least < MIB ? "B" : "MiB",
+                           most / GIB, VIEW_ARGS(view_first(value->text, 40)));
+    *size = option_number(cli, name, *size);
+    return HF_OK;
+}
+
+/* Rounds up, because 0 would mean no limit. */
+static int64_t limit_ms(struct cli *cli, const char *name, int64_t otherwise)
+{
+    const struct option_value *value = cli_option(cli, name);
+    return value ? (value->span.us + 999) / 1000 : otherwise;
+}
+
+/* To the library a limit of 0 means no limit, so 0 is refused here. */
+static enum hf_status take_limits(struct cli *cli, struct hf_merge_options *options)
+{
+    static const char *const names[] = { "time-limit", "limit-cpu", "limit-memory",
+                                         "limit-file" };
+    const struct option_value *threads = cli_option(cli, "threads");
+    enum hf_status status = take_size(cli, "memory", HF_MERGE_MEMORY_MIN, HF_MERGE_MEMORY_MAX,
+                                      &options->memory_bytes);
+    if (status == HF_OK)
+        status =
+            take_size(cli, "max-record", 1, HF_MERGE_RECORD_MAX, &options->record_bytes_max);
+    if (status != HF_OK)
+        return status;
+    if (threads && (threads->number < 1 || threads->number > HF_MERGE_THREADS_MAX))
+        return cli_invalid(cli, "--threads takes 1 to %d, not %.*s", HF_MERGE_THREADS_MAX,
+                           VIEW_ARGS(view_first(threads->text, 40)));
+    for (size_t i = 0; i < 4; i++) {
+        const struct option_value *value = cli_option(cli, names[i]);
+        if (value && value->number == 0 && value->span.us == 0)
+            return cli_invalid(cli, "--%s must be greater than 0", names[i]);
+    }
+    options->threads = (unsigned)option_number(cli, "threads", options->threads);
+    options->rejects_max = option_number(cli, "max-rejects", options->rejects_max);
+    options->command = option_text(cli, "command");
+    options->command_limit_ms = limit_ms(cli, "time-limit", options->command_limit_ms);
+    options->command_cpu_ms = limit_ms(cli, "limit-cpu", options->command_cpu_ms);
+    options->command_memory_max =
+        option_number(cli, "limit-memory", options->command_memory_max);
+    options->command_file_max = option_number(cli, "limit-file", options->command_file_max);
+    return HF_OK;
+}
+
+static enum hf_status check_file_name(struct cli *cli, const char *what, const char *path)
+{
+    if (path[0] == '\0')
+        return cli_invalid(cli, "the name of the %s is empty", what);
+    if (is_stdout(path) || is_stdin(path))
+        return cli_invalid(cli,
+                           "the %s cannot be '%s', because it is replaced atomically; name a "
+                           "file (for a file called '-', write ./-)",
+                           what, path);
+    return HF_OK;
+}
+
+/* --rejects is the output's name with .rejects by default. */
+static enum hf_status take_file_names(struct merge *merge)
+{
+    struct cli *cli = merge->cli;
+    const char *rejects = option_text(cli, "rejects");
+    enum hf_status status = check_file_name(cli, "output", merge->output);
+    for (size_t i = 0; i < cli->argument_count; i++)
+        if (status == HF_OK)
+            status = check_file_name(cli, "input", cli->arguments[i]);
+    if (status != HF_OK)
+        return status;
+    merge->options.reject_path = rejects;
+    if (rejects)
+        return check_file_name(cli, "reject file", rejects);
+    size_t size = strlen(merge->output) + sizeof ".rejects";
+    char *path = arena_take(&cli->arena, size);
+    if (!path)
+        return error_no_memory(&cli->error);
+    snprintf(path, size, "%s.rejects", merge->output);
+    merge->options.reject_path = path;
+    return HF_OK;
+}
+
+/* By default the ending of the output's name selects the compression. */
+static enum hf_status take_merge_options(struct merge *merge)
+{
+    struct cli *cli = merge->cli;
+    struct hf_merge_options *options = &merge->options;
+    const char *compress = option_text(cli, "compress");
+    int64_t east_s;
+    enum hf_status status =
+        hf_merge_format_parse(option_text(cli, "format"), &options->format, &cli->error);
+    if (status != HF_OK) {
+        error_prefix(&cli->error, "--format");
+        return status;
+    }
+    status = check_belongings(cli, options->format);
+    if (status == HF_OK)
+        status = take_file_names(merge);
+    if (status == HF_OK)
+        status = take_limits(cli, options);
+    if (status != HF_OK)
+        return status;
+    if (compress && hf_merge_coding_parse(compress, &options->coding, &cli->error) != HF_OK) {
+        error_prefix(&cli->error, "--compress");
+        return cli->error.status;
+    }
+    options->key = option_text(cli, "key");
+    options->time = option_text(cli, "time");
+    options->zone = option_text(cli, "zone");
+    options->headless = cli_given(cli, "no-header");
+    if (options->zone && !options->time)
+        return cli_invalid(cli, "--zone requires --time");
+    if (options->zone && !zone_parse(view_of(options->zone), &east_s))
+        return cli_invalid(cli, "--zone takes UTC or an offset such as +02:00, not '%.40s'",
+                           options->zone);
+    return HF_OK;
+}
+
+/* ---- Output -------------------------------------------------------------------------- */
+
+static void add_reasons(const struct merge *merge, struct record_list *reasons)
+{
+    for (size_t i = 0; i < merge->report.reason_count; i++) {
+        struct buffer text = BUFFER_INIT(8 * HF_WHY_MAX);
+        escape_append(&text, view_of(merge->report.reasons[i]));
+        if (merge->cli->json)
+            record_list_push(reasons, json_stringn(text.data, text.size));
+        else
+            buffer_print(record_list_line(reasons), "  rejected: %.*s\n",
+                         VIEW_ARGS(buffer_view(&text)));
+        buffer_release(&text);
+    }
+}
+
+/* The result of a merge, for its record. */
+struct merged {
+    const char *output;
+    enum hf_merge_format format;
+    size_t inputs;
+    struct hf_merge_report report;
+    const char *rejects; /* NULL: none */
+    struct record_list reasons;
+};
+
+const struct field merged_record[] = MERGED_RECORD;
+
+/* Prints "merged 3 files into out.csv (1.5 MiB): 20 rows in, 12 out, 7 superseded, 1 rejected". */
+static void print_merged(const struct merge *merge)
+{
+    const struct hf_merge_report *result = &merge->report;
+    struct merged merged = { .output = merge->output,
+                             .format = merge->options.format,
+                             .inputs = merge->cli->argument_count,
+                             .report = *result };
+    if (result->rows_counted && result->rows_rejected > 0)
+        merged.rejects = merge->options.reject_path;
+    add_reasons(merge, &merged.reasons);
+    record_tell(merge->cli, merged_record, &merged, MERGED_TEXT);
+    record_list_release(&merged.reasons);
+}
+
+static void print_merge_remark(const char *what, const char *text, const char *then)
+{
+    struct buffer escaped = BUFFER_INIT(8 * KEY_BYTES_MAX);
+    escape_append(&escaped, view_of(text));
+    fprintf(stderr, "holdfast: merge: %s%.*s%s\n", what, VIEW_ARGS(buffer_view(&escaped)),
+            then);
+    buffer_release(&escaped);
+}
+
+/* With --json the reasons are members of the error. */
+static void report_failed_merge(const struct merge *merge)
+{
+    struct cli *cli = merge->cli;
+    const struct hf_merge_report *report = &merge->report;
+    struct record_list reasons = { .count = 0 };
+    bool as_json = cli->json && report->reason_count > 0;
+    if (report->zone_missing)
+        cli_invalid(cli, "%s; give the zone, such as --zone UTC or --zone +02:00",
+                    cli->error.why);
+    if (as_json) {
+        add_reasons(merge, &reasons);
+        cli->refusal = json_object();
+        json_add(&cli->refusal, "reasons", json_incref(reasons.items));
+        if (report->rejects_kept)
+            json_add_key(&cli->refusal, "rejects", view_of(merge->options.reject_path));
+        record_list_release(&reasons);
+    }
+    cli_report(cli, view_of(merge->output), &cli->error);
+    cli->reported = true;
+    if (as_json)
+        return;
+    for (size_t i = 0; i < report->reason_count; i++)
+        print_merge_remark("rejected: ", report->reasons[i], "");
+    if (report->rejects_kept)
+        print_merge_remark("rejected records are in ", merge->options.reject_path,
+                           "; correct them, or raise the limit with --max-rejects");
+}
+
+/* ---- The command --------------------------------------------------------------------- */
+
+/* The progress of a merge command is unknown; only its running time can be shown. */
+static bool show_merged(void *argument, const struct hf_merge_progress *progress)
+{
+    struct merge *merge = argument;
+    struct gauge *gauge = &merge->gauge;
+    if (merge->options.format != HF_MERGE_EXEC)
+        return gauge_step(gauge, progress->bytes_done, progress->bytes_total);
+    int64_t seconds = mono_since(env_now(gauge->env), gauge->start).us / 1000000;
+    int64_t shown = mono_since(gauge->last_shown, gauge->start).us / 1000000;
+    if (seconds > 0 && seconds > shown) {
+        gauge_say(gauge, "merge  the command has run for %" PRId64 "s", seconds);
+        gauge->last_shown = env_now(gauge->env);
+    }
+    return !interrupted();
+}
+
+static void remove_unfinished(void *merge, enum hf_merge_part part, const char *path)
+{
+    (void)merge;
+    interrupt_removes((size_t)part, path);
+}
+
+enum hf_status run_merge(struct cli *cli)
+{
+    struct merge merge = { .cli = cli,
+                           .output = option_text(cli, "output"),
+                           .options = HF_MERGE_OPTIONS,
+                           .report = HF_MERGE_REPORT };
+    merge.options.progress = show_merged;
+    merge.options.unfinished = remove_unfinished;
+    merge.options.argument = &merge;
+    enum hf_status status = take_merge_options(&merge);
+    if (status == HF_OK) {
+        if (merge.options.format == HF_MERGE_EXEC)
+            signal(SIGCHLD, SIG_DFL); /* if ignored, the kernel would drop the exit status */
+        gauge_start(&merge.gauge, cli, VIEW("merge"));
+        status = hf_merge(cli->arguments, cli->argument_count, merge.output, &merge.options,
+                          &merge.report, &cli->error);
+        gauge_clear(&merge.gauge);
+    }
+    if (status == HF_OK)
+        print_merged(&merge);
+    else if (!interrupted())
+        report_failed_merge(&merge);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* own_words.c: rewords messages from the library for users of the program: the name of a C member
+ * or function becomes an option or a command. */
+#include "cli/output/output.h"
+
+static const struct {
+    const char *library, *program;
+} words[] = {
+    { "set force to", "use --force to" },
+    { "needs allow_exec", "needs --allow-exec" },
+    { "a longer ttl_max_ms allows", "--max-ttl SPAN allows" },
+    { "hf_txn_give_up replaces", "'holdfast txn rollback --damaged' replaces" },
+    { "name the file in the URL", "pass --store URL or set HOLDFAST_STORE" },
+};
+
+struct view own_words(struct view sentence, struct buffer *space)
+{
+    if (sentence.size == 0)
+        return sentence;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *found =
+            memmem(sentence.data, sentence.size, words[i].library, strlen(words[i].library));
+        if (!found)
+            continue;
+        size_t before = (size_t)(found - sentence.data);
+        buffer_append(space, view_first(sentence, before));
+        buffer_append(space, view_of(words[i].program));
+        buffer_append(space, view_from(sentence, before + strlen(words[i].library)));
+        return space->failed ? sentence : buffer_view(space);
+    }
+    return sentence;
+}

@@ -1,0 +1,35 @@
+/* descendants.h: finds all descendants of this process in /proc, however they were forked:
+ * children, their children, orphans, and processes in sessions of their own.
+ *
+ * This process must be a child subreaper. A descendant that loses its parent then becomes our
+ * child, so a process without children has no descendants. This proves that no descendant is left;
+ * a walk of /proc alone may miss a process that is being forked.
+ *
+ * We may not be allowed to signal a process that runs as another user (sudo). Such a process is
+ * reported to the caller. */
+#ifndef CLI_RUN_DESCENDANTS_H
+#define CLI_RUN_DESCENDANTS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* The maximum number of processes that one walk finds; the next walk finds the others. */
+#define DESCENDANTS_MAX 4096
+
+struct descendants_found {
+    size_t count;
+    pid_t example; /* one that we may not signal, or else any of them; 0 when count is 0 */
+};
+
+/* Sends the signal to every process that one walk finds, to parents before their children. */
+struct descendants_found descendants_signal(int number);
+
+/* The same by reading all of /proc, for kernels that do not list the children of a process. It
+ * takes longer the more processes the machine runs. */
+struct descendants_found descendants_signal_by_scan(int number);
+
+/* Reaps one child that has ended, and returns its process id. 0: no child has ended; -1: this
+ * process has no children. */
+pid_t descendants_bury(int *ret_wait_status);
+
+#endif

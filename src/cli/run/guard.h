@@ -1,0 +1,117 @@
+/* guard.h: the guard, a process that ends the command of `holdfast run` before another client can
+ * take over its lock (docs/design.md section 6).
+ *
+ *     shell
+ *       holdfast run        takes and renews the lease, passes on signals and the exit status
+ *         guard             in a session of its own; knows the deadline; ends the command
+ *           command         in holdfast's process group, so the terminal sees one job
+ *             ...           the descendants of the command
+ *
+ * The guard is forked before the store is opened, while the process has a single thread and no
+ * connections. It waits for the order to start the command. From then on it knows a deadline, which
+ * holdfast moves forward with each renewal. The guard sends TERM to the command and all its
+ * descendants, and KILL after a grace period, in these cases:
+ *
+ *     holdfast is killed     its end of the socket closes: immediately; then the lease is released
+ *     holdfast is stopped    no new deadline arrives: TERM and KILL in time before the last one;
+ *                            then the guard continues holdfast, which reports the outcome
+ *     the lease is lost      holdfast sends an order: immediately
+ *     the command has ended  its remaining descendants have no lock any more: immediately
+ *     the guard is killed    the kernel kills the command (PDEATHSIG); its descendants become
+ *                            children of holdfast, which kills them (guard_end_all)
+ *
+ * Where it is permitted (root or CAP_SYS_NICE), the guard runs with real-time priority
+ * (SCHED_FIFO), so a busy machine does not delay it. Elsewhere its margin is the time between KILL
+ * and the deadline: a tenth of the ttl, or for a long ttl the larger of a second and a twentieth.
+ *
+ * "Ended" means that every descendant has ended; the proof is that no child is left
+ * (descendants.h). Only then does the guard report it, and holdfast releases the lock. If holdfast
+ * is killed before that, the guard releases it: the guard executes a fresh program that reads the
+ * text of the lease from its stdin. When the release fails, the lease expires by itself.
+ *
+ * The guard cannot help when it is stopped together with holdfast, when the machine is suspended,
+ * or when it may not signal a process. In these cases only the fencing token protects the data. */
+#ifndef CLI_RUN_GUARD_H
+#define CLI_RUN_GUARD_H
+
+#include "env/env.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+struct guard_times {
+    struct mono_time term_at;
+    struct mono_time kill_at;
+    struct span grace; /* from TERM to KILL, even when holdfast or the command is gone */
+};
+
+/* The times for a lease with this ttl that is certainly held until `deadline`. KILL comes early
+ * enough for a busy machine to end the processes before the deadline. */
+struct guard_times guard_times_for(struct mono_time deadline, struct span ttl);
+
+struct guard {
+    pid_t pid;  /* 0: no guard is running */
+    int socket; /* readable when a report has arrived, or the guard is dead */
+    bool empty; /* the guard has reported that no process is left */
+};
+
+struct guard_command {
+    const char *const *words;  /* ends with NULL */
+    const sigset_t *mask;      /* the signals that are blocked when it starts */
+    void (*before_exec)(void); /* restores the rest of the state it inherits; may be NULL */
+
+    /* The program that the guard executes when holdfast is gone and no process of the command is
+     * left (NULL: none), and its words, which end with NULL. The program reads $HOLDFAST_LEASE of
+     * the command from its stdin, and finds $HOLDFAST_STORE in its environment. */
+    const char *releaser;
+    const char *const *releaser_words;
+    const char *const *success_words; /* used when the command exited with 0; may be NULL */
+};
+
+/* Forks the guard, and makes both processes child subreapers. Call it while the process has one
+ * thread, and with all watched signals blocked. */
+enum hf_status guard_start(struct guard *guard, struct env *env,
+                           const struct guard_command *command, struct hf_error *error);
+
+#define GUARD_VARIABLES_MAX 4
+
+/* A variable for the environment of the command. */
+struct guard_variable {
+    const char *name;
+    const char *value;
+};
+
+/* Each of these sends one message. The message is lost when the guard is dead or its socket is
+ * full. That is safe: the guard then keeps an earlier deadline, or is dead. */
+void guard_go(struct guard *guard, const struct guard_times *times,
+              const struct guard_variable *variables, size_t count);
+void guard_move(struct guard *guard, const struct guard_times *times);
+void guard_signal(struct guard *guard, int number);
+void guard_end(struct guard *guard, struct span grace);
+
+enum guard_report_kind {
+    GUARD_STARTED,     /* value: the process id of the command */
+    GUARD_NOT_STARTED, /* value: the errno of exec */
+    GUARD_EXITED,      /* value: the wait status of the command */
+    GUARD_OVERDUE,     /* the deadline is near, and the command is being ended */
+    GUARD_STUCK,       /* value: a process that does not end, even after KILL */
+    GUARD_NOTHING_LEFT,
+    GUARD_DEAD, /* the guard died before it could report that no process is left */
+};
+
+struct guard_report {
+    enum guard_report_kind kind;
+    int value;
+};
+
+/* Reads the next report; false when there is none. */
+bool guard_next(struct guard *guard, struct guard_report *ret_report);
+
+/* Ends the guard. Unless the guard has reported that no process is left, also kills descendants
+ * until this process has no child. False when some of them did not end. */
+bool guard_end_all(struct guard *guard, struct env *env);
+
+/* The main function of the guard. It ends when the command and all its descendants have ended. */
+_Noreturn void guard_process(struct env *env, int socket, const struct guard_command *command);
+
+#endif

@@ -1,0 +1,422 @@
+/* maintain.c: one maintenance round: settle leases, retire, reap, drop. Many workers may run a
+ * round concurrently, and a round may stop anywhere, because the catalog records what remains to be
+ * done. Objects are deleted only after the catalog has moved their names to deleting. */
+#include "compact/care/maintain.h"
+
+#include "base/check.h"
+#include "base/mutant.h"
+#include "base/rule.h"
+#include "compact/care/pin.h"
+
+#include <stdlib.h>
+
+/* Keys that are moved in one swap. */
+#define MOVE_MAX 512
+/* Swaps per catalog and round. */
+#define MOVES_MAX 64
+/* Objects deleted per catalog and round; the rest is left to the next round. */
+#define DELETE_MAX (8 * BATCH_MAX)
+
+/* The work that one catalog needs, as found by the walk of the tree. */
+struct chore {
+    struct catalog_ref *ref;
+    bool retire;
+    int64_t cutoff_ms;
+    bool move;   /* a grave is past grace, or a stamp needs to be renewed */
+    bool remove; /* there are objects to delete, or names to drop */
+    struct chore *next;
+};
+
+struct round {
+    struct catalog_tree *tree;
+    const struct maintain_options *options;
+    struct maintain_report *report;
+    struct arena arena;
+    struct chore *first, **end;
+    bool no_memory;
+    struct hf_error trouble; /* the first error; the round continues */
+};
+
+/* If the store does not answer, the round stops instead of trying each catalog. A later round
+ * continues. */
+static bool round_goes_on(const struct round *round)
+{
+    if (round->trouble.status == HF_TIMEOUT || round->trouble.status == HF_UNSURE)
+        return false;
+    return !round->options->go_on || round->options->go_on(round->options->argument);
+}
+
+static void keep_round_error(struct round *round, const struct hf_error *error)
+{
+    if (round->trouble.status == HF_OK)
+        round->trouble = *error;
+}
+
+/* ---- Looking ------------------------------------------------------------------------- */
+
+/* This machine's wall clock may be ahead, which would expire live data. So age is counted back from
+ * the newest record if that is earlier than now. */
+static int64_t retention_cutoff(const struct round *round, const struct catalog *catalog,
+                                const struct evidence *evidence)
+{
+    bool dated = evidence->time_known && round->tree->store->traits.clock == STORE_CLOCK_DATE;
+    int64_t now_ms = (dated ? evidence->earliest.us : evidence->wall.us) / 1000;
+    int64_t newest_ms = INT64_MIN;
+    for (size_t i = 0; i < catalog->live_count; i++)
+        if (catalog->live[i].max_ms > newest_ms)
+            newest_ms = catalog->live[i].max_ms;
+    int64_t from_ms = now_ms < newest_ms ? now_ms : newest_ms;
+    int64_t span_ms = catalog->settings.retention_ms;
+    return from_ms < INT64_MIN + span_ms ? INT64_MIN : from_ms - span_ms;
+}
+
+/* A short-lived process cannot watch for long enough to prove an age. Instead it writes a stamp of
+ * the current clock, so a later process can prove the age. */
+static bool needs_restamp(const struct round *round, const struct dead_part *part,
+                          const struct evidence *evidence)
+{
+    return round->options->short_lived && evidence->time_known &&
+           part->restamps < STAMP_RESTAMPS_MAX && !stamp_is_readable(part->since, evidence);
+}
+
+static bool removal_is_past_d(const struct catalog *catalog, const struct removal *removal,
+                              const struct evidence *evidence)
+{
+    return stamp_passed(removal->part.since, removal->part.seen,
+                        SPAN_MS(catalog->settings.late_bound_ms),
+                        SPAN_MS(catalog->settings.skew_tolerance_ms), evidence);
+}
+
+static enum hf_status visit_for_chores(void *argument, struct catalog_ref *ref,
+                                       const struct catalog *catalog,
+                                       const struct evidence *evidence,
+                                       const struct hf_error *why)
+{
+    struct round *round = argument;
+    round->report->requests++;
+    (void)why; /* planning reports it */
+    if (!catalog)
+        return HF_OK;
+    struct chore *chore = arena_take(&round->arena, sizeof *chore);
+    if (!chore) {
+        round->no_memory = true;
+        return HF_UNAVAILABLE;
+    }
+    *chore = (struct chore){ .ref = ref };
+    struct span skew = SPAN_MS(catalog->settings.skew_tolerance_ms);
+    if (catalog->settings.retention_ms > 0 && catalog->live_count > 0) {
+        chore->cutoff_ms = retention_cutoff(round, catalog, evidence);
+        for (size_t i = 0; i < catalog->live_count; i++)
+            chore->retire |= catalog->live[i].max_ms < chore->cutoff_ms;
+    }
+    for (size_t i = 0; i < catalog->grave_count; i++) {
+        const struct grave *grave = &catalog->graves[i];
+        chore->move |= stamp_passed(grave->part.since, grave->part.seen,
+                                    SPAN_MS(catalog->settings.grace_ms), skew, evidence) ||
+                       needs_restamp(round, &grave->part, evidence);
+    }
+    for (size_t i = 0; i < catalog->removal_count; i++) {
+        const struct removal *removal = &catalog->removals[i];
+        chore->remove |= !removal->done || removal_is_past_d(catalog, removal, evidence);
+        chore->move |= needs_restamp(round, &removal->part, evidence);
+    }
+    *round->end = chore;
+    round->end = &chore->next;
+    return HF_OK;
+}
+
+/* ---- Moving -------------------------------------------------------------------------- */
+
+/* Repeats the operation until nothing is left to move, or MOVES_MAX is reached. */
+static enum hf_status move_keys(struct round *round, struct catalog_ref *ref,
+                                struct catalog_op *op, uint64_t *moved, struct hf_error *error)
+{
+    for (int i = 0; i < MOVES_MAX; i++) {
+        if (!round_goes_on(round))
+            break;
+        op->most = MOVE_MAX;
+        round->report->requests++;
+        enum hf_status status = catalog_ref_apply(ref, op, (struct mono_time){ 0 });
+        if (status != HF_OK) {
+            *error = op->error;
+            return status;
+        }
+        *moved += op->moved;
+        if (op->moved < MOVE_MAX)
+            break;
+    }
+    return HF_OK;
+}
+
+/* ---- Deleting ------------------------------------------------------------------------ */
+
+/* The keys of one removal, read from the catalog after all moves of this round. */
+struct deletion {
+    enum deleting_how how;
+    bool last; /* past D: the objects are deleted again, then the names are dropped */
+    struct view *keys;
+    size_t count;
+    bool left; /* some object is pinned or could not be deleted */
+    struct deletion *next;
+};
+
+struct deletions {
+    struct round *round;
+    struct chore *chore;
+    struct arena arena;
+    struct deletion *first, **end;
+    size_t key_count, deletion_count;
+    bool no_memory;
+};
+
+static bool copy_removal(struct deletions *deletions, const struct removal *removal)
+{
+    struct arena *arena = &deletions->arena;
+    struct deletion *deletion = arena_take(arena, sizeof *deletion);
+    struct view *keys = arena_take(arena, (removal->count + 1) * sizeof *keys);
+    if (!deletion || !keys)
+        return false;
+    *deletion = (struct deletion){ .how = removal->how, .last = removal->done, .keys = keys };
+    for (size_t i = 0; i < removal->count; i++) {
+        keys[i] = arena_copy(arena, removal->keys[i]);
+        if (!keys[i].data)
+            return false;
+    }
+    deletion->count = removal->count;
+    *deletions->end = deletion;
+    deletions->end = &deletion->next;
+    deletions->key_count += removal->count;
+    deletions->deletion_count++;
+    return true;
+}
+
+static void list_removals(void *argument, const struct catalog *catalog,
+                          const struct evidence *evidence)
+{
+    struct deletions *deletions = argument;
+    for (size_t i = 0; i < catalog->removal_count; i++) {
+        const struct removal *removal = &catalog->removals[i];
+        if (removal->count == 0 || deletions->key_count >= DELETE_MAX ||
+            (removal->done && !removal_is_past_d(catalog, removal, evidence)))
+            continue;
+        if (!copy_removal(deletions, removal)) {
+            deletions->no_memory = true;
+            return;
+        }
+    }
+}
+
+/* Reads the pins after the names were seen in deleting: a reader that pins a chunk later also reads
+ * the catalog later, and finds the names there. Condemned names were never live, so nobody reads
+ * them. Objects in their last round are already deleted. */
+static enum hf_status find_pins(struct deletions *deletions, const struct deletion *deletion,
+                                bool *pinned, struct hf_error *error)
+{
+    struct round *round = deletions->round;
+    memset(pinned, 0, deletion->count * sizeof *pinned);
+    if (deletion->how == DELETING_CONDEMNED || deletion->last)
+        return HF_OK;
+    round->report->requests++;
+    enum hf_status status =
+        pin_find(round->tree, deletion->keys, deletion->count, pinned, error);
+    MUTANT(mutant_trusts_early_pins(deletions->chore->ref, deletion->keys, deletion->count,
+                                    pinned));
+    return status;
+}
+
+/* The object with the rejected rows of a merge. If the output was never committed, the
+ * sources still hold these rows. */
+static struct view kept_rows_of(struct arena *arena, struct view key)
+{
+    size_t size = sizeof LAYOUT_KEPT_FOLDER - 1 + key.size + sizeof LAYOUT_REJECTS - 1;
+    char *text = size <= KEY_BYTES_MAX ? arena_take(arena, size) : NULL;
+    if (!text)
+        return (struct view){ NULL, 0 };
+    memcpy(text, LAYOUT_KEPT_FOLDER, sizeof LAYOUT_KEPT_FOLDER - 1);
+    memcpy(text + sizeof LAYOUT_KEPT_FOLDER - 1, key.data, key.size);
+    memcpy(text + size - (sizeof LAYOUT_REJECTS - 1), LAYOUT_REJECTS,
+           sizeof LAYOUT_REJECTS - 1);
+    return (struct view){ text, size };
+}
+
+static enum hf_status delete_objects(struct deletions *deletions, struct deletion *deletion,
+                                     struct delete_call *calls, size_t count,
+                                     struct hf_error *error)
+{
+    struct maintain_report *report = deletions->round->report;
+    enum hf_status status = HF_OK;
+    if (count == 0)
+        return HF_OK;
+    report->requests += count;
+    store_delete_many(deletions->round->tree->store, calls, count);
+    for (size_t i = 0; i < count; i++) {
+        bool gone = calls[i].error.status == HF_OK || calls[i].error.status == HF_NOT_FOUND;
+        bool beside = view_starts_with(calls[i].key, VIEW(LAYOUT_KEPT_FOLDER));
+        if (gone && !deletion->last && !beside)
+            report->deleted++;
+        if (!gone && status == HF_OK) {
+            deletion->left = true;
+            *error = calls[i].error;
+            status = error->status;
+        }
+    }
+    return status;
+}
+
+static enum hf_status delete_unpinned(struct deletions *deletions, struct deletion *deletion,
+                                      struct delete_call *calls, const bool *pinned,
+                                      struct hf_error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < deletion->count; i++) {
+        if (pinned[i]) {
+            deletion->left = true;
+            deletions->round->report->pinned++;
+            continue;
+        }
+        calls[count++] = (struct delete_call){ .key = deletion->keys[i] };
+        struct view kept = { NULL, 0 };
+        if (deletion->how == DELETING_CONDEMNED)
+            kept = kept_rows_of(&deletions->arena, deletion->keys[i]);
+        if (kept.data)
+            calls[count++] = (struct delete_call){ .key = kept };
+        if (count + 2 > BATCH_MAX) {
+            enum hf_status status = delete_objects(deletions, deletion, calls, count, error);
+            if (status != HF_OK)
+                return status;
+            count = 0;
+        }
+    }
+    return delete_objects(deletions, deletion, calls, count, error);
+}
+
+/* Deletes the objects that may be deleted and leaves the rest to the next round. */
+static void delete_all(struct deletions *deletions)
+{
+    struct round *round = deletions->round;
+    struct delete_call *calls = malloc(BATCH_MAX * sizeof *calls);
+    bool *pinned = malloc((deletions->key_count + 1) * sizeof *pinned);
+    struct hf_error error = { .status = HF_OK };
+    if (!calls || !pinned) {
+        error_no_memory(&error);
+        keep_round_error(round, &error);
+    }
+    for (struct deletion *deletion = deletions->first; deletion; deletion = deletion->next) {
+        bool to_delete = !deletion->last || RULE(DELETE_ONCE_MORE);
+        if (!calls || !pinned || !round_goes_on(round))
+            deletion->left = true;
+        else if (to_delete &&
+                 (find_pins(deletions, deletion, pinned, &error) != HF_OK ||
+                  delete_unpinned(deletions, deletion, calls, pinned, &error) != HF_OK)) {
+            deletion->left = true;
+            keep_round_error(round, &error);
+        }
+    }
+    free(pinned);
+    free(calls);
+}
+
+/* Records in the catalog which objects are deleted. Drops names whose objects were deleted again
+ * after D, because an abandoned put may land until then. */
+static enum hf_status record_deletions(struct deletions *deletions, struct hf_error *error)
+{
+    struct maintain_report *report = deletions->round->report;
+    size_t room = (deletions->deletion_count + 1) * sizeof(struct view);
+    struct view *done = arena_take(&deletions->arena, room);
+    struct view *gone = arena_take(&deletions->arena, room);
+    struct catalog_op op = { .kind = CATALOG_MAINTAIN, .done = done, .gone = gone };
+    uint64_t dropped = 0;
+    if (!done || !gone)
+        return error_no_memory(error);
+    for (const struct deletion *deletion = deletions->first; deletion;
+         deletion = deletion->next) {
+        if (deletion->left)
+            continue;
+        if (deletion->last)
+            gone[op.gone_count++] = deletion->keys[0];
+        else
+            done[op.done_count++] = deletion->keys[0];
+        dropped += deletion->last ? deletion->count : 0;
+    }
+    if (op.done_count + op.gone_count == 0)
+        return HF_OK;
+    report->requests++;
+    enum hf_status status =
+        catalog_ref_apply(deletions->chore->ref, &op, (struct mono_time){ 0 });
+    if (status != HF_OK)
+        *error = op.error;
+    else
+        report->dropped += dropped;
+    return status;
+}
+
+static enum hf_status remove_objects(struct round *round, struct chore *chore,
+                                     struct hf_error *error)
+{
+    struct deletions deletions = { .round = round, .chore = chore, .arena = ARENA_INIT };
+    deletions.end = &deletions.first;
+    round->report->requests++;
+    enum hf_status status = catalog_ref_show(chore->ref, list_removals, &deletions, error);
+    if (status == HF_OK && deletions.no_memory)
+        status = error_no_memory(error);
+    if (status == HF_OK && deletions.first) {
+        delete_all(&deletions);
+        status = record_deletions(&deletions, error);
+    }
+    arena_release(&deletions.arena);
+    return status;
+}
+
+/* ---- The round ----------------------------------------------------------------------- */
+
+static void maintain_catalog(struct round *round, struct chore *chore)
+{
+    struct hf_error error;
+    struct view home = view_of(chore->ref->partition);
+    uint64_t condemned = round->report->condemned;
+    if (maintain_settle(round->tree, home, NULL, 0, round->report, &error) != HF_OK)
+        keep_round_error(round, &error);
+    /* Outputs that were condemned just now can be deleted in this round. */
+    chore->remove |= round->report->condemned > condemned;
+    if (chore->retire && round_goes_on(round)) {
+        struct catalog_op op = { .kind = CATALOG_RETIRE, .cutoff_ms = chore->cutoff_ms };
+        if (move_keys(round, chore->ref, &op, &round->report->retired, &error) != HF_OK)
+            keep_round_error(round, &error);
+    }
+    if (chore->move && round_goes_on(round)) {
+        struct catalog_op op = { .kind = CATALOG_MAINTAIN,
+                                 .restamp = round->options->short_lived };
+        MUTANT(mutant_reads_pins_early(chore->ref));
+        if (move_keys(round, chore->ref, &op, &round->report->reaped, &error) != HF_OK)
+            keep_round_error(round, &error);
+    }
+    if ((chore->move || chore->remove) && round_goes_on(round) &&
+        remove_objects(round, chore, &error) != HF_OK)
+        keep_round_error(round, &error);
+}
+
+enum hf_status maintain_round(struct catalog_tree *tree, const struct maintain_options *options,
+                              struct maintain_report *report, struct hf_error *error)
+{
+    struct round round = { .tree = tree,
+                           .options = options,
+                           .report = report,
+                           .arena = ARENA_INIT,
+                           .trouble = { .status = HF_OK } };
+    struct hf_error why = { .status = HF_OK };
+    round.end = &round.first;
+    enum hf_status status = catalog_tree_walk(tree, visit_for_chores, &round, &why);
+    if (round.no_memory)
+        status = error_no_memory(&why);
+    if (status != HF_OK)
+        keep_round_error(&round, &why);
+    for (struct chore *chore = round.first; chore; chore = chore->next) {
+        if (!round_goes_on(&round))
+            break;
+        maintain_catalog(&round, chore);
+    }
+    arena_release(&round.arena);
+    if (error)
+        *error = round.trouble;
+    return round.trouble.status;
+}

@@ -1,0 +1,289 @@
+/* pin.c: pins are leases with scope pin:KEY, in the lease table of the key's home. A reader pins a
+ * chunk before it reads the catalog, and a deleter reads the pins after it has moved the names, so
+ * a pinned chunk is never deleted. */
+#include "compact/care/pin.h"
+
+#include "base/check.h"
+#include "base/rule.h"
+#include "compact/work/merger.h"
+#include "lease/table.h"
+#include "lock/chunks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- Checking that a chunk exists ---------------------------------------------------- */
+
+/* Looks for a key in its home, then follows the references that splits left. */
+struct chunk_search {
+    const char *key;
+    char partition[PARTITION_BYTES_MAX + 1];
+    bool found;
+};
+
+struct chunk_searches {
+    struct chunk_search *searches;
+    size_t count;
+    const char *missing; /* a key that is no longer there, or NULL */
+};
+
+static void search_catalog(void *argument, const struct catalog *catalog,
+                           const struct evidence *evidence)
+{
+    (void)evidence;
+    struct chunk_searches *all = argument;
+    for (size_t i = 0; i < all->count; i++) {
+        struct chunk_search *search = &all->searches[i];
+        if (search->found || !view_equal(view_of(search->partition), catalog->partition))
+            continue;
+        struct view key = view_of(search->key);
+        enum chunk_state state = catalog_state(catalog, key);
+        search->found = state == CHUNK_LIVE || state == CHUNK_TOMBSTONE;
+        if (state == CHUNK_MOVED) {
+            const struct reference *reference = catalog_reference(catalog, key);
+            check(reference && reference->child < catalog->child_count);
+            snprintf(search->partition, sizeof search->partition, "%.*s",
+                     VIEW_ARGS(catalog->children[reference->child]));
+        } else if (!search->found) {
+            all->missing = search->key;
+            return;
+        }
+    }
+}
+
+static const struct chunk_search *first_open(const struct chunk_searches *all)
+{
+    if (all->missing)
+        return NULL;
+    for (size_t i = 0; i < all->count; i++)
+        if (!all->searches[i].found)
+            return &all->searches[i];
+    return NULL;
+}
+
+/* Reads the catalogs again once the pin is held. NOT_FOUND names a key that is neither live nor
+ * within its grace period. */
+static enum hf_status check_there(struct catalog_tree *tree, const char *const *keys,
+                                  size_t count, struct hf_error *error)
+{
+    struct chunk_searches all = { .count = count };
+    all.searches = calloc(count, sizeof *all.searches);
+    if (!all.searches)
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        all.searches[i].key = keys[i];
+        snprintf(all.searches[i].partition, sizeof all.searches[i].partition, "%.*s",
+                 VIEW_ARGS(layout_home(view_of(keys[i]))));
+    }
+    /* Each step either finds the state of a key or follows it one catalog further down. */
+    size_t steps = count * (CATALOG_TREE_DEPTH_MAX + 1);
+    enum hf_status status = HF_OK;
+    const struct chunk_search *search = first_open(&all);
+    while (search && status == HF_OK && steps-- > 0) {
+        struct catalog_ref *ref;
+        status = catalog_tree_ref(tree, view_of(search->partition), &ref, error);
+        if (status == HF_OK)
+            status = catalog_ref_show(ref, search_catalog, &all, error);
+        search = first_open(&all);
+    }
+    if (status == HF_OK && all.missing)
+        status =
+            error_set(error, HF_NOT_FOUND,
+                      "%.150s: no such chunk any more; read the catalog again", all.missing);
+    else if (status == HF_OK && search)
+        status = error_set(error, HF_CORRUPT, "%.100s: the references to it form a cycle",
+                           search->key);
+    free(all.searches);
+    return status;
+}
+
+/* ---- Pinning ------------------------------------------------------------------------- */
+
+static enum hf_status check_asked(const char *const *keys, size_t count, struct hf_error *error)
+{
+    if (count == 0 || count > PIN_CHUNKS_MAX)
+        return error_set(error, HF_INVALID, "1 to %d chunks can be pinned at a time",
+                         PIN_CHUNKS_MAX);
+    struct view home = layout_home(view_of(keys[0]));
+    for (size_t i = 0; i < count; i++) {
+        struct view key = view_of(keys[i]);
+        if (key.size == 0 || key.size > KEY_BYTES_MAX)
+            return error_set(error, HF_INVALID, "a key must have 1 to %d bytes", KEY_BYTES_MAX);
+        if (!view_equal(layout_home(key), home))
+            return error_set(
+                error, HF_INVALID,
+                "chunks of two partitions, %.*s and %.*s, must be pinned separately",
+                VIEW_ARGS(home), VIEW_ARGS(layout_home(key)));
+    }
+    return HF_OK;
+}
+
+/* A lock handle for all keys, not acquired yet. */
+static enum hf_status new_pin(struct catalog_tree *tree, const char *const *keys, size_t count,
+                              int64_t ttl_ms, struct hf_lock **ret_lock, struct hf_error *error)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    options.ttl_ms = ttl_ms;
+    struct arena arena = ARENA_INIT;
+    const char **scopes = arena_take(&arena, count * sizeof *scopes);
+    bool has_memory = scopes != NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t size = sizeof "pin:" + strlen(keys[i]);
+        char *scope = arena_take(&arena, size);
+        has_memory = has_memory && scope;
+        if (!has_memory)
+            break;
+        snprintf(scope, size, "pin:%s", keys[i]);
+        scopes[i] = scope;
+    }
+    enum hf_status status =
+        has_memory ? hf_lock_new_many(tree->client, scopes, count, &options, ret_lock, error)
+                   : error_no_memory(error);
+    arena_release(&arena);
+    return status;
+}
+
+enum hf_status pin_take(struct catalog_tree *tree, const char *const *keys, size_t count,
+                        int64_t ttl_ms, struct hf_lock **ret_lock, struct hf_error *error)
+{
+    struct hf_lock *lock = NULL;
+    enum hf_status status = check_asked(keys, count, error);
+    if (status == HF_OK)
+        status = new_pin(tree, keys, count, ttl_ms, &lock, error);
+    if (status == HF_OK)
+        status = hf_lock_acquire(lock, /* wait_ms */ 0, error);
+    if (status == HF_OK && RULE(PIN_THEN_READ))
+        status = check_there(tree, keys, count, error);
+    if (status == HF_OK)
+        status = hf_lock_check(lock, error); /* it may have expired during the reads */
+    if (status == HF_OK) {
+        *ret_lock = lock;
+        return HF_OK;
+    }
+    struct hf_error ignored; /* a pin that cannot be released expires */
+    if (lock && hf_lock_check(lock, &ignored) == HF_OK)
+        hf_lock_release(lock, &ignored);
+    hf_lock_free(lock);
+    return status;
+}
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+enum hf_status pin_read(struct catalog_tree *tree, struct view key, uint64_t size, uint32_t crc,
+                        int fd, struct hf_error *error)
+{
+    struct get_call call = { .key = key };
+    uint64_t got = 0;
+    uint32_t sum = 0;
+    if (fd < 0 || ftruncate(fd, 0) != 0)
+        return error_set(error, HF_INVALID, "the descriptor is not of a writable file");
+    enum hf_status status = store_get_file(tree->store, &call, fd, /* progress */ NULL);
+    *error = call.error;
+    if (status == HF_OK)
+        status = file_checksum(fd, "read back", &got, &sum, error);
+    if (status == HF_OK && (got != size || sum != crc))
+        status = error_set(error, HF_CORRUPT, "%.*s: size or checksum differ from the catalog",
+                           VIEW_ARGS(view_first(key, ERROR_PATH_MAX)));
+    return status;
+}
+
+/* ---- Finding pins -------------------------------------------------------------------- */
+
+/* The keys to look up pins for, of any home. */
+struct pin_query {
+    const struct view *keys;
+    size_t count;
+    bool *pinned, *done; /* the result for each, and whether it is known */
+};
+
+/* The keys of one home. */
+struct search {
+    struct map marks; /* maps a key to the bool to set */
+    bool all;         /* the table was damaged and its pins are unknown: all count as pinned */
+    bool unmarked;    /* some of these pins have provably expired but are active in the table */
+};
+
+/* A pin that is active in the table counts, even past its expiry: it may have been renewed
+ * after the table was read, and deleting an object writes nothing that would conflict with a
+ * renewal. Only a swap that marks the pin as ended ends it. */
+static void mark_pins(void *argument, const struct lease_table *table,
+                      const struct evidence *evidence)
+{
+    struct search *search = argument;
+    for (size_t i = 0; i < table->lease_count; i++) {
+        const struct lease *lease = table->leases[i];
+        bool counts = lease->wish.scope_count == 0;
+        if (lease->status != LEASE_ACTIVE)
+            continue;
+        search->all = search->all || lease->wish.scope_count == 0;
+        for (size_t j = 0; j < lease->wish.scope_count; j++) {
+            bool *mark = lease->wish.scopes[j].kind == SCOPE_PIN
+                             ? map_get(&search->marks, lease->wish.scopes[j].name)
+                             : NULL;
+            if (mark)
+                *mark = counts = true;
+        }
+        search->unmarked |= counts && chunks_lease_over(table, lease, evidence);
+    }
+}
+
+static enum hf_status read_pins(struct catalog_tree *tree, struct view home,
+                                const struct pin_query *query, struct search *search,
+                                struct hf_error *error)
+{
+    for (size_t i = 0; i < query->count; i++) {
+        bool *mark = map_get(&search->marks, query->keys[i]);
+        if (mark)
+            *mark = false;
+    }
+    search->all = search->unmarked = false;
+    return chunks_look(tree->client, home, mark_pins, search, error);
+}
+
+/* One read of the table for all keys that share the home of keys[first]. A key may occur twice;
+ * both occurrences share one mark. */
+static enum hf_status search_home(struct catalog_tree *tree, struct pin_query *query,
+                                  size_t first, struct hf_error *error)
+{
+    struct search search = { .marks = MAP_INIT };
+    struct view home = layout_home(query->keys[first]);
+    bool has_memory = true;
+    for (size_t i = first; i < query->count; i++) {
+        void *old;
+        if (!query->done[i] && view_equal(layout_home(query->keys[i]), home))
+            has_memory &= map_put(&search.marks, query->keys[i], &query->pinned[i], &old);
+    }
+    enum hf_status status =
+        has_memory ? read_pins(tree, home, query, &search, error) : error_no_memory(error);
+    if (status == HF_OK && search.unmarked) {
+        status = chunks_tidy(tree->client, home, NULL, 0, error);
+        if (status == HF_OK)
+            status = read_pins(tree, home, query, &search, error);
+    }
+    for (size_t i = first; i < query->count; i++) {
+        const bool *mark = map_get(&search.marks, query->keys[i]);
+        if (status != HF_OK || query->done[i] || !mark)
+            continue;
+        query->pinned[i] = search.all || *mark;
+        query->done[i] = true;
+    }
+    map_release(&search.marks);
+    return status;
+}
+
+enum hf_status pin_find(struct catalog_tree *tree, const struct view *keys, size_t count,
+                        bool *ret_pinned, struct hf_error *error)
+{
+    struct pin_query query = { .keys = keys, .count = count, .pinned = ret_pinned };
+    query.done = calloc(count > 0 ? count : 1, sizeof *query.done);
+    if (!query.done)
+        return error_no_memory(error);
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (status == HF_OK && !query.done[i])
+            status = search_home(tree, &query, i, error);
+    }
+    free(query.done);
+    return status;
+}

@@ -1,0 +1,244 @@
+/* settle.c: cleans up after leases that ended without `complete`. One swap of the catalog condemns
+ * the output, or finds that it was committed, and counts the try; only then is the lease forgotten.
+ * So if a dead worker's commit arrives late, it finds its output condemned. */
+#include "compact/care/maintain.h"
+
+#include "base/mutant.h"
+#include "base/rule.h"
+#include "compact/work/job_note.h"
+#include "compact/work/jobs.h"
+#include "lock/chunks.h"
+
+/* A copy of an ended lease whose output has not been condemned yet. */
+struct ended_lease {
+    struct view id, output, holder;
+    bool died; /* expired or broken: its holder did not end it */
+    unsigned level;
+    struct span held;
+    struct job_note note;
+    struct view *sources;
+    size_t source_count;
+    bool settled;
+    struct ended_lease *next;
+};
+
+struct ended_leases {
+    struct view home;        /* whose table is read */
+    const struct view *keys; /* only leases on one of these chunks; NULL: all */
+    size_t count;
+    struct arena arena;
+    struct ended_lease *first, **end;
+    bool unmarked; /* some leases have provably expired but are still active in the table */
+    bool no_memory;
+};
+
+/* ---- Finding ended leases ------------------------------------------------------------ */
+
+static bool touches(const struct lease *lease, const struct view *keys, size_t count)
+{
+    for (size_t i = 0; i < lease->wish.scope_count; i++)
+        for (size_t j = 0; j < count; j++)
+            if (lease->wish.scopes[i].kind == SCOPE_CHUNK &&
+                view_equal(lease->wish.scopes[i].name, keys[j]))
+                return true;
+    return keys == NULL;
+}
+
+#define DIED "the worker died or lost its connection to the store"
+
+/* A worker that died left no note, so its whole group is blamed. Otherwise a chunk that
+ * kills its workers would be tried forever. */
+static bool read_blame(const struct lease *lease, bool died, struct arena *arena,
+                       struct job_note *note)
+{
+    if (lease->status == LEASE_FAILED)
+        return job_note_decode(lease->note, arena, note);
+    *note = (struct job_note){ .blame = HF_COMPACT_BLAME_NOBODY };
+    if (died && RULE(TRY_COUNTS_WHEN_LEASED))
+        *note = (struct job_note){ .blame = HF_COMPACT_BLAME_GROUP, .why = VIEW(DIED) };
+    return true;
+}
+
+static bool copy_ended_lease(struct ended_leases *leases, const struct lease *lease)
+{
+    struct arena *arena = &leases->arena;
+    struct ended_lease *ended = arena_take(arena, sizeof *ended);
+    struct view *sources = arena_take(arena, (lease->wish.scope_count + 1) * sizeof *sources);
+    if (!ended || !sources)
+        return false;
+    *ended = (struct ended_lease){ .sources = sources,
+                                   .died = lease->status == LEASE_EXPIRED ||
+                                           lease->status == LEASE_BROKEN,
+                                   .level = (unsigned)lease->wish.level,
+                                   .held = wall_since(lease->expires_at, lease->acquired_at) };
+    ended->id = arena_copy(arena, lease->id);
+    ended->output = arena_copy(arena, lease->output);
+    ended->holder = arena_copy(arena, lease->holder);
+    bool good = ended->id.data && ended->output.data && ended->holder.data &&
+                read_blame(lease, ended->died, arena, &ended->note);
+    for (size_t i = 0; i < lease->wish.scope_count; i++)
+        if (lease->wish.scopes[i].kind == SCOPE_CHUNK) {
+            sources[ended->source_count] = arena_copy(arena, lease->wish.scopes[i].name);
+            good = good && sources[ended->source_count++].data;
+        }
+    *leases->end = ended;
+    leases->end = &ended->next;
+    return good;
+}
+
+/* Only a lease that is marked as ended in the table is cleaned up: a swap must mark it first, since
+ * an active lease could still be renewed. */
+static void list_ended_leases(void *argument, const struct lease_table *table,
+                              const struct evidence *evidence)
+{
+    struct ended_leases *leases = argument;
+    for (size_t i = 0; i < table->lease_count; i++) {
+        const struct lease *lease = table->leases[i];
+        if (lease->output.size == 0 || lease->status == LEASE_COMPLETED ||
+            !chunks_lease_over(table, lease, evidence) ||
+            !touches(lease, leases->keys, leases->count))
+            continue;
+        if (lease->status == LEASE_ACTIVE)
+            leases->unmarked = true;
+        else
+            leases->no_memory |= !copy_ended_lease(leases, lease);
+    }
+}
+
+static enum hf_status read_ended_leases(struct catalog_tree *tree, struct ended_leases *leases,
+                                        struct maintain_report *report, struct hf_error *error)
+{
+    arena_release(&leases->arena);
+    leases->first = NULL;
+    leases->end = &leases->first;
+    leases->unmarked = false;
+    leases->no_memory = false;
+    report->requests++;
+    enum hf_status status =
+        chunks_look_mended(tree->client, leases->home, list_ended_leases, leases, error);
+    return status == HF_OK && leases->no_memory ? error_no_memory(error) : status;
+}
+
+/* ---- Cleaning up --------------------------------------------------------------------- */
+
+/* Records a dead worker's job as lost, since the worker cannot. Several clients may clean up the
+ * same lease; only the one whose swap condemned the output records it. */
+static void record_lost_job(struct catalog_tree *tree, const struct ended_lease *ended,
+                            struct maintain_report *report)
+{
+    struct hf_error ignored;
+    struct job_record record = { .id = ended->output,
+                                 .worker = ended->holder,
+                                 .end = view_of(hf_compact_end_name(HF_COMPACT_END_LOST)),
+                                 .why = VIEW(DIED),
+                                 .level = ended->level,
+                                 .sources = ended->source_count,
+                                 .took_ms = ended->held.us > 0 ? ended->held.us / 1000 : 0 };
+    report->requests++;
+    jobs_note(tree, &record, &ignored);
+}
+
+static enum hf_status settle_lease(struct catalog_tree *tree, const struct ended_lease *ended,
+                                   struct maintain_report *report, struct hf_error *error)
+{
+    enum condemned answer = CONDEMN_DONE;
+    struct catalog_ref *ref;
+    if (ended->note.unsent)
+        return HF_OK; /* no output was put, so no commit of it exists */
+    MUTANT(mutant_deletes_uncondemned_output(tree->store, ended->output));
+    enum hf_status status = catalog_tree_ref(tree, layout_home(ended->output), &ref, error);
+    if (status != HF_OK)
+        return status;
+    struct catalog_op op = { .kind = CATALOG_CONDEMN,
+                             .keys = &ended->output,
+                             .key_count = 1,
+                             .blame = ended->note.blame,
+                             .sources = ended->sources,
+                             .source_count = ended->source_count,
+                             .culprit = ended->note.culprit,
+                             .reason = ended->note.why,
+                             .ret_condemned = &answer };
+    report->requests++;
+    if (RULE(CONDEMN_BEFORE_DELETE))
+        status = catalog_ref_apply(ref, &op, (struct mono_time){ 0 });
+    if (status != HF_OK)
+        *error = op.error;
+    else if (answer == CONDEMN_DONE)
+        report->condemned++;
+    if (status == HF_OK && answer == CONDEMN_DONE && ended->died)
+        record_lost_job(tree, ended, report);
+    return status;
+}
+
+/* A lease that cannot be cleaned up now is left for another client; the remaining leases are still
+ * handled. */
+static enum hf_status settle_leases(struct catalog_tree *tree, struct ended_leases *leases,
+                                    struct maintain_report *report, struct hf_error *error)
+{
+    enum hf_status first = HF_OK;
+    struct hf_error why;
+    for (struct ended_lease *ended = leases->first; ended; ended = ended->next) {
+        MUTANT(mutant_forgets_before_settling(tree->client, leases->home, ended->id));
+        ended->settled = settle_lease(tree, ended, report, &why) == HF_OK;
+        if (ended->settled)
+            report->settled++;
+        else if (first == HF_OK) {
+            *error = why;
+            first = why.status;
+        }
+        if (first == HF_UNSURE || first == HF_TIMEOUT || first == HF_UNAVAILABLE)
+            break; /* the store does not answer; trying each lease would take too long */
+    }
+    return first;
+}
+
+static enum hf_status forget_leases(struct catalog_tree *tree,
+                                    const struct ended_leases *leases,
+                                    struct maintain_report *report, struct hf_error *error)
+{
+    struct view ids[CHUNKS_FORGET_MAX];
+    enum hf_status status = HF_OK;
+    const struct ended_lease *ended = leases->first;
+    while (ended && status == HF_OK) {
+        size_t count = 0;
+        while (ended && count < CHUNKS_FORGET_MAX) {
+            if (ended->settled)
+                ids[count++] = ended->id;
+            ended = ended->next;
+        }
+        if (count == 0)
+            break;
+        report->requests++;
+        status = chunks_tidy(tree->client, leases->home, ids, count, error);
+    }
+    return status;
+}
+
+enum hf_status maintain_settle(struct catalog_tree *tree, struct view home,
+                               const struct view *keys, size_t count,
+                               struct maintain_report *report, struct hf_error *error)
+{
+    struct ended_leases leases = {
+        .home = home, .keys = keys, .count = count, .arena = ARENA_INIT
+    };
+    struct hf_error why = { .status = HF_OK };
+    enum hf_status status = read_ended_leases(tree, &leases, report, &why);
+    if (status == HF_OK && leases.unmarked) {
+        report->requests++;
+        status = chunks_tidy(tree->client, home, NULL, 0, &why);
+        if (status == HF_OK)
+            status = read_ended_leases(tree, &leases, report, &why);
+    }
+    if (status == HF_OK && leases.first) {
+        status = settle_leases(tree, &leases, report, &why);
+        struct hf_error forgot;
+        if (forget_leases(tree, &leases, report, &forgot) != HF_OK && status == HF_OK) {
+            why = forgot;
+            status = forgot.status;
+        }
+    }
+    arena_release(&leases.arena);
+    if (error)
+        *error = why;
+    return status;
+}

@@ -1,0 +1,324 @@
+/* catalog.h: the catalog of a partition: which chunks are data, which no longer are, and which
+ * objects are being deleted. It is a document whose transitions are pure.
+ *
+ * A chunk's key is in exactly one of these states in its catalog, and moves only to the right:
+ *
+ *     (unknown) -> live -> tombstone -> retired       add; commit, retire; maintain
+ *     (unknown) ----------------------> condemned     condemn
+ *
+ * There are two exceptions: undelete takes a tombstone back to live, and a split moves live
+ * entries to the catalogs of its children, once, and leaves a reference for each. Retired and
+ * condemned keys are `deleting`: their objects may be deleted, and no transition brings the key
+ * back. So an object that a catalog could ever name is deleted only after a swap of that catalog
+ * has moved its key there, and "did my commit happen?" always has an answer. docs/design.md
+ * section 8.
+ *
+ * Invariants (tests/catalog_check.c checks them all):
+ *   1. a key occurs once among live, tombstones, deleting and references together;
+ *   2. the home of an added, committed or condemned key is this partition (layout_home);
+ *   3. a catalog with children has no live entries, and never will;
+ *   4. the sequence numbers of a writer have no gaps;
+ *   5. a file is not added twice while its identity is known: as long as its chunk is live, a
+ *      tombstone or deleting, and forever once a split has moved it. No files are added to a
+ *      catalog after its split, so a file that is unknown there stays unknown there. */
+#ifndef COMPACT_CATALOG_CATALOG_H
+#define COMPACT_CATALOG_CATALOG_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/evidence.h"
+#include "base/stamp.h"
+#include "compact/catalog/settings.h"
+#include "elect/cascade.h"
+
+/* At either limit an add is refused as `full`, and the catalog must be split. A commit makes the
+ * catalog smaller and is not refused. */
+#define CATALOG_LIVE_MAX       4096
+#define CATALOG_LIVE_BYTES_MAX ((size_t)1024 * 1024)
+
+/* Limits for tombstones and deleting keys together. At either limit nothing is planned until
+ * some are dropped. */
+#define CATALOG_DEAD_MAX       32768
+#define CATALOG_DEAD_BYTES_MAX ((size_t)4 * 1024 * 1024)
+
+/* A larger document was not written by Holdfast. */
+#define CATALOG_BYTES_READ_MAX ((size_t)16 * 1024 * 1024)
+
+#define CATALOG_WRITERS_MAX  1024 /* more are counted under CATALOG_WRITERS_REST */
+#define CATALOG_WRITERS_REST "others"
+#define CATALOG_CHILDREN     8
+#define WRITER_BYTES_MAX     64
+#define REASON_BYTES_MAX     200
+#define CHUNK_BYTES_MAX      4096 /* one entry, encoded */
+
+/* The identity of a file is the first 128 bits of a SHA-256, in hexadecimal. Collisions do not
+ * happen by accident, and a client that constructs one only keeps out its own file. The other 128
+ * bits would cost each entry, tombstone and deletion 32 bytes. */
+#define FILE_ID_DIGITS    32
+#define FILE_ID_BYTES_MAX 64 /* longest identity that is read */
+
+/* ---- Contents ------------------------------------------------------------------------ */
+
+/* A live chunk, or a former one. Never changes in place, because `raw` holds its encoding.
+ * Views point into `raw` or into the catalog's memory; those in a request belong to the caller and
+ * are copied. */
+struct chunk {
+    struct view key;
+    unsigned level;
+    uint64_t size;
+    bool rows_known; /* false for formats without records */
+    uint64_t rows;
+    int64_t min_ms,
+        max_ms; /* times of its records, since 1970; if there are none, when it was added */
+    struct view writer;
+    uint64_t sequence;   /* assigned by add; 0 for a merged chunk */
+    struct view file_id; /* identity of the added file; empty: merged, or unknown */
+    uint32_t crc32c;
+    uint64_t rejects;       /* rows that its merge rejected, kept in layout's kept folder */
+    struct stamp since;     /* when it was added, last tried, or restored */
+    unsigned tries;         /* leases on it that ended without success */
+    struct view quarantine; /* the reason; empty: not quarantined */
+    struct view raw;        /* its JSON object as in the document, with unknown members */
+    struct view unknown;    /* the unknown members alone: ,"name":value,... */
+    uint64_t serial;        /* for the catalog's index */
+    bool leaving;           /* for the catalog's own use during a change */
+};
+
+/* What graves and removals have in common: when they were created, and their encoding. */
+struct dead_part {
+    struct stamp since;
+    unsigned restamps;
+    struct mono_time seen; /* boot-time clock: since when this process has seen it unchanged */
+    bool unwritten;        /* not known to be in the store yet, so it has not been seen */
+    struct view raw;       /* empty: must be encoded */
+    struct view unknown;
+    uint64_t serial;
+    bool leaving;
+};
+
+/* The chunks that one swap turned into tombstones. */
+struct grave {
+    struct dead_part part;
+    struct view into; /* the key they were merged into; empty: retired or undone */
+    bool undone;      /* the target of an undone merge: its sources came back */
+    struct chunk *chunks;
+    size_t count;
+};
+
+enum deleting_how {
+    DELETING_RETIRED,   /* was live once */
+    DELETING_CONDEMNED, /* was never live, and never will be */
+};
+
+/* The keys that one swap moved to deleting. */
+struct removal {
+    struct dead_part part;
+    enum deleting_how how;
+    bool done; /* all objects were deleted once; they are deleted again before the drop */
+    struct view *keys;
+    size_t count;
+    struct view *file_ids; /* of its chunks; fewer than keys, since not every chunk has one */
+    size_t file_id_count;
+};
+
+struct writer {
+    struct view name;
+    uint64_t sequence; /* all numbers up to this one were added */
+};
+
+/* How new chunks are routed to a child: by the hour of their data, or by key if one hour has too
+ * many chunks for a catalog. */
+enum split_by { SPLIT_BY_HOUR, SPLIT_BY_KEY };
+
+struct reference {
+    struct view key;
+    unsigned child;
+};
+
+struct catalog {
+    struct view partition;
+    struct view parent;               /* empty: none */
+    unsigned depth;                   /* 0: has no parent */
+    struct compact_settings settings; /* strings are in the catalog's memory */
+    struct chunk *live;               /* in the order in which they were added */
+    size_t live_count;
+    size_t live_bytes;
+    struct grave *graves; /* oldest first */
+    size_t grave_count;
+    struct removal *removals; /* oldest first */
+    size_t removal_count;
+    size_t dead_count; /* keys in graves and removals */
+    size_t dead_bytes;
+    struct writer *writers; /* in byte order: the state vector */
+    size_t writer_count;
+    struct hf_cascade cascade;
+    struct stamp due; /* cascade: when a level became the target */
+    struct view children[CATALOG_CHILDREN];
+    size_t child_count; /* 0 or CATALOG_CHILDREN */
+    enum split_by split_by;
+    struct reference *references;
+    size_t reference_count;
+    struct view *moved_file_ids; /* of the chunks that a split moved */
+    size_t moved_file_id_count;
+    struct catalog_inside *inside; /* memory, an index by key, unknown members */
+};
+
+/* An empty catalog. */
+enum hf_status catalog_new(struct view partition, struct view parent, unsigned depth,
+                           const struct compact_settings *settings,
+                           struct catalog **ret_catalog, struct hf_error *error);
+void catalog_free(struct catalog *catalog);
+
+/* Decodes a document that arrived at this time. Graves and removals that are unchanged since
+ * `previous` (may be NULL) keep the time at which they were first seen. CORRUPT: not a catalog of
+ * this partition. UNSUPPORTED: a later version. */
+enum hf_status catalog_decode(struct view text, struct mono_time arrived,
+                              const struct catalog *previous, struct catalog **ret_catalog,
+                              struct hf_error *error);
+
+/* False if it does not fit or memory is short. */
+bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buffer *text);
+
+/* For doc_type.written: the last change is in the store now, and counts as seen from now on. Before
+ * that, watching proves nothing (stamp.h). */
+void catalog_written(struct catalog *catalog, struct mono_time now);
+
+/* For a split: copies a live entry of the parent into a child catalog that nobody can reach
+ * yet. UNAVAILABLE: out of memory. */
+enum hf_status catalog_adopt(struct catalog *catalog, const struct chunk *chunk,
+                             struct hf_error *error);
+
+/* For a split, after all entries were adopted: the writers' watermarks, unknown settings and
+ * `due` come from the parent; counts[L] becomes the number of live entries of level L - 1. */
+enum hf_status catalog_inherit(struct catalog *child, const struct catalog *parent,
+                               struct hf_error *error);
+
+enum chunk_state {
+    CHUNK_UNKNOWN,
+    CHUNK_LIVE,
+    CHUNK_TOMBSTONE,
+    CHUNK_RETIRED,
+    CHUNK_CONDEMNED,
+    CHUNK_MOVED, /* to a child */
+};
+
+/* The hour of a timestamp in milliseconds since 1970. */
+static inline int64_t hour_of_ms(int64_t ms)
+{
+    const int64_t hour_ms = INT64_C(3600000);
+    return ms / hour_ms - (ms % hour_ms < 0);
+}
+
+const char *chunk_state_name(enum chunk_state state);
+enum chunk_state catalog_state(const struct catalog *catalog, struct view key);
+
+/* The live chunk of a key, or NULL. */
+const struct chunk *catalog_find(const struct catalog *catalog, struct view key);
+
+/* Where a moved key went, and the removal of a deleting key; NULL if there is none. */
+const struct reference *catalog_reference(const struct catalog *catalog, struct view key);
+struct removal *catalog_removal_by_key(const struct catalog *catalog, struct view key);
+
+/* Whether a file with this identity was added and is still remembered. */
+bool catalog_knows_file(const struct catalog *catalog, struct view file_id);
+
+/* The child that a chunk belongs to. */
+unsigned split_route(struct view partition, enum split_by by, struct view key, int64_t min_ms);
+
+/* How full the catalog is, for writers, which wait at 100 or more. In percent: level-0 chunks
+ * relative to backlog_max, or dead keys relative to their limit, whichever is larger. */
+uint64_t catalog_pressure(const struct catalog *catalog);
+
+/* Whether planning must pause because there are too many dead keys. */
+bool catalog_is_clogged(const struct catalog *catalog);
+
+/* A hash of the settings and of all live entries in order. A split compares it to detect a
+ * change since its children were made. */
+uint64_t catalog_live_hash(const struct catalog *catalog);
+
+/* ---- Transitions --------------------------------------------------------------------- */
+
+enum catalog_op_kind {
+    CATALOG_ADD,        /* chunks */
+    CATALOG_COMMIT,     /* keys (the sources), target */
+    CATALOG_CONDEMN,    /* keys; with blame, a try is counted for the sources */
+    CATALOG_RETIRE,     /* chunks that end before cutoff_ms become tombstones */
+    CATALOG_MAINTAIN,   /* move graves past grace to deleting; mark done; drop */
+    CATALOG_UNDELETE,   /* keys[0] */
+    CATALOG_QUARANTINE, /* keys, reason; an empty reason lifts it and resets the tries */
+    CATALOG_SPLIT,      /* children, split_by, live_hash */
+    CATALOG_SET,        /* settings */
+};
+
+enum condemned { CONDEMN_DONE, CONDEMN_HAPPENED };
+
+/* A request and its result. The request must stay valid until the operation is done; it may be
+ * applied many times. */
+struct catalog_op {
+    enum catalog_op_kind kind;
+
+    /* The request. */
+    const struct chunk *chunks; /* add; `sequence`, `since`, `raw` are ignored */
+    size_t chunk_count;
+    const struct view *keys;
+    size_t key_count;
+    struct chunk target;    /* commit */
+    struct mono_time drawn; /* add, commit, split: when the oldest of the new names was drawn */
+    enum hf_compact_blame blame; /* condemn; counted only if the key was not condemned before */
+    const struct view *sources;
+    size_t source_count;
+    struct view culprit;
+    struct view reason; /* of a failure or a quarantine, for people */
+    int64_t cutoff_ms;  /* retire */
+    size_t
+        most; /* retire, maintain: most keys to move; 0: no limit. A grave is moved whole, and
+                  * the first one even if it is larger */
+    const struct view
+        *done; /* maintain: one key of each removal whose objects we deleted after the move */
+    size_t done_count;
+    const struct view
+        *gone; /* maintain: the same for removals past D that were deleted again */
+    size_t gone_count;
+    bool restamp; /* maintain: set by a short-lived process (see stamp.h) */
+    struct view children[CATALOG_CHILDREN]; /* split */
+    enum split_by split_by;
+    uint64_t live_hash;
+    const struct compact_settings *settings; /* set */
+
+    /* The result. */
+    bool changed;
+    bool already;                  /* add, commit, undelete, split: it was done before */
+    bool *ret_known;               /* add: one per chunk; may be NULL. The file was added
+                                    * before under another key, so this chunk is not added */
+    bool full;                     /* add: refused with UNAVAILABLE; the catalog must be
+                                    * split */
+    enum condemned *ret_condemned; /* one per key; may be NULL */
+    size_t moved;                  /* retire, maintain, undelete: keys that were moved */
+    struct hf_error error;
+};
+
+/* Applies one operation at the time given by the evidence. Returns OK, or a refusal that leaves
+ * the catalog unchanged:
+ *   add         UNAVAILABLE: full; split, then use the children. CONFLICT: a key is condemned; put
+ *               the chunk under another name. EXPIRED: the names were drawn more than D/2 ago.
+ *               MISMATCH: the catalog has children; use the right one. OK with `already`: all
+ *               chunks were added before, even if they are gone now, or their files are known
+ *   commit      CONFLICT: a source is no longer live, or the target is condemned; condemn the
+ *               target. EXPIRED: as for add. OK with `already`: it was committed before, even if
+ *               the target is gone now
+ *   condemn     OK: the results are in ret_condemned. UNAVAILABLE: dead keys have reached twice
+ *   their limit
+ *   undelete    NOT_FOUND: no tombstone. CONFLICT: the target of the merge is no longer live, or
+ *               the catalog was split, so the merge cannot be undone. OK with `already`: the chunk
+ *               is live. All sources of the merge come back, and its target becomes a tombstone
+ *               for good. If the chunk was retired, only the requested one comes back
+ *   quarantine  NOT_FOUND: not live
+ *   split       CONFLICT: the live entries changed. MISMATCH: it has other children. EXPIRED: as
+ *               for add
+ *   set         INVALID: it changes how chunks are read, and there are chunks
+ *   any         INVALID: a key has another home or occurs twice, or a level or string is out of
+ *               bounds. UNAVAILABLE: out of memory; `error` says so */
+enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
+                             const struct evidence *evidence);
+
+#endif

@@ -1,0 +1,441 @@
+/* catalog_apply.c: the transitions that enter chunks, add and commit, and the code that all
+ * transitions share. The others are in catalog_leave.c and catalog_change.c. Each transition checks
+ * and allocates before it changes anything, so a refusal or a lack of memory leaves the catalog
+ * unchanged. */
+#include "base/check.h"
+#include "base/parse.h"
+#include "base/rule.h"
+#include "base/utf8.h"
+#include "compact/catalog/catalog_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The catalog is renewed once unused memory exceeds the memory in use by this many bytes. */
+#define GARBAGE_MAX ((size_t)1024 * 1024)
+
+/* Most keys in one operation. */
+#define OP_KEYS_MAX CATALOG_LIVE_MAX
+
+/* ---- Shared by transitions ----------------------------------------------------------- */
+
+/* Whether a key in this state was once live, that is, added or committed. */
+static bool chunk_was_live(enum chunk_state state)
+{
+    return state == CHUNK_LIVE || state == CHUNK_TOMBSTONE || state == CHUNK_RETIRED ||
+           state == CHUNK_MOVED;
+}
+
+enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op *op,
+                                const struct evidence *evidence)
+{
+    struct span half = SPAN_MS(catalog->settings.late_bound_ms / 2);
+    if (RULE(NAMES_EXPIRE) && mono_since(evidence->now, op->drawn).us >= half.us)
+        return error_set(
+            &op->error, HF_EXPIRED,
+            "the name is too old: it was drawn more than half of the late bound ago");
+    return HF_OK;
+}
+
+enum hf_status catalog_check_twice(const struct view *keys, size_t count,
+                                   struct hf_error *error)
+{
+    struct key_index seen = { 0 };
+    if (!key_index_reserve(&seen, count))
+        return error_no_memory(error);
+    bool twice = false;
+    for (size_t i = 0; i < count; i++) {
+        if (keys[i].size == 0)
+            continue;
+        twice |= key_index_get(&seen, keys[i]) != NULL;
+        key_index_put(&seen, keys[i], CHUNK_UNKNOWN, 0);
+    }
+    key_index_release(&seen);
+    return twice ? error_set(error, HF_INVALID, "a key is named twice in the request") : HF_OK;
+}
+
+struct dead_part catalog_new_part(const struct evidence *evidence)
+{
+    return (struct dead_part){ .since = stamp_now(evidence),
+                               .seen = evidence->now,
+                               .unwritten = true,
+                               .unknown = VIEW("") };
+}
+
+struct grave catalog_new_grave(const struct evidence *evidence, struct view into,
+                               struct chunk *chunks, size_t count)
+{
+    return (struct grave){
+        .part = catalog_new_part(evidence), .into = into, .chunks = chunks, .count = count
+    };
+}
+
+unsigned catalog_cascade(const struct catalog *catalog)
+{
+    return cascade_target(&catalog->cascade, catalog->settings.cascade_base);
+}
+
+void catalog_set_due(struct catalog *catalog, unsigned target, const struct evidence *evidence)
+{
+    unsigned now = catalog_cascade(catalog);
+    if (now == 0)
+        catalog->due = (struct stamp){ 0, 0 };
+    else if (target == 0)
+        catalog->due = stamp_now(evidence);
+}
+
+struct reason reason_make(unsigned tries, struct view why)
+{
+    struct reason reason = { .size = 0 };
+    char start[64] = "";
+    if (tries > 0)
+        snprintf(start, sizeof start, "tried %u time%s: ", tries, plural(tries));
+    reason.size = strlen(start);
+    memcpy(reason.text, start, reason.size);
+    if (why.size == 0)
+        why = VIEW("no reason was given");
+    while (why.size > 0) {
+        size_t size = utf8_size(why);
+        bool printable = size > 0 && (unsigned char)why.data[0] >= ' ';
+        size_t taken = size > 0 ? size : 1, put = printable ? size : 1;
+        if (reason.size + put > sizeof reason.text)
+            break;
+        memcpy(reason.text + reason.size, printable ? why.data : " ", put);
+        reason.size += put;
+        why = view_from(why, taken);
+    }
+    return reason;
+}
+
+/* ---- Add ----------------------------------------------------------------------------- */
+
+/* Whether the chunk must be added: neither its key nor its file is known. */
+static bool is_fresh(const struct catalog *catalog, const struct chunk *chunk, bool *ret_known)
+{
+    bool was_added = RULE(ADD_ONCE) && chunk_was_live(catalog_state(catalog, chunk->key));
+    *ret_known =
+        RULE(ADD_KNOWS_THE_FILE) && !was_added && catalog_knows_file(catalog, chunk->file_id);
+    return !was_added && !*ret_known;
+}
+
+/* A prepared add; the catalog is unchanged so far. */
+struct adding {
+    struct chunk *chunks; /* the new chunks */
+    size_t count;
+    size_t bytes;
+    struct writer *writers; /* the new state vector */
+    size_t writer_count;
+};
+
+static enum hf_status check_added(const struct catalog *catalog, struct catalog_op *op)
+{
+    if (op->chunk_count == 0 || op->chunk_count > OP_KEYS_MAX)
+        return error_set(&op->error, HF_INVALID, "1 to %d chunks can be added at once",
+                         OP_KEYS_MAX);
+    struct view *keys = malloc(2 * op->chunk_count * sizeof *keys);
+    if (!keys)
+        return error_no_memory(&op->error);
+    struct view *file_ids = keys + op->chunk_count;
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < op->chunk_count; i++) {
+        const struct chunk *chunk = &op->chunks[i];
+        keys[i] = chunk->key;
+        file_ids[i] = chunk->file_id;
+        status = chunk_check(chunk, &op->error);
+        if (status == HF_OK)
+            status = catalog_check_key(catalog, chunk->key, &op->error);
+        if (status == HF_OK && chunk->writer.size == 0)
+            status = error_set(&op->error, HF_INVALID, "a chunk to be added needs a writer");
+        if (status != HF_OK)
+            break;
+    }
+    if (status == HF_OK)
+        status = catalog_check_twice(keys, op->chunk_count, &op->error);
+    if (status == HF_OK)
+        status = catalog_check_twice(file_ids, op->chunk_count, &op->error);
+    free(keys);
+    return status;
+}
+
+/* Refuses an add for all reasons that can be checked without allocating memory. `ret_fresh`: how
+ * many chunks are new; 0 means that the add happened before. */
+static enum hf_status check_add_state(struct catalog *catalog, struct catalog_op *op,
+                                      const struct evidence *evidence, size_t *ret_fresh)
+{
+    size_t fresh = 0;
+    for (size_t i = 0; i < op->chunk_count; i++) {
+        enum chunk_state state = catalog_state(catalog, op->chunks[i].key);
+        bool known;
+        if (RULE(ADD_REFUSES_CONDEMNED) && state == CHUNK_CONDEMNED)
+            return error_set(&op->error, HF_CONFLICT,
+                             "a chunk with this name was condemned: put it under a new name");
+        fresh += is_fresh(catalog, &op->chunks[i], &known);
+        if (op->ret_known)
+            op->ret_known[i] = known;
+    }
+    *ret_fresh = fresh;
+    if (fresh == 0)
+        return HF_OK;
+    if (catalog->child_count > 0)
+        return error_set(&op->error, HF_MISMATCH,
+                         "the catalog was split: add the chunk to one of its children");
+    enum hf_status status = catalog_name_age(catalog, op, evidence);
+    if (status != HF_OK)
+        return status;
+    op->full = catalog->live_count + fresh > CATALOG_LIVE_MAX;
+    return op->full
+               ? error_set(&op->error, HF_UNAVAILABLE, "the catalog is full and must be split")
+               : HF_OK;
+}
+
+/* Returns the writer's next number; adds the writer if it is new. */
+static enum hf_status next_sequence(struct catalog *catalog, struct adding *adding,
+                                    struct view name, uint64_t *ret_sequence,
+                                    struct hf_error *error)
+{
+    size_t place = writer_place(adding->writers, adding->writer_count, name);
+    bool known = place < adding->writer_count && view_equal(adding->writers[place].name, name);
+    bool is_rest = view_equal(name, VIEW(CATALOG_WRITERS_REST));
+    if (!known && !is_rest && adding->writer_count >= CATALOG_WRITERS_MAX)
+        return next_sequence(catalog, adding, VIEW(CATALOG_WRITERS_REST), ret_sequence, error);
+    if (!known) {
+        struct view kept = catalog_keep(catalog, name);
+        if (!kept.data)
+            return error_no_memory(error);
+        memmove(&adding->writers[place + 1], &adding->writers[place],
+                (adding->writer_count - place) * sizeof *adding->writers);
+        adding->writers[place] = (struct writer){ kept, 0 };
+        adding->writer_count++;
+    }
+    *ret_sequence = ++adding->writers[place].sequence;
+    return HF_OK;
+}
+
+static enum hf_status prepare_add(struct catalog *catalog, struct catalog_op *op, size_t fresh,
+                                  struct adding *adding, const struct evidence *evidence)
+{
+    size_t writers = catalog->writer_count + fresh + 1;
+    adding->chunks = malloc(fresh * sizeof *adding->chunks);
+    adding->writers = malloc(writers * sizeof *adding->writers);
+    if (!adding->chunks || !adding->writers || !catalog_room_live(catalog, fresh) ||
+        !catalog_reserve_keys(catalog, fresh))
+        return error_no_memory(&op->error);
+    if (catalog->writer_count > 0)
+        memcpy(adding->writers, catalog->writers,
+               catalog->writer_count * sizeof *adding->writers);
+    adding->writer_count = catalog->writer_count;
+    for (size_t i = 0; i < op->chunk_count; i++) {
+        bool known;
+        if (!is_fresh(catalog, &op->chunks[i], &known))
+            continue;
+        struct chunk chunk = op->chunks[i];
+        chunk.since = stamp_now(evidence);
+        chunk.tries = 0;
+        chunk.quarantine = VIEW("");
+        enum hf_status status =
+            next_sequence(catalog, adding, chunk.writer, &chunk.sequence, &op->error);
+        if (status == HF_OK)
+            status = chunk_keep(catalog, &chunk, &op->error);
+        if (status != HF_OK)
+            return status;
+        adding->chunks[adding->count++] = chunk;
+        adding->bytes += chunk_bytes(&chunk);
+    }
+    op->full = catalog->live_bytes + adding->bytes > CATALOG_LIVE_BYTES_MAX;
+    if (op->full && catalog->live_count == 0)
+        return error_set(&op->error, HF_INVALID, "too much data in one add");
+    return op->full
+               ? error_set(&op->error, HF_UNAVAILABLE, "the catalog is full and must be split")
+               : HF_OK;
+}
+
+void catalog_count_entry(struct catalog *catalog, unsigned level)
+{
+    if (level == 0)
+        cascade_added(&catalog->cascade, 1);
+    else if (level + 1 < CASCADE_LEVELS_MAX)
+        catalog->cascade.counts[level + 1]++;
+}
+
+enum hf_status catalog_apply_add(struct catalog *catalog, struct catalog_op *op,
+                                 const struct evidence *evidence)
+{
+    size_t fresh = 0;
+    enum hf_status status = check_added(catalog, op);
+    if (status == HF_OK)
+        status = check_add_state(catalog, op, evidence, &fresh);
+    if (status != HF_OK)
+        return status;
+    if (fresh == 0) {
+        op->already = true;
+        return HF_OK;
+    }
+    struct adding adding = { 0 };
+    status = prepare_add(catalog, op, fresh, &adding, evidence);
+    if (status == HF_OK) {
+        unsigned target = catalog_cascade(catalog);
+        for (size_t i = 0; i < adding.count; i++) {
+            catalog_push_live(catalog, &adding.chunks[i]);
+            catalog_count_entry(catalog, adding.chunks[i].level);
+        }
+        free(catalog->writers);
+        catalog->writers = adding.writers;
+        catalog->writer_count = adding.writer_count;
+        catalog->inside->writer_room = adding.writer_count;
+        adding.writers = NULL;
+        catalog_set_due(catalog, target, evidence);
+        op->changed = true;
+    }
+    free(adding.chunks);
+    free(adding.writers);
+    return status;
+}
+
+/* ---- Commit -------------------------------------------------------------------------- */
+
+static enum hf_status check_commit(const struct catalog *catalog, struct catalog_op *op)
+{
+    if (op->key_count == 0 || op->key_count > OP_KEYS_MAX)
+        return error_set(&op->error, HF_INVALID, "a merge has 1 to %d sources", OP_KEYS_MAX);
+    enum hf_status status = chunk_check(&op->target, &op->error);
+    if (status == HF_OK)
+        status = catalog_check_key(catalog, op->target.key, &op->error);
+    if (status != HF_OK)
+        return status;
+    if (op->target.level == 0)
+        return error_set(&op->error, HF_INVALID,
+                         "the level of a merged chunk must be at least 1");
+    for (size_t i = 0; i < op->key_count; i++)
+        if (view_equal(op->keys[i], op->target.key))
+            return error_set(&op->error, HF_INVALID, "a chunk cannot be merged into itself");
+    return catalog_check_twice(op->keys, op->key_count, &op->error);
+}
+
+static enum hf_status check_commit_state(const struct catalog *catalog, struct catalog_op *op,
+                                         const struct evidence *evidence)
+{
+    enum chunk_state state = catalog_state(catalog, op->target.key);
+    if (chunk_was_live(state)) {
+        op->already = RULE(COMMIT_ONCE);
+        return HF_OK;
+    }
+    if (RULE(COMMIT_REFUSES_CONDEMNED) && state == CHUNK_CONDEMNED)
+        return error_set(&op->error, HF_CONFLICT,
+                         "the output was condemned after its lease had expired");
+    for (size_t i = 0; i < op->key_count; i++) {
+        state = catalog_state(catalog, op->keys[i]);
+        if (RULE(COMMIT_NEEDS_LIVE_SOURCES) && state != CHUNK_LIVE)
+            return error_set(&op->error, HF_CONFLICT, "a source is no longer live: it is %s",
+                             chunk_state_name(state));
+    }
+    return catalog_name_age(catalog, op, evidence);
+}
+
+/* A merge may leave behind chunks of lower levels: some were tried before, have another home, or
+ * did not fit. They still count towards the next merge. */
+static void count_left_behind(struct catalog *catalog, unsigned level)
+{
+    for (size_t i = 0; i < catalog->live_count; i++) {
+        const struct chunk *chunk = &catalog->live[i];
+        if (chunk->level < level && chunk->quarantine.size == 0)
+            catalog_count_entry(catalog, chunk->level);
+    }
+}
+
+enum hf_status catalog_apply_commit(struct catalog *catalog, struct catalog_op *op,
+                                    const struct evidence *evidence)
+{
+    enum hf_status status = check_commit(catalog, op);
+    if (status == HF_OK)
+        status = check_commit_state(catalog, op, evidence);
+    if (status != HF_OK || op->already)
+        return status;
+    struct chunk target = op->target;
+    target.since = stamp_now(evidence);
+    target.sequence = 0;
+    target.file_id = VIEW("");
+    target.tries = 0;
+    target.quarantine = VIEW("");
+    struct chunk *sources = catalog_take(catalog, op->key_count * sizeof *sources);
+    if (!sources || !catalog_room_live(catalog, 1) || !catalog_room_graves(catalog, 1) ||
+        !catalog_reserve_keys(catalog, op->key_count + 1))
+        return error_no_memory(&op->error);
+    status = chunk_keep(catalog, &target, &op->error);
+    if (status != HF_OK)
+        return status;
+    unsigned before = catalog_cascade(catalog);
+    struct grave grave = catalog_new_grave(evidence, target.key, sources, 0);
+    for (size_t i = 0; i < op->key_count; i++) {
+        struct chunk *source = catalog_live_by_key(catalog, op->keys[i]);
+        if (source && !source->leaving) {
+            sources[grave.count++] = *source;
+            source->leaving = true;
+        }
+    }
+    catalog_sweep_live(catalog);
+    if (grave.count > 0)
+        catalog_push_grave(catalog, &grave);
+    catalog_push_live(catalog, &target);
+    cascade_completed(&catalog->cascade, target.level);
+    count_left_behind(catalog, target.level);
+    catalog_set_due(catalog, before, evidence);
+    op->changed = true;
+    return HF_OK;
+}
+
+/* ---- All transitions ----------------------------------------------------------------- */
+
+/* Encodes and decodes the catalog to free the unused memory. Its contents stay the same,
+ * including the times at which entries were first seen. */
+static enum hf_status catalog_renew(struct catalog *catalog, struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(2 * CATALOG_BYTES_READ_MAX);
+    struct catalog *fresh = NULL;
+    enum hf_status status = HF_UNAVAILABLE;
+    if (catalog_encode(catalog, VIEW(""), &text))
+        status =
+            catalog_decode(buffer_view(&text), (struct mono_time){ 0 }, NULL, &fresh, error);
+    else
+        error_no_memory(error);
+    buffer_release(&text);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < catalog_dead_parts(catalog); i++) {
+        catalog_dead_part(fresh, i)->seen = catalog_dead_part(catalog, i)->seen;
+        catalog_dead_part(fresh, i)->unwritten = catalog_dead_part(catalog, i)->unwritten;
+    }
+    fresh->inside->unwritten = catalog->inside->unwritten;
+    struct catalog old = *catalog;
+    *catalog = *fresh;
+    *fresh = old;
+    catalog_free(fresh);
+    return HF_OK;
+}
+
+enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
+                             const struct evidence *evidence)
+{
+    static catalog_transition *const transitions[] = {
+        [CATALOG_ADD] = catalog_apply_add,
+        [CATALOG_COMMIT] = catalog_apply_commit,
+        [CATALOG_CONDEMN] = catalog_apply_condemn,
+        [CATALOG_RETIRE] = catalog_apply_retire,
+        [CATALOG_MAINTAIN] = catalog_apply_maintain,
+        [CATALOG_UNDELETE] = catalog_apply_undelete,
+        [CATALOG_QUARANTINE] = catalog_apply_quarantine,
+        [CATALOG_SPLIT] = catalog_apply_split,
+        [CATALOG_SET] = catalog_apply_set,
+    };
+    op->changed = op->already = op->full = false;
+    op->moved = 0;
+    error_clear(&op->error);
+    size_t used = catalog->live_bytes + catalog->dead_bytes;
+    if (catalog->inside->spent > 2 * used + GARBAGE_MAX) {
+        enum hf_status status = catalog_renew(catalog, &op->error);
+        if (status == HF_UNAVAILABLE)
+            return status;
+        error_clear(&op->error);
+    }
+    check((size_t)op->kind < sizeof transitions / sizeof transitions[0]);
+    return transitions[op->kind](catalog, op, evidence);
+}

@@ -1,0 +1,494 @@
+/* catalog_entry.c: encodes and decodes the entries of a catalog: chunks, graves and
+ * removals. Unknown members are kept, so an older program does not drop what a newer
+ * one wrote. */
+#include "base/check.h"
+#include "base/layout.h"
+#include "base/utf8.h"
+#include "compact/catalog/catalog_inside.h"
+
+#define RESTAMPS_READ_MAX 1000000
+
+/* ---- Bounds -------------------------------------------------------------------------- */
+
+static bool is_chunk_key(struct view key)
+{
+    return key.size > 0 && key.size <= KEY_BYTES_MAX && utf8_is_text(key);
+}
+
+static bool is_ms(int64_t ms)
+{
+    return ms >= -CHUNK_MS_MAX && ms <= CHUNK_MS_MAX;
+}
+
+enum hf_status chunk_check(const struct chunk *chunk, struct hf_error *error)
+{
+    if (!is_chunk_key(chunk->key))
+        return error_set(error, HF_INVALID, "a chunk's key must be text of 1 to %d bytes",
+                         KEY_BYTES_MAX);
+    if (chunk->level >= CASCADE_LEVELS_MAX)
+        return error_set(error, HF_INVALID, "a chunk's level must be 0 to %d",
+                         CASCADE_LEVELS_MAX - 1);
+    if (chunk->size > OBJECT_BYTES_MAX || chunk->rows > CHUNK_NUMBER_MAX ||
+        chunk->rejects > CHUNK_NUMBER_MAX)
+        return error_set(error, HF_INVALID,
+                         "the size or number of rows of a chunk is too large");
+    if (!is_ms(chunk->min_ms) || !is_ms(chunk->max_ms) || chunk->min_ms > chunk->max_ms)
+        return error_set(
+            error, HF_INVALID,
+            "the times of a chunk are out of range, or its end is before its start");
+    if (chunk->writer.size > WRITER_BYTES_MAX || !utf8_is_text(chunk->writer))
+        return error_set(error, HF_INVALID, "a writer's name must be text of 1 to %d bytes",
+                         WRITER_BYTES_MAX);
+    if (chunk->file_id.size > FILE_ID_BYTES_MAX || !utf8_is_text(chunk->file_id))
+        return error_set(error, HF_INVALID,
+                         "the identity of a file must be text of 1 to %d bytes",
+                         FILE_ID_BYTES_MAX);
+    return HF_OK;
+}
+
+enum hf_status catalog_check_key(const struct catalog *catalog, struct view key,
+                                 struct hf_error *error)
+{
+    if (!is_chunk_key(key))
+        return error_set(error, HF_INVALID, "a chunk's key must be text of 1 to %d bytes",
+                         KEY_BYTES_MAX);
+    struct view home = layout_home(key);
+    if (!view_equal(home, catalog->partition))
+        return error_set(error, HF_INVALID, "the chunk belongs to partition %.*s, not %.*s",
+                         VIEW_ARGS(home), VIEW_ARGS(catalog->partition));
+    return HF_OK;
+}
+
+/* ---- Members ------------------------------------------------------------------------- */
+
+/* In encoding order, so the decoder finds each member at the first attempt. */
+
+static bool take_grave_chunks(struct part_reader *reader, void *part);
+static bool take_how(struct part_reader *reader, void *part);
+static bool take_removal_keys(struct part_reader *reader, void *part);
+static bool take_removal_file_ids(struct part_reader *reader, void *part);
+
+static const struct member chunk_members[] = {
+    MEMBER(chunk, "key", MEMBER_KEY, key, 0, true),
+    MEMBER(chunk, "level", MEMBER_U32, level, CASCADE_LEVELS_MAX - 1, true),
+    MEMBER(chunk, "size", MEMBER_U64, size, OBJECT_BYTES_MAX, true),
+    MEMBER(chunk, "rows", MEMBER_ROWS, rows, CHUNK_NUMBER_MAX, false),
+    MEMBER(chunk, "min", MEMBER_MS, min_ms, 0, true),
+    MEMBER(chunk, "max", MEMBER_MS, max_ms, 0, true),
+    MEMBER(chunk, "writer", MEMBER_TEXT, writer, WRITER_BYTES_MAX, false),
+    MEMBER(chunk, "seq", MEMBER_U64, sequence, CHUNK_NUMBER_MAX, false),
+    MEMBER(chunk, "file_id", MEMBER_FILE_ID, file_id, 0, false),
+    MEMBER(chunk, "crc32c", MEMBER_U32, crc32c, UINT32_MAX, true),
+    MEMBER(chunk, "since", MEMBER_STAMP, since, 0, true),
+    MEMBER(chunk, "rejects", MEMBER_U64, rejects, CHUNK_NUMBER_MAX, false),
+    MEMBER(chunk, "tries", MEMBER_U32, tries, CHUNK_TRIES_MAX, false),
+    MEMBER(chunk, "quarantine", MEMBER_TEXT, quarantine, REASON_BYTES_MAX, false),
+};
+static const struct member_table chunk_table =
+    MEMBER_TABLE(chunk_members, "a member of a chunk is missing");
+
+static const struct member grave_members[] = {
+    MEMBER(grave, "into", MEMBER_TEXT, into, KEY_BYTES_MAX, false),
+    MEMBER(grave, "undone", MEMBER_FLAG, undone, 0, false),
+    MEMBER(grave, "since", MEMBER_STAMP, part.since, 0, true),
+    MEMBER(grave, "restamps", MEMBER_U32, part.restamps, RESTAMPS_READ_MAX, false),
+    MEMBER_BY("chunks", take_grave_chunks, true),
+};
+static const struct member_table grave_table =
+    MEMBER_TABLE(grave_members, "a member of a tombstone entry is missing");
+
+static const struct member removal_members[] = {
+    MEMBER_BY("how", take_how, true),
+    MEMBER(removal, "done", MEMBER_FLAG, done, 0, false),
+    MEMBER(removal, "since", MEMBER_STAMP, part.since, 0, true),
+    MEMBER(removal, "restamps", MEMBER_U32, part.restamps, RESTAMPS_READ_MAX, false),
+    MEMBER_BY("keys", take_removal_keys, true),
+    MEMBER_BY("file_ids", take_removal_file_ids, false),
+};
+static const struct member_table removal_table =
+    MEMBER_TABLE(removal_members, "a member of a deleting entry is missing");
+
+/* ---- Encoding ------------------------------------------------------------------------ */
+
+/* Whether a member has its default value and is omitted. */
+static bool is_silent(const struct member *member, const void *part, const void *at)
+{
+    if (member->needed)
+        return member->kind == MEMBER_OWN;
+    switch (member->kind) {
+    case MEMBER_KEY:
+    case MEMBER_TEXT:
+    case MEMBER_FILE_ID: return ((const struct view *)at)->size == 0;
+    case MEMBER_U64: return *(const uint64_t *)at == 0;
+    case MEMBER_ROWS: return !((const struct chunk *)part)->rows_known;
+    case MEMBER_U32: return *(const uint32_t *)at == 0;
+    case MEMBER_FLAG: return !*(const bool *)at;
+    case MEMBER_MS:
+    case MEMBER_STAMP:
+    case MEMBER_OWN: break;
+    }
+    return true;
+}
+
+static void write_value(struct buffer *text, enum member_kind kind, const void *at)
+{
+    char digits[STAMP_TEXT_MAX];
+    switch (kind) {
+    case MEMBER_KEY:
+    case MEMBER_TEXT:
+    case MEMBER_FILE_ID: json_write_string(text, *(const struct view *)at); break;
+    case MEMBER_U64:
+    case MEMBER_ROWS: buffer_append_u64(text, *(const uint64_t *)at); break;
+    case MEMBER_U32: buffer_append_u64(text, *(const uint32_t *)at); break;
+    case MEMBER_MS: buffer_append_i64(text, *(const int64_t *)at); break;
+    case MEMBER_STAMP:
+        json_write_string(text, view_of(stamp_text(*(const struct stamp *)at, digits)));
+        break;
+    case MEMBER_FLAG: buffer_append(text, VIEW("true")); break;
+    case MEMBER_OWN: check_unreachable();
+    }
+}
+
+/* Writes the members that the table describes; `before` precedes the first. */
+static void write_members(struct buffer *text, const struct member_table *table,
+                          const void *part, char before)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct member *member = &table->members[i];
+        const void *at = (const char *)part + member->offset;
+        if (is_silent(member, part, at))
+            continue;
+        buffer_append_byte(text, before);
+        buffer_append_byte(text, '"');
+        buffer_append(text, member->name);
+        buffer_append(text, VIEW("\":"));
+        write_value(text, member->kind, at);
+        before = ',';
+    }
+}
+
+enum hf_status chunk_seal(struct catalog *catalog, struct chunk *chunk, size_t bytes_max,
+                          struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(4 * CHUNK_BYTES_READ_MAX);
+    enum hf_status status = HF_OK;
+    if (!buffer_reserve(&text, KIB)) {
+        status = error_no_memory(error);
+    } else {
+        write_members(&text, &chunk_table, chunk, '{');
+        buffer_append(&text, chunk->unknown);
+        buffer_append_byte(&text, '}');
+        if (text.failed && text.size < text.max / 2)
+            status = error_no_memory(error);
+        else if (text.failed || text.size > bytes_max)
+            status = error_set(error, HF_INVALID,
+                               "the entry of a chunk is longer than %d bytes", CHUNK_BYTES_MAX);
+    }
+    if (status == HF_OK) {
+        chunk->raw = catalog_keep(catalog, buffer_view(&text));
+        if (!chunk->raw.data)
+            status = error_no_memory(error);
+    }
+    buffer_release(&text);
+    return status;
+}
+
+enum hf_status chunk_keep(struct catalog *catalog, struct chunk *chunk, struct hf_error *error)
+{
+    chunk->unknown = VIEW("");
+    chunk->quarantine = catalog_keep(catalog, chunk->quarantine);
+    chunk->key = catalog_keep(catalog, chunk->key);
+    chunk->writer = catalog_keep(catalog, chunk->writer);
+    chunk->file_id = catalog_keep(catalog, chunk->file_id);
+    if (!chunk->key.data || !chunk->writer.data || !chunk->file_id.data ||
+        !chunk->quarantine.data)
+        return error_no_memory(error);
+    return chunk_seal(catalog, chunk, CHUNK_BYTES_MAX, error);
+}
+
+void grave_write(const struct grave *grave, struct buffer *text)
+{
+    if (grave->part.raw.size > 0) {
+        buffer_append(text, grave->part.raw);
+        return;
+    }
+    write_members(text, &grave_table, grave, '{');
+    buffer_append(text, grave->part.unknown);
+    buffer_append(text, VIEW(",\"chunks\":["));
+    for (size_t i = 0; i < grave->count; i++) {
+        buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
+        buffer_append(text, grave->chunks[i].raw);
+    }
+    buffer_append(text, VIEW("]}"));
+}
+
+void texts_write(struct buffer *text, struct view before, const struct view *texts,
+                 size_t count)
+{
+    buffer_append(text, before);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buffer_append_byte(text, ',');
+        json_write_string(text, texts[i]);
+    }
+    buffer_append_byte(text, ']');
+}
+
+void removal_write(const struct removal *removal, struct buffer *text)
+{
+    if (removal->part.raw.size > 0) {
+        buffer_append(text, removal->part.raw);
+        return;
+    }
+    buffer_append(text, removal->how == DELETING_RETIRED ? VIEW("{\"how\":\"retired\"")
+                                                         : VIEW("{\"how\":\"condemned\""));
+    write_members(text, &removal_table, removal, ',');
+    buffer_append(text, removal->part.unknown);
+    texts_write(text, VIEW(",\"keys\":["), removal->keys, removal->count);
+    if (removal->file_id_count > 0)
+        texts_write(text, VIEW(",\"file_ids\":["), removal->file_ids, removal->file_id_count);
+    buffer_append_byte(text, '}');
+}
+
+/* ---- Decoding ------------------------------------------------------------------------ */
+
+bool part_no_memory(struct part_reader *reader)
+{
+    reader->no_memory = true;
+    return json_fail(&reader->json, "out of memory");
+}
+
+bool key_read(struct part_reader *reader, struct view *ret_key)
+{
+    struct view key;
+    if (!json_take_text(&reader->json, &reader->catalog->inside->space, &key))
+        return false;
+    if (key.size == 0 || key.size > KEY_BYTES_MAX || memchr(key.data, '\0', key.size))
+        return json_fail(&reader->json, "invalid key");
+    if (++reader->key_count > CATALOG_KEYS_READ_MAX)
+        return json_fail(&reader->json, "too many keys");
+    *ret_key = key;
+    return true;
+}
+
+static bool take_short_text(struct part_reader *reader, size_t max, struct view *ret_text)
+{
+    struct view text;
+    if (!json_take_text(&reader->json, &reader->catalog->inside->space, &text))
+        return false;
+    if (text.size > max || memchr(text.data, '\0', text.size))
+        return json_fail(&reader->json, "text too long");
+    *ret_text = text;
+    return true;
+}
+
+bool file_id_read(struct part_reader *reader, struct view *ret_file_id)
+{
+    struct view file_id;
+    if (!take_short_text(reader, FILE_ID_BYTES_MAX, &file_id))
+        return false;
+    if (file_id.size == 0 || ++reader->key_count > CATALOG_KEYS_READ_MAX)
+        return json_fail(&reader->json, "invalid file identity, or too many of them");
+    *ret_file_id = file_id;
+    return true;
+}
+
+static bool take_table_member(struct part_reader *reader, const struct member *member,
+                              void *part)
+{
+    struct json_reader *json = &reader->json;
+    void *at = (char *)part + member->offset;
+    struct view text;
+    uint64_t number;
+    int64_t ms;
+    switch (member->kind) {
+    case MEMBER_OWN: return member->take(reader, part);
+    case MEMBER_KEY: return key_read(reader, at);
+    case MEMBER_TEXT: return take_short_text(reader, member->max, at);
+    case MEMBER_FILE_ID: return file_id_read(reader, at);
+    case MEMBER_U64: return json_take_u64(json, member->max, at);
+    case MEMBER_ROWS:
+        ((struct chunk *)part)->rows_known = true;
+        return json_take_u64(json, member->max, at);
+    case MEMBER_U32:
+        if (!json_take_u64(json, member->max, &number))
+            return false;
+        *(uint32_t *)at = (uint32_t)number;
+        return true;
+    case MEMBER_MS:
+        if (!json_take_i64(json, &ms))
+            return false;
+        *(int64_t *)at = ms;
+        return is_ms(ms) || json_fail(json, "time out of range");
+    case MEMBER_STAMP:
+        return json_take_plain(json, &text) &&
+               (stamp_parse(text, at) || json_fail(json, "invalid timestamp"));
+    case MEMBER_FLAG: return json_take_bool(json, at);
+    }
+    check_unreachable();
+}
+
+/* Finds a member, starting after the previous one; `count` if it is unknown. */
+static size_t index_of_member(const struct member_table *table, size_t next, struct view name)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        size_t at = (next + i) % table->count;
+        if (view_equal(name, table->members[at].name))
+            return at;
+    }
+    return table->count;
+}
+
+bool members_read(struct part_reader *reader, const struct member_table *table, void *part,
+                  struct buffer *unknown)
+{
+    struct json_reader *json = &reader->json;
+    unsigned found = 0;
+    size_t at = table->count - 1;
+    struct view name;
+    for (json_enter_object(json); json_next_member(json, &name);) {
+        size_t member = index_of_member(table, at + 1, name);
+        if (member == table->count) {
+            json_keep_member(json, name, unknown);
+            continue;
+        }
+        if (found >> member & 1)
+            json_fail(json, "duplicate member");
+        found |= 1U << member;
+        at = member;
+        take_table_member(reader, &table->members[member], part);
+    }
+    if (unknown->failed)
+        return part_no_memory(reader);
+    for (size_t i = 0; i < table->count; i++)
+        if (table->members[i].needed && !(found >> i & 1))
+            return json_fail(json, table->lacking);
+    return json->why == NULL;
+}
+
+/* Decodes an object, and keeps its bytes and its unknown members. */
+static bool part_read(struct part_reader *reader, const struct member_table *table, void *part,
+                      struct view *ret_raw, struct view *ret_unknown)
+{
+    struct json_reader *json = &reader->json;
+    struct buffer unknown = BUFFER_INIT(CATALOG_BYTES_READ_MAX);
+    json_peek(json);
+    size_t start = json->at;
+    bool good = members_read(reader, table, part, &unknown);
+    if (good) {
+        *ret_raw = (struct view){ json->text.data + start, json->at - start };
+        *ret_unknown = catalog_keep(reader->catalog, buffer_view(&unknown));
+        good = ret_unknown->data || part_no_memory(reader);
+    }
+    buffer_release(&unknown);
+    return good;
+}
+
+bool chunk_read(struct part_reader *reader, struct chunk *ret_chunk)
+{
+    struct chunk chunk = { .writer = VIEW(""), .file_id = VIEW(""), .quarantine = VIEW("") };
+    if (!part_read(reader, &chunk_table, &chunk, &chunk.raw, &chunk.unknown))
+        return false;
+    if (chunk.raw.size > CHUNK_BYTES_READ_MAX)
+        return json_fail(&reader->json, "entry too long");
+    if (chunk.min_ms > chunk.max_ms)
+        return json_fail(&reader->json, "the end of a chunk is before its start");
+    *ret_chunk = chunk;
+    return true;
+}
+
+/* Copies the collected items of an array into the catalog's memory. */
+static bool keep_items(struct part_reader *reader, const char *none, void **ret_items)
+{
+    struct view items = buffer_view(&reader->items);
+    if (reader->json.why || items.size == 0)
+        return json_fail(&reader->json, none);
+    *ret_items = catalog_take(reader->catalog, items.size);
+    if (!*ret_items)
+        return part_no_memory(reader);
+    memcpy(*ret_items, items.data, items.size);
+    return true;
+}
+
+static bool add_item(struct part_reader *reader, const void *item, size_t size)
+{
+    return buffer_append(&reader->items, (struct view){ item, size }) || part_no_memory(reader);
+}
+
+static bool take_grave_chunks(struct part_reader *reader, void *part)
+{
+    struct grave *grave = part;
+    struct chunk chunk;
+    void *chunks = NULL;
+    buffer_clear(&reader->items);
+    for (json_enter_array(&reader->json); json_next_element(&reader->json);)
+        if (!chunk_read(reader, &chunk) || !add_item(reader, &chunk, sizeof chunk))
+            return false;
+    if (!keep_items(reader, "tombstone entry without chunks", &chunks))
+        return false;
+    grave->chunks = chunks;
+    grave->count = reader->items.size / sizeof chunk;
+    return true;
+}
+
+bool grave_read(struct part_reader *reader, struct grave *ret_grave)
+{
+    struct grave grave = { .part.seen = reader->arrived, .into = VIEW("") };
+    if (!part_read(reader, &grave_table, &grave, &grave.part.raw, &grave.part.unknown))
+        return false;
+    if (grave.undone && grave.into.size > 0)
+        return json_fail(&reader->json, "an undone merge has a target");
+    *ret_grave = grave;
+    return true;
+}
+
+static bool take_how(struct part_reader *reader, void *part)
+{
+    struct view word;
+    if (!json_take_plain(&reader->json, &word))
+        return false;
+    bool retired = view_equal(word, VIEW("retired"));
+    if (!retired && !view_equal(word, VIEW("condemned")))
+        return json_fail(&reader->json, "a deleting entry is neither retired nor condemned");
+    ((struct removal *)part)->how = retired ? DELETING_RETIRED : DELETING_CONDEMNED;
+    return true;
+}
+
+/* Decodes an array of strings, each with `read`. */
+static bool take_texts(struct part_reader *reader,
+                       bool (*read)(struct part_reader *reader, struct view *ret_text),
+                       struct view **ret_texts, size_t *ret_count)
+{
+    struct view text = VIEW("");
+    void *texts = NULL;
+    buffer_clear(&reader->items);
+    for (json_enter_array(&reader->json); json_next_element(&reader->json);)
+        if (!read(reader, &text) || !add_item(reader, &text, sizeof text))
+            return false;
+    if (!keep_items(reader, "deleting entry without keys", &texts))
+        return false;
+    *ret_texts = texts;
+    *ret_count = reader->items.size / sizeof text;
+    return true;
+}
+
+static bool take_removal_keys(struct part_reader *reader, void *part)
+{
+    struct removal *removal = part;
+    return take_texts(reader, key_read, &removal->keys, &removal->count);
+}
+
+static bool take_removal_file_ids(struct part_reader *reader, void *part)
+{
+    struct removal *removal = part;
+    return take_texts(reader, file_id_read, &removal->file_ids, &removal->file_id_count);
+}
+
+bool removal_read(struct part_reader *reader, struct removal *ret_removal)
+{
+    struct removal removal = { .part.seen = reader->arrived };
+    if (!part_read(reader, &removal_table, &removal, &removal.part.raw, &removal.part.unknown))
+        return false;
+    *ret_removal = removal;
+    return true;
+}

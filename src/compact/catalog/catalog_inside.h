@@ -1,0 +1,284 @@
+/* catalog_inside.h: the internals of a catalog: its memory, an index of all keys, and the
+ * encoding of its entries. For catalog*.c only.
+ *
+ * Strings are never freed one by one: they are in the document that was read, or in an arena. So
+ * transitions leave unused memory behind. Once that exceeds the memory in use, catalog_apply
+ * encodes the catalog and decodes it again (catalog_renew). */
+#ifndef COMPACT_CATALOG_CATALOG_INSIDE_H
+#define COMPACT_CATALOG_CATALOG_INSIDE_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "compact/catalog/catalog.h"
+
+/* ---- Index --------------------------------------------------------------------------- */
+
+/* The state of a key, and the serial number of its live chunk, grave or removal. Serial
+ * numbers rise in each of the three arrays, so a binary search finds the entry. They are not
+ * encoded. */
+struct key_slot {
+    const char *data; /* NULL: empty */
+    uint32_t size;
+    uint32_t hash;
+    uint64_t serial;
+    enum chunk_state state;
+};
+
+struct key_index {
+    struct key_slot *slots;
+    size_t room; /* capacity: a power of two, or 0 */
+    size_t count;
+};
+
+void key_index_release(struct key_index *index);
+
+/* Makes room for this many more; false if out of memory. */
+bool key_index_reserve(struct key_index *index, size_t more);
+
+/* NULL if the key is not in the index. */
+const struct key_slot *key_index_get(const struct key_index *index, struct view key);
+
+/* Adds or replaces an entry; there must be room. The key's bytes are not copied. */
+void key_index_put(struct key_index *index, struct view key, enum chunk_state state,
+                   uint64_t serial);
+void key_index_drop(struct key_index *index, struct view key);
+
+/* ---- Memory -------------------------------------------------------------------------- */
+
+struct catalog_inside {
+    char *text;                              /* the document as it was read, or NULL */
+    struct buffer space;                     /* its strings that contained escapes */
+    struct arena arena;                      /* what was added since then */
+    size_t spent;                            /* bytes used in the arena */
+    struct buffer unknown, unknown_settings; /* unknown members: ,"name":value */
+    size_t live_room, grave_room, removal_room, writer_room, reference_room;
+    size_t moved_file_id_room;
+    struct key_index index;
+    struct key_index files; /* from the identity of a file to its chunk */
+    uint64_t serial;        /* the last serial number assigned */
+    bool unwritten;         /* some grave or removal is not known to be in the store */
+};
+
+/* A catalog without settings, for the decoder; NULL if out of memory. */
+struct catalog *catalog_blank(void);
+
+void *catalog_take(struct catalog *catalog, size_t size);
+
+/* Copies a string; data is NULL if out of memory. An empty string needs no memory. */
+struct view catalog_keep(struct catalog *catalog, struct view text);
+enum hf_status catalog_keep_settings(struct catalog *catalog,
+                                     const struct compact_settings *settings,
+                                     struct compact_settings *ret_kept, struct hf_error *error);
+
+/* Makes room for this many more at the end; false if out of memory. */
+bool catalog_room_live(struct catalog *catalog, size_t more);
+bool catalog_room_graves(struct catalog *catalog, size_t more);
+bool catalog_room_removals(struct catalog *catalog, size_t more);
+bool catalog_room_references(struct catalog *catalog, size_t more);
+bool catalog_room_writers(struct catalog *catalog, size_t more);
+bool catalog_room_moved_file_ids(struct catalog *catalog, size_t more);
+
+/* ---- Parts --------------------------------------------------------------------------- */
+
+/* The graves and the removals as one sequence. */
+static inline size_t catalog_dead_parts(const struct catalog *catalog)
+{
+    return catalog->grave_count + catalog->removal_count;
+}
+
+static inline struct dead_part *catalog_dead_part(const struct catalog *catalog, size_t index)
+{
+    return index < catalog->grave_count ? &catalog->graves[index].part
+                                        : &catalog->removals[index - catalog->grave_count].part;
+}
+
+/* What an entry adds to live_bytes and dead_bytes: about its size in the document. */
+size_t chunk_bytes(const struct chunk *chunk);
+size_t grave_bytes(const struct grave *grave);
+size_t removal_bytes(const struct removal *removal);
+
+/* Makes room in both indexes for keys with file identities; false if out of memory. */
+bool catalog_reserve_keys(struct catalog *catalog, size_t more);
+
+/* The caller must have made room. These functions assign the serial number, update the counts, and
+ * enter keys and file identities into the indexes. */
+void catalog_push_live(struct catalog *catalog, const struct chunk *chunk);
+void catalog_push_grave(struct catalog *catalog, const struct grave *grave);
+void catalog_push_removal(struct catalog *catalog, const struct removal *removal);
+void catalog_push_reference(struct catalog *catalog, struct view key, unsigned child);
+void catalog_push_moved_file(struct catalog *catalog, struct view file_id);
+
+/* Forgets a file identity if it belongs to the entry with this serial number. */
+void catalog_forget_file(struct catalog *catalog, struct view file_id, uint64_t serial);
+
+/* These remove the entries marked `leaving`; the index is unchanged. */
+void catalog_sweep_live(struct catalog *catalog);
+void catalog_sweep_graves(struct catalog *catalog);
+void catalog_sweep_removals(struct catalog *catalog);
+
+/* Finds an entry by serial number; NULL if there is none. */
+struct chunk *catalog_live_of(const struct catalog *catalog, uint64_t serial);
+struct grave *catalog_grave_of(const struct catalog *catalog, uint64_t serial);
+struct removal *catalog_removal_of(const struct catalog *catalog, uint64_t serial);
+struct chunk *catalog_live_by_key(const struct catalog *catalog, struct view key);
+struct grave *catalog_grave_by_key(const struct catalog *catalog, struct view key);
+
+/* The index of a writer in the state vector, or where it belongs. */
+size_t writer_place(const struct writer *writers, size_t count, struct view name);
+
+/* Whether each live chunk's number was assigned to its writer, or to CATALOG_WRITERS_REST. */
+bool catalog_sequences_hold(const struct catalog *catalog);
+
+/* ---- Encoding of parts (catalog_entry.c) --------------------------------------------- */
+
+/* Longest entry that is read: an entry of CHUNK_BYTES_MAX may have been quarantined since. */
+#define CHUNK_BYTES_READ_MAX (2 * CHUNK_BYTES_MAX)
+#define CHUNK_TRIES_MAX      1000000
+#define CHUNK_MS_MAX         (INT64_C(1) << 53)
+#define CHUNK_NUMBER_MAX     ((uint64_t)INT64_MAX)
+#define CATALOG_DEPTH_MAX    64
+
+/* Most keys in a document that is read: live, dead and moved together. */
+#define CATALOG_KEYS_READ_MAX ((size_t)256 * 1024)
+
+/* INVALID: such a chunk cannot be in a catalog. */
+enum hf_status chunk_check(const struct chunk *chunk, struct hf_error *error);
+
+/* Sets `raw`, and copies strings into the catalog's memory. INVALID: the entry is too long. */
+enum hf_status chunk_keep(struct catalog *catalog, struct chunk *chunk, struct hf_error *error);
+/* The same for a chunk whose strings are in the catalog's memory; UNAVAILABLE: out of memory. */
+enum hf_status chunk_seal(struct catalog *catalog, struct chunk *chunk, size_t bytes_max,
+                          struct hf_error *error);
+
+void grave_write(const struct grave *grave, struct buffer *text);
+void removal_write(const struct removal *removal, struct buffer *text);
+
+/* Appends an array of strings; `before` ends with its opening bracket. */
+void texts_write(struct buffer *text, struct view before, const struct view *texts,
+                 size_t count);
+
+/* The state of the decoder. */
+struct part_reader {
+    struct json_reader json;
+    struct catalog *catalog;
+    const struct catalog *previous; /* may be NULL */
+    struct mono_time arrived;
+    struct buffer items; /* items of the array being read */
+    size_t key_count;    /* keys read so far, including file identities */
+    bool later;          /* the document has an unknown version */
+    bool split_by_known;
+    bool no_memory;
+};
+
+/* How a member is stored in its struct. */
+enum member_kind {
+    MEMBER_OWN,     /* decoded by `take`, encoded by hand */
+    MEMBER_KEY,     /* struct view */
+    MEMBER_TEXT,    /* struct view, of at most `max` bytes */
+    MEMBER_FILE_ID, /* struct view */
+    MEMBER_U64,     /* up to `max`, like the next two */
+    MEMBER_ROWS,    /* rows of a chunk: uint64_t that may be unknown */
+    MEMBER_U32,
+    MEMBER_MS, /* int64_t */
+    MEMBER_STAMP,
+    MEMBER_FLAG, /* bool */
+};
+
+struct member {
+    struct view name;
+    enum member_kind kind;
+    size_t offset;
+    uint64_t max;
+    bool needed; /* always encoded; others only if not default */
+    bool (*take)(struct part_reader *reader, void *part);
+};
+
+#define MEMBER(part, text, member_kind, field, most, always)                  \
+    {                                                                         \
+        .name = { text, sizeof(text) - 1 }, .kind = member_kind,              \
+        .offset = offsetof(struct part, field), .max = most, .needed = always \
+    }
+#define MEMBER_BY(text, function, always)                                      \
+    {                                                                          \
+        .name = { text, sizeof(text) - 1 }, .needed = always, .take = function \
+    }
+
+/* The members of one kind of object; `lacking` is the error if a needed one is missing. */
+struct member_table {
+    const struct member *members;
+    size_t count;
+    const char *lacking;
+};
+#define MEMBER_TABLE(list, error)                   \
+    {                                               \
+        list, sizeof(list) / sizeof(list)[0], error \
+    }
+
+/* Decodes an object into the struct `part`, and keeps members that are not in the table.
+ * Each member may occur once. */
+bool members_read(struct part_reader *reader, const struct member_table *table, void *part,
+                  struct buffer *unknown);
+
+bool part_no_memory(struct part_reader *reader);
+bool key_read(struct part_reader *reader, struct view *ret_key);
+bool file_id_read(struct part_reader *reader, struct view *ret_file_id);
+bool chunk_read(struct part_reader *reader, struct chunk *ret_chunk);
+bool grave_read(struct part_reader *reader, struct grave *ret_grave);
+bool removal_read(struct part_reader *reader, struct removal *ret_removal);
+
+/* ---- Transitions --------------------------------------------------------------------- */
+
+typedef enum hf_status catalog_transition(struct catalog *catalog, struct catalog_op *op,
+                                          const struct evidence *evidence);
+catalog_transition catalog_apply_add, catalog_apply_commit, catalog_apply_condemn,
+    catalog_apply_quarantine, catalog_apply_retire, catalog_apply_maintain,
+    catalog_apply_undelete, catalog_apply_split, catalog_apply_set;
+
+/* EXPIRED: a name was drawn too long ago to enter a catalog. */
+enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op *op,
+                                const struct evidence *evidence);
+
+/* INVALID: the key is malformed or has another home. */
+enum hf_status catalog_check_key(const struct catalog *catalog, struct view key,
+                                 struct hf_error *error);
+
+/* INVALID: a key occurs twice. */
+enum hf_status catalog_check_twice(const struct view *keys, size_t count,
+                                   struct hf_error *error);
+
+/* A new entry, and a new grave, stamped with the current time. */
+struct dead_part catalog_new_part(const struct evidence *evidence);
+struct grave catalog_new_grave(const struct evidence *evidence, struct view into,
+                               struct chunk *chunks, size_t count);
+
+/* `target` is an earlier result of catalog_cascade; sets `due` if a level has become the target
+ * since then. */
+unsigned catalog_cascade(const struct catalog *catalog);
+void catalog_set_due(struct catalog *catalog, unsigned target, const struct evidence *evidence);
+
+/* An entry was added at this level and counts towards the next one. */
+void catalog_count_entry(struct catalog *catalog, unsigned level);
+
+/* A reason, as stored for people: bounded in size, never empty. */
+struct reason {
+    char text[REASON_BYTES_MAX];
+    size_t size;
+};
+struct reason reason_make(unsigned tries, struct view why);
+
+/* Prepared copies of live chunks, which replace them once nothing can fail. */
+struct blamed {
+    struct chunk *chunks;
+    size_t count;
+};
+
+/* Prepares the tries that a condemn counts against its sources. The caller frees `chunks`. */
+enum hf_status blame_prepare(struct catalog *catalog, struct catalog_op *op,
+                             const struct evidence *evidence, struct blamed *blamed);
+void blame_apply(struct catalog *catalog, const struct blamed *blamed);
+
+/* Takes a chunk out of its grave, and marks the grave `leaving` if that empties it. The index is
+ * unchanged. */
+void catalog_exhume(struct catalog *catalog, struct grave *grave, struct view key);
+
+#endif

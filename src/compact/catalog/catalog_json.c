@@ -1,0 +1,530 @@
+/* catalog_json.c: encodes and decodes a catalog's document; catalog_entry.c does so for its
+ * entries. A document that breaks an invariant is refused as CORRUPT and never overwritten, because
+ * every deletion depends on it. */
+#include "base/check.h"
+#include "base/json.h"
+#include "base/layout.h"
+#include "base/parse.h"
+#include "compact/catalog/catalog_inside.h"
+
+#include <stdlib.h>
+
+/* Room for the document apart from its entries. */
+#define HEADER_BYTES (16 * KIB)
+
+/* ---- Encoding ------------------------------------------------------------------------ */
+
+static void write_string(struct buffer *text, struct view before, struct view value)
+{
+    buffer_append(text, before);
+    json_write_string(text, value);
+}
+
+static void write_catalog_settings(const struct catalog *catalog, struct buffer *text)
+{
+    buffer_append(text, VIEW(",\n\"settings\":"));
+    compact_settings_encode(&catalog->settings, text);
+    if (text->failed || catalog->inside->unknown_settings.size == 0)
+        return;
+    text->size--; /* drops the closing brace */
+    buffer_append(text, buffer_view(&catalog->inside->unknown_settings));
+    buffer_append_byte(text, '}');
+}
+
+static void write_counts(const struct catalog *catalog, struct buffer *text)
+{
+    buffer_append(text, VIEW(",\n\"counts\":["));
+    for (size_t i = 0; i < CASCADE_LEVELS_MAX; i++) {
+        if (i > 0)
+            buffer_append_byte(text, ',');
+        buffer_append_u64(text, catalog->cascade.counts[i]);
+    }
+    buffer_append_byte(text, ']');
+    if (catalog->due.clock != 0 || catalog->due.us != 0) {
+        char digits[STAMP_TEXT_MAX];
+        write_string(text, VIEW(",\"due\":"), view_of(stamp_text(catalog->due, digits)));
+    }
+}
+
+static void write_writers(const struct catalog *catalog, struct buffer *text)
+{
+    buffer_append(text, VIEW(",\n\"writers\":{"));
+    for (size_t i = 0; i < catalog->writer_count; i++) {
+        if (i > 0)
+            buffer_append_byte(text, ',');
+        json_write_string(text, catalog->writers[i].name);
+        buffer_append_byte(text, ':');
+        buffer_append_u64(text, catalog->writers[i].sequence);
+    }
+    buffer_append_byte(text, '}');
+}
+
+static void write_chunk_entries(const struct catalog *catalog, struct buffer *text)
+{
+    buffer_append(text, VIEW(",\n\"chunks\":["));
+    for (size_t i = 0; i < catalog->live_count; i++) {
+        buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
+        buffer_append(text, catalog->live[i].raw);
+    }
+    buffer_append(text, VIEW("],\n\"tombstones\":["));
+    for (size_t i = 0; i < catalog->grave_count; i++) {
+        buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
+        grave_write(&catalog->graves[i], text);
+    }
+    buffer_append(text, VIEW("],\n\"deleting\":["));
+    for (size_t i = 0; i < catalog->removal_count; i++) {
+        buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
+        removal_write(&catalog->removals[i], text);
+    }
+    buffer_append_byte(text, ']');
+}
+
+/* References are grouped by child. */
+static void write_moved(const struct catalog *catalog, struct buffer *text)
+{
+    buffer_append(text, VIEW(",\n\"moved\":["));
+    for (size_t i = 0; i < catalog->reference_count; i++) {
+        const struct reference *reference = &catalog->references[i];
+        bool first = i == 0 || reference[-1].child != reference->child;
+        if (first) {
+            buffer_append(text, i ? VIEW("]},\n{\"child\":") : VIEW("\n{\"child\":"));
+            buffer_append_u64(text, reference->child);
+            buffer_append(text, VIEW(",\"keys\":["));
+        } else {
+            buffer_append_byte(text, ',');
+        }
+        json_write_string(text, reference->key);
+    }
+    buffer_append(text, catalog->reference_count ? VIEW("]}]") : VIEW("]"));
+}
+
+static void write_children(const struct catalog *catalog, struct buffer *text)
+{
+    texts_write(text, VIEW(",\n\"children\":["), catalog->children, catalog->child_count);
+    buffer_append(text, catalog->split_by == SPLIT_BY_HOUR ? VIEW(",\"split_by\":\"hour\"")
+                                                           : VIEW(",\"split_by\":\"key\""));
+    write_moved(catalog, text);
+    if (catalog->moved_file_id_count > 0)
+        texts_write(text, VIEW(",\n\"moved_file_ids\":["), catalog->moved_file_ids,
+                    catalog->moved_file_id_count);
+}
+
+bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buffer *text)
+{
+    const struct catalog_inside *inside = catalog->inside;
+    buffer_reserve(text, catalog->live_bytes + catalog->dead_bytes + HEADER_BYTES +
+                             inside->unknown.size + inside->unknown_settings.size);
+    write_string(text, VIEW("{\"format\":\"" LAYOUT_CATALOG_FORMAT "\",\"write\":"), nonce);
+    write_string(text, VIEW(",\"partition\":"), catalog->partition);
+    if (catalog->parent.size > 0)
+        write_string(text, VIEW(",\"parent\":"), catalog->parent);
+    buffer_append(text, VIEW(",\"depth\":"));
+    buffer_append_u64(text, catalog->depth);
+    write_catalog_settings(catalog, text);
+    write_counts(catalog, text);
+    write_writers(catalog, text);
+    write_chunk_entries(catalog, text);
+    if (catalog->child_count > 0)
+        write_children(catalog, text);
+    buffer_append(text, buffer_view(&inside->unknown));
+    return buffer_append(text, VIEW("}\n"));
+}
+
+/* ---- Decoding ------------------------------------------------------------------------ */
+
+static bool take_catalog_format(struct part_reader *reader, void *part)
+{
+    struct view format;
+    (void)part;
+    if (!json_take_plain(&reader->json, &format))
+        return false;
+    if (view_equal(format, VIEW(LAYOUT_CATALOG_FORMAT)))
+        return true;
+    reader->later = view_starts_with(format, VIEW("holdfast.catalog/"));
+    return json_fail(&reader->json,
+                     reader->later ? "the format version is newer than this program supports"
+                                   : "unknown format");
+}
+
+static bool take_write_nonce(struct part_reader *reader, void *part)
+{
+    struct view raw;
+    (void)part;
+    return json_skip(&reader->json, &raw);
+}
+
+static bool read_partition(struct part_reader *reader, struct view *ret_partition)
+{
+    struct view name;
+    if (!json_take_plain(&reader->json, &name))
+        return false;
+    if (!layout_partition_valid(name))
+        return json_fail(&reader->json, "invalid partition name");
+    *ret_partition = name;
+    return true;
+}
+
+static bool take_partition(struct part_reader *reader, void *part)
+{
+    return read_partition(reader, &((struct catalog *)part)->partition);
+}
+
+static bool take_parent(struct part_reader *reader, void *part)
+{
+    return read_partition(reader, &((struct catalog *)part)->parent);
+}
+
+static bool take_settings(struct part_reader *reader, void *part)
+{
+    struct catalog *catalog = part;
+    struct buffer *unknown = &catalog->inside->unknown_settings;
+    return compact_settings_decode(&reader->json, &catalog->inside->space, unknown,
+                                   &catalog->settings) ||
+           (unknown->failed && part_no_memory(reader));
+}
+
+static bool take_counts(struct part_reader *reader, void *part)
+{
+    struct json_reader *json = &reader->json;
+    struct catalog *catalog = part;
+    size_t count = 0;
+    for (json_enter_array(json); json_next_element(json); count++) {
+        if (count == CASCADE_LEVELS_MAX)
+            return json_fail(json, "too many counts");
+        json_take_u64(json, CHUNK_NUMBER_MAX, &catalog->cascade.counts[count]);
+    }
+    return json->why == NULL;
+}
+
+/* A writer's name is the name of a JSON member and may contain escapes. */
+static bool read_writer_name(struct part_reader *reader, struct view raw, struct view *ret_name)
+{
+    struct json_reader quoted = json_read((struct view){ raw.data - 1, raw.size + 2 });
+    if (!json_take_text(&quoted, &reader->catalog->inside->space, ret_name) ||
+        ret_name->size == 0 || ret_name->size > WRITER_BYTES_MAX ||
+        memchr(ret_name->data, '\0', ret_name->size))
+        return json_fail(&reader->json, "invalid writer name");
+    return true;
+}
+
+static bool take_writers(struct part_reader *reader, void *part)
+{
+    struct json_reader *json = &reader->json;
+    struct catalog *catalog = part;
+    struct view raw, name;
+    uint64_t sequence;
+    for (json_enter_object(json); json_next_member(json, &raw);) {
+        if (catalog->writer_count > CATALOG_WRITERS_MAX)
+            return json_fail(json, "too many writers");
+        if (!read_writer_name(reader, raw, &name) ||
+            !json_take_u64(json, CHUNK_NUMBER_MAX, &sequence))
+            return false;
+        if (!catalog_room_writers(catalog, 1))
+            return part_no_memory(reader);
+        size_t place = writer_place(catalog->writers, catalog->writer_count, name);
+        if (place < catalog->writer_count && view_equal(catalog->writers[place].name, name))
+            return json_fail(json, "duplicate writer");
+        memmove(&catalog->writers[place + 1], &catalog->writers[place],
+                (catalog->writer_count - place) * sizeof *catalog->writers);
+        catalog->writers[place] = (struct writer){ name, sequence };
+        catalog->writer_count++;
+    }
+    return json->why == NULL;
+}
+
+/* Checks a key before it is entered: there must be room, and it must be new. */
+static bool enter_key(struct part_reader *reader, struct view key)
+{
+    struct key_index *index = &reader->catalog->inside->index;
+    if (!catalog_reserve_keys(reader->catalog, 1))
+        return part_no_memory(reader);
+    if (key_index_get(index, key))
+        return json_fail(&reader->json, "duplicate key");
+    key_index_put(index, key, CHUNK_UNKNOWN, 0);
+    return true;
+}
+
+static bool take_chunks(struct part_reader *reader, void *part)
+{
+    struct json_reader *json = &reader->json;
+    struct chunk chunk;
+    for (json_enter_array(json); json_next_element(json);) {
+        if (!chunk_read(reader, &chunk) || !enter_key(reader, chunk.key))
+            return false;
+        if (!catalog_room_live(part, 1))
+            return part_no_memory(reader);
+        catalog_push_live(part, &chunk);
+    }
+    return json->why == NULL;
+}
+
+/* An entry with the same stamp as before counts as seen since then. */
+static void keep_seen_time(struct dead_part *part, const struct dead_part *before)
+{
+    if (!before->unwritten && before->since.clock == part->since.clock &&
+        before->since.us == part->since.us && before->restamps == part->restamps)
+        part->seen = before->seen;
+}
+
+static bool take_graves(struct part_reader *reader, void *part)
+{
+    struct json_reader *json = &reader->json;
+    struct grave grave;
+    for (json_enter_array(json); json_next_element(json);) {
+        if (!grave_read(reader, &grave))
+            return false;
+        for (size_t i = 0; i < grave.count; i++)
+            if (!enter_key(reader, grave.chunks[i].key))
+                return false;
+        if (!catalog_room_graves(part, 1) || !catalog_reserve_keys(part, grave.count))
+            return part_no_memory(reader);
+        const struct grave *before =
+            reader->previous ? catalog_grave_by_key(reader->previous, grave.chunks[0].key)
+                             : NULL;
+        if (before)
+            keep_seen_time(&grave.part, &before->part);
+        catalog_push_grave(part, &grave);
+    }
+    return json->why == NULL;
+}
+
+static bool take_removals(struct part_reader *reader, void *part)
+{
+    struct json_reader *json = &reader->json;
+    struct removal removal;
+    for (json_enter_array(json); json_next_element(json);) {
+        if (!removal_read(reader, &removal))
+            return false;
+        for (size_t i = 0; i < removal.count; i++)
+            if (!enter_key(reader, removal.keys[i]))
+                return false;
+        if (!catalog_room_removals(part, 1) ||
+            !catalog_reserve_keys(part, removal.file_id_count))
+            return part_no_memory(reader);
+        const struct removal *before =
+            reader->previous ? catalog_removal_by_key(reader->previous, removal.keys[0]) : NULL;
+        if (before)
+            keep_seen_time(&removal.part, &before->part);
+        catalog_push_removal(part, &removal);
+    }
+    return json->why == NULL;
+}
+
+static bool take_children(struct part_reader *reader, void *part)
+{
+    struct json_reader *json = &reader->json;
+    struct catalog *catalog = part;
+    size_t count = 0;
+    for (json_enter_array(json); json_next_element(json); count++) {
+        struct view name;
+        if (count == CATALOG_CHILDREN || !read_partition(reader, &name))
+            return json_fail(json, "too many children");
+        for (size_t i = 0; i < count; i++)
+            if (view_equal(catalog->children[i], name))
+                return json_fail(json, "duplicate child");
+        catalog->children[count] = name;
+    }
+    if (json->why || count != CATALOG_CHILDREN)
+        return json_fail(json, "too few children");
+    catalog->child_count = count;
+    return true;
+}
+
+static bool take_split_by(struct part_reader *reader, void *part)
+{
+    struct view word;
+    if (!json_take_plain(&reader->json, &word))
+        return false;
+    bool hour = view_equal(word, VIEW("hour"));
+    if (!hour && !view_equal(word, VIEW("key")))
+        return json_fail(&reader->json, "split_by is neither hour nor key");
+    ((struct catalog *)part)->split_by = hour ? SPLIT_BY_HOUR : SPLIT_BY_KEY;
+    reader->split_by_known = true;
+    return true;
+}
+
+static bool take_moved_keys(struct part_reader *reader, uint64_t child)
+{
+    struct json_reader *json = &reader->json;
+    struct view key;
+    for (json_enter_array(json); json_next_element(json);) {
+        if (!json_take_text(json, &reader->catalog->inside->space, &key))
+            return false;
+        bool good = key.size > 0 && key.size <= KEY_BYTES_MAX &&
+                    !memchr(key.data, '\0', key.size) &&
+                    ++reader->key_count <= CATALOG_KEYS_READ_MAX;
+        if (!good)
+            return json_fail(json, "invalid key, or too many keys");
+        if (!enter_key(reader, key))
+            return false;
+        if (!catalog_room_references(reader->catalog, 1))
+            return part_no_memory(reader);
+        catalog_push_reference(reader->catalog, key, (unsigned)child);
+    }
+    return json->why == NULL;
+}
+
+/* Groups are in the order of the children, so encoding gives the same bytes. Each has
+ * only "child" and "keys", in this order. */
+static bool take_moved(struct part_reader *reader, void *part)
+{
+    struct json_reader *json = &reader->json;
+    uint64_t child, least = 0;
+    struct view name, more;
+    (void)part;
+    for (json_enter_array(json); json_next_element(json); least = child + 1) {
+        bool good = json_enter_object(json) && json_next_member(json, &name) &&
+                    view_equal(name, VIEW("child")) &&
+                    json_take_u64(json, CATALOG_CHILDREN - 1, &child) && child >= least &&
+                    json_next_member(json, &name) && view_equal(name, VIEW("keys"));
+        if (!good)
+            return json_fail(json, "references are invalid or out of order");
+        if (!take_moved_keys(reader, child))
+            return false;
+        if (json_next_member(json, &more))
+            return json_fail(json, "unknown member in references");
+    }
+    return json->why == NULL;
+}
+
+static bool take_moved_files(struct part_reader *reader, void *part)
+{
+    struct json_reader *json = &reader->json;
+    struct view file_id;
+    for (json_enter_array(json); json_next_element(json);) {
+        if (!file_id_read(reader, &file_id))
+            return false;
+        if (!catalog_room_moved_file_ids(part, 1) || !catalog_reserve_keys(part, 1))
+            return part_no_memory(reader);
+        catalog_push_moved_file(part, file_id);
+    }
+    return json->why == NULL;
+}
+
+static const struct member catalog_members[] = {
+    MEMBER_BY("format", take_catalog_format, true),
+    MEMBER_BY("write", take_write_nonce, false),
+    MEMBER_BY("partition", take_partition, true),
+    MEMBER_BY("parent", take_parent, false),
+    MEMBER(catalog, "depth", MEMBER_U32, depth, CATALOG_DEPTH_MAX, false),
+    MEMBER_BY("settings", take_settings, true),
+    MEMBER_BY("counts", take_counts, true),
+    MEMBER(catalog, "due", MEMBER_STAMP, due, 0, false),
+    MEMBER_BY("writers", take_writers, true),
+    MEMBER_BY("chunks", take_chunks, true),
+    MEMBER_BY("tombstones", take_graves, true),
+    MEMBER_BY("deleting", take_removals, true),
+    MEMBER_BY("children", take_children, false),
+    MEMBER_BY("split_by", take_split_by, false),
+    MEMBER_BY("moved", take_moved, false),
+    MEMBER_BY("moved_file_ids", take_moved_files, false),
+};
+static const struct member_table catalog_table =
+    MEMBER_TABLE(catalog_members, "a required member is missing");
+
+/* ---- Invariants ---------------------------------------------------------------------- */
+
+/* A chunk of another home can only come from a split, so the catalog must have a parent. */
+static bool is_at_home(const struct catalog *catalog, struct view key)
+{
+    return catalog->parent.size > 0 || view_equal(layout_home(key), catalog->partition);
+}
+
+static bool homes_are_right(const struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->live_count; i++)
+        if (!is_at_home(catalog, catalog->live[i].key))
+            return false;
+    for (size_t i = 0; i < catalog->grave_count; i++)
+        for (size_t k = 0; k < catalog->graves[i].count; k++)
+            if (!is_at_home(catalog, catalog->graves[i].chunks[k].key))
+                return false;
+    for (size_t i = 0; i < catalog->removal_count; i++) {
+        const struct removal *removal = &catalog->removals[i];
+        bool ours = removal->how == DELETING_CONDEMNED;
+        for (size_t k = 0; k < removal->count; k++)
+            if (ours ? !view_equal(layout_home(removal->keys[k]), catalog->partition)
+                     : !is_at_home(catalog, removal->keys[k]))
+                return false;
+    }
+    for (size_t i = 0; i < catalog->reference_count; i++)
+        if (!is_at_home(catalog, catalog->references[i].key))
+            return false;
+    return true;
+}
+
+static bool check_whole(struct part_reader *reader)
+{
+    const struct catalog *catalog = reader->catalog;
+    struct json_reader *json = &reader->json;
+    bool split = catalog->child_count > 0;
+    if ((catalog->parent.size > 0) != (catalog->depth > 0))
+        return json_fail(json, "parent and depth contradict each other");
+    bool moved = catalog->reference_count > 0 || catalog->moved_file_id_count > 0;
+    if (split != reader->split_by_known || (!split && moved))
+        return json_fail(
+            json, "references or split_by without children, or children without split_by");
+    if (view_equal(catalog->parent, catalog->partition))
+        return json_fail(json, "the catalog is its own parent");
+    for (size_t i = 0; i < catalog->child_count; i++)
+        if (view_equal(catalog->children[i], catalog->partition))
+            return json_fail(json, "the catalog is its own child");
+    if (catalog->child_count > 0 && catalog->live_count > 0)
+        return json_fail(json, "the catalog has both children and live chunks");
+    if (reader->previous && !view_equal(reader->previous->partition, catalog->partition))
+        return json_fail(json, "the catalog belongs to another partition");
+    if (!catalog_sequences_hold(catalog))
+        return json_fail(json, "a chunk's sequence number is above that of its writer");
+    if (!homes_are_right(catalog))
+        return json_fail(json, "a key belongs to another partition");
+    return true;
+}
+
+/* Copies the text, and makes room for its unescaped strings. */
+static bool copy_document(struct catalog *catalog, struct view text)
+{
+    struct catalog_inside *inside = catalog->inside;
+    inside->text = malloc(text.size + 1);
+    if (!inside->text)
+        return false;
+    memcpy(inside->text, text.data, text.size);
+    bool escapes = memchr(text.data, '\\', text.size) != NULL;
+    return !escapes || buffer_reserve(&inside->space, text.size);
+}
+
+enum hf_status catalog_decode(struct view text, struct mono_time arrived,
+                              const struct catalog *previous, struct catalog **ret_catalog,
+                              struct hf_error *error)
+{
+    if (text.size == 0 || text.size > CATALOG_BYTES_READ_MAX)
+        return error_set(error, HF_CORRUPT, "not a catalog: it has %zu bytes", text.size);
+    struct catalog *catalog = catalog_blank();
+    if (!catalog)
+        return error_no_memory(error);
+    if (!copy_document(catalog, text)) {
+        catalog_free(catalog);
+        return error_no_memory(error);
+    }
+    struct part_reader reader = {
+        .json = json_read((struct view){ catalog->inside->text, text.size }),
+        .catalog = catalog,
+        .previous = previous,
+        .arrived = arrived,
+        .items = BUFFER_INIT(CATALOG_KEYS_READ_MAX * sizeof(struct chunk)),
+    };
+    catalog->parent = VIEW("");
+    bool good = members_read(&reader, &catalog_table, catalog, &catalog->inside->unknown) &&
+                json_end(&reader.json) && check_whole(&reader);
+    buffer_release(&reader.items);
+    if (!good) {
+        catalog_free(catalog);
+        if (reader.no_memory)
+            return error_no_memory(error);
+        return error_set(error, reader.later ? HF_UNSUPPORTED : HF_CORRUPT,
+                         "the catalog cannot be read at byte %zu: %s", reader.json.at,
+                         reader.json.why);
+    }
+    catalog->inside->spent = 0; /* all of it is in use */
+    *ret_catalog = catalog;
+    return HF_OK;
+}

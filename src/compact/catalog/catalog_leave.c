@@ -1,0 +1,305 @@
+/* catalog_leave.c: the transitions that move keys towards deletion: retire, maintain, and
+ * condemn for names that were never added. They guard against deleting an object that a late
+ * commit, a reader in its grace, or an undelete still needs. */
+#include "base/check.h"
+#include "base/mutant.h"
+#include "base/rule.h"
+#include "compact/catalog/catalog_inside.h"
+
+#include <stdlib.h>
+
+#define CONDEMNED_AT_ONCE_MAX CATALOG_LIVE_MAX
+
+/* At these limits condemn is refused too, because the document must stay readable. */
+#define CONDEMN_DEAD_MAX       ((size_t)2 * CATALOG_DEAD_MAX)
+#define CONDEMN_DEAD_BYTES_MAX (2 * CATALOG_DEAD_BYTES_MAX)
+
+/* ---- Retire -------------------------------------------------------------------------- */
+
+static bool is_past(const struct chunk *chunk, int64_t cutoff_ms)
+{
+    bool has_newer = RULE(RETIRE_BY_MAX_TIME) && chunk->max_ms >= cutoff_ms;
+    return chunk->min_ms < cutoff_ms && !has_newer;
+}
+
+enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *op,
+                                    const struct evidence *evidence)
+{
+    size_t most = op->most ? op->most : SIZE_MAX, count = 0;
+    if (catalog_is_clogged(catalog))
+        return HF_OK;
+    for (size_t i = 0; i < catalog->live_count; i++)
+        if (count < most)
+            count += is_past(&catalog->live[i], op->cutoff_ms);
+    if (count == 0)
+        return HF_OK;
+    struct chunk *chunks = catalog_take(catalog, count * sizeof *chunks);
+    if (!chunks || !catalog_room_graves(catalog, 1) || !catalog_reserve_keys(catalog, count))
+        return error_no_memory(&op->error);
+    for (size_t i = 0; op->moved < count; i++) {
+        struct chunk *chunk = &catalog->live[i];
+        if (is_past(chunk, op->cutoff_ms)) {
+            chunks[op->moved++] = *chunk;
+            chunk->leaving = true;
+        }
+    }
+    catalog_sweep_live(catalog);
+    struct grave grave = catalog_new_grave(evidence, VIEW(""), chunks, count);
+    catalog_push_grave(catalog, &grave);
+    op->changed = true;
+    return HF_OK;
+}
+
+/* ---- Maintain ------------------------------------------------------------------------ */
+
+/* Whether the entry has provably been in the catalog for this long. An entry that is not known to
+ * be in the store has not been seen at all. */
+static bool has_stood(const struct catalog *catalog, const struct dead_part *part,
+                      int64_t span_ms, const struct evidence *evidence)
+{
+    return stamp_passed(part->since, part->unwritten ? evidence->now : part->seen,
+                        SPAN_MS(span_ms), SPAN_MS(catalog->settings.skew_tolerance_ms),
+                        evidence);
+}
+
+static bool is_past_grace(const struct catalog *catalog, const struct grave *grave,
+                          const struct evidence *evidence)
+{
+    return has_stood(catalog, &grave->part, catalog->settings.grace_ms, evidence);
+}
+
+/* How many graves, from the first, to examine: as many as one operation may move. */
+static size_t graves_to_look_at(const struct catalog *catalog, const struct catalog_op *op,
+                                const struct evidence *evidence, size_t *ret_graves)
+{
+    size_t most = op->most ? op->most : SIZE_MAX, keys = 0, graves = 0, i = 0;
+    for (; i < catalog->grave_count; i++) {
+        const struct grave *grave = &catalog->graves[i];
+        if (!is_past_grace(catalog, grave, evidence))
+            continue;
+        if (keys > 0 && grave->count > most - keys)
+            break;
+        keys += grave->count;
+        graves++;
+        if (keys >= most) {
+            i++;
+            break;
+        }
+    }
+    *ret_graves = graves;
+    return i;
+}
+
+/* The removal keeps the file identities: an interrupted ingest may be repeated a day later,
+ * and must not add a file whose chunk was merged and deleted meanwhile. */
+static bool make_removal(struct catalog *catalog, const struct grave *grave,
+                         const struct evidence *evidence, struct removal *ret_removal)
+{
+    struct view *keys = catalog_take(catalog, 2 * grave->count * sizeof *keys);
+    size_t file_id_count = 0;
+    if (!keys || !catalog_reserve_keys(catalog, grave->count))
+        return false;
+    struct view *file_ids = keys + grave->count;
+    for (size_t i = 0; i < grave->count; i++) {
+        const struct chunk *chunk = &grave->chunks[i];
+        keys[i] = chunk->key;
+        if (RULE(DELETING_KNOWS_THE_FILE) && chunk->file_id.size > 0)
+            file_ids[file_id_count++] = chunk->file_id;
+    }
+    *ret_removal = (struct removal){ .how = DELETING_RETIRED,
+                                     .part = catalog_new_part(evidence),
+                                     .keys = keys,
+                                     .count = grave->count,
+                                     .file_ids = file_ids,
+                                     .file_id_count = file_id_count };
+    return true;
+}
+
+static enum hf_status move_graves(struct catalog *catalog, struct catalog_op *op,
+                                  const struct evidence *evidence)
+{
+    size_t graves, prepared = 0;
+    size_t end = graves_to_look_at(catalog, op, evidence, &graves);
+    if (graves == 0)
+        return HF_OK;
+    struct removal *removals = malloc(graves * sizeof *removals);
+    bool good = removals && catalog_room_removals(catalog, graves);
+    for (size_t i = 0; i < end; i++)
+        if (is_past_grace(catalog, &catalog->graves[i], evidence))
+            good = good &&
+                   make_removal(catalog, &catalog->graves[i], evidence, &removals[prepared++]);
+    if (good) {
+        for (size_t i = 0; i < end; i++) {
+            struct grave *grave = &catalog->graves[i];
+            if (!is_past_grace(catalog, grave, evidence))
+                continue;
+            grave->part.leaving = true;
+            for (size_t k = 0; k < grave->count; k++)
+                catalog_forget_file(catalog, grave->chunks[k].file_id, grave->part.serial);
+        }
+        catalog_sweep_graves(catalog);
+        for (size_t i = 0; i < prepared; i++) {
+            op->moved += removals[i].count;
+            catalog_push_removal(catalog, &removals[i]);
+        }
+        op->changed = true;
+    }
+    free(removals);
+    return good ? HF_OK : error_no_memory(&op->error);
+}
+
+static void mark_done(struct catalog *catalog, struct catalog_op *op)
+{
+    for (size_t i = 0; i < op->done_count; i++) {
+        struct removal *removal = catalog_removal_by_key(catalog, op->done[i]);
+        if (!removal)
+            continue;
+        op->changed = op->changed || !removal->done;
+        removal->part.raw = removal->done ? removal->part.raw : VIEW("");
+        removal->done = true;
+    }
+}
+
+static void drop_gone(struct catalog *catalog, struct catalog_op *op,
+                      const struct evidence *evidence)
+{
+    for (size_t i = 0; i < op->gone_count; i++) {
+        struct removal *removal = catalog_removal_by_key(catalog, op->gone[i]);
+        if (!removal || !removal->done ||
+            !has_stood(catalog, &removal->part, catalog->settings.late_bound_ms, evidence))
+            continue;
+        for (size_t k = 0; k < removal->count; k++)
+            key_index_drop(&catalog->inside->index, removal->keys[k]);
+        for (size_t k = 0; k < removal->file_id_count; k++)
+            catalog_forget_file(catalog, removal->file_ids[k], removal->part.serial);
+        removal->part.leaving = true;
+        op->changed = true;
+    }
+}
+
+/* Gives a new stamp to entries whose stamp cannot be compared with our clock, such as one from an
+ * earlier boot. */
+static void restamp_all(struct catalog *catalog, struct catalog_op *op,
+                        const struct evidence *evidence)
+{
+    struct stamp now = stamp_now(evidence);
+    if (now.clock == 0)
+        return;
+    for (size_t i = 0; i < catalog_dead_parts(catalog); i++) {
+        struct dead_part *part = catalog_dead_part(catalog, i);
+        if (stamp_is_readable(part->since, evidence) || part->restamps >= STAMP_RESTAMPS_MAX)
+            continue;
+        part->since = now;
+        part->restamps++;
+        part->unwritten = op->changed = catalog->inside->unwritten = true;
+        part->raw = VIEW("");
+    }
+}
+
+enum hf_status catalog_apply_maintain(struct catalog *catalog, struct catalog_op *op,
+                                      const struct evidence *evidence)
+{
+    enum hf_status status = move_graves(catalog, op, evidence);
+    if (status != HF_OK)
+        return status;
+    mark_done(catalog, op);
+    MUTANT(mutant_drops_deleted_names(catalog, op));
+    drop_gone(catalog, op, evidence);
+    catalog_sweep_removals(catalog);
+    if (op->restamp)
+        restamp_all(catalog, op, evidence);
+    return HF_OK;
+}
+
+/* ---- Condemn ------------------------------------------------------------------------- */
+
+/* Whether the name is or was live: then the commit or add happened, and condemn does
+ * nothing. */
+static bool is_spared(enum chunk_state state)
+{
+    switch (state) {
+    case CHUNK_LIVE: return RULE(CONDEMN_SPARES_LIVE);
+    case CHUNK_TOMBSTONE: return RULE(CONDEMN_SPARES_TOMBSTONES);
+    case CHUNK_MOVED: return RULE(CONDEMN_KNOWS_MOVED);
+    case CHUNK_RETIRED: return true;
+    case CHUNK_CONDEMNED:
+    case CHUNK_UNKNOWN: return false;
+    }
+    return false;
+}
+
+static enum hf_status check_condemn(const struct catalog *catalog, struct catalog_op *op)
+{
+    if (op->key_count == 0 || op->key_count > CONDEMNED_AT_ONCE_MAX ||
+        op->source_count > CONDEMNED_AT_ONCE_MAX)
+        return error_set(&op->error, HF_INVALID, "1 to %d keys can be condemned at once",
+                         CONDEMNED_AT_ONCE_MAX);
+    for (size_t i = 0; i < op->key_count; i++) {
+        if (catalog_state(catalog, op->keys[i]) != CHUNK_UNKNOWN)
+            continue;
+        enum hf_status status = catalog_check_key(catalog, op->keys[i], &op->error);
+        if (status != HF_OK)
+            return status;
+    }
+    return catalog_check_twice(op->keys, op->key_count, &op->error);
+}
+
+/* Prepares a removal with the names that are condemned now. */
+static enum hf_status prepare_condemn(struct catalog *catalog, struct catalog_op *op,
+                                      const struct evidence *evidence,
+                                      struct removal *ret_removal)
+{
+    struct view *keys = catalog_take(catalog, op->key_count * sizeof *keys);
+    size_t count = 0;
+    if (!keys)
+        return error_no_memory(&op->error);
+    for (size_t i = 0; i < op->key_count; i++) {
+        enum chunk_state state = catalog_state(catalog, op->keys[i]);
+        if (is_spared(state) || state == CHUNK_CONDEMNED)
+            continue;
+        keys[count] = catalog_keep(catalog, op->keys[i]);
+        if (!keys[count++].data)
+            return error_no_memory(&op->error);
+    }
+    if (!catalog_room_removals(catalog, 1) ||
+        !key_index_reserve(&catalog->inside->index, count))
+        return error_no_memory(&op->error);
+    bool fits = catalog->dead_count + count <= CONDEMN_DEAD_MAX &&
+                catalog->dead_bytes <= CONDEMN_DEAD_BYTES_MAX;
+    if (count > 0 && !fits)
+        return error_set(
+            &op->error, HF_UNAVAILABLE,
+            "too many names are waiting to be deleted; retry after the next maintenance round");
+    *ret_removal = (struct removal){ .how = DELETING_CONDEMNED,
+                                     .part = catalog_new_part(evidence),
+                                     .keys = keys,
+                                     .count = count };
+    return HF_OK;
+}
+
+enum hf_status catalog_apply_condemn(struct catalog *catalog, struct catalog_op *op,
+                                     const struct evidence *evidence)
+{
+    struct removal removal = { 0 };
+    struct blamed blamed = { 0 };
+    enum hf_status status = check_condemn(catalog, op);
+    if (status == HF_OK)
+        status = prepare_condemn(catalog, op, evidence, &removal);
+    bool settled_before = RULE(TRY_COUNTS_ONCE) && removal.count == 0;
+    if (status == HF_OK && !settled_before)
+        status = blame_prepare(catalog, op, evidence, &blamed);
+    if (status == HF_OK) {
+        for (size_t i = 0; i < op->key_count; i++) {
+            bool spared = is_spared(catalog_state(catalog, op->keys[i]));
+            if (op->ret_condemned)
+                op->ret_condemned[i] = spared ? CONDEMN_HAPPENED : CONDEMN_DONE;
+        }
+        blame_apply(catalog, &blamed);
+        MUTANT(mutant_condemns_known_names(catalog, &removal));
+        if (removal.count > 0)
+            catalog_push_removal(catalog, &removal);
+        op->changed = removal.count > 0 || blamed.count > 0;
+    }
+    free(blamed.chunks);
+    return status;
+}

@@ -1,0 +1,377 @@
+/* settings.c: the settings of a partition: limits, checks, JSON. Every client that can write to the
+ * bucket can change them, so values that would stop or overload all workers are refused. */
+#include "compact/catalog/settings.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/parse.h"
+#include "base/utf8.h"
+#include "merge/command.h"
+
+#define FIELD_BYTES_MAX   256
+#define COMMAND_BYTES_MAX 4096
+
+#define MINUTE_MS INT64_C(60000)
+#define DAY_MS    (24 * 60 * MINUTE_MS)
+#define YEAR_MS   (366 * DAY_MS)
+
+struct compact_settings compact_settings_default(void)
+{
+    return (struct compact_settings){
+        .format = HF_MERGE_USV,
+        .coding = HF_MERGE_PLAIN,
+        .command_limit_ms = 60 * MINUTE_MS,
+        .rejects_max = MERGE_REJECTS_DEFAULT,
+        .policy = HF_COMPACT_LEVELS,
+        .level0_count = 15,
+        .level1_bytes = 2 * GIB,
+        .level_factor = 5,
+        .cascade_base = 20,
+        .group_max = 256,
+        .ttl_ms = MINUTE_MS,
+        .grace_ms = 15 * MINUTE_MS,
+        .late_bound_ms = DAY_MS,
+        .skew_tolerance_ms = 30000,
+        .retention_ms = 0,
+        .backlog_max = 3000,
+        .tries_max = 3,
+        .step_ms = 1000,
+    };
+}
+
+enum hf_status compact_policy_parse(struct view text, enum hf_compact_policy *ret_policy,
+                                    struct hf_error *error)
+{
+    for (int i = 0; i < HF_COMPACT_POLICY_COUNT; i++) {
+        if (view_equal(text, view_of(hf_compact_policy_name((enum hf_compact_policy)i)))) {
+            *ret_policy = (enum hf_compact_policy)i;
+            return HF_OK;
+        }
+    }
+    return error_set(error, HF_INVALID, "unknown policy '%.*s': use levels or cascade",
+                     VIEW_ARGS(view_first(text, 40)));
+}
+
+struct merge_options compact_chunk_options(const struct compact_settings *settings)
+{
+    struct merge_options options = MERGE_OPTIONS;
+    options.format = settings->format;
+    if (merge_has_records(settings->format) && settings->key.size > 0)
+        options.key = settings->key;
+    if (merge_has_records(settings->format) && settings->time.size > 0)
+        options.time = settings->time;
+    options.headless = settings->headless;
+    options.record_bytes_max = CHUNK_RECORD_MAX;
+    options.record_max_is_fixed = true;
+    return options;
+}
+
+uint64_t compact_level_bytes(const struct compact_settings *settings, unsigned level)
+{
+    uint64_t bytes = settings->level1_bytes;
+    for (unsigned i = 1; i < level; i++)
+        if (bytes < OBJECT_BYTES_MAX)
+            bytes *= settings->level_factor;
+    return bytes < OBJECT_BYTES_MAX ? bytes : OBJECT_BYTES_MAX;
+}
+
+/* ---- Members ------------------------------------------------------------------------- */
+
+/* A number: its JSON name, its place in the struct, and its limits. Signed and unsigned
+ * numbers are handled alike, since none is negative or near 2^63. */
+struct number {
+    struct view name;
+    size_t offset;
+    uint64_t min, max;
+};
+
+#define NUMBER(member, least, most)                                                  \
+    {                                                                                \
+        { #member, sizeof(#member) - 1 }, offsetof(struct compact_settings, member), \
+            (uint64_t)(least), (uint64_t)(most)                                      \
+    }
+
+static const struct number numbers[] = {
+    NUMBER(command_limit_ms, 1, 30 * DAY_MS),
+    NUMBER(rejects_max, 0, INT64_MAX),
+    NUMBER(level0_count, 2, 4096),
+    NUMBER(level1_bytes, 1, OBJECT_BYTES_MAX),
+    NUMBER(level_factor, 2, 1000),
+    NUMBER(cascade_base, 2, 1000),
+    NUMBER(group_max, 2, 512), /* one lease names all sources, and a table must hold many
+                                * leases */
+    NUMBER(ttl_ms, 100, DAY_MS),
+    NUMBER(grace_ms, 0, YEAR_MS),
+    NUMBER(late_bound_ms, 1, YEAR_MS),
+    NUMBER(skew_tolerance_ms, 0, DAY_MS),
+    NUMBER(retention_ms, 0, 100 * YEAR_MS),
+    NUMBER(backlog_max, 1, 1000000),
+    NUMBER(tries_max, 1, 1000),
+    NUMBER(step_ms, 0, 60 * MINUTE_MS),
+};
+#define NUMBER_COUNT (sizeof numbers / sizeof numbers[0])
+
+static_assert(sizeof(int64_t) == sizeof(uint64_t), "members are moved as they are");
+
+static uint64_t get_number(const struct compact_settings *settings, const struct number *number)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)settings + number->offset, sizeof value);
+    return value;
+}
+
+bool compact_settings_keep(struct compact_settings *settings, struct arena *arena)
+{
+    struct view *texts[] = { &settings->key, &settings->time, &settings->command };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i]->size == 0) {
+            *texts[i] = (struct view){ NULL, 0 };
+            continue;
+        }
+        *texts[i] = arena_copy(arena, *texts[i]);
+        if (!texts[i]->data)
+            return false;
+    }
+    return true;
+}
+
+void compact_settings_hash(const struct compact_settings *settings, struct hash_stream *stream)
+{
+    const struct view texts[] = { view_of(hf_merge_format_name(settings->format)),
+                                  view_of(hf_merge_coding_name(settings->coding)),
+                                  view_of(hf_compact_policy_name(settings->policy)),
+                                  settings->headless ? VIEW("headless") : VIEW(""),
+                                  settings->key,
+                                  settings->time,
+                                  settings->command };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        hash_stream_add(stream, texts[i]);
+        hash_stream_add(stream, VIEW("\n"));
+    }
+    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+        uint64_t value = get_number(settings, &numbers[i]);
+        hash_stream_add(stream, (struct view){ (const char *)&value, sizeof value });
+    }
+}
+
+bool compact_settings_equal(const struct compact_settings *a, const struct compact_settings *b)
+{
+    bool equal = a->format == b->format && view_equal(a->key, b->key) &&
+                 view_equal(a->time, b->time) && a->headless == b->headless &&
+                 a->coding == b->coding && view_equal(a->command, b->command) &&
+                 a->policy == b->policy;
+    for (size_t i = 0; i < NUMBER_COUNT; i++)
+        equal = equal && get_number(a, &numbers[i]) == get_number(b, &numbers[i]);
+    return equal;
+}
+
+/* ---- Bounds -------------------------------------------------------------------------- */
+
+static enum hf_status check_text(const char *what, struct view text, size_t max,
+                                 struct hf_error *error)
+{
+    if (text.size > max)
+        return error_set(error, HF_INVALID, "the %s in the settings is longer than %zu bytes",
+                         what, max);
+    if (!utf8_is_text(text))
+        return error_set(error, HF_INVALID, "the %s in the settings is not text", what);
+    return HF_OK;
+}
+
+static enum hf_status check_together(const struct compact_settings *settings,
+                                     struct hf_error *error)
+{
+    bool has_command = settings->command.size > 0;
+    bool records = merge_has_records(settings->format);
+    bool tabular = settings->format == HF_MERGE_CSV || settings->format == HF_MERGE_TSV;
+    if (settings->format == HF_MERGE_EXEC && !has_command)
+        return error_set(error, HF_INVALID, "the format exec needs a command");
+    if (!records && !has_command && settings->key.size + settings->time.size > 0)
+        return error_set(error, HF_INVALID,
+                         "the format %s has no fields, so no key and no time can be set",
+                         hf_merge_format_name(settings->format));
+    if (records && settings->key.size + settings->time.size == 0)
+        return error_set(error, HF_INVALID,
+                         "set a key or a time field: %s is merged in its order",
+                         hf_merge_format_name(settings->format));
+    if (settings->headless && !tabular)
+        return error_set(error, HF_INVALID, "only csv and tsv can be read without a header");
+    return HF_OK;
+}
+
+/* The limits that a document must satisfy to be read at all. */
+static enum hf_status check_bounds(const struct compact_settings *settings,
+                                   struct hf_error *error)
+{
+    if ((unsigned)settings->format >= HF_MERGE_FORMAT_COUNT ||
+        (unsigned)settings->coding >= HF_MERGE_CODING_COUNT ||
+        settings->coding == HF_MERGE_AUTO ||
+        (unsigned)settings->policy >= HF_COMPACT_POLICY_COUNT)
+        return error_set(error, HF_INVALID,
+                         "unknown format, compression or policy in settings");
+    enum hf_status status = check_text("key", settings->key, FIELD_BYTES_MAX, error);
+    if (status == HF_OK)
+        status = check_text("time", settings->time, FIELD_BYTES_MAX, error);
+    if (status == HF_OK)
+        status = check_text("command", settings->command, COMMAND_BYTES_MAX, error);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+        uint64_t value = get_number(settings, &numbers[i]);
+        if (value < numbers[i].min || value > numbers[i].max)
+            return error_set(error, HF_INVALID, "%s must be %llu to %llu", numbers[i].name.data,
+                             (unsigned long long)numbers[i].min,
+                             (unsigned long long)numbers[i].max);
+    }
+    return check_together(settings, error);
+}
+
+/* Whether the command can be run. One placeholder word stands for the inputs. */
+static enum hf_status check_command(struct view line, struct hf_error *error)
+{
+    static const char *const inputs[] = { "{inputs}" };
+    struct arena arena = ARENA_INIT;
+    char **words;
+    bool has_inputs = false;
+    enum hf_status status = command_words(line, &(struct merge_paths){ inputs, 1, "output" },
+                                          &arena, &words, error);
+    if (status == HF_OK)
+        for (; *words; words++)
+            has_inputs |= strcmp(*words, inputs[0]) == 0;
+    arena_release(&arena);
+    if (status == HF_OK && !has_inputs)
+        return error_set(error, HF_INVALID,
+                         "the command does not say where {inputs} go; add the word {inputs}");
+    return status;
+}
+
+/* Without a header a field is selected by its number. */
+static enum hf_status check_field(const char *what, struct view field, struct hf_error *error)
+{
+    uint64_t number = 1;
+    if (field.size > 0 && (parse_u64(field, UINT32_MAX, &number, NULL) != HF_OK || number == 0))
+        return error_set(error, HF_INVALID,
+                         "the %s must be a field number, from 1, not '%.*s': without a header "
+                         "fields have no names",
+                         what, VIEW_ARGS(view_first(field, 60)));
+    return HF_OK;
+}
+
+enum hf_status compact_settings_check(const struct compact_settings *settings,
+                                      struct hf_error *error)
+{
+    enum hf_status status = check_bounds(settings, error);
+    bool numbered = settings->format == HF_MERGE_USV || settings->headless;
+    if (status == HF_OK && settings->command.size > 0)
+        status = check_command(settings->command, error);
+    if (status == HF_OK && settings->retention_ms > 0 && settings->time.size == 0)
+        status = error_set(error, HF_INVALID,
+                           "retention needs the times of records: set the time field");
+    if (status == HF_OK && numbered)
+        status = check_field("key", settings->key, error);
+    if (status == HF_OK && numbered)
+        status = check_field("time", settings->time, error);
+    /* Ingest must not be blocked before there are enough chunks for a merge. */
+    bool levels = settings->policy == HF_COMPACT_LEVELS;
+    uint64_t least = levels ? settings->level0_count : settings->cascade_base;
+    if (status == HF_OK && settings->backlog_max < least)
+        status = error_set(error, HF_INVALID,
+                           "backlog_max must be at least %s, %llu: otherwise ingest would stop "
+                           "before the first merge",
+                           levels ? "level0_count" : "cascade_base", (unsigned long long)least);
+    return status;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------- */
+
+static void write_member_text(struct buffer *text, struct view before, struct view value)
+{
+    buffer_append(text, before);
+    json_write_string(text, value);
+}
+
+bool compact_settings_encode(const struct compact_settings *settings, struct buffer *text)
+{
+    write_member_text(text, VIEW("{\"format\":"),
+                      view_of(hf_merge_format_name(settings->format)));
+    if (settings->key.size > 0)
+        write_member_text(text, VIEW(",\"key\":"), settings->key);
+    if (settings->time.size > 0)
+        write_member_text(text, VIEW(",\"time\":"), settings->time);
+    if (settings->headless)
+        buffer_append(text, VIEW(",\"header\":false"));
+    if (settings->coding != HF_MERGE_PLAIN)
+        write_member_text(text, VIEW(",\"compress\":"),
+                          view_of(hf_merge_coding_name(settings->coding)));
+    if (settings->command.size > 0)
+        write_member_text(text, VIEW(",\"command\":"), settings->command);
+    write_member_text(text, VIEW(",\"policy\":"),
+                      view_of(hf_compact_policy_name(settings->policy)));
+    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+        buffer_append(text, VIEW(",\""));
+        buffer_append(text, numbers[i].name);
+        buffer_append(text, VIEW("\":"));
+        buffer_append_u64(text, get_number(settings, &numbers[i]));
+    }
+    return buffer_append_byte(text, '}');
+}
+
+static bool take_setting(struct json_reader *reader, struct view name, struct buffer *space,
+                         struct buffer *unknown, struct compact_settings *settings)
+{
+    struct view word;
+    uint64_t value;
+    bool header;
+    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+        if (!view_equal(name, numbers[i].name))
+            continue;
+        if (!json_take_u64(reader, numbers[i].max, &value))
+            return false;
+        memcpy((char *)settings + numbers[i].offset, &value, sizeof value);
+        return true;
+    }
+    if (view_equal(name, VIEW("key")))
+        return json_take_text(reader, space, &settings->key);
+    if (view_equal(name, VIEW("time")))
+        return json_take_text(reader, space, &settings->time);
+    if (view_equal(name, VIEW("command")))
+        return json_take_text(reader, space, &settings->command);
+    if (view_equal(name, VIEW("header"))) {
+        if (!json_take_bool(reader, &header))
+            return false;
+        settings->headless = !header;
+        return true;
+    }
+    if (view_equal(name, VIEW("format")))
+        return json_take_plain(reader, &word) &&
+               (merge_format_parse(word, &settings->format, NULL) == HF_OK ||
+                json_fail(reader, "unknown format in settings"));
+    if (view_equal(name, VIEW("compress")))
+        return json_take_plain(reader, &word) &&
+               (merge_coding_parse(word, &settings->coding, NULL) == HF_OK ||
+                json_fail(reader, "unknown compression in settings"));
+    if (view_equal(name, VIEW("policy")))
+        return json_take_plain(reader, &word) &&
+               (compact_policy_parse(word, &settings->policy, NULL) == HF_OK ||
+                json_fail(reader, "unknown policy in settings"));
+    return json_keep_member(reader, name, unknown);
+}
+
+bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
+                             struct buffer *unknown, struct compact_settings *ret_settings)
+{
+    struct compact_settings settings = compact_settings_default();
+    struct view name;
+    for (json_enter_object(reader); json_next_member(reader, &name);)
+        take_setting(reader, name, space, unknown, &settings);
+    if (reader->why)
+        return false;
+    struct view *texts[] = { &settings.key, &settings.time, &settings.command };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (texts[i]->size == 0)
+            *texts[i] = (struct view){ NULL, 0 };
+    if (check_bounds(&settings, NULL) != HF_OK)
+        return json_fail(reader, "settings are out of range or contradict each other");
+    *ret_settings = settings;
+    return true;
+}

@@ -1,0 +1,97 @@
+/* fsck.c: determines the order in which a bucket is checked, and reports findings. Clients may
+ * change the bucket meanwhile, so nothing is reported or repaired after a single read. */
+#include "compact/fsck/fsck.h"
+
+#include "compact/fsck/fsck_inside.h"
+
+#include <stdlib.h>
+
+#define AGE_DEFAULT SPAN_S(3600)
+
+void fsck_report_finding(struct fsck *fsck, enum hf_fsck_kind kind, struct view key,
+                         struct view partition, const char *why, struct fsck_repair repair)
+{
+    struct fsck_finding finding = {
+        .kind = kind,
+        .key = key,
+        .partition = partition,
+        .why = why,
+        .repaired = repair.done,
+        .repair = repair.text,
+    };
+    fsck->report->found++;
+    fsck->report->repaired += repair.done;
+    if (fsck->options->tell)
+        fsck->options->tell(fsck->options->argument, &finding);
+}
+
+enum hf_status fsck_go_on(struct fsck *fsck, struct hf_error *error)
+{
+    const struct fsck_options *options = fsck->options;
+    if (!options->go_on || options->go_on(options->argument, fsck->chunks_done,
+                                          fsck->chunks_total, fsck->report->bytes_read))
+        return HF_OK;
+    return error_set(error, HF_CANCELLED, "stopped");
+}
+
+static struct span wall_age(struct wall_time now, struct wall_time modified)
+{
+    return wall_before(modified, now) ? wall_since(now, modified) : SPAN_US(0);
+}
+
+struct span fsck_proven_age(const struct fsck *fsck, struct wall_time modified)
+{
+    return wall_age(fsck->dated.us > 0 ? fsck->dated : fsck->newest, modified);
+}
+
+/* On a local store this object may be the newest, so the times in the store alone may give no age.
+ * Its objects are dated by the machine's wall clock, which is therefore used too. If that clock is
+ * wrong, fsck may condemn an object that a client is about to add; the add is then refused, and the
+ * client puts the object again under a new name. */
+struct span fsck_age_of(const struct fsck *fsck, struct wall_time modified)
+{
+    struct span age = fsck_proven_age(fsck, modified);
+    if (fsck->store->traits.clock == STORE_CLOCK_BOOT) {
+        struct span local = wall_age(env_wall(fsck->env), modified);
+        age = local.us > age.us ? local : age;
+    }
+    return age;
+}
+
+enum hf_status fsck_run(struct store *store, struct hf_client *client, struct view partition,
+                        const struct fsck_options *options, struct hf_fsck_report *ret_report,
+                        struct hf_error *error)
+{
+    struct fsck fsck = {
+        .env = store->env,
+        .store = store,
+        .client = client,
+        .options = options,
+        .report = ret_report,
+        .age = options->age.us > 0 ? options->age : AGE_DEFAULT,
+        .root = partition,
+        .arena = ARENA_INIT,
+        .by_partition = MAP_INIT,
+    };
+    *ret_report = HF_FSCK_REPORT;
+    error_clear(error);
+    if (partition.size > 0 && !layout_partition_valid(partition))
+        return error_set(error, HF_INVALID, "invalid partition name '%.*s'",
+                         VIEW_ARGS(view_first(partition, 80)));
+    client_active(client);
+    /* Leases are read first and last: an output that a worker is about to commit is not an
+     * orphan, and a lease that is cleaned up meanwhile is not reported. */
+    static enum hf_status (*const parts[])(struct fsck *, struct hf_error *) = {
+        fsck_catalogs, fsck_leases_first, fsck_names,
+        fsck_objects,  fsck_chunks,       fsck_leases_again,
+    };
+    enum hf_status status = fsck_go_on(&fsck, error);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (status == HF_OK)
+            status = parts[i](&fsck, error);
+    map_release(&fsck.by_partition);
+    free(fsck.catalogs);
+    free(fsck.names);
+    arena_release(&fsck.arena);
+    return status;
+}

@@ -1,0 +1,515 @@
+/* plan.c: groups the chunks that should be merged together. Chunks are sorted into classes
+ * that may be merged with each other, in the order in which they were added; each class is
+ * cut into groups. Every worker must compute the same groups, or two workers would lease
+ * overlapping ones. */
+#include "compact/plan/plan.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/layout.h"
+
+#include <stdlib.h>
+
+/* The highest level that an output can have. */
+#define LEVEL_MAX (CASCADE_LEVELS_MAX - 1)
+
+/* A chunk that may be merged. Chunks with the same class, home, tries and hour may be merged
+ * with each other. */
+struct candidate {
+    const struct chunk *chunk;
+    unsigned class; /* by levels: its level */
+    uint64_t home;  /* hash of its home: the leases of a group are in one table */
+    int64_t hour;   /* by levels: for level 0 */
+    size_t at;      /* its index in the catalog */
+    struct stamp ripe;
+};
+
+/* The first chunk of the catalog that has data of this hour or later. */
+struct horizon {
+    int64_t hour;
+    size_t at;
+};
+
+struct planner {
+    const struct catalog *catalog;
+    const struct plan_options *options;
+    struct plan *plan;
+    struct candidate *candidates; /* in catalog order, then by class */
+    size_t count;
+    struct candidate *lone; /* chunks left over from their hours, one each */
+    size_t lone_count;
+    struct horizon *horizons; /* in order of their hours */
+    size_t horizon_count;
+    const struct chunk **sources; /* room for the sources of all groups */
+};
+
+/* ---- Time ---------------------------------------------------------------------------- */
+
+/* The later of two stamps. Stamps from different clocks cannot be compared; then the stamp of the
+ * later chunk is used. */
+static struct stamp later_stamp(struct stamp earlier_chunk, struct stamp later_chunk)
+{
+    bool is_later =
+        earlier_chunk.clock == later_chunk.clock && earlier_chunk.us > later_chunk.us;
+    return is_later ? earlier_chunk : later_chunk;
+}
+
+/* The chunk that closed this hour; NULL while the hour is open. */
+static const struct horizon *find_closer(const struct planner *planner, int64_t hour)
+{
+    size_t low = 0, high = planner->horizon_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (planner->horizons[middle].hour >= hour + 2)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < planner->horizon_count ? &planner->horizons[low] : NULL;
+}
+
+/* When a chunk became the only one left in its closed hour. */
+static struct stamp ripe_when_closed(const struct planner *planner,
+                                     const struct candidate *candidate,
+                                     const struct horizon *closer)
+{
+    if (!closer)
+        return candidate->ripe;
+    struct stamp closed = planner->catalog->live[closer->at].since;
+    return closer->at < candidate->at ? later_stamp(closed, candidate->ripe)
+                                      : later_stamp(candidate->ripe, closed);
+}
+
+/* ---- Candidates ---------------------------------------------------------------------- */
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const struct candidate *one = a, *other = b;
+    if (one->class != other->class)
+        return one->class < other->class ? -1 : 1;
+    if (one->home != other->home)
+        return one->home < other->home ? -1 : 1;
+    if (one->chunk->tries != other->chunk->tries)
+        return one->chunk->tries < other->chunk->tries ? -1 : 1;
+    if (one->hour != other->hour)
+        return one->hour < other->hour ? -1 : 1;
+    return one->at < other->at ? -1 : one->at > other->at;
+}
+
+/* How many candidates, from the first, are in one class. */
+static size_t class_size(const struct candidate *first, const struct candidate *end)
+{
+    const struct candidate *next = first;
+    while (next < end && first->class == next->class && first->home == next->home &&
+           first->chunk->tries == next->chunk->tries && first->hour == next->hour)
+        next++;
+    return (size_t)(next - first);
+}
+
+static bool is_leased(const struct planner *planner, const struct chunk *chunk)
+{
+    const struct plan_options *options = planner->options;
+    return options->is_leased && options->is_leased(options->argument, chunk->key);
+}
+
+/* Whether a chunk may be merged if there are others. `below`: the target level of a cascade. */
+static bool is_candidate(const struct catalog *catalog, const struct chunk *chunk,
+                         unsigned below)
+{
+    if (chunk->quarantine.size || chunk->level >= below)
+        return false;
+    return catalog->settings.policy == HF_COMPACT_CASCADE || chunk->level == 0 ||
+           chunk->size < compact_level_bytes(&catalog->settings, chunk->level);
+}
+
+static void add_candidate(struct planner *planner, size_t at)
+{
+    const struct chunk *chunk = &planner->catalog->live[at];
+    bool all_together = planner->options->force && chunk->tries == 0;
+    bool by_level = planner->catalog->settings.policy == HF_COMPACT_LEVELS && !all_together;
+    planner->candidates[planner->count++] = (struct candidate){
+        .chunk = chunk,
+        .class = by_level ? chunk->level : 0,
+        .home = hash_xxh3(layout_home(chunk->key)),
+        .hour = by_level && chunk->level == 0 ? hour_of_ms(chunk->min_ms) : 0,
+        .at = at,
+        .ripe = chunk->since,
+    };
+}
+
+static void sort_candidates(struct candidate *candidates, size_t count)
+{
+    if (count)
+        qsort(candidates, count, sizeof *candidates, compare_candidates);
+}
+
+/* ---- Groups -------------------------------------------------------------------------- */
+
+/* The group size for chunks with this many tries: halved for each try, and 1 for the last, to find
+ * the chunk that is to blame. */
+static uint64_t group_size(const struct compact_settings *settings, uint64_t most,
+                           unsigned tries)
+{
+    uint64_t halved = tries < 64 ? most >> tries : 0;
+    if (tries > 0 && tries + 1 >= settings->tries_max)
+        return 1;
+    return halved < 2 ? 2 : halved;
+}
+
+static void add_group(struct planner *planner, unsigned level, const struct candidate *members,
+                      size_t count, struct stamp due)
+{
+    struct plan *plan = planner->plan;
+    for (size_t i = 0; i < count; i++)
+        if (is_leased(planner, members[i].chunk)) {
+            plan->leased += count;
+            return;
+        }
+    struct plan_group *group = &plan->groups[plan->count++];
+    *group = (struct plan_group){
+        .level = level < LEVEL_MAX ? level : LEVEL_MAX,
+        .sources = planner->sources,
+        .count = count,
+        .due = due,
+        .forced = planner->options->force,
+    };
+    for (size_t i = 0; i < count; i++) {
+        group->sources[i] = members[i].chunk;
+        group->bytes += members[i].chunk->size;
+        group->rows += members[i].chunk->rows_known ? members[i].chunk->rows : 0;
+    }
+    planner->sources += count;
+    plan->bytes += group->bytes;
+}
+
+static struct stamp latest_stamp(const struct candidate *members, size_t count)
+{
+    struct stamp stamp = members[0].ripe;
+    for (size_t i = 1; i < count; i++)
+        stamp = later_stamp(stamp, members[i].ripe);
+    return stamp;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct plan_group *one = a, *other = b;
+    if (one->level != other->level)
+        return one->level < other->level ? -1 : 1;
+    /* Sources are entries of one array, so their addresses give the order. */
+    return one->sources[0] < other->sources[0] ? -1 : one->sources[0] > other->sources[0];
+}
+
+/* ---- Levels -------------------------------------------------------------------------- */
+
+/* How many of these, from the first, form a complete group; 0: too few. */
+static size_t complete_group(const struct planner *planner, const struct candidate *members,
+                             size_t count)
+{
+    const struct compact_settings *settings = &planner->catalog->settings;
+    unsigned level = members->chunk->level;
+    uint64_t most = settings->group_max, bytes_wanted = UINT64_MAX, bytes = 0;
+    if (level == 0 && settings->level0_count < most)
+        most = settings->level0_count;
+    if (level > 0)
+        bytes_wanted = compact_level_bytes(settings, level);
+    most = group_size(settings, most, members->chunk->tries);
+    for (size_t i = 0; i < count; i++) {
+        bytes += members[i].chunk->size;
+        if (i + 1 == most || (i > 0 && bytes >= bytes_wanted))
+            return i + 1;
+    }
+    return 0;
+}
+
+/* When the chunks of a closed hour became a group: as soon as there were two. Later chunks do not
+ * delay it. */
+static struct stamp due_when_closed(const struct planner *planner,
+                                    const struct candidate *members,
+                                    const struct horizon *closer)
+{
+    struct candidate second = members[1];
+    second.ripe = latest_stamp(members, 2);
+    return ripe_when_closed(planner, &second, closer);
+}
+
+/* Returns how many chunks are left at the end of the class. */
+static size_t cut_class(struct planner *planner, const struct candidate *members, size_t count,
+                        const struct horizon *closer)
+{
+    while (count) {
+        size_t size = complete_group(planner, members, count);
+        if (size == 0)
+            break;
+        struct stamp due = latest_stamp(members, size);
+        if (members->chunk->tries > 0)
+            due = members->ripe; /* due immediately, however few */
+        else if (closer) {
+            struct stamp closed = due_when_closed(planner, members, closer);
+            due = due.clock == closed.clock && due.us < closed.us ? due : closed;
+        }
+        add_group(planner, members->chunk->level + 1, members, size, due);
+        members += size;
+        count -= size;
+    }
+    return count;
+}
+
+/* Groups a class: complete groups first, then the rest if its hour is closed or its chunks were
+ * tried. */
+static void cut_by_level(struct planner *planner, const struct candidate *members, size_t count)
+{
+    unsigned level = members->chunk->level;
+    bool tried = members->chunk->tries > 0;
+    const struct horizon *closer = level == 0 ? find_closer(planner, members->hour) : NULL;
+    size_t left = cut_class(planner, members, count, closer);
+    const struct candidate *rest = members + count - left;
+    if (left == 0 || (!closer && !tried))
+        return;
+    if (tried) {
+        add_group(planner, level + 1, rest, left, rest->ripe);
+    } else if (left > 1) {
+        add_group(planner, level + 1, rest, left, due_when_closed(planner, rest, closer));
+    } else if (level == 0) {
+        struct candidate *lone = &planner->lone[planner->lone_count++];
+        *lone = rest[0];
+        lone->ripe = ripe_when_closed(planner, rest, closer);
+        lone->hour = 0;
+    }
+}
+
+/* The level of a forced output: the first that can hold it, starting at the highest of the
+ * sources. */
+static unsigned level_of_all(const struct planner *planner, const struct candidate *members,
+                             size_t count)
+{
+    const struct compact_settings *settings = &planner->catalog->settings;
+    unsigned level = 1;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += members[i].chunk->size;
+        level = members[i].chunk->level > level ? members[i].chunk->level : level;
+    }
+    while (level < LEVEL_MAX && bytes > compact_level_bytes(settings, level))
+        level++;
+    return level;
+}
+
+/* How many of these, from the first, fit into one chunk. */
+static size_t forced_size(const struct planner *planner, const struct candidate *members,
+                          size_t count)
+{
+    const struct compact_settings *settings = &planner->catalog->settings;
+    uint64_t bytes = 0, bytes_max = compact_level_bytes(settings, LEVEL_MAX);
+    size_t size = 0;
+    while (size < count && size < settings->group_max &&
+           (size == 0 || members[size].chunk->size <= bytes_max - bytes))
+        bytes += members[size++].chunk->size;
+    return size;
+}
+
+/* Whether a chunk without a partner in its home would have partners if it were rewritten under
+ * another home. */
+static bool is_alone_abroad(const struct planner *planner, const struct candidate *members,
+                            size_t count)
+{
+    return count == 1 && planner->count > 1 &&
+           members->home != hash_xxh3(planner->catalog->partition);
+}
+
+/* Groups a whole class. */
+static void force_class(struct planner *planner, const struct candidate *members, size_t count)
+{
+    bool alone = is_alone_abroad(planner, members, count);
+    while (count > 0) {
+        size_t size = forced_size(planner, members, count);
+        if (size > 1 || alone)
+            add_group(planner, level_of_all(planner, members, size), members, size,
+                      latest_stamp(members, size));
+        members += size;
+        count -= size;
+    }
+}
+
+static void plan_levels(struct planner *planner)
+{
+    bool force = planner->options->force;
+    unsigned below = force ? LEVEL_MAX + 1 : LEVEL_MAX;
+    for (size_t i = 0; i < planner->catalog->live_count; i++)
+        if (is_candidate(planner->catalog, &planner->catalog->live[i], below))
+            add_candidate(planner, i);
+    for (size_t i = 0; i < planner->catalog->live_count; i++) {
+        int64_t hour = hour_of_ms(planner->catalog->live[i].max_ms);
+        size_t count = planner->horizon_count;
+        if (count == 0 || hour > planner->horizons[count - 1].hour)
+            planner->horizons[planner->horizon_count++] = (struct horizon){ hour, i };
+    }
+    sort_candidates(planner->candidates, planner->count);
+    const struct candidate *end = planner->candidates + planner->count;
+    for (const struct candidate *first = planner->candidates; first < end;) {
+        size_t size = class_size(first, end);
+        if (force && first->chunk->tries == 0)
+            force_class(planner, first, size);
+        else
+            cut_by_level(planner, first, size);
+        first += size;
+    }
+    /* Chunks that were left alone in their hours are grouped with each other. */
+    sort_candidates(planner->lone, planner->lone_count);
+    end = planner->lone + planner->lone_count;
+    for (const struct candidate *first = planner->lone; first < end;) {
+        size_t size = class_size(first, end);
+        cut_class(planner, first, size, /* closer */ NULL);
+        first += size;
+    }
+}
+
+/* ---- Cascade ------------------------------------------------------------------------- */
+
+/* How many chunks of a class are merged together. After a try, at most half of the existing ones,
+ * so groups shrink even if there are few. */
+static size_t cascade_size(const struct planner *planner, const struct candidate *members,
+                           size_t count)
+{
+    const struct compact_settings *settings = &planner->catalog->settings;
+    unsigned tries = members->chunk->tries;
+    uint64_t most = group_size(settings, settings->group_max, tries);
+    uint64_t half = tries ? (count + 1) / 2 : count;
+    if (half < most)
+        most = half;
+    return count < most ? count : (size_t)most;
+}
+
+/* Collects the unleased chunks below the target level. */
+static void find_unleased(struct planner *planner, unsigned below)
+{
+    for (size_t i = 0; i < planner->catalog->live_count; i++) {
+        const struct chunk *chunk = &planner->catalog->live[i];
+        if (!is_candidate(planner->catalog, chunk, below))
+            continue;
+        if (is_leased(planner, chunk))
+            planner->plan->leased++;
+        else
+            add_candidate(planner, i);
+    }
+    sort_candidates(planner->candidates, planner->count);
+}
+
+static void add_cascade_group(struct planner *planner, unsigned level,
+                              const struct candidate *members, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (planner->options->force && members[i].chunk->level >= level)
+            level = members[i].chunk->level + 1;
+    add_group(planner, level, members, count, planner->catalog->due);
+}
+
+/* Merges everything, group by group, each to the level above its highest source. */
+static void force_cascade(struct planner *planner)
+{
+    find_unleased(planner, LEVEL_MAX + 1);
+    const struct candidate *end = planner->candidates + planner->count;
+    for (const struct candidate *first = planner->candidates; first < end;) {
+        size_t left = class_size(first, end), most = cascade_size(planner, first, left);
+        bool alone = first->chunk->tries > 0 || is_alone_abroad(planner, first, left);
+        while (left > 1 || (left == 1 && alone)) {
+            size_t size = left < most ? left : most;
+            add_cascade_group(planner, /* at least */ 1, first, size);
+            first += size;
+            left -= size;
+        }
+        first += left;
+    }
+}
+
+/* Makes one group, from the class of the oldest chunk that has a partner. While some chunks
+ * are leased, later ones do not form a group until they would be a target by themselves. */
+static void plan_cascade(struct planner *planner, unsigned target)
+{
+    find_unleased(planner, target);
+    const struct candidate *end = planner->candidates + planner->count, *oldest = NULL;
+    size_t oldest_size = 0;
+    uint64_t wanted = planner->plan->leased ? planner->catalog->settings.cascade_base : 2;
+    for (const struct candidate *first = planner->candidates; first < end;) {
+        size_t size = class_size(first, end);
+        bool tried = first->chunk->tries > 0;
+        if ((tried || (size > 1 && size >= wanted)) && (!oldest || first->at < oldest->at)) {
+            oldest = first;
+            oldest_size = size;
+        }
+        first += size;
+    }
+    if (oldest)
+        add_cascade_group(planner, target, oldest, cascade_size(planner, oldest, oldest_size));
+}
+
+/* ---- Entry points -------------------------------------------------------------------- */
+
+static void make_groups(struct planner *planner)
+{
+    const struct catalog *catalog = planner->catalog;
+    struct plan *plan = planner->plan;
+    for (size_t i = 0; i < catalog->live_count; i++)
+        plan->quarantined += catalog->live[i].quarantine.size > 0;
+    unsigned target = 0;
+    if (catalog->settings.policy == HF_COMPACT_CASCADE)
+        target = cascade_target(&catalog->cascade, catalog->settings.cascade_base);
+    if (catalog->settings.policy == HF_COMPACT_LEVELS)
+        plan_levels(planner);
+    else if (planner->options->force)
+        force_cascade(planner);
+    else if (target)
+        plan_cascade(planner, target);
+    if (plan->count)
+        qsort(plan->groups, plan->count, sizeof *plan->groups, compare_groups);
+}
+
+enum hf_status plan_make(const struct catalog *catalog, const struct plan_options *options,
+                         struct plan *ret_plan, struct hf_error *error)
+{
+    struct plan plan = { .arena = ARENA_INIT };
+    size_t count = catalog->live_count;
+    struct planner planner = { .catalog = catalog, .options = options, .plan = &plan };
+    if (catalog_is_clogged(catalog))
+        plan.paused = "too many merged chunks are waiting to be deleted";
+    if (plan.paused || count == 0) {
+        *ret_plan = plan;
+        return HF_OK;
+    }
+    planner.candidates = calloc(count, sizeof *planner.candidates);
+    planner.lone = calloc(count, sizeof *planner.lone);
+    planner.horizons = calloc(count, sizeof *planner.horizons);
+    planner.sources = arena_take(&plan.arena, count * sizeof *planner.sources);
+    plan.groups = arena_take(&plan.arena, (count + 1) * sizeof *plan.groups);
+    bool has_memory = planner.candidates && planner.lone && planner.horizons &&
+                      planner.sources && plan.groups;
+    if (has_memory)
+        make_groups(&planner);
+    free(planner.candidates);
+    free(planner.lone);
+    free(planner.horizons);
+    if (!has_memory) {
+        plan_release(&plan);
+        return error_no_memory(error);
+    }
+    *ret_plan = plan;
+    return HF_OK;
+}
+
+void plan_release(struct plan *plan)
+{
+    arena_release(&plan->arena);
+    *plan = (struct plan){ .arena = ARENA_INIT };
+}
+
+bool plan_still_holds(const struct catalog *catalog, unsigned level, const struct view *sources,
+                      size_t count, bool forced)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct chunk *chunk = catalog_find(catalog, sources[i]);
+        if (!chunk || chunk->quarantine.size)
+            return false;
+    }
+    if (catalog->settings.policy != HF_COMPACT_CASCADE || forced)
+        return true;
+    return cascade_target(&catalog->cascade, catalog->settings.cascade_base) == level;
+}

@@ -1,0 +1,653 @@
+/* file_merger.c: the real merger: fetches sources into files, checks them, merges them into a
+ * file, and puts it. The files are always removed. A chunk is blamed only for a failure that
+ * it certainly caused, since blame leads to quarantine. */
+#include "base/buffer.h"
+#include "base/hash.h"
+#include "base/layout.h"
+#include "base/parse.h"
+#include "base/rule.h"
+#include "compact/work/merger_inside.h"
+#include "merge/survey.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Whether to go on ---------------------------------------------------------------- */
+
+bool merge_goes_on(struct merge_run *run, uint64_t done)
+{
+    const struct merge_order *order = run->order;
+    if (!atomic_load(&run->stop) && order->go_on &&
+        !order->go_on(order->argument, done, 2 * run->bytes))
+        atomic_store(&run->stop, true);
+    return !atomic_load(&run->stop);
+}
+
+static bool merge_step(void *argument, uint64_t done, uint64_t total)
+{
+    struct merge_run *run = argument;
+    double share = total > 0 ? (double)done / (double)total : 1;
+    return merge_goes_on(run,
+                         run->bytes + (uint64_t)((double)run->bytes * (share < 1 ? share : 1)));
+}
+
+static bool put_progress(void *argument, uint64_t done, uint64_t total)
+{
+    struct merge_run *run = argument;
+    (void)done;
+    (void)total;
+    return merge_goes_on(run, 2 * run->bytes);
+}
+
+enum hf_status merge_cancelled(struct hf_error *error)
+{
+    return error_set(error, HF_CANCELLED, "stopped because the caller asked to");
+}
+
+/* ---- Files --------------------------------------------------------------------------- */
+
+enum hf_status merge_local_failure(struct hf_error *error, int errno_value, const char *what)
+{
+    error_from_errno(error, errno_value, what);
+    error->status = HF_UNAVAILABLE;
+    return HF_UNAVAILABLE;
+}
+
+static const char *path_in(struct merge_run *run, const char *name)
+{
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%s/%s", run->folder, name);
+    if (size < 0 || size >= (int)sizeof path)
+        return NULL;
+    return arena_copy(&run->arena, (struct view){ path, (size_t)size }).data;
+}
+
+/* A disk with less free space counts as full. */
+#define DISK_FULL_BYTES (1 * MIB)
+
+bool merge_disk_is_full(struct merge_run *run)
+{
+    if (scratch_room(run->folder).free >= DISK_FULL_BYTES)
+        return false;
+    atomic_store(&run->disk_full, true);
+    return true;
+}
+
+enum hf_status file_checksum(int fd, const char *what, uint64_t *ret_size, uint32_t *ret_crc,
+                             struct hf_error *error)
+{
+    char *block = malloc(STREAM_PIECE);
+    uint64_t size = 0;
+    uint32_t crc = 0;
+    ssize_t got;
+    if (!block)
+        return error_no_memory(error);
+    do {
+        do
+            got = pread(fd, block, STREAM_PIECE, (off_t)size);
+        while (got < 0 && errno == EINTR);
+        if (got > 0) {
+            crc = crc32c(crc, (struct view){ block, (size_t)got });
+            size += (uint64_t)got;
+        }
+    } while (got > 0);
+    int failed = errno;
+    free(block);
+    if (got < 0)
+        return merge_local_failure(error, failed, what);
+    *ret_size = size;
+    *ret_crc = crc;
+    return HF_OK;
+}
+
+/* ---- Merging ------------------------------------------------------------------------- */
+
+static struct merge_options record_options(const struct merge_run *run)
+{
+    struct merge_options options = compact_chunk_options(run->order->settings);
+    options.memory_bytes = run->order->memory_bytes;
+    return options;
+}
+
+static struct merge_options make_merge_options(struct merge_run *run)
+{
+    const struct compact_settings *settings = run->order->settings;
+    uint64_t sources = run->order->source_count;
+    struct merge_options options = record_options(run);
+    options.coding = settings->coding;
+    /* The limit applies per source, so a merge of accepted chunks never exceeds it; if it
+     * does, one of the sources is to blame. */
+    options.rejects_max = settings->rejects_max > HF_MERGE_REJECTS_ANY / sources
+                              ? HF_MERGE_REJECTS_ANY
+                              : settings->rejects_max * sources;
+    options.threads = run->files->threads;
+    options.reject_path = run->rejects;
+    options.scratch_folder = run->folder;
+    options.intermediate = true;
+    for (size_t i = 0; i < sources;
+         i++) /* a store that lends files also accepts and syncs them */
+        options.synced_later |= run->lent[i].fd >= 0;
+    options.progress.step = merge_step;
+    options.progress.context = run;
+    if (settings->command.size > 0) {
+        options.format = HF_MERGE_EXEC;
+        options.key = options.time = (struct view){ NULL, 0 };
+        options.coding = HF_MERGE_PLAIN;
+        options.command.line = settings->command;
+        options.command.time_limit = SPAN_MS(settings->command_limit_ms);
+        options.command.program = run->program;
+        options.command.memory_bytes_max = run->files->exec.memory_bytes_max;
+        options.command.file_bytes_max = run->files->exec.file_bytes_max;
+        options.command.cpu_limit = run->files->exec.cpu_limit;
+    }
+    return options;
+}
+
+/* After a failed merge, or a wrong number of rows: checks the sources one by one to find the
+ * culprit. Their bytes match the checksums, so they were already faulty when they were put. */
+static void find_culprit(struct merge_run *run)
+{
+    const struct merge_order *order = run->order;
+    struct merge_options options = record_options(run);
+    struct survey survey;
+    struct hf_error error;
+    if (!merge_has_records(options.format))
+        return;
+    for (size_t i = 0; i < order->source_count; i++) {
+        if (!merge_goes_on(run, 2 * run->bytes))
+            return;
+        enum hf_status status =
+            merge_survey(run->files->env, &options, run->paths[i], &survey, &error);
+        bool unreadable = status == HF_CORRUPT || status == HF_INVALID;
+        bool other = status == HF_OK && survey.rows_counted &&
+                     ((order->sources[i].rows_known && survey.rows != order->sources[i].rows) ||
+                      survey.malformed > order->settings->rejects_max);
+        if (unreadable || other) {
+            run->product->culprit = i;
+            return;
+        }
+    }
+}
+
+static void name_keys(const struct merge_run *run, struct hf_error *error)
+{
+    for (size_t i = 0; i < run->order->source_count; i++)
+        scratch_rename(error, run->paths[i], run->order->sources[i].key);
+    scratch_rename(error, run->output, run->order->output);
+}
+
+/* A missing program or a full disk is this machine's failure and blames nobody. A command
+ * that fails may have failed because of its input. */
+static enum hf_status blame_merge(struct merge_run *run, enum hf_status status,
+                                  const struct merge_result *result)
+{
+    bool command = run->order->settings->command.size > 0;
+    bool in_data = status == HF_INVALID || status == HF_CORRUPT || status == HF_UNSUPPORTED;
+    if (status == HF_CANCELLED)
+        return status;
+    if (in_data && !command)
+        find_culprit(run);
+    bool by_command = result->command_ended && !result->disk_full;
+    run->product->group_fault = command ? by_command : in_data;
+    return status;
+}
+
+/* Rows of all sources together, if all are known. */
+static bool rows_of_sources(const struct merge_order *order, uint64_t *ret_rows)
+{
+    *ret_rows = 0;
+    for (size_t i = 0; i < order->source_count; i++) {
+        if (!order->sources[i].rows_known)
+            return false;
+        *ret_rows += order->sources[i].rows;
+    }
+    return true;
+}
+
+static enum hf_status check_merged_rows(struct merge_run *run,
+                                        const struct merge_result *result,
+                                        struct hf_error *error)
+{
+    struct merge_product *product = run->product;
+    uint64_t expected;
+    product->rows_known = result->rows_counted;
+    product->rows_in = result->rows_in;
+    product->rows_out = result->rows_out;
+    product->rows_superseded = result->rows_superseded;
+    product->rows_rejected = result->rows_rejected;
+    if (!result->rows_counted || !rows_of_sources(run->order, &expected) ||
+        expected == result->rows_in)
+        return HF_OK;
+    find_culprit(run);
+    product->group_fault = true;
+    return error_set(error, HF_CORRUPT,
+                     "%" PRIu64 " rows were read, but the catalog records %" PRIu64,
+                     result->rows_in, expected);
+}
+
+/* ---- Commands ------------------------------------------------------------------------ */
+
+static enum hf_status check_sources_unchanged(struct merge_run *run, struct hf_error *error)
+{
+    for (size_t i = 0; i < run->order->source_count; i++) {
+        const struct chunk *source = &run->order->sources[i];
+        uint64_t size = 0;
+        uint32_t crc = 0;
+        int fd = open(run->paths[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        enum hf_status status = fd < 0
+                                    ? merge_local_failure(error, errno, "open a source again")
+                                    : file_checksum(fd, "read back", &size, &crc, error);
+        if (fd >= 0)
+            close(fd);
+        bool same = size == source->size && crc == source->crc32c;
+        if (status != HF_OK || (RULE(CHECKSUM_ON_READ) && !same))
+            return error_set(error, HF_CORRUPT, "it changed or removed its input %.*s",
+                             VIEW_ARGS(view_first(source->key, 120)));
+    }
+    return HF_OK;
+}
+
+/* Counts the rows that a command wrote. There must not be more than it read, and not zero if it
+ * read some. */
+static enum hf_status check_command_rows(struct merge_run *run, struct hf_error *error)
+{
+    struct merge_product *product = run->product;
+    struct merge_options options = record_options(run);
+    struct survey survey;
+    uint64_t rows_in;
+    if (!merge_has_records(options.format) || !rows_of_sources(run->order, &rows_in))
+        return HF_OK;
+    enum hf_status status =
+        merge_survey(run->files->env, &options, run->output, &survey, error);
+    if (status == HF_CORRUPT || status == HF_INVALID)
+        return error_set(error, HF_CORRUPT, "its output cannot be read as %s",
+                         hf_merge_format_name(options.format));
+    if (status != HF_OK || !survey.rows_counted)
+        return status;
+    if (survey.rows > rows_in || (survey.rows == 0 && rows_in > 0))
+        return error_set(error, HF_CORRUPT, "it wrote %" PRIu64 " rows from %" PRIu64,
+                         survey.rows, rows_in);
+    if (survey.malformed > run->order->settings->rejects_max)
+        return error_set(error, HF_CORRUPT, "%" PRIu64 " rows of its output cannot be read",
+                         survey.malformed);
+    product->rows_known = true;
+    product->rows_in = rows_in;
+    product->rows_out = survey.rows;
+    product->rows_superseded = rows_in - survey.rows;
+    return HF_OK;
+}
+
+/* Checks the output of a command or of the caller's merger. If the format has rows, they are
+ * counted here; the merger's own count is not trusted. */
+static enum hf_status check_made(struct merge_run *run, struct hf_error *error)
+{
+    struct stat info;
+    enum hf_status status = check_sources_unchanged(run, error);
+    if (status == HF_OK && (lstat(run->output, &info) != 0 || !S_ISREG(info.st_mode)))
+        status = error_set(error, HF_CORRUPT, "it wrote no output file");
+    else if (status == HF_OK && info.st_size == 0 && run->bytes > 0)
+        status = error_set(error, HF_CORRUPT, "its output file is empty");
+    if (status == HF_OK)
+        status = check_command_rows(run, error);
+    if (status != HF_CORRUPT)
+        return status;
+    run->product->group_fault = true;
+    error_prefix(error, "the %s succeeded, but",
+                 run->files->callback.merge ? "merger" : "command");
+    return status;
+}
+
+/* A merge cannot produce more than its sources hold, plus this. */
+#define COMMAND_BYTES_MORE (16 * MIB)
+
+/* The largest file that a command may write; 0: unknown, because its sources' size is unknown. */
+static uint64_t command_bytes_max(struct merge_run *run)
+{
+    struct merge_options options = record_options(run);
+    uint64_t all = 0, size = 0;
+    struct hf_error error;
+    for (size_t i = 0; i < run->order->source_count; i++) {
+        if (!merge_has_records(options.format) || !merge_goes_on(run, run->bytes) ||
+            merge_plain_size(run->files->env, &options, run->paths[i], &size, &error) != HF_OK)
+            return 0;
+        all += size;
+    }
+    return all + COMMAND_BYTES_MORE;
+}
+
+/* ---- A merger of the caller's -------------------------------------------------------- */
+
+static bool task_goes_on(void *argument, uint64_t done)
+{
+    struct merge_run *run = argument;
+    return merge_goes_on(run, run->bytes + (done < run->bytes ? done : run->bytes));
+}
+
+/* A foreign merger knows its own data, so its blame is accepted. If it cannot do the merge,
+ * nobody is blamed. */
+static enum hf_status merge_by_merger(struct merge_run *run, struct hf_error *error)
+{
+    const struct merge_callback *callback = &run->files->callback;
+    const struct merge_task task = { .order = run->order,
+                                     .paths = run->paths,
+                                     .output = run->output,
+                                     .folder = run->folder,
+                                     .goes_on = task_goes_on,
+                                     .argument = run };
+    struct merge_product *product = run->product;
+    error_clear(error);
+    enum hf_status status = callback->merge(callback->argument, &task, product, error);
+    bool in_data = status == HF_CORRUPT || status == HF_INVALID;
+    if (!in_data || product->culprit >= run->order->source_count)
+        product->culprit = MERGE_NO_CULPRIT;
+    if (status == HF_OK)
+        return check_made(run, error);
+    if (error->status != status)
+        error_set(error, status, "the merger failed without a reason");
+    name_keys(run, error);
+    product->group_fault = in_data;
+    merge_disk_is_full(run);
+    return status;
+}
+
+static enum hf_status merge_sources(struct merge_run *run, uint32_t *ret_crc,
+                                    struct hf_error *error)
+{
+    struct merge_options options = make_merge_options(run);
+    struct merge_result result;
+    if (run->files->callback.merge)
+        return merge_by_merger(run, error);
+    if (options.format == HF_MERGE_EXEC) {
+        uint64_t *limit = &options.command.file_bytes_max, most = command_bytes_max(run);
+        if (*limit == 0 || (most > 0 && most < *limit))
+            *limit = most;
+    }
+    enum hf_status status =
+        merge_files(run->files->env, &options,
+                    &(struct merge_paths){ run->paths, run->order->source_count, run->output },
+                    &result, error);
+    if (status != HF_OK) {
+        if (result.disk_full)
+            atomic_store(&run->disk_full, true);
+        name_keys(run, error);
+        return blame_merge(run, status, &result);
+    }
+    *ret_crc = result.crc32c;
+    if (options.format == HF_MERGE_EXEC)
+        return check_made(run, error);
+    return check_merged_rows(run, &result, error);
+}
+
+/* ---- Putting ------------------------------------------------------------------------- */
+
+/* Whether the existing object is ours: our own earlier attempt may have landed although its reply
+ * was lost. */
+static enum hf_status compare_output(struct merge_run *run, struct hf_error *error)
+{
+    const struct progress progress = { put_progress, run };
+    const char *path = path_in(run, "compare");
+    uint64_t size = 0;
+    uint32_t crc = 0;
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    if (fd < 0)
+        return merge_local_failure(error, path ? errno : ENOMEM, "create a scratch file");
+    enum hf_status status = merge_get_object(run, run->order->output, fd, &progress, error);
+    if (status == HF_OK)
+        status = file_checksum(fd, "read back", &size, &crc, error);
+    close(fd);
+    if (status == HF_OK && (size != run->product->size || crc != run->product->crc32c))
+        status =
+            error_set(error, HF_CONFLICT, "another object exists under the name of the output");
+    return status;
+}
+
+/* Repeats the put until it is answered. Nobody else uses the name, so repeating the put is
+ * harmless. */
+static enum hf_status put_until_answered(struct merge_run *run, struct view key, int fd,
+                                         struct condition condition, struct hf_error *error)
+{
+    /* A file written by another process may still be open for writing there, so it is
+     * copied. */
+    bool give = !merge_by_callback(run);
+    struct file_merger *files = run->files;
+    const struct progress progress = { put_progress, run };
+    enum hf_status status = HF_OK;
+    for (int i = 0; i < TRIES_MAX; i++) {
+        struct put_call call = {
+            .key = key, .condition = condition, .quiet = true, .give = give
+        };
+        status = store_put_file(files->store, &call, fd, &progress);
+        *error = call.error;
+        bool again = status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_TIMEOUT;
+        if (!again || i + 1 == TRIES_MAX || !put_progress(run, 0, 0))
+            break;
+        env_sleep(files->env, env_jitter(files->env, SPAN_US(TRY_WAIT.us << i)));
+    }
+    return status;
+}
+
+/* Rejected rows are stored before the output can be committed; otherwise a crash would lose
+ * them. */
+static enum hf_status put_rejects(struct merge_run *run, struct hf_error *error)
+{
+    struct merge_product *product = run->product;
+    if (product->rows_rejected == 0)
+        return HF_OK;
+    int size = snprintf(product->rejects, sizeof product->rejects, "%s%.*s%s",
+                        LAYOUT_KEPT_FOLDER, VIEW_ARGS(run->order->output), LAYOUT_REJECTS);
+    if (size < 0 || size >= (int)sizeof product->rejects)
+        return error_set(error, HF_INVALID, "the output's name is too long");
+    int fd = open(run->rejects, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return merge_local_failure(error, errno, "open the rejected rows");
+    enum hf_status status =
+        put_until_answered(run, view_of(product->rejects), fd, (struct condition){ 0 }, error);
+    close(fd);
+    return status;
+}
+
+static enum hf_status put_output(struct merge_run *run, uint32_t crc, struct hf_error *error)
+{
+    struct merge_product *product = run->product;
+    struct stat info;
+    int fd = open(run->output, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        merge_local_failure(error, errno, "open the merged file");
+        if (fd >= 0)
+            close(fd);
+        return error->status;
+    }
+    product->size = (uint64_t)info.st_size;
+    product->crc32c = crc;
+    enum hf_status status = HF_OK;
+    if (merge_by_callback(run))
+        status = file_checksum(fd, "read back", &product->size, &product->crc32c, error);
+    if (status == HF_OK)
+        status = put_rejects(run, error);
+    if (status == HF_OK && !merge_goes_on(run, 2 * run->bytes))
+        status = merge_cancelled(error);
+    if (status == HF_OK) {
+        product->put_sent = true;
+        status = put_until_answered(run, run->order->output, fd, if_absent(), error);
+        if (status == HF_CONFLICT)
+            status = compare_output(run, error);
+    }
+    close(fd);
+    return status;
+}
+
+/* ---- The merger ----------------------------------------------------------------------- */
+
+static enum hf_status name_files(struct merge_run *run, struct hf_error *error)
+{
+    const struct merge_order *order = run->order;
+    size_t count = order->source_count;
+    struct lent *lent = arena_take(&run->arena, count * sizeof *lent);
+    run->paths = arena_take(&run->arena, count * sizeof *run->paths);
+    run->output = path_in(run, "output");
+    run->rejects = path_in(run, "rejects");
+    bool has_memory = lent && run->paths && run->output && run->rejects;
+    if (!has_memory)
+        return error_no_memory(error);
+    run->lent = lent;
+    for (size_t i = 0; i < count; i++) {
+        lent[i].fd = -1;
+        /* File names are numbered and keep the extension of the key, because a command may rely on
+         * it. */
+        char name[80];
+        struct view end = scratch_name_end(order->sources[i].key);
+        snprintf(name, sizeof name, "%06zu%.*s", i, VIEW_ARGS(end));
+        run->paths[i] = path_in(run, name);
+        run->bytes += order->sources[i].size;
+        has_memory = has_memory && run->paths[i];
+    }
+    return has_memory ? HF_OK : error_no_memory(error);
+}
+
+static enum hf_status make_job_folder(struct merge_run *run, struct hf_error *error)
+{
+    struct file_merger *files = run->files;
+    snprintf(run->name, sizeof run->name, "%" PRIuFAST64, atomic_fetch_add(&files->jobs, 1));
+    int size =
+        snprintf(run->folder, sizeof run->folder, "%s/%s", files->scratch.path, run->name);
+    if (size < 0 || size >= (int)sizeof run->folder - 32)
+        return error_set(error, HF_INVALID, "the path of the scratch folder is too long");
+    if (!scratch_make(&files->scratch, run->name))
+        return merge_local_failure(error, errno, "create a scratch folder");
+    return HF_OK;
+}
+
+/* Decides who is to blame for a full disk. If the disk was fit for the job (half empty, or
+ * more free space than expected to be needed) and the job took at least half of that space,
+ * the group is too large: it is blamed and halved, until the chunk that is too large by
+ * itself is quarantined. Otherwise this machine is to blame. Called after the job's files
+ * were removed. */
+static void blame_full_disk(struct merge_run *run, struct hf_error *error)
+{
+    struct scratch_room before = run->room, after = scratch_room(run->files->scratch.path);
+    char size[SIZE_TEXT_MAX];
+    /* Expected need: copies of the sources, the same again for sorting, and the output. */
+    uint64_t expected = 3 * run->bytes + 16 * MIB;
+    bool fit = before.free >= before.total / 2 || before.free >= expected;
+    if (before.free == 0 || !fit || after.free < before.free / 2)
+        return;
+    run->product->group_fault = true;
+    error_prefix(error, "the merge needs more scratch space than the %s that were free",
+                 size_text(before.free, size));
+}
+
+/* Every command passes this check before it runs. The first word of a partition's command may
+ * select a merger supplied by the caller. */
+static enum hf_status resolve_program(const struct file_merger *files,
+                                      const struct compact_settings *settings,
+                                      const char **ret_program, struct hf_error *error)
+{
+    *ret_program = NULL;
+    if (!files->callback.merge && settings->command.size > 0)
+        return allow_exec_find(&files->exec, settings->command, ret_program, error);
+    const char *here = files->callback.merge ? files->callback.name : NULL;
+    struct view rest = settings->command, name = VIEW("");
+    while (rest.size > 0 && name.size == 0)
+        name = view_cut(&rest, ' ');
+    if (!here || view_equal(name, view_of(here)))
+        return HF_OK;
+    if (name.size == 0)
+        return error_set(error, HF_DENIED, "names no merger, but the one here is '%.60s'",
+                         here);
+    return error_set(error, HF_DENIED, "needs the merger '%.*s', but the one here is '%.60s'",
+                     VIEW_ARGS(view_first(name, 60)), here);
+}
+
+static enum hf_status allows_settings(struct merger *merger,
+                                      const struct compact_settings *settings,
+                                      struct hf_error *error)
+{
+    const char *program;
+    return resolve_program((struct file_merger *)(void *)merger, settings, &program, error);
+}
+
+static enum hf_status make_output(struct merger *merger, const struct merge_order *order,
+                                  struct merge_product *ret_product, struct hf_error *error)
+{
+    struct file_merger *files = (struct file_merger *)(void *)merger;
+    struct merge_run run = { .files = files,
+                             .order = order,
+                             .product = ret_product,
+                             .arena = ARENA_INIT,
+                             .shared = { .culprit = MERGE_NO_CULPRIT } };
+    *ret_product = (struct merge_product){ .culprit = MERGE_NO_CULPRIT };
+    if (order->memory_bytes < HF_MERGE_MEMORY_MIN || order->source_count == 0)
+        return error_set(error, HF_INVALID,
+                         "a merge needs at least one source and %zu MiB of memory",
+                         HF_MERGE_MEMORY_MIN / MIB);
+    enum hf_status status = resolve_program(files, order->settings, &run.program, error);
+    if (status == HF_OK)
+        status = make_job_folder(&run, error);
+    if (status != HF_OK)
+        return status;
+    run.room = scratch_room(run.folder);
+    env_mutex_init(files->env, &run.shared.mutex);
+    env_cond_init(files->env, &run.shared.changed);
+    uint32_t crc = 0;
+    status = name_files(&run, error);
+    if (status == HF_OK)
+        status = merge_fetch_all(&run, error);
+    if (status == HF_OK)
+        status = merge_sources(&run, &crc, error);
+    if (status == HF_OK)
+        status = put_output(&run, crc, error);
+    merge_give_back(&run);
+    env_cond_release(&run.shared.changed);
+    env_mutex_release(&run.shared.mutex);
+    scratch_remove(&files->scratch, run.name);
+    if (status != HF_OK && atomic_load(&run.disk_full))
+        blame_full_disk(&run, error);
+    arena_release(&run.arena);
+    return status;
+}
+
+struct merger *file_merger_new(struct env *env, struct store *store, const char *scratch,
+                               size_t threads, struct hf_error *error)
+{
+    struct file_merger *files = calloc(1, sizeof *files);
+    if (!files) {
+        error_no_memory(error);
+        return NULL;
+    }
+    files->merger.make = make_output;
+    files->merger.allows = allows_settings;
+    files->env = env;
+    files->store = store;
+    files->threads = threads;
+    if (scratch_open(&files->scratch, env, scratch, error) != HF_OK) {
+        free(files);
+        return NULL;
+    }
+    return &files->merger;
+}
+
+void file_merger_allow(struct merger *merger, const struct allow_exec *allowed)
+{
+    struct file_merger *files = (struct file_merger *)(void *)merger;
+    files->exec = *allowed;
+}
+
+void file_merger_use(struct merger *merger, const struct merge_callback *callback)
+{
+    struct file_merger *files = (struct file_merger *)(void *)merger;
+    files->callback = *callback;
+}
+
+void file_merger_free(struct merger *merger)
+{
+    struct file_merger *files = (struct file_merger *)(void *)merger;
+    if (!files)
+        return;
+    scratch_close(&files->scratch);
+    free(files);
+}

@@ -1,0 +1,98 @@
+/* ingest_survey.c: surveys a file before it is put: its contents, whether it is acceptable,
+ * and its identity. A chunk that every later merge would fail on must not enter a catalog. */
+#include "base/parse.h"
+#include "compact/work/ingest_inside.h"
+#include "merge/survey.h"
+
+#include <inttypes.h>
+
+static bool survey_step(void *context, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    return ingest_goes_on(context, 0);
+}
+
+/* The identity comes from the bytes, or from the owner's id, hashed with a prefix so it cannot
+ * equal a hash of file contents. */
+static void identify(const struct ingest *ingest, struct ingest_item *item,
+                     const struct survey *survey)
+{
+    unsigned char digest[SHA256_BYTES];
+    struct view id = ingest->options->id;
+    memcpy(digest, survey->sha256, sizeof digest);
+    if (id.size > 0) {
+        struct hash_sha256_stream stream;
+        hash_sha256_init(&stream);
+        hash_sha256_add(&stream, VIEW("the file that is named\0"));
+        hash_sha256_add(&stream, id);
+        hash_sha256_end(&stream, digest);
+    }
+    hex_encode(digest, FILE_ID_DIGITS / 2, item->file_id);
+}
+
+static void fill_in_item(struct ingest *ingest, struct ingest_item *item,
+                         const struct survey *survey)
+{
+    int64_t now_ms = env_wall(ingest->tree->env).us / 1000;
+    item->coding = survey->coding;
+    identify(ingest, item, survey);
+    item->chunk = (struct chunk){
+        .size = survey->size,
+        .rows_known = survey->rows_counted,
+        .rows = survey->rows,
+        .min_ms = survey->times_known ? survey->min_ms : now_ms,
+        .max_ms = survey->times_known ? survey->max_ms : now_ms,
+        .writer = ingest->options->writer,
+        .file_id = view_of(item->file_id),
+        .crc32c = survey->crc32c,
+    };
+    /* Routes by the hour of the data, so chunks that merge together share a catalog. If the bytes
+     * do not determine the hour (no time, or an id that another file may use), the identity selects
+     * one. */
+    item->route_ms = survey->times_known && ingest->options->id.size == 0
+                         ? item->chunk.min_ms
+                         : (int64_t)(hash_xxh3(view_of(item->file_id)) >> 12);
+    item->file->size = survey->size;
+    item->file->rows = survey->rows;
+    item->file->malformed = survey->malformed;
+}
+
+/* Refuses a file if a merge would keep none of its rows, or would fail on it. */
+static enum hf_status check_malformed(const struct ingest *ingest, const struct survey *survey,
+                                      struct hf_error *error)
+{
+    bool all = survey->malformed == survey->rows;
+    if (survey->malformed == 0 || (!all && survey->malformed <= ingest->settings.rejects_max))
+        return HF_OK;
+    if (all)
+        error_set(error, HF_INVALID, "all %" PRIu64 " rows cannot be read", survey->rows);
+    else
+        error_set(error, HF_INVALID,
+                  "%" PRIu64 " of %" PRIu64 " rows cannot be read, more than the %" PRIu64
+                  " that may be rejected",
+                  survey->malformed, survey->rows, ingest->settings.rejects_max);
+    return error_set(error, HF_INVALID, "%s: record %" PRIu64 " %s", error->why,
+                     survey->malformed_first, survey->malformed_why);
+}
+
+enum hf_status ingest_survey(struct ingest *ingest, struct ingest_item *item,
+                             struct hf_error *error)
+{
+    struct merge_options options = compact_chunk_options(&ingest->settings);
+    struct survey survey;
+    const char *path = item->file->path;
+    options.progress.step = survey_step;
+    options.progress.context = ingest;
+    if (!ingest_goes_on(ingest, 0))
+        return ingest_stopped(error);
+    bool is_there = stat(path, &item->seen) == 0;
+    if (is_there && S_ISREG(item->seen.st_mode) && item->seen.st_size == 0)
+        return error_set(error, HF_INVALID, "it is empty");
+    enum hf_status status = merge_survey(ingest->tree->env, &options, path, &survey, error);
+    if (status == HF_OK)
+        status = check_malformed(ingest, &survey, error);
+    if (status == HF_OK)
+        fill_in_item(ingest, item, &survey);
+    return status;
+}

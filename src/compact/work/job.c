@@ -1,0 +1,521 @@
+/* job.c: runs one merge, from lease to commit. The worker may die, lose its lease or lose a
+ * reply at any step, so the swap of the catalog alone decides whether the merge happened.
+ * This file deletes no object: a job that fails condemns its output in the catalog, and if
+ * it cannot, the next worker finds the lease and does so. */
+#include "compact/work/job.h"
+
+#include "base/check.h"
+#include "base/mutant.h"
+#include "base/parse.h"
+#include "base/rule.h"
+#include "compact/care/maintain.h"
+#include "compact/work/job_note.h"
+#include "compact/work/jobs.h"
+#include "elect/ladder.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Orders -------------------------------------------------------------------------- */
+
+static bool copy_chunk(struct arena *arena, const struct chunk *from, struct chunk *to)
+{
+    *to = *from;
+    to->key = arena_copy(arena, from->key);
+    to->writer = arena_copy(arena, from->writer);
+    to->quarantine = VIEW("");
+    to->raw = VIEW("");
+    return to->key.data && to->writer.data;
+}
+
+enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *group,
+                          struct order **ret_order, struct hf_error *error)
+{
+    struct order *order = calloc(1, sizeof *order);
+    if (!order)
+        return error_no_memory(error);
+    *order = (struct order){ .ref = ref,
+                             .level = group->level,
+                             .forced = group->forced,
+                             .bytes = group->bytes,
+                             .rows = group->rows,
+                             .due = group->due,
+                             .arena = ARENA_INIT };
+    order->sources = arena_take(&order->arena, (group->count + 1) * sizeof *order->sources);
+    bool good = order->sources != NULL;
+    for (size_t i = 0; i < group->count; i++)
+        good = good && copy_chunk(&order->arena, group->sources[i], &order->sources[i]);
+    order->count = group->count;
+    if (!good) {
+        order_free(order);
+        return error_no_memory(error);
+    }
+    *ret_order = order;
+    return HF_OK;
+}
+
+void order_free(struct order *order)
+{
+    if (!order)
+        return;
+    arena_release(&order->arena);
+    free(order);
+}
+
+/* ---- A job --------------------------------------------------------------------------- */
+
+struct job {
+    struct catalog_tree *tree;
+    struct merger *merger;
+    const struct order *order;
+    const struct job_options *options;
+    struct job_report *report;
+    struct arena arena;
+    struct compact_settings settings;
+    struct view *keys; /* of the sources */
+    struct hf_lock *lock;
+    struct mono_time drawn;
+    bool holds, no_memory; /* both set by the last check_group_holds() */
+    bool told_to_stop, lease_gone;
+    bool took_too_long; /* more than D/2 from name to commit */
+};
+
+/* A source that failed in another job since the plan was made belongs to a smaller group
+ * now. If it kills its workers, it must not count a try against every chunk of this group. */
+static bool none_was_tried_since(const struct order *order, const struct catalog *catalog)
+{
+    for (size_t i = 0; i < order->count; i++) {
+        const struct chunk *now = catalog_find(catalog, order->sources[i].key);
+        if (now && now->tries != order->sources[i].tries)
+            return false;
+    }
+    return true;
+}
+
+static void check_group_holds(void *argument, const struct catalog *catalog,
+                              const struct evidence *evidence)
+{
+    struct job *job = argument;
+    (void)evidence;
+    job->settings = catalog->settings;
+    job->no_memory = !compact_settings_keep(&job->settings, &job->arena);
+    job->holds = none_was_tried_since(job->order, catalog) &&
+                 plan_still_holds(catalog, job->order->level, job->keys, job->order->count,
+                                  job->order->forced);
+}
+
+/* Reads the catalog again: should the group still be merged? Another worker may have merged,
+ * retired or moved a source since the plan was made. Also takes over the current settings. */
+static enum hf_status reread_group(struct job *job, bool *ret_holds, struct hf_error *error)
+{
+    job->holds = job->no_memory = false;
+    enum hf_status status = catalog_ref_show(job->order->ref, check_group_holds, job, error);
+    if (status == HF_OK && job->no_memory)
+        status = error_no_memory(error);
+    *ret_holds = ladder_guard(job->holds);
+    return status;
+}
+
+/* The earliest and latest times of the sources. */
+static void times_of(const struct order *order, int64_t *ret_min_ms, int64_t *ret_max_ms)
+{
+    *ret_min_ms = order->sources[0].min_ms;
+    *ret_max_ms = order->sources[0].max_ms;
+    for (size_t i = 1; i < order->count; i++) {
+        if (order->sources[i].min_ms < *ret_min_ms)
+            *ret_min_ms = order->sources[i].min_ms;
+        if (order->sources[i].max_ms > *ret_max_ms)
+            *ret_max_ms = order->sources[i].max_ms;
+    }
+}
+
+/* The name is drawn before the lease, because the lease records it: a client that finds this lease
+ * expired knows which output to condemn. */
+static enum hf_status draw_output(struct job *job, struct hf_error *error)
+{
+    int64_t min_ms, max_ms;
+    times_of(job->order, &min_ms, &max_ms);
+    enum hf_status status =
+        chunk_key_draw(job->tree->env,
+                       &(struct chunk_key_parts){ view_of(job->order->ref->partition),
+                                                  job->order->level, min_ms, &job->settings },
+                       job->report->output, &job->drawn, error);
+    MUTANT(mutant_names_output_after_sources(job->keys, job->order->count, status,
+                                             job->report->output));
+    return status;
+}
+
+/* ---- The lease ----------------------------------------------------------------------- */
+
+/* HELD: another worker has leased one of the chunks. Does not wait, since that worker is merging
+ * them. */
+static enum hf_status lease_sources(struct job *job, struct hf_error *error)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    options.ttl_ms = job->settings.ttl_ms;
+    options.output = job->report->output;
+    options.level = job->order->level;
+    size_t count = job->order->count;
+    const char **scopes = arena_take(&job->arena, count * sizeof *scopes);
+    if (!scopes)
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        struct scope scope = { .kind = SCOPE_CHUNK, .name = job->keys[i] };
+        char text[SCOPE_TEXT_MAX + 1];
+        scopes[i] = arena_copy(&job->arena, view_of(scope_text(&scope, text))).data;
+        if (!scopes[i])
+            return error_no_memory(error);
+    }
+    enum hf_status status =
+        hf_lock_new_many(job->tree->client, scopes, count, &options, &job->lock, error);
+    if (status == HF_OK)
+        status = hf_lock_acquire(job->lock, /* wait_ms */ 0, error);
+    return status;
+}
+
+/* Cleans up after ended leases on our chunks: those of dead workers, and our own lease once
+ * it has failed. Their outputs are condemned before this job may commit these chunks. */
+static enum hf_status settle_sources(struct job *job, uint64_t *ret_settled,
+                                     struct hf_error *error)
+{
+    struct maintain_report maintained = { 0 };
+    enum hf_status status = maintain_settle(job->tree, layout_home(job->keys[0]), job->keys,
+                                            job->order->count, &maintained, error);
+    *ret_settled = maintained.settled;
+    return status;
+}
+
+/* Condemns our output and counts the try against the chunks that are to blame. The result shows
+ * whether the commit happened after all. */
+static enum hf_status condemn_output(struct job *job, enum hf_compact_blame blame,
+                                     struct view culprit, enum condemned *ret_answer)
+{
+    struct view output = view_of(job->report->output);
+    struct catalog_op op = { .kind = CATALOG_CONDEMN,
+                             .keys = &output,
+                             .key_count = 1,
+                             .blame = blame,
+                             .sources = job->keys,
+                             .source_count = job->order->count,
+                             .culprit = culprit,
+                             .reason = view_of(job->report->error.why),
+                             .ret_condemned = ret_answer };
+    return catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
+}
+
+/* Ends the lease of a job that did not commit. The output is condemned first: if another client
+ * meanwhile takes our lease for a dead worker's, it would blame the whole group. The note on the
+ * lease carries the same blame for a client that cleans up in our place. If no put was sent and
+ * nobody is to blame, nothing is condemned, so a worker that fails again and again does not fill
+ * the catalog. */
+static void give_up_job(struct job *job, enum hf_compact_blame blame, struct view culprit)
+{
+    struct buffer text = BUFFER_INIT(2 * (size_t)NOTE_BYTES_MAX);
+    struct job_note note = { .blame = blame,
+                             .culprit = culprit,
+                             .why = view_of(job->report->error.why),
+                             .unsent = blame == HF_COMPACT_BLAME_NOBODY &&
+                                       !job->report->product.put_sent };
+    struct hf_error ignored;
+    enum condemned answer;
+    uint64_t settled;
+    if (!note.unsent && job->report->end != HF_COMPACT_END_UNSURE)
+        condemn_output(job, blame, culprit, &answer);
+    const char *words = job_note_encode(&note, &text) ? buffer_text(&text) : NULL;
+    hf_lock_fail(job->lock, words, &ignored);
+    buffer_release(&text);
+    if (job->report->end != HF_COMPACT_END_UNSURE) /* otherwise the catalog cannot be reached */
+        settle_sources(job, &settled, &ignored);
+}
+
+/* ---- The merge ----------------------------------------------------------------------- */
+
+/* Called during the merge. Checking the lease here only saves work: a job that lost its lease would
+ * most likely lose the commit too. */
+static bool may_go_on(void *argument, uint64_t done, uint64_t total)
+{
+    struct job *job = argument;
+    const struct job_options *options = job->options;
+    if (options->go_on && !options->go_on(options->argument, done, total))
+        job->told_to_stop = true;
+    else if (hf_lock_check(job->lock, NULL) != HF_OK)
+        job->lease_gone = true;
+    return !job->told_to_stop && !job->lease_gone;
+}
+
+static enum hf_status run_merger(struct job *job, struct hf_error *error)
+{
+    const struct order *order = job->order;
+    struct merge_order asked = { .settings = &job->settings,
+                                 .sources = order->sources,
+                                 .source_count = order->count,
+                                 .output = view_of(job->report->output),
+                                 .memory_bytes = job->options->memory_bytes,
+                                 .level = order->level,
+                                 .go_on = may_go_on,
+                                 .argument = job };
+    if (!may_go_on(job, 0, 2 * order->bytes))
+        return error_set(error, HF_CANCELLED, "stopped before the merge began");
+    enum hf_status status =
+        job->merger->make(job->merger, &asked, &job->report->product, error);
+    job->report->bytes_merged = job->report->product.bytes_read;
+    return status;
+}
+
+/* Never commits a merge that lost or invented rows, whichever merger made the output. */
+static enum hf_status check_product_rows(const struct job *job, struct hf_error *error)
+{
+    const struct merge_product *product = &job->report->product;
+    bool all_known = true;
+    for (size_t i = 0; i < job->order->count; i++)
+        all_known &= job->order->sources[i].rows_known;
+    if (!product->rows_known)
+        return HF_OK;
+    if (product->rows_in !=
+        product->rows_out + product->rows_superseded + product->rows_rejected)
+        return error_set(error, HF_CORRUPT,
+                         "the rows do not add up: %" PRIu64 " in, %" PRIu64 " out, %" PRIu64
+                         " superseded, %" PRIu64 " rejected",
+                         product->rows_in, product->rows_out, product->rows_superseded,
+                         product->rows_rejected);
+    if (all_known && product->rows_in != job->order->rows)
+        return error_set(error, HF_CORRUPT,
+                         "%" PRIu64 " rows were merged, but the catalog records %" PRIu64,
+                         product->rows_in, job->order->rows);
+    return HF_OK;
+}
+
+struct liveness {
+    struct view key;
+    bool live;
+};
+
+static void look_whether_live(void *argument, const struct catalog *catalog,
+                              const struct evidence *evidence)
+{
+    struct liveness *seen = argument;
+    (void)evidence;
+    seen->live = catalog_find(catalog, seen->key) != NULL;
+}
+
+/* A source object is missing. If the catalog still lists the chunk as live, data was lost
+ * and the chunk is to blame; otherwise another client has merged or retired it, and this job
+ * is obsolete. */
+static enum hf_compact_end check_missing_source(struct job *job, struct view key,
+                                                enum hf_compact_blame *blame)
+{
+    struct liveness seen = { .key = key };
+    struct hf_error error;
+    if (catalog_ref_show(job->order->ref, look_whether_live, &seen, &error) != HF_OK)
+        return HF_COMPACT_END_FAILED; /* the cause is unknown, so nobody is blamed */
+    if (!seen.live)
+        return HF_COMPACT_END_PASSED;
+    *blame = HF_COMPACT_BLAME_CHUNK;
+    return HF_COMPACT_END_FAILED;
+}
+
+/* The merge failed: decides which chunks are to blame and how the job ended. */
+static void end_unmerged(struct job *job, const struct hf_error *error)
+{
+    struct job_report *report = job->report;
+    const struct merge_product *product = &report->product;
+    struct view culprit = VIEW("");
+    report->error = *error;
+    report->blame = HF_COMPACT_BLAME_NOBODY;
+    report->end = HF_COMPACT_END_FAILED;
+    if (job->told_to_stop)
+        report->end = HF_COMPACT_END_STOPPED;
+    else if (job->lease_gone) {
+        report->end = HF_COMPACT_END_LOST;
+        error_set(&report->error, HF_LOST, "the lease expired during the merge");
+    } else if (product->culprit < job->order->count) {
+        culprit = job->keys[product->culprit];
+        if (error->status == HF_NOT_FOUND)
+            report->end = check_missing_source(job, culprit, &report->blame);
+        else
+            report->blame = HF_COMPACT_BLAME_CHUNK;
+    } else if (product->group_fault)
+        report->blame = HF_COMPACT_BLAME_GROUP;
+    give_up_job(job, report->blame, culprit);
+}
+
+/* ---- The commit ---------------------------------------------------------------------- */
+
+/* The commit was not answered and may still take effect. Condemning the output resolves this in one
+ * swap: either the commit is found in the catalog, or it can never happen. */
+static enum hf_compact_end ask_whether_committed(struct job *job, struct hf_error *error)
+{
+    enum condemned answer = CONDEMN_DONE;
+    MUTANT(mutant_deletes_unsure_output(job->tree->store, view_of(job->report->output)));
+    if (RULE(UNSURE_COMMIT_IS_ASKED) &&
+        condemn_output(job, HF_COMPACT_BLAME_NOBODY, VIEW(""), &answer) != HF_OK) {
+        error_prefix(error, "the commit was not answered");
+        return HF_COMPACT_END_UNSURE;
+    }
+    return answer == CONDEMN_HAPPENED ? HF_COMPACT_END_COMMITTED : HF_COMPACT_END_LOST;
+}
+
+static enum hf_compact_end commit_output(struct job *job, struct hf_error *error)
+{
+    const struct merge_product *product = &job->report->product;
+    struct catalog_op op = { .kind = CATALOG_COMMIT,
+                             .keys = job->keys,
+                             .key_count = job->order->count,
+                             .target = { .key = view_of(job->report->output),
+                                         .level = job->order->level,
+                                         .size = product->size,
+                                         .rows_known = product->rows_known,
+                                         .rows = product->rows_out,
+                                         .crc32c = product->crc32c,
+                                         .writer = VIEW(""),
+                                         .quarantine = VIEW(""),
+                                         .rejects = product->rows_rejected },
+                             .drawn = job->drawn };
+    times_of(job->order, &op.target.min_ms, &op.target.max_ms);
+    enum hf_status status = catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
+    *error = op.error;
+    if (status == HF_OK)
+        return HF_COMPACT_END_COMMITTED;
+    job->took_too_long = status == HF_EXPIRED;
+    /* Refused by the catalog. give_up_job() then condemns the output, so an attempt of ours that is
+     * still in progress cannot land later. */
+    if (status == HF_CONFLICT || status == HF_EXPIRED)
+        return HF_COMPACT_END_LOST;
+    /* Any other failure may hide a commit whose reply was lost. */
+    return status == HF_INVALID ? HF_COMPACT_END_FAILED : ask_whether_committed(job, error);
+}
+
+static void commit_and_complete(struct job *job)
+{
+    struct job_report *report = job->report;
+    struct hf_error error = { .status = HF_OK };
+    /* This check only saves work. The lease is in another document and may end right after
+     * it; the commit is safe because it requires all sources to be live. */
+    if (hf_lock_check(job->lock, &error) == HF_OK)
+        report->end = commit_output(job, &error);
+    else
+        report->end = HF_COMPACT_END_LOST;
+    if (report->end == HF_COMPACT_END_COMMITTED) {
+        /* If this fails, the client that cleans up finds the output live in the catalog. */
+        hf_lock_complete(job->lock, /* note */ NULL, &error);
+        error_clear(&report->error);
+        return;
+    }
+    report->error = error;
+    /* Merging this group again would again take longer than D/2; a smaller group may be
+     * faster. */
+    report->blame = job->took_too_long ? HF_COMPACT_BLAME_GROUP : HF_COMPACT_BLAME_NOBODY;
+    give_up_job(job, report->blame, VIEW(""));
+}
+
+/* ---- The steps ----------------------------------------------------------------------- */
+
+/* Takes the lease unless the group is obsolete. False: the report says how the job ended. */
+static bool take_lease(struct job *job)
+{
+    struct job_report *report = job->report;
+    bool holds = false;
+    enum hf_status status = reread_group(job, &holds, &report->error);
+    if (status == HF_OK && !holds) {
+        report->end = HF_COMPACT_END_PASSED;
+        return false;
+    }
+    if (status == HF_OK)
+        status = draw_output(job, &report->error);
+    if (status == HF_OK)
+        status = lease_sources(job, &report->error);
+    if (status != HF_OK)
+        report->end = status == HF_HELD ? HF_COMPACT_END_HELD : HF_COMPACT_END_FAILED;
+    return status == HF_OK;
+}
+
+/* Runs with the lease held. The catalog is read again, because the plan was made before the
+ * lease: another worker may have committed these chunks and released them in between. */
+static bool guard_lease(struct job *job)
+{
+    struct job_report *report = job->report;
+    bool holds = false;
+    enum hf_status status = settle_sources(job, &report->took_over, &report->error);
+    if (status == HF_OK)
+        status = reread_group(job, &holds, &report->error);
+    if (status == HF_OK && holds)
+        return true;
+    report->end = status == HF_OK ? HF_COMPACT_END_PASSED : HF_COMPACT_END_FAILED;
+    give_up_job(job, HF_COMPACT_BLAME_NOBODY, VIEW(""));
+    return false;
+}
+
+static void lease_merge_commit(struct job *job)
+{
+    struct job_report *report = job->report;
+    struct hf_error error = { .status = HF_OK };
+    if (!take_lease(job) || !guard_lease(job))
+        return;
+    enum hf_status status = run_merger(job, &error);
+    if (status == HF_OK && check_product_rows(job, &error) != HF_OK) {
+        status = error.status;
+        report->product.culprit = MERGE_NO_CULPRIT;
+        report->product.group_fault = true;
+    }
+    if (status == HF_OK)
+        commit_and_complete(job);
+    else
+        end_unmerged(job, &error);
+}
+
+static void keep_record(const struct job *job)
+{
+    const struct job_report *report = job->report;
+    const struct merge_product *product = &report->product;
+    struct evidence evidence = { .nonce = VIEW("") };
+    struct hf_error ignored;
+    if (report->end == HF_COMPACT_END_HELD || report->end == HF_COMPACT_END_PASSED)
+        return;
+    clock_evidence(client_clock(job->tree->client), &evidence);
+    bool committed = report->end == HF_COMPACT_END_COMMITTED;
+    struct job_record record = { .id = view_of(report->output),
+                                 .worker = view_of(client_holder(job->tree->client)),
+                                 .end = view_of(hf_compact_end_name(report->end)),
+                                 .why = view_of(report->error.why),
+                                 .level = job->order->level,
+                                 .sources = job->order->count,
+                                 .bytes_in = job->order->bytes,
+                                 .bytes_out = committed ? product->size : 0,
+                                 .rows_in = committed ? product->rows_in : 0,
+                                 .rows_out = committed ? product->rows_out : 0,
+                                 .rows_superseded = committed ? product->rows_superseded : 0,
+                                 .rows_rejected = committed ? product->rows_rejected : 0,
+                                 .took_ms = report->took.us / 1000,
+                                 .ended = stamp_now(&evidence),
+                                 .ended_at = evidence.wall };
+    jobs_note(job->tree, &record, &ignored);
+}
+
+void job_run(struct catalog_tree *tree, struct merger *merger, const struct order *order,
+             const struct job_options *options, struct job_report *ret_report)
+{
+    struct job job = { .tree = tree,
+                       .merger = merger,
+                       .order = order,
+                       .options = options,
+                       .report = ret_report,
+                       .arena = ARENA_INIT };
+    struct mono_time started = env_now(tree->env);
+    check(order->count > 0);
+    *ret_report = (struct job_report){ .end = HF_COMPACT_END_FAILED,
+                                       .product = { .culprit = MERGE_NO_CULPRIT } };
+    job.keys = arena_take(&job.arena, order->count * sizeof *job.keys);
+    if (job.keys) {
+        for (size_t i = 0; i < order->count; i++)
+            job.keys[i] = order->sources[i].key;
+        lease_merge_commit(&job);
+    } else {
+        error_no_memory(&ret_report->error);
+    }
+    hf_lock_free(job.lock);
+    ret_report->took = mono_since(env_now(tree->env), started);
+    if (options->keep_record && job.keys)
+        keep_record(&job);
+    arena_release(&job.arena);
+}

@@ -1,0 +1,56 @@
+/* job.h: one merge from lease to commit. Whatever fails in between, it is committed once or never.
+ *
+ *     lease(sources, output) -> settle -> guard -> merger -> check lease -> commit ->
+ *         complete
+ *
+ * A worker may die after any step; other clients clean up after it (maintain.h). The commit is one
+ * swap of the catalog, and it alone makes the merge happen exactly once. The lease only saves
+ * work. */
+#ifndef COMPACT_WORK_JOB_H
+#define COMPACT_WORK_JOB_H
+
+#include "compact/catalog/catalog_tree.h"
+#include "compact/plan/plan.h"
+#include "compact/work/merger.h"
+
+/* A copy of a planned group, with its own memory. */
+struct order {
+    struct catalog_ref *ref;
+    unsigned level;
+    bool forced;
+    struct chunk *sources; /* views into `arena` */
+    size_t count;
+    uint64_t bytes, rows;
+    struct stamp due;
+    struct arena arena;
+};
+enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *group,
+                          struct order **ret_order, struct hf_error *error);
+void order_free(struct order *order);
+
+struct job_report {
+    enum hf_compact_end end;
+    struct hf_error error;
+    struct merge_product product;
+    char output[KEY_BYTES_MAX + 1];
+    uint64_t bytes_merged; /* read from the store, even if the job failed */
+    enum hf_compact_blame blame;
+    /* Ended leases of dead workers on these chunks that this job cleaned up. */
+    uint64_t took_over;
+    struct span took;
+};
+
+struct job_options {
+    size_t memory_bytes;
+    /* May be NULL. Reports progress; returning false stops the job. Called by the job's own
+     * task. */
+    bool (*go_on)(void *argument, uint64_t done, uint64_t total);
+    void *argument;
+    bool keep_record; /* record the outcome in the jobs document (jobs.h) */
+};
+
+/* Runs one job to its end in this task. */
+void job_run(struct catalog_tree *tree, struct merger *merger, const struct order *order,
+             const struct job_options *options, struct job_report *ret_report);
+
+#endif

@@ -1,0 +1,414 @@
+/* jobs.c: the document with the outcomes of recent jobs. It holds statistics only, so an unreadable
+ * record is dropped, and an unreadable document is started afresh. Each record keeps its bytes, so
+ * members that this version does not know survive. */
+#include "compact/work/jobs.h"
+
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define JOBS_BYTES_MAX   (4 * MIB)
+#define RECORD_BYTES_MAX (4 * KIB)
+#define WORKER_LABEL_MAX ((size_t)256)
+
+/* A record is not worth a longer wait. */
+#define JOBS_PATIENCE SPAN_S(2)
+
+/* ---- One record ---------------------------------------------------------------------- */
+
+/* Members that are omitted when zero. */
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {
+#define NUMBER(member)                               \
+    {                                                \
+#member, offsetof(struct job_record, member) \
+    }
+    NUMBER(sources),  NUMBER(bytes_in),        NUMBER(bytes_out),    NUMBER(rows_in),
+    NUMBER(rows_out), NUMBER(rows_superseded), NUMBER(rows_expired), NUMBER(rows_rejected),
+#undef NUMBER
+};
+#define NUMBERS (sizeof numbers / sizeof numbers[0])
+
+static void write_record_text(struct buffer *text, const char *name, struct view value,
+                              size_t max)
+{
+    buffer_print(text, ",\"%s\":", name);
+    json_write_string(text, view_first(value, max));
+}
+
+static bool job_record_encode(const struct job_record *record, struct buffer *text)
+{
+    char ended[STAMP_TEXT_MAX];
+    buffer_append(text, VIEW("{\"id\":"));
+    json_write_string(text, view_first(record->id, KEY_BYTES_MAX));
+    write_record_text(text, "worker", record->worker, WORKER_LABEL_MAX);
+    write_record_text(text, "end", record->end, 32);
+    if (record->why.size > 0)
+        write_record_text(text, "why", record->why, HF_WHY_MAX);
+    buffer_print(text, ",\"level\":%u", record->level);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)record + numbers[i].offset, sizeof value);
+        if (value > 0)
+            buffer_print(text, ",\"%s\":%" PRIu64, numbers[i].name, value);
+    }
+    buffer_print(text, ",\"took_ms\":%" PRId64 ",\"ended\":\"%s\",\"ended_ms\":%" PRId64 "}",
+                 record->took_ms, stamp_text(record->ended, ended), record->ended_at.us / 1000);
+    return !text->failed;
+}
+
+/* The record's strings point into `raw`, or into `space`, which has room for all of them. */
+static bool job_record_decode(struct view raw, struct buffer *space,
+                              struct job_record *ret_record)
+{
+    struct job_record record = { .level = 0 };
+    uint64_t level = 0;
+    int64_t ended_ms = 0;
+    struct view name, skipped, ended = VIEW("");
+    struct json_reader reader = json_read(raw);
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        size_t i = 0;
+        while (i < NUMBERS && !view_equal(name, view_of(numbers[i].name)))
+            i++;
+        if (i < NUMBERS)
+            json_take_u64(&reader, UINT64_MAX, (void *)((char *)&record + numbers[i].offset));
+        else if (view_equal(name, VIEW("level")))
+            json_take_u64(&reader, UINT64_MAX, &level);
+        else if (view_equal(name, VIEW("id")))
+            json_take_text(&reader, space, &record.id);
+        else if (view_equal(name, VIEW("worker")))
+            json_take_text(&reader, space, &record.worker);
+        else if (view_equal(name, VIEW("end")))
+            json_take_text(&reader, space, &record.end);
+        else if (view_equal(name, VIEW("why")))
+            json_take_text(&reader, space, &record.why);
+        else if (view_equal(name, VIEW("took_ms")))
+            json_take_i64(&reader, &record.took_ms);
+        else if (view_equal(name, VIEW("ended")))
+            json_take_plain(&reader, &ended);
+        else if (view_equal(name, VIEW("ended_ms")))
+            json_take_i64(&reader, &ended_ms);
+        else
+            json_skip(&reader, &skipped);
+    }
+    if (!json_end(&reader) || !stamp_parse(ended, &record.ended) || level > UINT32_MAX ||
+        ended_ms > INT64_MAX / 1000 || ended_ms < INT64_MIN / 1000)
+        return false;
+    record.level = (unsigned)level;
+    record.ended_at = (struct wall_time){ ended_ms * 1000 };
+    *ret_record = record;
+    return true;
+}
+
+/* ---- The document -------------------------------------------------------------------- */
+
+/* A kept record: its bytes, and what decides how long it is kept. */
+struct kept {
+    struct view raw;
+    struct view id;
+    struct stamp ended;
+    struct wall_time ended_at;
+};
+
+struct jobs {
+    struct arena arena;
+    struct kept *kept; /* oldest first, at most JOBS_KEPT_MAX */
+    size_t count;
+    size_t noted; /* records added since the arena was started */
+};
+
+static void jobs_free(void *argument)
+{
+    struct jobs *jobs = argument;
+    arena_release(&jobs->arena);
+    free(jobs);
+}
+
+static struct jobs *jobs_new(void)
+{
+    struct jobs *jobs = calloc(1, sizeof *jobs);
+    if (jobs)
+        jobs->kept = arena_take(&jobs->arena, JOBS_KEPT_MAX * sizeof *jobs->kept);
+    if (jobs && !jobs->kept) {
+        jobs_free(jobs);
+        return NULL;
+    }
+    return jobs;
+}
+
+/* Appends a record; drops the oldest one if there are too many. */
+static void append_record(struct jobs *jobs, const struct kept *kept)
+{
+    if (jobs->count == JOBS_KEPT_MAX)
+        memmove(jobs->kept, jobs->kept + 1, --jobs->count * sizeof *jobs->kept);
+    jobs->kept[jobs->count++] = *kept;
+}
+
+/* Keeps a record from the document; an unreadable one is skipped. False if out of memory. */
+static bool keep_raw(struct jobs *jobs, struct view raw)
+{
+    struct buffer space = BUFFER_INIT(RECORD_BYTES_MAX);
+    struct job_record record;
+    if (raw.size > RECORD_BYTES_MAX)
+        return true;
+    if (!buffer_reserve(&space, raw.size))
+        return false;
+    bool fine = true;
+    if (job_record_decode(raw, &space, &record)) {
+        struct kept kept = { .raw = raw,
+                             .id = arena_copy(&jobs->arena, record.id),
+                             .ended = record.ended,
+                             .ended_at = record.ended_at };
+        fine = kept.id.data != NULL;
+        if (fine)
+            append_record(jobs, &kept);
+    }
+    buffer_release(&space);
+    return fine;
+}
+
+/* Reads the records that can be read. *ret_later: the document has an unknown version. False
+ * if out of memory. */
+static bool read_records(struct jobs *jobs, struct view text, bool *ret_later)
+{
+    struct json_reader reader = json_read(text);
+    struct view name, raw, format = VIEW("");
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (view_equal(name, VIEW("format"))) {
+            json_take_plain(&reader, &format);
+        } else if (view_equal(name, VIEW("jobs"))) {
+            for (json_enter_array(&reader); json_next_element(&reader);)
+                if (json_skip(&reader, &raw) && !keep_raw(jobs, raw))
+                    return false;
+        } else {
+            json_skip(&reader, &raw);
+        }
+    }
+    bool ours = view_equal(format, VIEW(LAYOUT_JOBS_FORMAT));
+    *ret_later = !ours && view_starts_with(format, VIEW("holdfast.jobs/"));
+    if (!json_end(&reader) || !ours)
+        jobs->count = 0;
+    return true;
+}
+
+static enum hf_status jobs_decode(struct view bytes, struct mono_time arrived,
+                                  const void *previous, void **ret_body, struct hf_error *error)
+{
+    (void)arrived;
+    (void)previous;
+    struct jobs *jobs = jobs_new();
+    bool later = false;
+    struct view text = jobs ? arena_copy(&jobs->arena, bytes) : (struct view){ NULL, 0 };
+    enum hf_status status = HF_OK;
+    if (!text.data || !read_records(jobs, text, &later))
+        status = error_no_memory(error);
+    else if (later)
+        status = error_set(error, HF_UNSUPPORTED,
+                           "the jobs document was written by a newer version of holdfast");
+    if (status == HF_OK)
+        *ret_body = jobs;
+    else if (jobs)
+        jobs_free(jobs);
+    return status;
+}
+
+static void *jobs_birth(void *context)
+{
+    (void)context;
+    return jobs_new();
+}
+
+static bool jobs_encode(const void *argument, struct view nonce, struct buffer *text)
+{
+    const struct jobs *jobs = argument;
+    buffer_print(text, "{ \"format\": \"%s\", \"write\": \"%.*s\", \"jobs\": [",
+                 LAYOUT_JOBS_FORMAT, VIEW_ARGS(nonce));
+    for (size_t i = 0; i < jobs->count; i++) {
+        buffer_append(text, i > 0 ? VIEW(",\n") : VIEW("\n"));
+        buffer_append(text, jobs->kept[i].raw);
+    }
+    return buffer_append(text, VIEW("\n] }\n"));
+}
+
+static const struct doc_type jobs_type = {
+    .bytes_max = JOBS_BYTES_MAX,
+    .decode = jobs_decode,
+    .birth = jobs_birth,
+    .encode = jobs_encode,
+    .free = jobs_free,
+};
+
+static_assert(JOBS_KEPT_MAX * RECORD_BYTES_MAX < JOBS_BYTES_MAX,
+              "what we write must be short enough to be read again");
+
+/* The jobs document of a catalog tree, opened on first use. */
+static enum hf_status jobs_doc(struct catalog_tree *tree, struct doc **ret_doc,
+                               struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    enum hf_status status = HF_OK;
+    layout_partition_key(view_of(tree->partition), LAYOUT_JOBS, key);
+    env_mutex_lock(&tree->mutex);
+    if (!tree->jobs)
+        status = doc_new(tree->store, client_clock(tree->client), view_of(key), &jobs_type,
+                         NULL, &tree->jobs, error);
+    *ret_doc = tree->jobs;
+    env_mutex_unlock(&tree->mutex);
+    return status;
+}
+
+/* ---- Writing ------------------------------------------------------------------------- */
+
+/* The cached body must not grow with every record that is added and dropped, so kept records move
+ * to a new arena now and then. If memory is short, that happens later. */
+static void move_to_new_arena(struct jobs *jobs)
+{
+    struct jobs *fresh = jobs_new();
+    if (!fresh)
+        return;
+    for (size_t i = 0; i < jobs->count; i++) {
+        struct kept kept = jobs->kept[i];
+        kept.raw = arena_copy(&fresh->arena, kept.raw);
+        kept.id = arena_copy(&fresh->arena, kept.id);
+        if (!kept.raw.data || !kept.id.data) {
+            jobs_free(fresh);
+            return;
+        }
+        append_record(fresh, &kept);
+    }
+    struct jobs old = *jobs;
+    *jobs = *fresh;
+    *fresh = old;
+    jobs_free(fresh);
+}
+
+struct note_op {
+    struct doc_op op;
+    const struct job_record *record;
+};
+
+static bool is_old(const struct kept *kept, const struct evidence *evidence)
+{
+    if (stamp_is_readable(kept->ended, evidence))
+        return stamp_age(kept->ended, SPAN_S(0), evidence).us > JOBS_KEPT_FOR.us;
+    return wall_since(evidence->wall, kept->ended_at).us > JOBS_KEPT_FOR.us;
+}
+
+static enum hf_status apply_note(struct doc_op *op, void *body, const struct evidence *evidence)
+{
+    struct jobs *jobs = body;
+    struct job_record record = *((struct note_op *)(void *)op)->record;
+    for (size_t i = 0; i < jobs->count;
+         i++) /* an earlier attempt, or another client's record */
+        if (record.id.size > 0 && view_equal(jobs->kept[i].id, record.id))
+            return HF_OK;
+    if (record.ended.clock == 0)
+        record.ended = stamp_now(evidence);
+    if (record.ended_at.us == 0)
+        record.ended_at = evidence->wall;
+    struct buffer text = BUFFER_INIT(RECORD_BYTES_MAX);
+    struct kept kept = { .ended = record.ended, .ended_at = record.ended_at };
+    bool encoded = job_record_encode(&record, &text);
+    if (encoded) {
+        kept.raw = arena_copy(&jobs->arena, buffer_view(&text));
+        kept.id = arena_copy(&jobs->arena, record.id);
+    }
+    buffer_release(&text);
+    if (!encoded || !kept.raw.data || !kept.id.data)
+        return error_no_memory(&op->error);
+    size_t young = 0;
+    for (size_t i = 0; i < jobs->count; i++)
+        if (!is_old(&jobs->kept[i], evidence))
+            jobs->kept[young++] = jobs->kept[i];
+    jobs->count = young;
+    append_record(jobs, &kept);
+    if (++jobs->noted >= JOBS_KEPT_MAX)
+        move_to_new_arena(jobs);
+    op->changed = true;
+    op->quiet = true;
+    return HF_OK;
+}
+
+/* Replaces a document that is too long to be read with an empty one. */
+static bool replace_unreadable(struct catalog_tree *tree, struct view key)
+{
+    char nonce[NONCE_SIZE + 1];
+    struct buffer text = BUFFER_INIT(RECORD_BYTES_MAX);
+    const struct jobs none = { .count = 0 };
+    env_random_hex(tree->env, NONCE_SIZE, nonce);
+    bool fine = jobs_encode(&none, view_of(nonce), &text);
+    struct put_call put = { .key = key, .body = buffer_view(&text) };
+    fine = fine && store_put(tree->store, &put) == HF_OK;
+    buffer_release(&text);
+    return fine;
+}
+
+enum hf_status jobs_note(struct catalog_tree *tree, const struct job_record *record,
+                         struct hf_error *error)
+{
+    struct doc *doc;
+    enum hf_status status = jobs_doc(tree, &doc, error);
+    if (status != HF_OK)
+        return status;
+    struct note_op note = { .op = { .apply = apply_note }, .record = record };
+    note.op.deadline = mono_add(env_now(tree->env), JOBS_PATIENCE);
+    status = doc_update(doc, &note.op);
+    if (note.op.answer == DOC_DAMAGED && replace_unreadable(tree, doc_key(doc)))
+        status = doc_update(doc, &note.op);
+    *error = note.op.error;
+    return status;
+}
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+struct reading {
+    struct arena *arena;
+    struct job_record *records;
+    size_t count;
+    bool failed;
+};
+
+/* Decodes copies, because the records outlive the document. */
+static void copy_records(void *argument, const void *body, const struct evidence *evidence)
+{
+    struct reading *reading = argument;
+    const struct jobs *jobs = body;
+    reading->records = arena_take(reading->arena, (jobs->count + 1) * sizeof *reading->records);
+    reading->failed = !reading->records;
+    for (size_t i = 0; i < jobs->count; i++) {
+        if (reading->failed)
+            return;
+        struct view raw = arena_copy(reading->arena, jobs->kept[i].raw);
+        char *room = arena_take(reading->arena, raw.size + 1);
+        reading->failed = !raw.data || !room;
+        struct buffer space = { .data = room, .capacity = raw.size + 1, .max = raw.size };
+        if (!reading->failed && !is_old(&jobs->kept[i], evidence) &&
+            job_record_decode(raw, &space, &reading->records[reading->count]))
+            reading->count++;
+    }
+}
+
+enum hf_status jobs_read(struct catalog_tree *tree, struct arena *arena,
+                         struct job_record **ret_records, size_t *ret_count,
+                         struct hf_error *error)
+{
+    struct doc *doc;
+    struct reading reading = { .arena = arena };
+    enum hf_status status = jobs_doc(tree, &doc, error);
+    if (status != HF_OK)
+        return status;
+    struct mono_time deadline = mono_add(env_now(tree->env), REQUEST_TIME);
+    status = doc_look(doc, deadline, copy_records, &reading, error);
+    if (status == HF_OK && reading.failed)
+        return error_no_memory(error);
+    if (status == HF_NOT_FOUND)
+        status = error_clear(error);
+    if (status == HF_OK) {
+        *ret_records = reading.records;
+        *ret_count = reading.count;
+    }
+    return status;
+}

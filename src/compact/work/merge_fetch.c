@@ -1,0 +1,273 @@
+/* merge_fetch.c: fetches the sources of a merge, a few concurrently, into files, or reads them in
+ * place where a local store lends them. Each is checked against the catalog first, so that damaged
+ * data is never merged. */
+#include "base/hash.h"
+#include "base/rule.h"
+#include "compact/work/merger_inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Sources that are fetched concurrently, since they are many and small. */
+#define FETCHERS 4
+
+/* A source that differs from the catalog is read again before it is blamed, because the
+ * transfer may have failed. */
+#define READS_MAX 2
+
+/* How often a waiting task checks whether to continue. */
+#define ASK_EVERY SPAN_MS(200)
+
+/* Objects read in place by all jobs together; each needs a file descriptor. */
+#define LENT_MAX 128
+
+/* ---- Whether to go on ---------------------------------------------------------------- */
+
+static bool fetch_progress(void *argument, uint64_t done, uint64_t total)
+{
+    struct merge_run *run = argument;
+    (void)total;
+    env_mutex_lock(&run->shared.mutex);
+    uint64_t bytes = run->shared.bytes;
+    env_mutex_unlock(&run->shared.mutex);
+    return merge_goes_on(run, bytes + done < run->bytes ? bytes + done : run->bytes);
+}
+
+/* For a task that must not call the caller's function itself. */
+static bool fetch_progress_beside(void *argument, uint64_t done, uint64_t total)
+{
+    struct merge_run *run = argument;
+    (void)done;
+    (void)total;
+    return !atomic_load(&run->stop);
+}
+
+/* ---- Fetching ------------------------------------------------------------------------ */
+
+static enum hf_status wrong_source(const struct chunk *source, uint64_t size, uint32_t crc,
+                                   struct hf_error *error)
+{
+    if (size != source->size)
+        error_set(error, HF_CORRUPT,
+                  "it has %" PRIu64 " bytes, but the catalog records %" PRIu64, size,
+                  source->size);
+    else
+        error_set(error, HF_CORRUPT,
+                  "its checksum is %08" PRIx32 ", but the catalog records %08" PRIx32, crc,
+                  source->crc32c);
+    return HF_CORRUPT;
+}
+
+/* Reads an object into the file, replacing its contents. */
+enum hf_status merge_get_object(struct merge_run *run, struct view key, int fd,
+                                const struct progress *progress, struct hf_error *error)
+{
+    struct file_merger *files = run->files;
+    enum hf_status status = HF_OK;
+    for (int i = 0; i < TRIES_MAX; i++) {
+        struct get_call call = { .key = key };
+        /* Not for a new file: some file systems treat truncation as replacing a file, and
+         * write it out on close. */
+        if (lseek(fd, 0, SEEK_END) > 0 && ftruncate(fd, 0) != 0)
+            return merge_local_failure(error, errno, "empty a scratch file");
+        status = store_get_file(files->store, &call, fd, progress);
+        *error = call.error;
+        bool may_pass = status == HF_UNAVAILABLE || status == HF_TIMEOUT;
+        if (!may_pass || atomic_load(&run->stop) || i + 1 == TRIES_MAX ||
+            merge_disk_is_full(run))
+            break;
+        env_sleep(files->env, env_jitter(files->env, SPAN_US(TRY_WAIT.us << i)));
+    }
+    return status;
+}
+
+/* A local store can lend an object without copying it. If a lent object differs from the
+ * catalog, it is fetched as usual, and the fetched copy counts. */
+static bool borrow_source(struct merge_run *run, size_t index)
+{
+    const struct chunk *source = &run->order->sources[index];
+    struct lent *lent = &run->lent[index];
+    struct get_call call = { .key = source->key };
+    struct hf_error error;
+    uint64_t size = 0;
+    uint32_t crc = 0;
+    int fd;
+    if (store_lend_file(run->files->store, &call, &fd) != HF_OK)
+        return false;
+    enum hf_status status = file_checksum(fd, "read back", &size, &crc, &error);
+    bool wrong = size != source->size || crc != source->crc32c;
+    if (status != HF_OK || (RULE(CHECKSUM_ON_READ) && wrong)) {
+        close(fd);
+        return false;
+    }
+    lent->fd = fd;
+    snprintf(lent->path, sizeof lent->path, "/proc/self/fd/%d", fd);
+    run->paths[index] = lent->path;
+    env_mutex_lock(&run->shared.mutex);
+    run->product->bytes_read += size;
+    env_mutex_unlock(&run->shared.mutex);
+    return true;
+}
+
+/* Commands and foreign mergers get copies, because they could change the objects. */
+static bool try_to_borrow(struct merge_run *run, size_t index)
+{
+    atomic_int *lent = &run->files->lent;
+    if (merge_by_callback(run))
+        return false;
+    if (atomic_fetch_add(lent, 1) < LENT_MAX && borrow_source(run, index))
+        return true;
+    atomic_fetch_sub(lent, 1);
+    return false;
+}
+
+void merge_give_back(struct merge_run *run)
+{
+    if (!run->lent)
+        return;
+    for (size_t i = 0; i < run->order->source_count; i++)
+        if (run->lent[i].fd >= 0) {
+            close(run->lent[i].fd);
+            atomic_fetch_sub(&run->files->lent, 1);
+        }
+}
+
+/* Reads a source, and once more if it differs from the catalog. */
+static enum hf_status fetch_one(struct merge_run *run, size_t index,
+                                const struct progress *progress, struct hf_error *error)
+{
+    const struct chunk *source = &run->order->sources[index];
+    if (try_to_borrow(run, index))
+        return HF_OK;
+    int fd = open(run->paths[index], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return merge_local_failure(error, errno, "create a scratch file");
+    enum hf_status status = HF_CORRUPT;
+    for (int i = 0; i < READS_MAX; i++) {
+        uint64_t size = 0;
+        uint32_t crc = 0;
+        status = merge_get_object(run, source->key, fd, progress, error);
+        if (status == HF_OK)
+            status = file_checksum(fd, "read back", &size, &crc, error);
+        env_mutex_lock(&run->shared.mutex);
+        run->product->bytes_read += size;
+        env_mutex_unlock(&run->shared.mutex);
+        bool wrong = size != source->size || crc != source->crc32c;
+        if (RULE(CHECKSUM_ON_READ) && status == HF_OK && wrong)
+            status = wrong_source(source, size, crc, error);
+        if (status != HF_CORRUPT)
+            break;
+    }
+    close(fd);
+    if (status != HF_OK)
+        error_prefix(error, "%.*s", VIEW_ARGS(view_first(source->key, 120)));
+    return status;
+}
+
+/* The next source to fetch; false if there is none. */
+static bool next_source(struct merge_run *run, size_t *ret_index)
+{
+    env_mutex_lock(&run->shared.mutex);
+    bool more = run->shared.error.status == HF_OK && !atomic_load(&run->stop) &&
+                run->shared.next < run->order->source_count;
+    if (more)
+        *ret_index = run->shared.next++;
+    env_mutex_unlock(&run->shared.mutex);
+    return more;
+}
+
+static void note_fetched(struct merge_run *run, size_t index, const struct hf_error *error)
+{
+    bool blamed = error->status == HF_CORRUPT || error->status == HF_NOT_FOUND;
+    bool unreadable = error->status == HF_DENIED || error->status == HF_INVALID;
+    env_mutex_lock(&run->shared.mutex);
+    if (error->status == HF_OK)
+        run->shared.bytes += run->order->sources[index].size;
+    else if (run->shared.error.status == HF_OK) {
+        run->shared.error = *error;
+        run->shared.culprit = blamed ? index : MERGE_NO_CULPRIT;
+        /* Only this source seems to be unreadable, so the others can be merged without it. */
+        run->product->group_fault = unreadable;
+    }
+    env_mutex_unlock(&run->shared.mutex);
+}
+
+static void fetch_with(struct merge_run *run, const struct progress *progress)
+{
+    size_t index;
+    while (next_source(run, &index)) {
+        struct hf_error error = { .status = HF_OK };
+        if (!progress->step(run, 0, 0))
+            merge_cancelled(&error);
+        else
+            fetch_one(run, index, progress, &error);
+        note_fetched(run, index, &error);
+    }
+}
+
+static void fetch_beside(void *argument)
+{
+    struct merge_run *run = argument;
+    const struct progress progress = { fetch_progress_beside, run };
+    fetch_with(run, &progress);
+    env_mutex_lock(&run->shared.mutex);
+    run->shared.beside--;
+    env_cond_signal(&run->shared.changed);
+    env_mutex_unlock(&run->shared.mutex);
+}
+
+static bool start_beside(struct merge_run *run, struct env_task **ret_task)
+{
+    struct hf_error ignored;
+    env_mutex_lock(&run->shared.mutex);
+    run->shared.beside++;
+    env_mutex_unlock(&run->shared.mutex);
+    if (env_task_start(run->files->env, fetch_beside, run, ret_task, &ignored) == HF_OK)
+        return true;
+    env_mutex_lock(&run->shared.mutex);
+    run->shared.beside--;
+    env_mutex_unlock(&run->shared.mutex);
+    return false;
+}
+
+/* Checks whether to continue while other tasks are fetching the last sources. */
+static void wait_for_beside(struct merge_run *run)
+{
+    bool waiting = true;
+    while (waiting) {
+        env_mutex_lock(&run->shared.mutex);
+        struct mono_time until = mono_add(env_now(run->files->env), ASK_EVERY);
+        while (run->shared.beside > 0 &&
+               env_cond_wait_until(&run->shared.changed, &run->shared.mutex, until))
+            ;
+        waiting = run->shared.beside > 0;
+        uint64_t bytes = run->shared.bytes;
+        env_mutex_unlock(&run->shared.mutex);
+        if (waiting)
+            merge_goes_on(run, bytes);
+    }
+}
+
+/* Fetches all sources, a few concurrently. Only this task asks the caller whether to continue. */
+enum hf_status merge_fetch_all(struct merge_run *run, struct hf_error *error)
+{
+    struct env *env = run->files->env;
+    struct env_task *tasks[FETCHERS - 1];
+    size_t started = 0;
+    const struct progress progress = { fetch_progress, run };
+    while (started < FETCHERS - 1 && started + 1 < run->order->source_count &&
+           start_beside(run, &tasks[started]))
+        started++;
+    fetch_with(run, &progress);
+    wait_for_beside(run);
+    for (size_t i = 0; i < started; i++)
+        env_task_join(env, tasks[i]);
+    *error = run->shared.error;
+    run->product->culprit = run->shared.culprit;
+    if (error->status == HF_OK && atomic_load(&run->stop))
+        return merge_cancelled(error);
+    return error->status;
+}

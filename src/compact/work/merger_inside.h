@@ -1,0 +1,92 @@
+/* merger_inside.h: the state of a merge in the real merger, for its files.
+ *
+ *   file_merger.c  merging, commands, putting
+ *   merge_fetch.c  fetches sources into files, or borrows them from the store; checks them
+ *
+ * Only the task that called `make` asks whether to continue. */
+#ifndef COMPACT_WORK_MERGER_INSIDE_H
+#define COMPACT_WORK_MERGER_INSIDE_H
+
+#include "base/arena.h"
+#include "compact/work/merger.h"
+#include "compact/work/merger_scratch.h"
+
+#include <stdatomic.h>
+
+/* How often a request is tried if the store is unavailable or does not answer. */
+#define TRIES_MAX 5
+#define TRY_WAIT  SPAN_MS(100)
+
+struct file_merger {
+    struct merger merger;
+    struct env *env;
+    struct store *store;
+    size_t threads;
+    struct scratch scratch;
+    struct allow_exec exec;         /* commands that may run */
+    struct merge_callback callback; /* of the caller; `merge` NULL: none */
+    atomic_uint_fast64_t jobs;      /* number of the next job folder */
+    atomic_int lent;                /* open descriptors of lent objects */
+};
+
+/* A source that is read in place. */
+struct lent {
+    int fd; /* -1: not lent, but copied */
+    char path[32];
+};
+
+/* A merge in progress. */
+struct merge_run {
+    struct file_merger *files;
+    const struct merge_order *order;
+    struct merge_product *product;
+    struct arena arena;
+    char name[24]; /* of its folder in the scratch folder */
+    char folder[PATH_MAX];
+    const char **paths; /* of the sources */
+    struct lent *lent;  /* one for each */
+    const char *output, *rejects;
+    const char *program;      /* program of the command; NULL: there is no command */
+    uint64_t bytes;           /* of all sources */
+    struct scratch_room room; /* free space at the start */
+    atomic_bool disk_full;    /* failed because the disk was full */
+    struct {
+        struct env_mutex mutex;
+        struct env_cond changed;
+        size_t beside;         /* fetching tasks besides the calling one */
+        size_t next;           /* source to be fetched */
+        uint64_t bytes;        /* fetched by all tasks */
+        struct hf_error error; /* the first */
+        size_t culprit;
+    } shared;
+    atomic_bool stop; /* the fetching tasks must stop */
+};
+
+/* Whether a command or the caller's merger is used. */
+static inline bool merge_by_callback(const struct merge_run *run)
+{
+    return run->order->settings->command.size > 0 || run->files->callback.merge;
+}
+
+/* Asks whether to continue. Once the answer was no, it always returns false. */
+bool merge_goes_on(struct merge_run *run, uint64_t done);
+enum hf_status merge_cancelled(struct hf_error *error);
+
+/* Reports a failure of this machine as such, so it is never taken for a missing or
+ * damaged source. */
+enum hf_status merge_local_failure(struct hf_error *error, int errno_value, const char *what);
+
+/* Whether the disk is full now; remembers it. Call it before removing any file. */
+bool merge_disk_is_full(struct merge_run *run);
+
+/* Reads an object into the file, replacing its contents. */
+enum hf_status merge_get_object(struct merge_run *run, struct view key, int fd,
+                                const struct progress *progress, struct hf_error *error);
+
+/* Fetches all sources, a few concurrently. */
+enum hf_status merge_fetch_all(struct merge_run *run, struct hf_error *error);
+
+/* Closes lent objects. */
+void merge_give_back(struct merge_run *run);
+
+#endif

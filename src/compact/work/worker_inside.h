@@ -1,0 +1,152 @@
+/* worker_inside.h: the parts of a worker, for its files.
+ *
+ *   worker.c       the main loop: pausing, maintenance, stopping
+ *   worker_plan.c  what to do: leases, catalogs, ranks; a list of candidates
+ *   worker_jobs.c  doing it: tasks, totals, reports
+ *
+ * The task of worker_run plans, starts and joins; only that task uses the members outside
+ * `shared`. Jobs and maintenance run in their own tasks and use `shared` under its mutex. */
+#ifndef COMPACT_WORK_WORKER_INSIDE_H
+#define COMPACT_WORK_WORKER_INSIDE_H
+
+#include "base/map.h"
+#include "compact/work/worker.h"
+
+#include <stdatomic.h>
+
+/* Candidates kept from one plan; the next plan finds more. A single run keeps all. */
+#define CANDIDATES_MAX      512
+#define CANDIDATES_ONCE_MAX 65536
+
+/* A group that is remembered: it failed, or it is due but not our turn. */
+struct known_group {
+    uint64_t id; /* hash of its sources */
+    struct mono_time first_seen;
+    struct mono_time not_before;
+    unsigned failures; /* consecutive, with no chunk to blame */
+    uint64_t round;    /* in which it was last planned */
+    struct known_group *next;
+};
+#define KNOWN_MAX 65536
+
+/* A group that may be merged, and when it is our turn. */
+struct candidate {
+    struct order *order;
+    uint64_t id;
+    size_t rank;
+    struct span step;
+    struct span age; /* since it became due, at planning time */
+    struct mono_time planned;
+    struct mono_time first_seen;
+};
+
+/* A partition whose lease table is read before planning. */
+struct home {
+    char partition[PARTITION_BYTES_MAX + 1];
+    bool barred; /* its table grants nothing now */
+    struct home *next;
+};
+
+/* A running job. */
+struct runner {
+    struct worker *worker;
+    struct order *order; /* NULL: free */
+    uint64_t id;
+    struct env_task *task;
+    struct job_report report;
+    struct mono_time reported; /* own task only: when progress was reported */
+    bool started;              /* own task only: whether its start was reported */
+    uint64_t done, total;      /* shared */
+    bool ended;                /* shared */
+};
+
+struct worker {
+    struct catalog_tree *tree;
+    struct merger *merger;
+    struct worker_options options;
+    struct span poll;
+    atomic_bool stopping;
+
+    struct roster roster;
+    bool joined;
+
+    struct home *homes;
+    struct map known; /* by id */
+    struct known_group *known_first;
+    size_t known_count;
+    uint64_t round;
+    struct candidate *candidates; /* our turn first */
+    size_t candidate_count, candidate_room;
+    size_t pending;      /* due groups, candidates or not */
+    bool others_at_work; /* another worker has leased chunks of this partition */
+    bool barred;         /* some lease table grants nothing, and will not for a long time */
+    bool planned;        /* at least once */
+    struct hf_compact_totals reported; /* as reported with the last plan */
+    bool plan_reported;
+    bool stale;               /* plan again as soon as possible */
+    struct mono_time plan_at; /* otherwise plan at this time */
+    unsigned plan_failures;   /* in a row */
+    struct mono_time failing; /* since the first of these failures */
+    struct mono_time maintain_at;
+    struct env_task *maintain_task;
+    bool paused;
+    struct hf_error result; /* the first error that made it give up, or that remains */
+    struct hf_error last_trouble;
+    struct mono_time trouble_reported;
+
+    struct env_mutex reporting; /* serialises reports; taken before shared.mutex */
+    struct {
+        struct env_mutex mutex;
+        struct env_cond changed;
+        struct hf_compact_totals totals;
+        struct runner runners[HF_COMPACT_JOBS_MAX];
+        size_t running;
+        bool maintain_ended;
+        struct hf_error maintain_error;
+    } shared;
+};
+
+static inline bool worker_stops(const struct worker *worker)
+{
+    return atomic_load_explicit(&worker->stopping, memory_order_relaxed);
+}
+
+/* ---- worker_plan.c ------------------------------------------------------------------- */
+
+/* Makes a new list of candidates, with one read of each lease table and each catalog. If one
+ * catalog fails, the candidates of the others remain. */
+enum hf_status worker_plan(struct worker *worker, struct hf_error *error);
+void worker_drop_candidates(struct worker *worker);
+void worker_plan_release(struct worker *worker);
+
+/* What is remembered about a group; NULL if out of memory. */
+struct known_group *worker_known(struct worker *worker, uint64_t id, struct mono_time now);
+
+/* Whether the candidate may be started now. */
+bool candidate_is_ready(const struct worker *worker, const struct candidate *candidate,
+                        struct mono_time now);
+
+/* ---- worker_jobs.c ------------------------------------------------------------------- */
+
+void worker_report(struct worker *worker, enum hf_compact_event_kind event,
+                   const struct order *order, const struct job_report *report, const char *why);
+
+/* Reports a problem, but does not keep repeating the same one. */
+void worker_report_trouble(struct worker *worker, const struct hf_error *error);
+
+/* Starts a job and takes over the candidate's order. False if no task can be started; then
+ * nothing is taken over. */
+bool worker_start(struct worker *worker, const struct candidate *candidate);
+
+/* Joins finished jobs and learns from their outcome. */
+void worker_collect(struct worker *worker);
+
+/* The number of running jobs. */
+size_t worker_running(struct worker *worker);
+
+/* Starts maintenance alongside the jobs unless it is running; joins it once it has ended. */
+void worker_start_maintaining(struct worker *worker);
+void worker_end_maintaining(struct worker *worker, bool wait);
+enum hf_status worker_maintain(struct worker *worker, struct hf_error *error);
+
+#endif

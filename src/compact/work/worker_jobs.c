@@ -1,0 +1,280 @@
+/* worker_jobs.c: runs jobs and maintenance as tasks, sums up their outcome and reports it. A group
+ * that keeps failing with no chunk to blame is delayed, so it does not keep the worker from
+ * others. */
+#include "compact/work/worker_inside.h"
+
+#include "base/check.h"
+
+/* Progress is reported at most this often. */
+#define REPORT_EVERY SPAN_MS(100)
+
+/* The same problem is reported again after this time. */
+#define TROUBLE_EVERY SPAN_S(10)
+
+/* A group that failed with no chunk to blame is delayed this long, doubled each time, up to a
+ * limit. */
+#define BACK_OFF      SPAN_S(1)
+#define BACK_OFF_MOST SPAN_S(60)
+
+/* ---- Reporting ----------------------------------------------------------------------- */
+
+static struct hf_compact_totals read_totals(struct worker *worker)
+{
+    env_mutex_lock(&worker->shared.mutex);
+    struct hf_compact_totals totals = worker->shared.totals;
+    for (size_t i = 0; i < worker->options.jobs; i++) {
+        const struct runner *runner = &worker->shared.runners[i];
+        if (!runner->order || runner->ended || runner->total == 0)
+            continue;
+        double share = (double)runner->done / (double)runner->total;
+        totals.bytes_done += (uint64_t)((double)runner->order->bytes * (share < 1 ? share : 1));
+    }
+    env_mutex_unlock(&worker->shared.mutex);
+    return totals;
+}
+
+void worker_report(struct worker *worker, enum hf_compact_event_kind event,
+                   const struct order *order, const struct job_report *report, const char *why)
+{
+    if (!worker->options.tell)
+        return;
+    env_mutex_lock(&worker->reporting);
+    struct hf_compact_totals totals = read_totals(worker);
+    struct worker_notice notice = {
+        .event = event, .order = order, .report = report, .totals = &totals, .why = why
+    };
+    worker->options.tell(worker->options.argument, &notice);
+    env_mutex_unlock(&worker->reporting);
+}
+
+void worker_report_trouble(struct worker *worker, const struct hf_error *error)
+{
+    struct mono_time now = env_now(worker->tree->env);
+    bool same = view_equal(view_of(worker->last_trouble.why), view_of(error->why));
+    if (same && mono_since(now, worker->trouble_reported).us < TROUBLE_EVERY.us)
+        return;
+    worker->last_trouble = *error;
+    worker->trouble_reported = now;
+    worker_report(worker, HF_COMPACT_TROUBLE, NULL, NULL, error->why);
+}
+
+/* ---- One job ------------------------------------------------------------------------- */
+
+/* First called once the lease is held and the work starts. */
+static bool job_goes_on(void *argument, uint64_t done, uint64_t total)
+{
+    struct runner *runner = argument;
+    struct worker *worker = runner->worker;
+    struct mono_time now = env_now(worker->tree->env);
+    env_mutex_lock(&worker->shared.mutex);
+    runner->done = done;
+    runner->total = total;
+    env_mutex_unlock(&worker->shared.mutex);
+    if (!runner->started) {
+        runner->started = true;
+        runner->reported = now;
+        worker_report(worker, HF_COMPACT_STARTED, runner->order, NULL, NULL);
+    } else if (mono_since(now, runner->reported).us >= REPORT_EVERY.us) {
+        runner->reported = now;
+        worker_report(worker, HF_COMPACT_PROGRESS, NULL, NULL, NULL);
+    }
+    return !worker_stops(worker);
+}
+
+static void count_job_locked(struct hf_compact_totals *totals, const struct runner *runner)
+{
+    const struct job_report *report = &runner->report;
+    const struct merge_product *product = &report->product;
+    bool committed = report->end == HF_COMPACT_END_COMMITTED;
+    totals->claims += runner->started;
+    totals->claims_held += report->end == HF_COMPACT_END_HELD;
+    totals->takeovers += report->took_over;
+    totals->groups_committed += committed;
+    totals->groups_failed +=
+        report->end == HF_COMPACT_END_FAILED || report->end == HF_COMPACT_END_UNSURE;
+    totals->groups_lost += report->end == HF_COMPACT_END_LOST;
+    if (!committed) {
+        totals->bytes_in_vain += report->bytes_merged;
+        return;
+    }
+    totals->bytes_done += runner->order->bytes;
+    totals->rows_in += product->rows_in;
+    totals->rows_out += product->rows_out;
+    totals->rows_superseded += product->rows_superseded;
+    totals->rows_rejected += product->rows_rejected;
+}
+
+static void run_job_task(void *argument)
+{
+    struct runner *runner = argument;
+    struct worker *worker = runner->worker;
+    struct job_options options = { .memory_bytes =
+                                       worker->options.memory_bytes / worker->options.jobs,
+                                   .go_on = job_goes_on,
+                                   .argument = runner,
+                                   .keep_record = true };
+    job_run(worker->tree, worker->merger, runner->order, &options, &runner->report);
+    env_mutex_lock(&worker->shared.mutex);
+    count_job_locked(&worker->shared.totals, runner);
+    runner->ended = true; /* its progress is included in the totals now */
+    env_mutex_unlock(&worker->shared.mutex);
+    enum hf_compact_end end = runner->report.end;
+    if (runner->started || (end != HF_COMPACT_END_HELD && end != HF_COMPACT_END_PASSED))
+        worker_report(worker, HF_COMPACT_ENDED, runner->order, &runner->report,
+                      runner->report.error.why);
+    env_mutex_lock(&worker->shared.mutex);
+    worker->shared.running--;
+    env_cond_broadcast(&worker->shared.changed);
+    env_mutex_unlock(&worker->shared.mutex);
+}
+
+bool worker_start(struct worker *worker, const struct candidate *candidate)
+{
+    struct hf_error error;
+    env_mutex_lock(&worker->shared.mutex);
+    struct runner *runner = NULL;
+    for (size_t i = 0; i < worker->options.jobs; i++)
+        if (!runner && !worker->shared.runners[i].order)
+            runner = &worker->shared.runners[i];
+    if (runner) {
+        *runner =
+            (struct runner){ .worker = worker, .order = candidate->order, .id = candidate->id };
+        worker->shared.running++;
+    }
+    env_mutex_unlock(&worker->shared.mutex);
+    if (!runner)
+        return false;
+    if (env_task_start(worker->tree->env, run_job_task, runner, &runner->task, &error) == HF_OK)
+        return true;
+    worker_report_trouble(worker, &error);
+    env_mutex_lock(&worker->shared.mutex);
+    runner->order = NULL;
+    worker->shared.running--;
+    env_mutex_unlock(&worker->shared.mutex);
+    return false;
+}
+
+/* ---- Learning from results ----------------------------------------------------------- */
+
+static struct span retry_delay(unsigned failures)
+{
+    struct span span = BACK_OFF;
+    for (unsigned i = 1; i < failures; i++)
+        if (span.us < BACK_OFF_MOST.us)
+            span.us *= 2;
+    return span_smaller(span, BACK_OFF_MOST);
+}
+
+static void learn_from_job(struct worker *worker, const struct runner *runner)
+{
+    const struct job_report *report = &runner->report;
+    struct mono_time now = env_now(worker->tree->env);
+    struct known_group *known = worker_known(worker, runner->id, now);
+    bool nobodys =
+        (report->end == HF_COMPACT_END_FAILED && report->blame == HF_COMPACT_BLAME_NOBODY) ||
+        report->end == HF_COMPACT_END_UNSURE || report->end == HF_COMPACT_END_LOST;
+    if (report->end != HF_COMPACT_END_COMMITTED || worker->candidate_count == 0)
+        worker->stale = true; /* other workers are active, or there may be more to do now */
+    if (!known)
+        return;
+    known->round = worker->round;
+    if (nobodys)
+        known->not_before = mono_add(now, retry_delay(++known->failures));
+    else if (report->end == HF_COMPACT_END_HELD)
+        known->not_before = mono_add(now, worker->poll);
+    else
+        known->failures = 0;
+}
+
+void worker_collect(struct worker *worker)
+{
+    for (size_t i = 0; i < worker->options.jobs; i++) {
+        struct runner *runner = &worker->shared.runners[i];
+        env_mutex_lock(&worker->shared.mutex);
+        bool ended = runner->order && runner->ended;
+        env_mutex_unlock(&worker->shared.mutex);
+        if (!ended)
+            continue;
+        env_task_join(worker->tree->env, runner->task);
+        learn_from_job(worker, runner);
+        struct order *order = runner->order;
+        env_mutex_lock(&worker->shared.mutex);
+        runner->order = NULL;
+        env_mutex_unlock(&worker->shared.mutex);
+        order_free(order);
+    }
+}
+
+size_t worker_running(struct worker *worker)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < worker->options.jobs; i++)
+        count += worker->shared.runners[i].order != NULL;
+    return count;
+}
+
+/* ---- Maintenance --------------------------------------------------------------------- */
+
+static bool may_maintain(void *argument)
+{
+    return !worker_stops(argument);
+}
+
+enum hf_status worker_maintain(struct worker *worker, struct hf_error *error)
+{
+    struct maintain_options options = { .short_lived = worker->options.mode != HF_COMPACT_WATCH,
+                                        .go_on = may_maintain,
+                                        .argument = worker };
+    struct maintain_report report = { 0 };
+    enum hf_status status = maintain_round(worker->tree, &options, &report, error);
+    env_mutex_lock(&worker->shared.mutex);
+    struct hf_compact_totals *totals = &worker->shared.totals;
+    totals->takeovers += report.settled;
+    totals->settled += report.settled;
+    totals->condemned += report.condemned;
+    totals->retired += report.retired;
+    totals->reaped += report.reaped;
+    totals->deleted += report.deleted;
+    totals->pinned = report.pinned; /* not a sum: each round counts the same ones */
+    totals->dropped += report.dropped;
+    env_mutex_unlock(&worker->shared.mutex);
+    worker_report(worker, HF_COMPACT_TENDED, NULL, NULL, NULL);
+    return status;
+}
+
+static void run_maintaining(void *argument)
+{
+    struct worker *worker = argument;
+    struct hf_error error;
+    worker_maintain(worker, &error);
+    env_mutex_lock(&worker->shared.mutex);
+    worker->shared.maintain_error = error;
+    worker->shared.maintain_ended = true;
+    env_cond_broadcast(&worker->shared.changed);
+    env_mutex_unlock(&worker->shared.mutex);
+}
+
+void worker_start_maintaining(struct worker *worker)
+{
+    struct hf_error error;
+    check(!worker->maintain_task);
+    worker->shared.maintain_ended = false;
+    if (env_task_start(worker->tree->env, run_maintaining, worker, &worker->maintain_task,
+                       &error) != HF_OK) {
+        worker->maintain_task = NULL;
+        worker_report_trouble(worker, &error);
+    }
+}
+
+void worker_end_maintaining(struct worker *worker, bool wait)
+{
+    env_mutex_lock(&worker->shared.mutex);
+    bool ended = worker->shared.maintain_ended;
+    env_mutex_unlock(&worker->shared.mutex);
+    if (!worker->maintain_task || (!ended && !wait))
+        return;
+    env_task_join(worker->tree->env, worker->maintain_task);
+    worker->maintain_task = NULL;
+    if (worker->shared.maintain_error.status != HF_OK)
+        worker_report_trouble(worker, &worker->shared.maintain_error);
+}

@@ -1,0 +1,249 @@
+/* new_file.c: the names, modes and calls that make a file appear atomically. Everything happens in
+ * the folder that was opened first, so replacing part of the path meanwhile has no effect. */
+#include "file/new_file.h"
+
+#include "base/view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SCRATCH_DIGITS 16
+
+const char *folder_of(const char *path, char folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return ".";
+    snprintf(folder, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return folder;
+}
+
+/* If the file system has no unnamed files, the file is created with a name and unlinked. */
+int nameless_file(const char *folder)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    char name[PATH_MAX];
+    int size = snprintf(name, sizeof name, "%s/holdfast-XXXXXX", folder);
+    if (size < 0 || (size_t)size >= sizeof name) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    fd = mkostemp(name, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(name);
+    return fd;
+}
+
+const char *scratch_or_usual(const char *folder)
+{
+    const char *usual = getenv("TMPDIR");
+    return folder ? folder : usual && usual[0] ? usual : "/tmp";
+}
+
+enum hf_status temporary_file(int *ret_fd, struct hf_error *error)
+{
+    const char *folder = scratch_or_usual(NULL);
+    if (strlen(folder) >= PATH_MAX - sizeof "/holdfast-XXXXXX")
+        return error_set(error, HF_UNAVAILABLE, "the path in TMPDIR is too long");
+    int fd = nameless_file(folder);
+    if (fd < 0) {
+        error_from_errno(error, errno, "create a temporary file");
+        error_about(error, folder);
+        return error->status = HF_UNAVAILABLE;
+    }
+    *ret_fd = fd;
+    return HF_OK;
+}
+
+/* ---- Names --------------------------------------------------------------------------- */
+
+static bool choose_names(struct new_file *file, struct env *env, bool by_others)
+{
+    char random[SCRATCH_DIGITS + 1];
+    const struct safe_path *place = &file->place;
+    int folder = (int)(place->leaf - place->text);
+    env_random_hex(env, SCRATCH_DIGITS, random);
+    file->path = place->text;
+    /* A long name is truncated to leave room for the suffix. */
+    snprintf(file->part, sizeof file->part, "%.200s.part-%s", place->leaf, random);
+    size_t size = strlen(place->text) + sizeof file->part + sizeof "/";
+    file->scratch = malloc(size);
+    if (file->scratch && by_others)
+        snprintf(file->scratch, size, "%.*s%s/%s", folder, place->text, file->part,
+                 place->leaf);
+    else if (file->scratch)
+        snprintf(file->scratch, size, "%.*s%s", folder, place->text, file->part);
+    return file->scratch != NULL;
+}
+
+static enum hf_status check_replaceable(const char *path, struct hf_error *error)
+{
+    struct stat old;
+    if (view_starts_with(view_of(path), VIEW("/dev/")) ||
+        view_starts_with(view_of(path), VIEW("/proc/")))
+        return error_set(error, HF_INVALID, "it must be a file that can be replaced");
+    if (stat(path, &old) == 0 && S_ISDIR(old.st_mode))
+        return error_set(error, HF_INVALID, "it is a folder; name a file in it");
+    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
+        return error_set(error, HF_INVALID, "it exists and is not a regular file");
+    return HF_OK;
+}
+
+/* Opens the path as it will be used. */
+static enum hf_status open_place(struct new_file *file, const char *path,
+                                 struct hf_error *error)
+{
+    struct stat old;
+    enum hf_status status = check_replaceable(path, error);
+    if (status == HF_OK)
+        status = safe_path_open(path, &file->place, error);
+    if (status != HF_OK)
+        return status;
+    if (file->place.by_kernel)
+        return error_set(error, HF_INVALID, "it must be a file that can be replaced");
+    if (fstatat(file->place.folder, file->place.leaf, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISREG(old.st_mode))
+        return error_set(error, HF_INVALID, "it exists and is not a regular file");
+    return HF_OK;
+}
+
+static void report_name(const struct new_file *file, int which, const char *path)
+{
+    if (file->watch.writes)
+        file->watch.writes(file->watch.context, which, path);
+}
+
+static enum hf_status new_file_prepare(struct new_file *file, struct env *env, const char *path,
+                                       bool by_others, struct file_watch watch,
+                                       struct hf_error *error)
+{
+    *file = NEW_FILE_NONE;
+    file->watch = watch;
+    enum hf_status status = open_place(file, path, error);
+    if (status == HF_OK && !choose_names(file, env, by_others))
+        status = error_no_memory(error);
+    if (status == HF_OK)
+        report_name(file, watch.which, file->scratch);
+    return status;
+}
+
+/* ---- Making it ----------------------------------------------------------------------- */
+
+/* Keeps the mode of the old file only if we own it: another user may have put it there to choose
+ * the mode. */
+static void keep_mode(const struct new_file *file)
+{
+    struct stat old;
+    if (fstatat(file->place.folder, file->place.leaf, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(old.st_mode) && !is_planted(file->place.folder, &old))
+        (void)!fchmod(file->fd, old.st_mode & 0777);
+}
+
+/* The name of the output is in the command line, which every user can read. So the command
+ * writes into a private folder, where nobody else can create a file. */
+enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
+                                struct file_watch watch, struct hf_error *error)
+{
+    enum hf_status status =
+        new_file_prepare(file, env, path, /* by_others */ true, watch, error);
+    if (status != HF_OK)
+        return status;
+    size_t folder = strlen(file->scratch) - strlen(file->place.leaf) - 1;
+    file->own_path = strndup(file->scratch, folder);
+    if (!file->own_path)
+        return error_no_memory(error);
+    report_name(file, FILE_WATCH_FOLDER, file->own_path);
+    if (mkdirat(file->place.folder, file->part, 0700) == 0)
+        file->own = openat(file->place.folder, file->part,
+                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (file->own >= 0)
+        return HF_OK;
+    error_from_errno(error, errno, "create a folder in the same folder");
+    (void)unlinkat(file->place.folder, file->part, AT_REMOVEDIR);
+    return error->status;
+}
+
+enum hf_status new_file_take(struct new_file *file, struct hf_error *error)
+{
+    struct stat info;
+    file->fd =
+        openat(file->own, file->place.leaf, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file->fd < 0 && errno == ENOENT)
+        return error_set(error, HF_UNAVAILABLE, "there is no output file");
+    if (file->fd < 0 || fstat(file->fd, &info) != 0)
+        return error_from_errno(error, errno, "open the output file");
+    if (!S_ISREG(info.st_mode))
+        return error_set(error, HF_UNAVAILABLE, "the output is not a regular file");
+    keep_mode(file);
+    return HF_OK;
+}
+
+enum hf_status new_file_create(struct new_file *file, struct env *env, const char *path,
+                               struct file_watch watch, struct hf_error *error)
+{
+    enum hf_status status =
+        new_file_prepare(file, env, path, /* by_others */ false, watch, error);
+    if (status != HF_OK)
+        return status;
+    file->fd = openat(file->place.folder, file->part,
+                      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (file->fd < 0)
+        return error_from_errno(error, errno, "create a temporary file in the same folder");
+    keep_mode(file);
+    return HF_OK;
+}
+
+/* ---- Its name ------------------------------------------------------------------------ */
+
+enum hf_status new_file_keep(struct new_file *file, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    const struct safe_path *place = &file->place;
+    bool by_others = file->own >= 0;
+    /* A folder that is writable but not readable cannot be synced; some systems sync none. */
+    int folder = openat(place->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (renameat(by_others ? file->own : place->folder, by_others ? place->leaf : file->part,
+                 place->folder, place->leaf) != 0) {
+        status = error_from_errno(error, errno, "rename the temporary file");
+    } else {
+        file->kept = true;
+        if (folder >= 0 && fsync(folder) != 0 && errno != EINVAL)
+            status =
+                error_from_errno(error, errno, "sync its folder; the file itself is in place");
+    }
+    if (folder >= 0)
+        close(folder);
+    return status;
+}
+
+void new_file_take_back(struct new_file *file)
+{
+    if (file->kept)
+        (void)unlinkat(file->place.folder, file->place.leaf, 0);
+}
+
+void new_file_release(struct new_file *file)
+{
+    if (file->scratch && file->own >= 0) {
+        folder_clear(file->own);
+        (void)unlinkat(file->place.folder, file->part, AT_REMOVEDIR);
+        close(file->own);
+    } else if (file->fd >= 0 && file->scratch && !file->kept) {
+        (void)unlinkat(file->place.folder, file->part, 0);
+    }
+    report_name(file, file->watch.which, NULL);
+    if (file->own_path)
+        report_name(file, FILE_WATCH_FOLDER, NULL);
+    if (file->fd >= 0)
+        close(file->fd);
+    safe_path_close(&file->place);
+    free(file->scratch);
+    free(file->own_path);
+    *file = NEW_FILE_NONE;
+}

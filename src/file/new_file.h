@@ -1,0 +1,77 @@
+/* new_file.h: a file that appears under its name only when it is complete. Until then it is
+ * NAME.part-RANDOM in the same folder; a file written by a command is NAME in a private
+ * folder NAME.part-RANDOM. A link that another user made in a world-writable folder is not
+ * followed (safe_path.h). */
+#ifndef FILE_NEW_FILE_H
+#define FILE_NEW_FILE_H
+
+#include "env/env.h"
+#include "file/safe_path.h"
+
+#include <limits.h>
+
+/* The folder that a path leads to; `folder` has room for it. */
+const char *folder_of(const char *path, char folder[PATH_MAX]);
+
+/* Opens an unnamed file in the folder. It is gone once it is closed, even if we crash. Returns -1
+ * with errno on failure. */
+int nameless_file(const char *folder);
+
+/* The folder for temporary files: this one or, if it is NULL, $TMPDIR or /tmp. */
+const char *scratch_or_usual(const char *folder);
+
+/* Creates an unnamed file there for temporary data. Every failure is UNAVAILABLE, since it is not
+ * the fault of the data's source. */
+enum hf_status temporary_file(int *ret_fd, struct hf_error *error);
+
+/* For a caller that removes unfinished files when the process is killed: it gets the
+ * temporary name before the file exists, and NULL once it is gone. The private folder of a command
+ * is passed as FILE_WATCH_FOLDER. */
+struct file_watch {
+    void (*writes)(void *context, int which, const char *path); /* may be NULL */
+    void *context;
+    int which;
+};
+#define FILE_WATCH_FOLDER 2
+
+struct new_file {
+    int fd;                  /* -1: not open */
+    struct safe_path place;  /* its final location */
+    const char *path;        /* its final path, with the links of an old file followed */
+    char part[NAME_MAX + 1]; /* the temporary name of the file or its folder */
+    char *scratch;           /* its temporary path */
+    int own;                 /* the private folder of a command; -1: none */
+    char *own_path;
+    bool kept; /* it has its name */
+    struct file_watch watch;
+};
+#define NEW_FILE_NONE                                \
+    (struct new_file)                                \
+    {                                                \
+        .fd = -1, .place = SAFE_PATH_INIT, .own = -1 \
+    }
+
+/* Chooses the names for a file that a command writes into a private folder. INVALID: the
+ * path is not a regular file, or leads through /dev or /proc, where a name may refer to another
+ * file. */
+enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
+                                struct file_watch watch, struct hf_error *error);
+
+/* Opens the file that the command has written under the temporary name. */
+enum hf_status new_file_take(struct new_file *file, struct hf_error *error);
+
+/* Chooses the names and creates the file, with the mode of the old file if there is one. */
+enum hf_status new_file_create(struct new_file *file, struct env *env, const char *path,
+                               struct file_watch watch, struct hf_error *error);
+
+/* Renames the file, whose bytes are on disk, to its final name, and syncs the folder. If only the
+ * sync fails, the file is still `kept`. */
+enum hf_status new_file_keep(struct new_file *file, struct hf_error *error);
+
+/* Removes a kept file by its final name. */
+void new_file_take_back(struct new_file *file);
+
+/* Closes it, and removes it unless it was kept. */
+void new_file_release(struct new_file *file);
+
+#endif

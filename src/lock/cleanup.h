@@ -1,0 +1,39 @@
+/* cleanup.h: ends leases and waiters that may or may not be in a table, because a request had no
+ * reply. It is a separate task, so a table that hangs does not delay renewals. */
+#ifndef LOCK_CLEANUP_H
+#define LOCK_CLEANUP_H
+
+#include "env/env.h"
+#include "lease/table.h"
+
+struct hf_client;
+struct pending_release;
+struct table_ref;
+
+#define PENDING_RELEASES_MAX 4096
+
+struct cleanup {
+    struct env_mutex mutex; /* guards the members below */
+    struct env_cond changed;
+    struct pending_release *first;
+    size_t count;
+    bool stopping;
+    struct mono_time stop_at; /* once stopping: when to abandon the rest */
+    struct env_task *task;
+};
+
+void cleanup_init(struct cleanup *cleanup, struct env *env);
+
+/* Waits until nothing is left to end, for a few seconds at most. */
+void cleanup_wait(struct hf_client *client);
+
+/* Continues for a few seconds at most, then ends the task. */
+void cleanup_release(struct hf_client *client);
+
+/* Keeps trying to end a lease or a waiter in the background, until the outcome is known or, `ttl`
+ * from now, no client can believe it is held. Takes over one use of the table_ref. Copies
+ * `note`. */
+void release_later(struct table_ref *ref, enum table_op_kind kind, struct view id,
+                   uint64_t token, struct view note, struct span ttl);
+
+#endif

@@ -1,0 +1,408 @@
+/* wait_queue.c: this process's waiters for one table, one of which polls the table for all of
+ * them. It guards against one poll per waiter, against a lost wake-up when the polling waiter
+ * leaves, and against all waiters writing at the same time when a lease is over. */
+#include "lock/wait_queue.h"
+
+#include "base/check.h"
+#include "base/mutant.h"
+#include "base/parse.h"
+#include "lock/client_inside.h"
+
+#include <stdlib.h>
+
+/* Waiters act on a proof within this time, in the order of the queue. */
+#define STAGGER_MAX SPAN_S(2)
+
+/* The time limit of one poll; the next one may succeed. */
+#define READ_TIME SPAN_S(2)
+
+/* The pause after a takeover attempt that changed nothing. */
+#define TAKEOVER_PAUSE SPAN_MS(100)
+
+void wait_queue_init(struct wait_queue *queue, struct env *env)
+{
+    *queue = (struct wait_queue){ .next_poll_at = { 0 }, .takeover_at = { MOMENT_FAR } };
+    env_mutex_init(env, &queue->mutex);
+}
+
+void wait_queue_release(struct wait_queue *queue)
+{
+    check(queue->waiter_count == 0);
+    free(queue->waiters);
+    env_mutex_release(&queue->mutex);
+}
+
+/* ---- Waiters --------------------------------------------------------------------------- */
+
+/* The index of the waiter with this number, or where it would be. */
+static size_t waiter_index(const struct wait_queue *queue, uint64_t number)
+{
+    size_t low = 0, high = queue->waiter_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (queue->waiters[middle]->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool make_room_locked(struct wait_queue *queue)
+{
+    if (queue->waiter_count < queue->waiter_capacity)
+        return true;
+    size_t more = queue->waiter_capacity > 0 ? 2 * queue->waiter_capacity : 8;
+    struct queue_waiter **waiters =
+        realloc(queue->waiters, more * sizeof(struct queue_waiter *));
+    if (!waiters)
+        return false;
+    queue->waiters = waiters;
+    queue->waiter_capacity = more;
+    return true;
+}
+
+enum hf_status wait_queue_enter(struct table_ref *ref, struct queue_waiter *waiter,
+                                struct hf_error *error)
+{
+    struct wait_queue *queue = &ref->queue;
+    enum hf_status status = HF_OK;
+    env_mutex_lock(&queue->mutex);
+    if (queue->waiter_count >= WAIT_QUEUE_MAX)
+        status =
+            error_set(error, HF_UNAVAILABLE, "too many waiters for this lock in one process");
+    else if (!make_room_locked(queue))
+        status = error_no_memory(error);
+    if (status == HF_OK) {
+        size_t index = waiter_index(queue, waiter->number);
+        memmove(&queue->waiters[index + 1], &queue->waiters[index],
+                (queue->waiter_count - index) * sizeof(struct queue_waiter *));
+        queue->waiters[index] = waiter;
+        queue->waiter_count++;
+        waiter->queued = waiter->turn = waiter->missing = false;
+        struct mono_time poll_at = mono_add(env_now(ref->client->env), waiter->poll);
+        queue->next_poll_at =
+            queue->waiter_count == 1 ? poll_at : mono_earlier(queue->next_poll_at, poll_at);
+    }
+    env_mutex_unlock(&queue->mutex);
+    return status;
+}
+
+/* Wakes another waiter to poll, because the polling one has left. Without this, waiters would
+ * sleep until their deadlines. */
+static void wake_poller_locked(struct wait_queue *queue)
+{
+    if (queue->polling)
+        return;
+    for (size_t i = 0; i < queue->waiter_count; i++)
+        if (queue->waiters[i]->asleep && !queue->waiters[i]->turn) {
+            env_cond_signal(&queue->waiters[i]->wake);
+            return;
+        }
+}
+
+void wait_queue_leave(struct table_ref *ref, struct queue_waiter *waiter)
+{
+    struct wait_queue *queue = &ref->queue;
+    env_mutex_lock(&queue->mutex);
+    size_t index = waiter_index(queue, waiter->number);
+    check(index < queue->waiter_count && queue->waiters[index] == waiter);
+    queue->waiter_count--;
+    memmove(&queue->waiters[index], &queue->waiters[index + 1],
+            (queue->waiter_count - index) * sizeof(struct queue_waiter *));
+    wake_poller_locked(queue);
+    env_mutex_unlock(&queue->mutex);
+}
+
+void wait_queue_mark_queued(struct table_ref *ref, struct queue_waiter *waiter)
+{
+    env_mutex_lock(&ref->queue.mutex);
+    waiter->queued = true;
+    env_mutex_unlock(&ref->queue.mutex);
+}
+
+void wait_queue_clear_turn(struct table_ref *ref, struct queue_waiter *waiter)
+{
+    env_mutex_lock(&ref->queue.mutex);
+    waiter->turn = false;
+    env_mutex_unlock(&ref->queue.mutex);
+}
+
+/* ---- Reading tables that were seen --------------------------------------------------- */
+
+/* Our waiter with this id, or NULL if it belongs to another process. */
+static struct queue_waiter *waiter_of(const struct table_ref *ref, struct view id)
+{
+    const struct wait_queue *queue = &ref->queue;
+    const char *session = ref->client->session;
+    if (id.size <= NONCE_SIZE + 1 || memcmp(id.data, session, NONCE_SIZE) != 0)
+        return NULL;
+    uint64_t number;
+    if (parse_u64(view_from(id, NONCE_SIZE + 1), UINT64_MAX, &number, NULL) != HF_OK)
+        return NULL;
+    size_t index = waiter_index(queue, number);
+    bool found = index < queue->waiter_count && queue->waiters[index]->number == number;
+    return found ? queue->waiters[index] : NULL;
+}
+
+/* Wakes a waiter's task. The task that listens for the store's notification is waiting there and
+ * not on its condition, and a process's own writes do not notify it. */
+static void wake_locked(struct table_ref *ref, struct queue_waiter *waiter)
+{
+    if (waiter == ref->queue.listener)
+        store_ring(ref->client->store);
+    else
+        env_cond_signal(&waiter->wake);
+}
+
+void wait_queue_cancel(struct table_ref *ref, struct queue_waiter *waiter)
+{
+    env_mutex_lock(&ref->queue.mutex);
+    waiter->cancelled = true;
+    wake_locked(ref, waiter);
+    env_mutex_unlock(&ref->queue.mutex);
+}
+
+void wait_queue_cancel_all(struct table_ref *ref)
+{
+    struct wait_queue *queue = &ref->queue;
+    env_mutex_lock(&queue->mutex);
+    for (size_t i = 0; i < queue->waiter_count; i++) {
+        queue->waiters[i]->cancelled = true;
+        wake_locked(ref, queue->waiters[i]);
+    }
+    env_mutex_unlock(&queue->mutex);
+}
+
+/* When this process may act on a proof. The first in the queue acts first, each following one a
+ * round trip later, so that a thousand waiters do not write at the same time. */
+static struct mono_time takeover_time(const struct table_ref *ref,
+                                      const struct lease_table *table,
+                                      const struct evidence *evidence, size_t position)
+{
+    struct mono_time due = table_due_at(table, evidence);
+    if (due.us >= MOMENT_FAR)
+        return due;
+    struct span round_trip = doc_round_trip(ref->doc);
+    int64_t most = STAGGER_MAX.us / (round_trip.us + 1);
+    struct span stagger =
+        (int64_t)position < most ? SPAN_US((int64_t)position * round_trip.us) : STAGGER_MAX;
+    return mono_add(due, stagger);
+}
+
+void wait_queue_learn(void *argument, const void *body, const struct evidence *evidence)
+{
+    struct table_ref *ref = argument;
+    struct wait_queue *queue = &ref->queue;
+    const struct lease_table *table = body;
+    size_t first = table->waiter_count;
+    env_mutex_lock(&queue->mutex);
+    if (queue->waiter_count > 0) {
+        /* A waiter that is not known to be in the table cannot be missing from it: its request
+         * may still be under way. */
+        for (size_t i = 0; i < queue->waiter_count; i++)
+            queue->waiters[i]->missing = queue->waiters[i]->queued;
+        for (size_t i = 0; i < table->waiter_count; i++) {
+            struct queue_waiter *waiter = waiter_of(ref, table->waiters[i].wanted->asked.id);
+            if (!waiter)
+                continue;
+            first = i < first ? i : first;
+            waiter->missing = false;
+            if (table->waiters[i].reserved && !waiter->turn) {
+                waiter->turn = true;
+                wake_locked(ref, waiter);
+            }
+        }
+        MUTANT(mutant_takes_handed_lease(ref, table));
+        for (size_t i = 0; i < queue->waiter_count; i++)
+            if (queue->waiters[i]->missing)
+                wake_locked(ref, queue->waiters[i]);
+        queue->takeover_at = takeover_time(ref, table, evidence, first);
+    }
+    env_mutex_unlock(&queue->mutex);
+}
+
+/* ---- Reading tables ------------------------------------------------------------------ */
+
+static void ignore_table(void *argument, const void *body, const struct evidence *evidence)
+{
+    (void)argument;
+    (void)body;
+    (void)evidence;
+}
+
+/* The table is gone. */
+static void mark_all_missing(struct table_ref *ref)
+{
+    struct wait_queue *queue = &ref->queue;
+    env_mutex_lock(&queue->mutex);
+    for (size_t i = 0; i < queue->waiter_count; i++) {
+        queue->waiters[i]->missing = queue->waiters[i]->queued;
+        if (queue->waiters[i]->missing)
+            wake_locked(ref, queue->waiters[i]);
+    }
+    env_mutex_unlock(&queue->mutex);
+}
+
+/* Reads the table if it has changed; wait_queue_learn receives it. */
+static void poll_table(struct table_ref *ref)
+{
+    struct hf_error error;
+    struct mono_time deadline = mono_add(env_now(ref->client->env), READ_TIME);
+    enum hf_status status = doc_look(ref->doc, deadline, ignore_table, NULL, &error);
+    if (status == HF_NOT_FOUND)
+        mark_all_missing(ref);
+    if (status != HF_CORRUPT)
+        return;
+    /* An empty request: it replaces a damaged table. */
+    struct request request, *requests[] = { &request };
+    request_init(&request, ref, TABLE_KEEP, deadline);
+    table_ref_ask(ref, requests, 1);
+}
+
+/* Marks leases that are over as expired, which gives another waiter its turn. Reads the table
+ * first, because the lease may have been renewed. */
+static void take_over_ended(struct table_ref *ref)
+{
+    struct wait_queue *queue = &ref->queue;
+    struct env *env = ref->client->env;
+    poll_table(ref);
+    env_mutex_lock(&queue->mutex);
+    bool due = !mono_before(env_now(env), queue->takeover_at);
+    if (due) /* if it changes nothing, not again immediately */
+        queue->takeover_at = mono_add(env_now(env), TAKEOVER_PAUSE);
+    env_mutex_unlock(&queue->mutex);
+    if (!due)
+        return;
+    struct request request, *requests[] = { &request };
+    request_init(&request, ref, TABLE_SCAVENGE, mono_add(env_now(env), READ_TIME));
+    table_ref_ask(ref, requests, 1);
+}
+
+/* Reads the table, or acts on a proof, whichever is due; called with the mutex held, which is
+ * released during requests. */
+static void poll_if_due_locked(struct table_ref *ref, const struct queue_waiter *waiter,
+                               bool notified)
+{
+    struct wait_queue *queue = &ref->queue;
+    struct env *env = ref->client->env;
+    struct mono_time now = env_now(env);
+    bool proof_due = !mono_before(now, queue->takeover_at);
+    bool poll_due = !mono_before(now, queue->next_poll_at);
+    if (poll_due) {
+        struct span poll = waiter->poll;
+        for (size_t i = 0; i < queue->waiter_count; i++)
+            poll = span_smaller(poll, queue->waiters[i]->poll);
+        queue->next_poll_at =
+            mono_add(now, SPAN_US(poll.us - env_jitter(env, SPAN_US(poll.us / 8)).us));
+    }
+    env_mutex_unlock(&queue->mutex);
+    if (proof_due)
+        take_over_ended(ref);
+    else if (poll_due || notified)
+        poll_table(ref);
+    env_mutex_lock(&queue->mutex);
+}
+
+/* ---- Waiting ------------------------------------------------------------------------- */
+
+static enum wait_queue_news news_of_locked(const struct queue_waiter *waiter)
+{
+    return waiter->cancelled ? QUEUE_CANCELLED
+           : waiter->turn    ? QUEUE_TURN
+           : waiter->missing ? QUEUE_MISSING
+                             : QUEUE_NOTHING;
+}
+
+/* Waits for a notification, or for the next poll or proof. */
+static void await_poll_locked(struct table_ref *ref, struct queue_waiter *waiter,
+                              struct mono_time deadline)
+{
+    struct wait_queue *queue = &ref->queue;
+    struct store *store = ref->client->store;
+    struct mono_time until =
+        mono_earlier(deadline, mono_earlier(queue->next_poll_at, queue->takeover_at));
+    bool notified = false;
+    if (store_listens(store)) {
+        queue->listener = waiter;
+        env_mutex_unlock(&queue->mutex);
+        notified = store_listen(store, &queue->ticket, until);
+        env_mutex_lock(&queue->mutex);
+        queue->listener = NULL;
+    } else {
+        env_cond_wait_until(&waiter->wake, &queue->mutex, until);
+    }
+    if (news_of_locked(waiter) == QUEUE_NOTHING)
+        poll_if_due_locked(ref, waiter, notified);
+}
+
+enum wait_queue_news wait_queue_wait(struct table_ref *ref, struct queue_waiter *waiter,
+                                     struct mono_time deadline)
+{
+    struct wait_queue *queue = &ref->queue;
+    struct env *env = ref->client->env;
+    env_mutex_lock(&queue->mutex);
+    while (news_of_locked(waiter) == QUEUE_NOTHING && mono_before(env_now(env), deadline)) {
+        if (queue->polling) {
+            waiter->asleep = true;
+            env_cond_wait_until(&waiter->wake, &queue->mutex, deadline);
+            waiter->asleep = false;
+            continue;
+        }
+        queue->polling = true;
+        await_poll_locked(ref, waiter, deadline);
+        queue->polling = false;
+    }
+    enum wait_queue_news news = news_of_locked(waiter);
+    wake_poller_locked(queue);
+    env_mutex_unlock(&queue->mutex);
+    return news;
+}
+
+enum wait_queue_news wait_queue_pause(struct table_ref *ref, struct queue_waiter *waiter,
+                                      struct mono_time deadline)
+{
+    struct hf_client *client = ref->client;
+    struct mono_time pause_end =
+        mono_add(env_now(client->env), span_smaller(waiter->poll, client->poll));
+    struct mono_time until = mono_earlier(deadline, pause_end);
+    env_mutex_lock(&ref->queue.mutex);
+    while (!waiter->cancelled && mono_before(env_now(client->env), until))
+        env_cond_wait_until(&waiter->wake, &ref->queue.mutex, until);
+    enum wait_queue_news news = waiter->cancelled ? QUEUE_CANCELLED : QUEUE_NOTHING;
+    env_mutex_unlock(&ref->queue.mutex);
+    return news;
+}
+
+void wait_queue_note_trouble(struct table_ref *ref, const struct hf_error *why)
+{
+    env_mutex_lock(&ref->queue.mutex);
+    if (why)
+        ref->queue.trouble = *why;
+    else
+        error_clear(&ref->queue.trouble);
+    env_mutex_unlock(&ref->queue.mutex);
+}
+
+bool wait_queue_trouble(struct table_ref *ref, struct hf_error *ret_why)
+{
+    env_mutex_lock(&ref->queue.mutex);
+    *ret_why = ref->queue.trouble;
+    env_mutex_unlock(&ref->queue.mutex);
+    return ret_why->status != HF_OK || doc_trouble(ref->doc, ret_why);
+}
+
+enum wait_queue_news wait_queue_poll(struct table_ref *ref, struct queue_waiter *waiter)
+{
+    struct wait_queue *queue = &ref->queue;
+    env_mutex_lock(&queue->mutex);
+    if (news_of_locked(waiter) == QUEUE_NOTHING && !queue->polling) {
+        queue->polling = true;
+        poll_if_due_locked(ref, waiter, /* notified */ false);
+        queue->polling = false;
+    }
+    enum wait_queue_news news = news_of_locked(waiter);
+    wake_poller_locked(queue);
+    env_mutex_unlock(&queue->mutex);
+    return news;
+}

@@ -1,0 +1,114 @@
+/* worker_pool.c: runs the requests of a batch on several tasks. A batch always completes, even
+ * if no helper can be started, because the caller works on it too. */
+#include "store/s3/worker_pool.h"
+
+#include "base/check.h"
+
+/* One batch. It lives on the stack of the caller of worker_pool_run. */
+struct worker_pool_job {
+    void (*run)(void *argument, size_t index);
+    void *argument;
+    size_t count;
+    size_t next;     /* the first index that nobody has taken */
+    size_t finished; /* indices whose run has returned */
+    size_t room;     /* helpers that may still join */
+    struct worker_pool_job *following;
+};
+
+void worker_pool_init(struct worker_pool *workers, struct env *env, size_t limit)
+{
+    check(limit <= CREW_MAX);
+    *workers = (struct worker_pool){ .env = env, .limit = limit };
+    env_mutex_init(env, &workers->shared.mutex);
+    env_cond_init(env, &workers->shared.work);
+    env_cond_init(env, &workers->shared.done);
+}
+
+void worker_pool_release(struct worker_pool *workers)
+{
+    env_mutex_lock(&workers->shared.mutex);
+    check(!workers->shared.first);
+    workers->shared.closing = true;
+    env_cond_broadcast(&workers->shared.work);
+    env_mutex_unlock(&workers->shared.mutex);
+    for (size_t i = 0; i < workers->shared.started; i++)
+        env_task_join(workers->env, workers->shared.helpers[i]);
+    env_cond_release(&workers->shared.done);
+    env_cond_release(&workers->shared.work);
+    env_mutex_release(&workers->shared.mutex);
+}
+
+/* Works on the job until no index is left to take. */
+static void work_locked(struct worker_pool *workers, struct worker_pool_job *job)
+{
+    while (job->next < job->count) {
+        size_t index = job->next++;
+        env_mutex_unlock(&workers->shared.mutex);
+        job->run(job->argument, index);
+        env_mutex_lock(&workers->shared.mutex);
+        job->finished++;
+    }
+}
+
+static void helper_main(void *argument)
+{
+    struct worker_pool *workers = argument;
+    env_mutex_lock(&workers->shared.mutex);
+    while (!workers->shared.closing) {
+        struct worker_pool_job *job = workers->shared.first;
+        while (job && (job->next == job->count || job->room == 0))
+            job = job->following;
+        if (job) {
+            job->room--;
+            work_locked(workers, job);
+            job->room++;
+            env_cond_broadcast(&workers->shared.done);
+            continue;
+        }
+        workers->shared.idle++;
+        env_cond_wait(&workers->shared.work, &workers->shared.mutex);
+        workers->shared.idle--;
+    }
+    env_mutex_unlock(&workers->shared.mutex);
+}
+
+/* With fewer helpers the batch is only slower, so failing to start one is not an error. */
+static void find_helpers_locked(struct worker_pool *workers, size_t wanted)
+{
+    size_t ready = workers->shared.idle;
+    struct hf_error error;
+    while (ready < wanted && workers->shared.started < workers->limit &&
+           env_task_start(workers->env, helper_main, workers,
+                          &workers->shared.helpers[workers->shared.started], &error) == HF_OK) {
+        workers->shared.started++;
+        ready++;
+    }
+}
+
+void worker_pool_run(struct worker_pool *workers, size_t width, size_t count,
+                     void (*run)(void *, size_t), void *argument)
+{
+    if (width > count)
+        width = count;
+    if (count == 0)
+        return;
+    struct worker_pool_job job = {
+        .run = run, .argument = argument, .count = count, .room = width - 1
+    };
+    env_mutex_lock(&workers->shared.mutex);
+    struct worker_pool_job **last = &workers->shared.first;
+    while (*last)
+        last = &(*last)->following;
+    *last = &job;
+    find_helpers_locked(workers, width - 1);
+    if (width > 1)
+        env_cond_broadcast(&workers->shared.work);
+    work_locked(workers, &job);
+    while (job.finished < job.count || job.room < width - 1)
+        env_cond_wait(&workers->shared.done, &workers->shared.mutex);
+    struct worker_pool_job **at = &workers->shared.first;
+    while (*at != &job)
+        at = &(*at)->following;
+    *at = job.following;
+    env_mutex_unlock(&workers->shared.mutex);
+}
