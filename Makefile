@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Short names for common tasks; Meson and ninja do the work.
 # `make setup`, `make demo` and the targets that run tests first install missing packages, and name
 # them. `make` and `make install` only name missing packages (tools/setup.sh).

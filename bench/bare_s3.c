@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bare_s3.c: signs and sends S3 requests with bare libcurl, as a baseline for the s3 store. */
 #include "bare_s3.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bare_s3.h: one libcurl handle that signs and sends S3 requests as the store does, with
  * nothing around it: the baseline that the s3 store is measured against. */
 #ifndef BENCH_BARE_S3_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c: computes medians, intervals and ratios of measurements, and prints each figure
  * beside its limit. */
 #include "bench.h"

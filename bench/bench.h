@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench.h: reliable figures: several rounds, the two sides of a comparison in alternation, the
  * median with its spread or interval, and each limit beside the measured value. */
 #ifndef BENCH_BENCH_H

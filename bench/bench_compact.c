@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_compact.c: measures compaction.
  *
  *   plan    100,000 chunks: how long a worker without a cache takes to plan, the size of the

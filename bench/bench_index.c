@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_index.c: measures indexes.
  *
  *   get       1,000,000 records in 256 shards, on each local store: the cost of one key, with the

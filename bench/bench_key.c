@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_key.c: measures keys, transactions and sweeping.
  *
  *   requests  the store requests of each operation, warm: on mem and sqlite

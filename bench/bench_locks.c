@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_locks.c: measures locks.
  *
  *   contention  clients that each take and release leases on their own chunks, all in one table:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_merge.c: measures `holdfast merge` beside the tools that people use today.
  *
  *   sorted    5,000,000 records in 64 sorted USV files, latest wins: beside sort -m and mawk,

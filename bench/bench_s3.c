@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_s3.c: measures the s3 store on a real Ceph gateway on loopback.
  *
  *   put      puts of 1 KiB on one connection, against bare libcurl sending the same signed puts

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_sim.c: measures how many seeds of the lock workloads the simulator runs per second of
  * one core: five nodes, fifty operations, with faults. The figures come from the simulator's
  * own output. */

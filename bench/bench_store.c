@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_store.c: measures the local stores.
  *
  *   sqlite   durable conditional puts of 1 KiB at 64 tasks, against bare SQLite doing the same in

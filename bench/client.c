@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client.c: opens a store and a client, and counts the requests that they make. */
 #include "client.h"
 

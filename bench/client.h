@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client.h: a store and a client on it, with counted requests. */
 #ifndef BENCH_CLIENT_H
 #define BENCH_CLIENT_H

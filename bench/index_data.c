@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_data.c: generates the records of an index from their numbers, and loads them. */
 #include "index_data.h"
 

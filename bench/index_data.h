@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_data.h: an index for benchmarks: its records, which follow from their numbers, and a
  * handle that counts its store requests. */
 #ifndef BENCH_INDEX_DATA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_data.c: fills a bucket with very many keys, by copying the document of a real one. */
 #include "key_data.h"
 

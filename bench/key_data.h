@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_data.h: creates very many keys for benchmarks quickly: copies of the document of a real
  * key under other names, and an entry of the expiry index for each. */
 #ifndef BENCH_KEY_DATA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_data.c: generates files of records to merge from their numbers, and the output that
  * merging them must give. */
 #include "merge_data.h"

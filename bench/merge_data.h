@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_data.h: files of records to merge, and the output that merging them must give.
  *
  * The records follow from their numbers alone, so every run measures the same bytes. Every 20

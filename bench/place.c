@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* place.c: creates the folder and, on demand, the Ceph cluster that a benchmark runs in, and
  * removes them even if the benchmark dies. */
 #include "place.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* place.h: where a benchmark runs: its own folder, its own Ceph cluster if it asks for one, and
  * the parts that the command line names. Everything is removed when the benchmark ends, even if
  * it dies. */

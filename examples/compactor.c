@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compactor.c: compacts a format of your own. A worker of the library plans, leases and
  * commits, and a function of this program merges.
  *

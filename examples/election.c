@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* election.c: decides which member of a group compacts a log first: a roster lists the members,
  * ranks follow from the state of the document, and a cascade says which level is due.
  *

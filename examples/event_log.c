@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* event_log.c: prints the events of a client as lines for a log or a metrics collector: a lock
  * is granted, renewed, taken over from a dead holder, and released.
  *

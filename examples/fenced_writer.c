@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced_writer.c: writes a fenced object under a lock that may be lost; the object never goes
  * back to an older value.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.c: an index of hosts: puts records, compiles them, reads them back and queries them.
  *
  *     index [URL]     for example: index sqlite:jobs.db */

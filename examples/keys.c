@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keys.c: a counter that many clients change, one at a time, and that anyone can read.
  *
  *     keys [URL]     for example: keys sqlite:jobs.db

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock.c: acquires one lock, works under it, and releases it.
  *
  *     lock [URL]     for example: lock sqlite:jobs.db */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* semaphore.c: lets three of many workers work at a time. Each worker is a thread here. They
  * could also be processes, or machines that share a bucket: all that they share is a name.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* transaction.c: changes two accounts together or not at all.
  *
  *     transaction [URL]     for example: transaction sqlite:bank.db

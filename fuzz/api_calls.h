@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_calls.h: the public calls as the fuzzer makes them, one row each: a name and the call. A
  * number is the index of the byte from which an argument is drawn (api_play.h).
  * tests/api_docs_test.py checks that no call is missing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_parts.c: options and callbacks for the calls that fuzz_api.c makes on stores, indexes,
  * elections and sweepers; some are wrong on purpose. */
 #include "api_parts.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_parts.h: options, right and wrong, and callbacks for the calls of each part. Those of
  * merging, compaction and observation are in api_work.c. */
 #ifndef FUZZ_API_PARTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_play.c: plays a sequence of random public calls: turns bytes into arguments, keeps the
  * handles, and checks each result. */
 #include "api_play.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_play.h: the material of a sequence of random public calls: handles in slots, texts,
  * files, options right and wrong, and a clock that the sequence can set forward.
  *

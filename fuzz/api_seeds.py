@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """api_seeds.py [FOLDER]: writes the inputs that fuzz_api.c starts with: lives of handles as people write
 them, one step a line: the call, then the bytes of its arguments (fuzz/api_calls.h), then `!n` where the
 n-th allocation fails.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_time.c: the real environment with a clock that can be set forward. The linker makes the
  * library use it (--wrap=env_real). A wait in the fuzzer's thread lasts only a moment, and then
  * the clock jumps to the end of the wait, so no call takes long. */

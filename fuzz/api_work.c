@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_work.c: options and callbacks for the calls that fuzz_api.c makes on merging, compaction
  * and observation. */
 #include "api_parts.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bucket_mutate.c: tells libFuzzer how to change a bucket of fuzz_bucket.c: one object at a
  * time, so the others stay valid. Half of the time a number in the object becomes too large,
  * too small, or a neighbour of a limit. */

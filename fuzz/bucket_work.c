@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bucket_work.c: runs every part of the library on a bucket with arbitrary contents. */
 #include "bucket_work.h"
 

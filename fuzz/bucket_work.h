@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bucket_work.h: runs every part of the library on a bucket with arbitrary contents. */
 #ifndef FUZZ_BUCKET_WORK_H
 #define FUZZ_BUCKET_WORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_api.c: makes arbitrary sequences of public calls that a caller may make, on a store in
  * memory, with handles in any state, memory that runs out, and a clock that jumps. Nothing may
  * crash, hang or leak. A failed call must set the status and a sentence in its error, and must

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_bucket.c: runs every part of the library on a bucket with arbitrary contents, with
  * virtual time. Nothing may abort, wait for ever, leak, or exceed the limit of requests. Every
  * failure must have a sentence. A bucket that is UNSUPPORTED must not be changed.

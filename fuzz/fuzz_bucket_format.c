@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_bucket_format.c: parses arbitrary bytes as the format document of a bucket. The document
  * must be accepted or refused in one of the known ways, the same each time, and an accepted one
  * must still be accepted after a probe has written its verdict into it. */

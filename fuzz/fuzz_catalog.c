@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_catalog.c: parses arbitrary bytes as a catalog. An accepted catalog must be written and
  * read back as the same, and every transition on it must return a status and leave a readable
  * catalog. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_dir_label.c: writes arbitrary bytes over the attribute of an object of a `dir:` store. A
  * change of the ETag's bytes must change the ETag. Any other change must make the file a
  * foreign one, whose ETag is a hash. */

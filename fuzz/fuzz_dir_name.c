@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_dir_name.c: converts keys to paths and back. Every key must have exactly one path,
  * inside the store, and every path must lead back to its key or to none. */
 #include "../tests/dir_path.h"

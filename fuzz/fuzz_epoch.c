@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_epoch.c: parses arbitrary bytes as the epoch document of a namespace and its copy. The
  * epoch must be known, missing, lost or of a later version, with a sentence. It must never
  * fall; a raise must be exact on a healthy store; a recorded limit must hold; and the document

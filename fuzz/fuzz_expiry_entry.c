@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_expiry_entry.c: parses arbitrary bytes as the name of an entry of the expiry index, and
  * as its contents. An accepted name must name a table of this namespace and be written again as
  * the same. An ETag that is read from an entry must occur in the entry. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_fence.c: parses arbitrary bytes as a fence. An accepted fence must be written and read
  * back as the same, and a write over it must be judged in one of the known ways. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_guard_message.c: parses arbitrary bytes as an order to the guard of `holdfast run`, and
  * as its report. An accepted message must have a known kind, valid times, an existing signal,
  * and variables that have a name and end within the packet; it must be written again as the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_inbox_name.c: parses arbitrary bytes as the name of an object of an index, for every
  * number of digits. An accepted name must give a key and its shard. An entry of Holdfast must
  * have no other name. The entry of another program must have a name that Holdfast would look

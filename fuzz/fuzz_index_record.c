@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_index_record.c: parses arbitrary bytes as records of an index, and as the name of an
  * object. An accepted record must be written again as the same bytes, and a refused one must
  * have a reason. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_index_rows.c: parses arbitrary bytes as a file for `index put`, in each of its formats.
  * The rows must not depend on how the file arrives in pieces; each must be on a line of the
  * file; a refused row must have a reason; and a record that the index accepts must be read as

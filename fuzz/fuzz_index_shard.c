@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_index_shard.c: parses arbitrary bytes as the first line of a shard, and as the data
  * after a correct checksum. The blocks of an accepted shard must be adjacent, and each must be
  * found by its first key. */

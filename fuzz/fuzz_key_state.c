@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_key_state.c: parses arbitrary bytes as the state of a key. An accepted state must be
  * written and read back as the same, and every change of it must leave a state that can be
  * written. */

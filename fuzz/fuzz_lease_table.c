@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_lease_table.c: parses arbitrary bytes as a lease table or a scope. An accepted one must
  * be written and read back as the same, and every operation on a table must return a status and
  * leave a readable table. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_lease_text.c: parses arbitrary bytes as the text of a lease. An accepted text must name
  * a table of Holdfast and be printed again as the same bytes; a refused one must have a reason. */
 #include "base/check.h"

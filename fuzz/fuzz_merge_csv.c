@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_merge_csv.c: parses arbitrary bytes as CSV or TSV, and compares the result with a simple
  * reader that takes one byte at a time. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_merge_ndjson.c: parses arbitrary bytes as lines of JSON, and compares the result with
  * jansson.
  *

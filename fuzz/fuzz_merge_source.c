@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_merge_source.c: reads arbitrary bytes as an input of a merge, in blocks of several
  * sizes. The rows must not depend on where blocks end. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_merge_usv.c: parses arbitrary bytes as records between separators. */
 #include "base/check.h"
 #include "fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_parse.c: parses durations, sizes, times and numbers. An accepted value must print as a
  * text that is read back as the same value. A refused one must leave the output unchanged and
  * have a reason. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_s3_credentials.c: parses arbitrary bytes as shared files, endpoint replies and STS
  * replies. Accepted keys must be valid in a header, and no error may contain a key. */
 #include "base/check.h"

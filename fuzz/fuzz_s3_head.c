@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_s3_head.c: parses arbitrary bytes as the head of an HTTP reply, line by line. Numbers
  * must be within bounds, ranges inside their object, texts terminated, and nothing after the
  * head may count. */

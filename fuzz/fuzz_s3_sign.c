@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_s3_sign.c: builds the canonical request from an arbitrary key, query and header. It must
  * have one line per item, sorted, and no input may add a line that was not signed. */
 #include "base/check.h"

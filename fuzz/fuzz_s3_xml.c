@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_s3_xml.c: parses arbitrary bytes as listings, errors, delete results and single fields.
  * The results must be bounded, and an accepted one must be something that S3 could have sent. */
 #include "base/check.h"

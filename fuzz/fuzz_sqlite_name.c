@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_sqlite_name.c: checks the file name of a large object, as a damaged database may contain
  * it. An accepted name must be a single entry of the folder of large objects. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_sweep_record.c: parses arbitrary bytes as the record of past sweeps, and as the time
  * since when an object has been seen that nothing names. An accepted value must be within
  * bounds, safe to add up, and written and read back as the same. A refused one must count as

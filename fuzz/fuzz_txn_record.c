@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_txn_record.c: parses arbitrary bytes as a decision record. An accepted record must be
  * written and read back as the same. */
 #include "base/check.h"

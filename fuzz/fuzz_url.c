@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_url.c: parses arbitrary bytes as a store URL. An accepted URL must mean the same after
  * it is written and escaped again. */
 #include "base/buffer.h"

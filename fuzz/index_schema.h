@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_schema.h: the index whose records the fuzzers generate: a key, a time, and two fields. */
 #ifndef FUZZ_INDEX_SCHEMA_H
 #define FUZZ_INDEX_SCHEMA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_cut.c: cuts one input into records in several ways, and compares the results. */
 #include "merge_cut.h"
 

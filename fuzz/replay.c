@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay.c: runs every file of a corpus through a fuzzer without libFuzzer, so that every input
  * that once failed is tested again with any compiler. `replay FOLDER` prints TAP. */
 #include "fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast.h: leases, locks and compaction on an object store.
  *
  * Holdfast needs no lock server. All shared state is in small documents in an object store (a

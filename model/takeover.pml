@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* takeover.pml: how one lease passes between two clients, in every order of events: lost replies,
  * puts that land long after their sender gave up, and holders that are paused at any point.
  * README.md maps each name to the code, and lists what is not modelled.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* main.c: the program holdfast-sim. It runs seeds, reports the first one that fails, and prints
  * the command that reproduces it. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.c: reads the options of holdfast-sim, from its arguments or from a line of a seed
  * file, and prints the command that reproduces a run. */
 #include "sim/options.h"

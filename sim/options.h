@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.h: the options of holdfast-sim, from its arguments or from a line of a seed file. */
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: runs one seed: draws its plans, builds the world, starts the workload, and lets the
  * workload's checker decide. */
 #include "sim/run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.h: runs one seed: builds a world from the seed, runs a workload with faults in it
  * until no event is left, and lets the workload's checker decide.
  *

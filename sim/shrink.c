@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shrink.c: removes nodes, operations and faults from a failing run while it still fails.
  *
  * Halving a number can skip a smaller run that would also fail, so the result may not be the

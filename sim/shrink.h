@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shrink.h: finds a smaller run that also fails: with fewer nodes, operations, kinds of
  * faults or faults, and with the same seed or one of the next few. Any failure counts, not
  * only the first one. */

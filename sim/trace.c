@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c: formats the lines of a trace and keeps their running hash, by which two runs are
  * compared. */
 #include "sim/trace.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace.h: records every event of a run as a line of text, and keeps a running hash of the
  * lines.
  *

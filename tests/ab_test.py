@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """ab_test.py: tools/ab.py tells a difference from noise, and says what is wrong in a sentence. The
 statistics on data whose answer is known, whole runs on commands of a shell. Prints TAP."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """abi_test.py: a program that was linked with an earlier library of the same version still runs. The
 public headers are held against the interface recorded in tests/abi/holdfast.abi by abidiff.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alloc.c: wraps the allocation functions of our own code, and fails the one that a test
  * chooses. */
 #include "alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alloc.h: allocations that fail on demand.
  *
  * Every test program is linked so that malloc, aligned_alloc, calloc, realloc, strdup and

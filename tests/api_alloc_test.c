@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_alloc_test.c: fails every allocation of the calls of holdfast/merge.h and
  * holdfast/compact.h in turn. Each call must return a status, leak nothing, and work again
  * afterwards. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_client_kit.c: opens a client of an empty store for each test. */
 #include "api_client_kit.h"
 

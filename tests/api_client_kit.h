@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_client_kit.h: a client of an empty store, for tests that use only the public headers. The
  * first argument of such a test is the kind of store: mem or sqlite. */
 #ifndef TESTS_API_CLIENT_KIT_H

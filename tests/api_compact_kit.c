@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_compact_kit.c: a store, a client and a partition for tests of holdfast/compact.h. */
 #include "api_compact_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_compact_kit.h: a partition in its own store, for tests of holdfast/compact.h, which use
  * only the public headers. */
 #ifndef TESTS_API_COMPACT_KIT_H

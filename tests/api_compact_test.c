@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_compact_test.c KIND: partitions through the public header only: settings, ingest, plans,
  * passes, chunks, status, fsck. Workers, readers and mergers are in api_worker_test.c. KIND is
  * mem, sqlite or dir. */

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """api_cpp_test.py sqlite|ceph: tests/api_user.cc, compiled as C++17 by each compiler that is there, with include/ and
 the shared library and nothing else, does its work on such a store.
 """

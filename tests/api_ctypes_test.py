@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """api_ctypes_test.py sqlite|ceph: a Python program that uses the shared library by ctypes, with what the headers say and nothing
 else: every call takes what it takes in C, and a struct is laid out as there. One row of CASES for each part.
 tests/api_user.cc does the same in C++.

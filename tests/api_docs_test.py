@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """api_docs_test.py: docs/api.md and the manual pages of section 3 are what the headers say, leave out nothing that
 the library exports, and name for every command of the program the calls that it stands for. And the fuzzer of
 the public calls leaves none out. Structs can grow.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_elect_test.c KIND: the promises of holdfast/elect.h, tested through the public headers
  * only. KIND is mem or sqlite. */
 #include "api_client_kit.h"

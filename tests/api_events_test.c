@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_events_test.c [sqlite]: the promises of observe.h about events and counters. Uses
  * holdfast.h only, and sqlite3.h to keep a store busy. On sqlite the second client has its own
  * connection; in memory, where a store belongs to one client, it is the same client. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_index_kit.c: an index of hosts for tests of holdfast/index.h. */
 #include "api_index_kit.h"
 

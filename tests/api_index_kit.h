@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_index_kit.h: an index of hosts, for tests that use only the public headers. */
 #ifndef TESTS_API_INDEX_KIT_H
 #define TESTS_API_INDEX_KIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_index_work_test.c KIND: the promises of holdfast/index.h about files of records,
  * compiling and status, tested through the public headers only. KIND is mem or sqlite. */
 #include "api_index_kit.h"

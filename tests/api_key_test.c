@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_key_test.c [sqlite]: the promises of observe.h and key.h about showing keys and
  * transactions, and about deciding a transaction by its id. Uses holdfast.h only. */
 #include "api_client_kit.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """api_kit.py: a temporary store of a given kind, for programs that use the shared library."""
 
 import contextlib

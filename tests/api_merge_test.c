@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_merge_test.c: merging through the public header only: order, descriptors, rejects,
  * cancellation, and mistakes of the caller. */
 #include "holdfast.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_observe_test.c [sqlite]: the promises of observe.h about listing leases, and about the
  * lease that blocks a lock. Uses holdfast.h only. Keys and transactions are in api_key_test.c. */
 #include "api_client_kit.h"

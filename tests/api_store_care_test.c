@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_store_care_test.c KIND: the promises of holdfast/store.h about copies, clients on a
  * store, the trace, the probe, the clock and restores. KIND is mem or sqlite. */
 #include "api_store_kit.h"

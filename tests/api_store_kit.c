@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_store_kit.c: opens a store of the kind under test through the public headers. */
 #include "api_store_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_store_kit.h: a store of the kind under test, for programs that use only holdfast.h. */
 #ifndef TESTS_API_STORE_KIT_H
 #define TESTS_API_STORE_KIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_store_memory_test.c: fails each allocation of the calls of holdfast/store.h in turn. The
  * call must return UNAVAILABLE, create nothing, and leak nothing. */
 #include "alloc.h"

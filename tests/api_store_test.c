@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_store_test.c KIND: the promises of holdfast/store.h about URLs, objects, files and
  * listings, tested through the public headers only. KIND is mem or sqlite. */
 #include "api_store_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_sweep_test.c KIND: the promises of holdfast/sweep.h, tested through the public headers
  * only. KIND is mem or sqlite. What a run clears, and by which proof, is in sweep_test. */
 #include "api_client_kit.h"

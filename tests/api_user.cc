@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // api_user.cc URL: a C++ program that uses the public headers and the shared library, and nothing else
 // of ours. One row of `cases` for each part; each prints a TAP line. tests/api_ctypes_test.py does the
 // same from Python.

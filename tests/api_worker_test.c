@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api_worker_test.c KIND: workers, readers and the caller's own mergers, through the public
  * header only. KIND is mem, sqlite or dir. */
 #include "api_compact_kit.h"

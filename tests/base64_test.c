@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base64_test.c: Base64 encoding and strict decoding. */
 #include "base/base64.h"
 #include "test.h"

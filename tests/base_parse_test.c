@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base_parse_test.c: strict parsing: which texts are accepted, which are refused, and that
  * every printed value is read back as the same value. */
 #include "base/limits.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base_test.c: views, buffers, arena, statuses, errors, moments, hashes and the seeded
  * generator, each compared with the promises of its header. Parsing is in base_parse_test.c,
  * the map in map_test.c. */

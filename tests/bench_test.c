@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_test.c: the interval of a ratio in bench/bench.c, on data whose answer is known. */
 #include "../bench/bench.h"
 #include "test.h"

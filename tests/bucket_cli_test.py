@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """bucket_cli_test.py: what a bucket says of itself counts for every command and for the library.
 
     bucket_cli_test.py           features, and damaged format documents, on local stores

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bucket_test.c: the checks before a client works in a bucket (store/bucket.h): the features
  * that it uses, and the verdict on its store. The store is in memory behind a script, and
  * claims to be foreign code, which must be probed. */

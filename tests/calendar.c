@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* calendar.c: a library to preload, with which a test moves the wall clock of one process while
  * it runs. $HOLDFAST_TEST_CALENDAR names a file with the seconds to add, which is read at every
  * access to the clock. Only the wall clock moves. Timers, sleeps and monotonic clocks are those

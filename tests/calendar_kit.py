@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """calendar_kit.py: a wall clock that a test can move, for the programs that it starts."""
 
 import os

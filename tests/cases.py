@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cases.py: runs the cases of a test program side by side, each in a process that has nothing else to
 do meanwhile, and prints TAP in the order in which they are written.
 

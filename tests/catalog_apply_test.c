@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_apply_test.c: which chunks enter a catalog, which are refused, and which source is
  * blamed. Each transition is also applied again after it has happened. */
 #include "catalog_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_check.c: checks all invariants of a catalog (catalog.h), for tests and fuzzers. The
  * cost grows with the length of the catalog. */
 #include "catalog_check.h"

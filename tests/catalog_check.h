@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_check.h: the invariants of a catalog (compact/catalog/catalog.h). */
 #ifndef TESTS_CATALOG_CHECK_H
 #define TESTS_CATALOG_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_json_test.c: the document of a catalog: what is written is read back, unknown members
  * survive, and damage is reported. */
 #include "catalog_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_kit.c: builds catalogs, evidence and operations for tests. */
 #include "catalog_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_kit.h: short calls for catalogs, evidence and operations, for the tests of
  * src/compact/catalog/catalog.h. */
 #ifndef TESTS_CATALOG_KIT_H

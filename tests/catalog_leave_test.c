@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_leave_test.c: how chunks leave a catalog and return: retire, tend, undelete, split;
  * and the settings. */
 #include "catalog_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_model_test.c: applies thousands of random operations to a catalog and to a very
  * simple model of it: an array of keys with the state of each. Some operations are applied
  * twice, as after a lost reply, and the catalog is written and read again from time to time. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_tree_kit.c: several clients that compact one bucket, each with its own catalog tree. */
 #include "catalog_tree_kit.h"
 

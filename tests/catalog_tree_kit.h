@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_tree_kit.h: one bucket, and several clients that compact it, each with its own catalog
  * tree. They see each other's changes only through the store, as processes would. */
 #ifndef TESTS_CATALOG_TREE_KIT_H

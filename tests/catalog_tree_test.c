@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_tree_test.c: catalogs as documents, and their tree, on real stores: several clients add,
  * commit and split at once, replies are lost, and every chunk must be there once. */
 #include "catalog_tree_kit.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ceph_kit.py: a Ceph cluster for test scripts, buckets on it, and a relay in front of it.
 
 A test that only uses the store calls shared_or_own(). $HOLDFAST_SHARED_CEPH names the data folder of

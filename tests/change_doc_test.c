@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* change_doc_test.c: documents on an `sqlite:` store, which changes them in one step: the
  * requests that it takes, and what happens if the document does not fit or the step fails. */
 #include "change_kit.h"

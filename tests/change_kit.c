@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* change_kit.c: a disk that fails on request, and a process that keeps the database busy. */
 #include "change_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* change_kit.h: shared by the tests of changes in one step: a disk that fails on request,
  * another process that keeps the database busy, and counts of calls.
  *

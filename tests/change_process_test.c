@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* change_process_test.c: many processes on one `sqlite:` store. They change documents in one
  * step, and some are killed. Every change that was reported as done must be there once. Nobody
  * may get a conflict or wait for ever. The WAL that remains after the last close must stay

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* change_test.c: one object changed in one step by an `sqlite:` store: what the caller sees,
  * and the result if the object does not fit, if others wait in the same transaction, and if the
  * disk fails. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """chaos_kit.py: shared by the tests that kill processes while they work on one store: the program on a
 store, processes that are read from and killed, and the stores themselves.
 """

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checker_kit.c: runs histories that a test writes by hand past a checker of the simulator. */
 #include "checker_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checker_kit.h: tests a checker of the simulator with histories written by hand: objects appear
  * and disappear, and no program runs. The checker must accept correct histories and report each
  * fault.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """cli_test.py: the program `holdfast`, run as a person or a script would run it.
 
 Prints TAP. The program's path comes in $HOLDFAST_PROGRAM. Each test has a scratch folder of its

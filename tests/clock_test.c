@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock_test.c: the range of the store's clock, computed from the dates of its replies. */
 #include "doc/clock.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* close_test.c: closing a client whose handles were not freed. Their locks are released, the
  * handles report it, and can still be freed. */
 #include "holdfast.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """commands_test.py: tools/commands.py, on texts with one mistake each: every one is found, and named
 with its file and line. Prints TAP."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """compact_chaos_test.py: many worker processes compact one bucket while one of them is killed every
 second.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """compact_disk_test.py: compaction on a scratch disk that is too small, or full: a chunk that needs
 more than there is ends alone in quarantine, the others are merged, and nobody is blamed for a disk
 that somebody else has filled.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """completion_test.py: real shells complete command lines of `holdfast` by the scripts that it writes:
 bash by its function, fish by `complete -C`, zsh in a terminal, where keys are typed.
 """

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crash.c: runs a few store calls, disturbs them by a kill or a simulated power loss at every
  * point, and checks the store afterwards. */
 #include "crash.h"

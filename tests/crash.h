@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crash.h: what is left of a store when its process is killed, or the power fails, anywhere in
  * the middle of a call. For every store that lives in files.
  *

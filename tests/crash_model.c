@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crash_model.c: a model of a directory tree, and the states that a disk could show after a
  * power loss. */
 #include "crash_model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crash_model.h: a folder as a model: nodes with bytes or names, and the changes that lead from
  * one state to the next, each of which a power loss may take back until it is synced. */
 #ifndef TESTS_CRASH_MODEL_H

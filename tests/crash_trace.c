@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crash_trace.c: runs a child under ptrace, stops it at each system call, and records its
  * changes to a directory. */
 #include "crash_trace.h"

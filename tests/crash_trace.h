@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crash_trace.h: a child process under ptrace, stopped at each entry to and exit from a system
  * call, and a recorder of what these calls change in a folder. Whatever way the child takes to
  * the kernel (libc, a library, a bare system call) it is seen; only what is written through a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cut_kit.c: cuts an input into rows in every possible way, and compares the results. */
 #include "cut_kit.h"
 

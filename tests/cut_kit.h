@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cut_kit.h: cuts an input into rows in every possible way, and shows them as text. */
 #ifndef TESTS_CUT_KIT_H
 #define TESTS_CUT_KIT_H

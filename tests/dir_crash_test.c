@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dir_crash_test.c: a `dir:` store after kills and power losses in the middle of its calls. */
 #include "crash.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dir_disk_test.c: a `dir:` store on a full disk and in a directory without write permission.
  *
  * Each test mounts what it needs in the mount namespace of its own child process, so nothing is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dir_foreign_test.c: files of a `dir:` store that another program writes while the store reads
  * their bytes or computes their ETags; and files that other users must be able to read. */
 #include "store/store.h"

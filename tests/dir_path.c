@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dir_path.c: decodes a whole path of a `dir:` store to its key. */
 #include "dir_path.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dir_path.h: the way back from the paths of a `dir:` store to its keys, whole. */
 #ifndef TESTS_DIR_PATH_H
 #define TESTS_DIR_PATH_H

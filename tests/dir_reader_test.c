@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dir_reader_test.c: readers of a `dir:` store without write permission. They see everything
  * that is durable, and can never block a writer. Needs root, to run as another user. */
 #include "store/dir/lock.h"

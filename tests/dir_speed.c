@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dir_speed.c: measures how fast a `dir:` store writes: new objects and overwrites, with and
  * without sync, by one process and by several on separate keys. It prints figures and checks
  * nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dir_test.c: properties of `dir:` stores only: names on disk, files changed by hand, links,
  * `a` beside `a/b`, marks and leftovers of dead writers. The promises of all stores are in
  * store_contract.c. */

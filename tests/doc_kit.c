@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc_kit.c: a ledger document, and an env of one task with a virtual clock and a scripted
  * store. */
 #include "doc_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc_kit.h: a document for tests, with its own env: one task, a clock that moves only during a
  * sleep or a request, and a store that handles each call as the script of the test says.
  *

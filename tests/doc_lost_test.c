@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc_lost_test.c: updates whose requests are lost, late, duplicated or throttled: the result
  * that is reported, the t0 from which it counts, and how long it is retried. */
 #include "doc_kit.h"

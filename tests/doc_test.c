@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc_test.c: how many requests an update takes, and what it reports if requests fail. A script
  * decides the result of every call. */
 #include "doc_kit.h"

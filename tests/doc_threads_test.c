@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc_threads_test.c: many tasks share one document. Their operations are written together, and
  * each task gets its own result. */
 #include "doc_kit.h"

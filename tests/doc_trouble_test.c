@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc_trouble_test.c: repeats a series of updates. Each time another request, two requests, or
  * another allocation fails, in every possible way. An update reported as done must be in the
  * store once, one reported as not done must never appear, one reported as unsure may appear at

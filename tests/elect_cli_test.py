@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """elect_cli_test.py: members of a group and their order, as a person or a script would ask.
 
 Prints TAP. Scratch folders, and how the program is run in them, are those of cli_test.py.

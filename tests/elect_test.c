@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elect_test.c: which member does a piece of work, and when; and which level is due. The pure
  * part of src/elect is compared with small computations of the test. */
 #include "base/buffer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* env_test.c: the real env keeps the promises of env.h. Lower bounds of times are exact and
  * upper bounds generous: a busy machine is late, never early. */
 #include "base/view.h"

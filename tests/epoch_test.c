@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* epoch_test.c KIND: the epoch of a namespace: its document, its copy, the loss of either or
  * both, and the range of tokens. KIND is mem, sqlite, or url. */
 #include "lock/epoch.h"

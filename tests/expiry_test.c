@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expiry_test.c KIND: the expiry index: hours, keys and entries; which entries a client writes
  * for its leases, and the limits of their cost; other counters for the sweeper. KIND is mem,
  * sqlite, dir, or url. sim_expiry_test.c tests when entries are written, over hours. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault_store.c: a store that injects faults by a seeded plan, and always returns a true
  * status. */
 #include "fault_store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault_store.h: a store that sometimes does not do what it is asked, by a seeded plan, and always
  * answers with the status that is true: for tests of everything above, on any back end. */
 #ifndef TESTS_FAULT_STORE_H

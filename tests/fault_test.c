@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault_test.c: statuses are true when faults are injected, and the meter counts correctly. */
 #include "base/prng.h"
 #include "fault_store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fence_test.c: the fence as a pure type: writing and reading it, damage, and which writer may
  * overwrite which. */
 #include "lock/fence.h"

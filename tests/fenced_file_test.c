@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced_file_test.c: fenced objects from and to files, in bounded memory, and read while they
  * are written, on real stores. */
 #include "base/hash.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced_kit.c: clients that write fenced objects, with a virtual clock and a bucket whose
  * ETags are hashes of the content. */
 #include "fenced_kit.h"

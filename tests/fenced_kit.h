@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced_kit.h: clients that write fenced objects, in an env with one task and a clock that
  * moves only during sleeps. The ETags of the bucket are hashes of the content, as on S3, where
  * writing equal bytes again looks like no change.

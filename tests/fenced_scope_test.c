@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced_scope_test.c: a fenced object belongs to the scopes of its first writer. Tests which
  * other holders in the same table may write it afterwards. */
 #include "fenced_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced_test.c: fenced objects as users see them: every status, which writer wins, and the
  * number of requests. */
 #include "fenced_kit.h"

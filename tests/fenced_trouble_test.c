@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced_trouble_test.c: fenced objects when store calls or allocations fail. Each call returns
  * a status, the fence never goes back, and a body that a fence may name is never removed. */
 #include "alloc.h"

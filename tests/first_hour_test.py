@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """first_hour_test.py: what a newcomer types: which store is meant, how long a command waits, and what it
 says when nothing seems to happen.
 

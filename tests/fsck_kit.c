@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_kit.c: builds a valid bucket, and makes each fault that fsck can find. */
 #include "fsck_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_kit.h: a valid bucket, and a way to make each fault that fsck can find. */
 #ifndef TESTS_FSCK_KIT_H
 #define TESTS_FSCK_KIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_test.c KIND: makes every fault that a bucket can have, alone and many at once. fsck must
  * find exactly these faults. KIND is mem or sqlite. */
 #include "alloc.h"

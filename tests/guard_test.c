@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* guard_test.c: the guard process of `holdfast run`, with deadlines set by the test: no store,
  * no lease.
  *

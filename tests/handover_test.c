@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* handover_test.c [GRANTS]: eight processes with 64 threads each pass one lock around on an
  * sqlite store. Each holder checks that it is alone by means that do not depend on leases: a
  * file created with O_EXCL, a counter in shared memory that is not atomic, a fenced counter

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """header_test.py: the public headers by themselves, as a user of the library compiles it: in C and C++, with
 the examples that it and the README show.
 

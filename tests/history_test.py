@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """history_test.py: histories of real processes, checked for linearizability.
 
     history_test.py STORE [--calls N] [--seed N]

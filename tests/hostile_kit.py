@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hostile_kit.py: a fake S3 server in the process of the test, whose buckets give wrong or incomplete
 replies as a case requires. By default it behaves as `plain` of s3_fake.py.
 """

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """hostile_network_test.py: a network that cuts. Each request of a command in turn meets a fate: the
 command must end in time with a status that is true, and when the network is well again nothing is
 lost, doubled or stuck, and no process is left.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hostile_proxy.py: an HTTP proxy in front of a store that treats a part of the requests badly.
 
 Each request meets one of these fates, drawn from a seed:

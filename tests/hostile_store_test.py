@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """hostile_store_test.py: a store that lies: about conditions, about what it holds, about time, or in
 how it answers. docs/security.md says against which lies there is no help; here is what holds all the
 same: a command ends in time, never says OK of what was not done, and loses nothing that was there.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """hostile_test.py: other people: a user of the same machine, and somebody who can write the bucket.
 docs/security.md says what each can do; here each tries the rest.
 

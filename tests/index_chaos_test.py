@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """index_chaos_test.py: many compiler processes fold one index while writers write and one compiler is
 killed every half second or so.
 

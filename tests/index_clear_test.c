@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_clear_test.c: clearing entries away and setting them aside: exactly those that were
  * read. */
 #include "alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_compile_test.c KIND: compiling shards under their locks: the cost, the obstacles, and
  * what is left. KIND is mem or sqlite. */
 #include "base/check.h"

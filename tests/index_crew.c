@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_crew.c: clients that compile an index. */
 #include "index_crew.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_crew.h: those who compile an index of a yard. */
 #ifndef TESTS_INDEX_CREW_H
 #define TESTS_INDEX_CREW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_fold_test.c: merging records into a shard: which of two records stays, what is counted,
  * and what is reported if the swap fails, has no answer, or comes too late. */
 #include "alloc.h"

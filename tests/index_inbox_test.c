@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_inbox_test.c: listing and reading entries while others write, delete and leave foreign
  * objects. */
 #include "alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_kit.c: a bucket with an index behind a scripted store, for tests of src/index. */
 #include "index_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_kit.h: a bucket with the index `domains`, behind a scripted store. */
 #ifndef TESTS_INDEX_KIT_H
 #define TESTS_INDEX_KIT_H

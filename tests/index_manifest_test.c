@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_manifest_test.c: the manifest, swapped by several clients; and the statistics, which counts
  * the objects of an index. */
 #include "alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_name_test.c: names of entries: no two keys share a name, each name leads back to its
  * key, names of one key sort by time, and every object below an index is recognised. */
 #include "index/name.h"

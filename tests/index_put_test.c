@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_put_test.c: creating, extending and opening an index, and putting records into its
  * inbox, while others write too and replies are lost. */
 #include "alloc.h"

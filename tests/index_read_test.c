@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_read_test.c KIND: readers see each record, wherever it is at the moment, and whatever
  * others do meanwhile. KIND is mem or sqlite. */
 #include "alloc.h"

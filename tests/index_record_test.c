@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_record_test.c: records: the rule of separators, which records are refused with which
  * error, and which of two is later. */
 #include "index/record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_scene.c: two compilers on one index, one of them behind a store that fails. */
 #include "index_scene.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_scene.h: two crews at one index: one behind a gate and a store that fails, one past
  * them. */
 #ifndef TESTS_INDEX_SCENE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_schema_test.c: valid schemas, how they grow, and index.json. */
 #include "index/schema.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_shard_test.c: the bytes of a shard, and the cursor that reads them: what is written is
  * read back, damage is detected, and a lookup reads little. */
 #include "alloc.h"

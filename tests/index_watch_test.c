@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_watch_test.c KIND: compilers that watch: which shard is next, and which compiler does
  * it. KIND is mem or sqlite. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ingest_again_test.c: a file is ingested only once: when it is ingested again, by several
  * clients at once, after its chunk was merged, after a split, or after replies were lost. Also
  * how equal files are distinguished. */

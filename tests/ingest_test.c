@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ingest_test.c: each file becomes a chunk once, whatever is wrong with a file, whoever splits,
  * condemns or merges meanwhile, and whichever replies of the store are lost. */
 #include "alloc.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """install_test.py: what `make install` installs is enough for others to build on: a scratch DESTDIR,
 pkg-config, the static and the shared library, and C++.
 """

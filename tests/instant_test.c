@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* instant_test.c: timestamps in data, compared with the calendar of the C library: what is
  * refused, the limits, and that the bytes sort like the instants. */
 #include "base/instant.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_kit.c: the merger of lines, the bench and its audit. */
 #include "job_kit.h"
 

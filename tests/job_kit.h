@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_kit.h: a bucket with chunks, several clients that compact it, each with its own way to
  * the store, and a merger in memory. A row is a line. All rows of a bench differ, so a lost or
  * doubled row is visible. */

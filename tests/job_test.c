@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_test.c: merges one group, from lease to commit, with every failure on the way. */
 #include "alloc.h"
 #include "compact/work/job_note.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jobs_test.c: the document of recent jobs: entries are read back, old and surplus ones are
  * removed, and no content prevents adding more. Also the names of chunks. */
 #include "catalog_tree_kit.h"

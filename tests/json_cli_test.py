@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """json_cli_test.py: --json as an interface: each command has a schema in docs/json, what it writes
 fits it, the names of members tell their units, and errors and traces are objects too.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """json_kit.py: checks the --json output of a command against the schema of that command,
 docs/json/<command>.json, which describes one line. The scripts that run the program call
 check() for every run, so each case tests this too.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_test.c: the JSON reader and writer, compared with jansson wherever both apply. */
 #include "base/json.h"
 #include "base/prng.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_change_end_test.c: how the end of a lease affects the state of a key; old bodies,
  * failures, and changes through a store. */
 #include "alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_change_kit.c: applies changes of a key's state to one body of its document, without a
  * store. */
 #include "key_change_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_change_kit.h: changes of a key's state on one body of its document, without a store;
  * built on lease_kit.h. */
 #ifndef TESTS_KEY_CHANGE_KIT_H

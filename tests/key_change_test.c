@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_change_test.c: changes of a key's state on one body of its document: which are refused
  * and why, and the results of the others, for the holder and for transactions. */
 #include "key_change_kit.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """key_cli_test.py: the commands about keys, transactions and sweeping, run as a person or a script
 would run them, on good input and on bad.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_fail_test.c KIND: keys under failures: each request of a change is lost, refused or left
  * without an answer, each allocation fails, and a process dies at each request. Every report
  * must be true, published states complete, and the next holder able to go on and clean up. KIND

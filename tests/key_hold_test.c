@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_hold_test.c KIND: holding keys: passing leases on, staged states, and bodies that become
  * old. KIND is mem, sqlite, dir, or url ($HOLDFAST_TEST_URL). */
 #include "key_kit.h"

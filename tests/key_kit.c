@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_kit.c: short calls for tests of keys, which fail the test on any error. */
 #include "key_kit.h"
 

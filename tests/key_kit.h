@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_kit.h: short calls for tests of keys, on top of lock_kit.h. They fail the test if a call
  * is not OK. */
 #ifndef TESTS_KEY_KIT_H

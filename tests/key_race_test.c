@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_race_test.c [KIND]: another process changes a key just before or after one of our puts,
  * or memory runs out at that moment. The report must be true all the same. */
 #include "alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_requests_test.c KIND: how many requests keys and transactions take, and to which objects.
  * These counts are asserted to keep them low. KIND is mem or sqlite.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_state_test.c: the state of a key: its transitions, and its JSON. Every state survives
  * being written, and no damaged text is accepted as a state. */
 #include "alloc.h"

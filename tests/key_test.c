@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_test.c KIND: the state of keys through the public header: reading, changing, and every
  * refusal. KIND is mem, sqlite, dir, or url ($HOLDFAST_TEST_URL). */
 #include "key_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* leaks.c: skips the leak check at the end of a test program that cannot have a leak.
  *
  * On arm64 LeakSanitizer scans a table of the whole address space, which takes three to four

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* leaks_test.c: leaks.c never skips a leak check that would find something. The test runs
  * itself as another process, which leaks nothing or two bytes (the sanitizer never counts less
  * than one). */

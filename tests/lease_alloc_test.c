@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_alloc_test.c: fails every allocation of every transition, of reading and of writing in
  * turn. Each must return a status, leak nothing, and leave nothing half done. */
 #include "alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_damage_test.c: damages valid tables in bytes, members and whole entries. There must be
  * no crash, no lower token and no second holder, and every table that can be read can be
  * written again. */

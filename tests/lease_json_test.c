@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_json_test.c: the lease table as a document: entries of other programs are honoured and
  * kept, damage is detected, and no readable document causes a crash. */
 #include "base/prng.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_judge_test.c: when a lease is over, and that its holder always knows it first. */
 #include "base/prng.h"
 #include "lease_kit.h"

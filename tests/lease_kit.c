@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_kit.c: settings, evidence and short calls for tests of the lease table, and its
  * invariants. */
 #include "lease_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_kit.h: shared by the tests of the lease table: settings, evidence, wishes, and one-line
  * calls. It uses only the headers of src/lease. */
 #ifndef TESTS_LEASE_KIT_H

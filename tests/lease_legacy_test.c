@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_legacy_test.c: the lock of a shard as a document: what it shows to programs that know
  * only worker_id, created_at and expires_at, and how a lock that such a program wrote is read. */
 #include "lease_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_model_test.c: compares the table with an independent model: a random walk of several
  * clients, with lost replies and clocks that disagree, against a list of holders and of the
  * order of waiters. Also measures how long a change of a large table takes. */

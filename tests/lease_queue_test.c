@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_queue_test.c: sharing, waiting, turns, and waiters that miss their turn. Also entries
  * that are granted to nobody: barriers, full tables, and work that was done already. */
 #include "lease_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_range_test.c [OPERATIONS]: ranges of one inode, held and waited for at random, compared
  * with an array of bytes that records the readers and the writer of each, and a list of
  * arrivals. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_scope_test.c: scopes as text, and which two conflict, compared with a second
  * implementation of the rules. */
 #include "lease/scope.h"

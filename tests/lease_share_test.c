@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_share_test.c: a table that is read again shares unchanged entries with the previous
  * reading, without visible effect; and a long queue, whose waiters store only their
  * differences. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_speed.c: the CPU cost of a lease table, without the store.
  *
  *   queue    eight processes with 64 waiters each pass one lock around: reading the table that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_table_test.c: each transition of the table, each refusal, and each of them again after
  * a lost reply. Waiting is in lease_queue_test.c, the form of the document in
  * lease_json_test.c. */

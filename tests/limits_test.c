@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits_test.c: the recorded limit of the length of leases, as a pure type. */
 #include "lock/limits.h"
 

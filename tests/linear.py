@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """linear.py: decides whether a history of concurrent calls is linearizable.
 
 A history is a list of Calls: when each began and ended, what it asked for, and what it was answered.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """linear_test.py: the checker of tests/linear.py, on histories made by hand.
 
 Prints TAP. Each case gives a history and whether it is linearizable; so a checker that says yes, or no,

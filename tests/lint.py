@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """lint.py: the rules of this tree that a program can check, one TAP line for each.
 
     lint.py [ROOT]
@@ -145,7 +146,9 @@ EXCEPTIONS = {
     "sim/main.c": {"clock_gettime", "time.h", "getrandom", "sys/random.h"},
 }
 
-LINES_OF_FILE_MAX = 800
+LINES_OF_FILE_MAX = 800  # without the license
+LICENSE = "SPDX-License-Identifier: Apache-2.0"
+CODE_ENDINGS = (".c", ".h", ".cc", ".py", ".sh", ".mjs", ".bash", ".fish", ".zsh", ".pml", ".yml")
 LINES_OF_FUNCTION_MAX = 70
 COLUMNS_MAX = 100  # clang-format keeps to 96 where it can
 
@@ -409,7 +412,7 @@ def check_goto(tree):
 
 def check_file_length(tree):
     for file in tree.c_files:
-        lines = file.text.count("\n")
+        lines = file.text.count("\n") - file.text.count(LICENSE)
         if lines > LINES_OF_FILE_MAX:
             yield "%s: %d lines" % (file.path, lines)
 
@@ -494,14 +497,18 @@ class KnownFiles:
         os.rename(self.path + ".new", self.path)
 
 
+def check_license(tree):
+    for path, text in tree.text_files():
+        is_code = path.endswith(CODE_ENDINGS) or text.startswith("#!") or \
+            os.path.basename(path) in ("Makefile", "meson.build", "meson_options.txt")
+        if is_code and LICENSE not in "".join(text.splitlines(True)[:2]):
+            yield "%s: one of its first two lines should be '%s'" % (path, LICENSE)
+
+
 def check_first_comment(tree):
     for file in tree.c_files:
-        if file.text.startswith("/*"):
-            continue
-        header = file.path[:-2] + ".h"
-        if file.path.endswith(".c") and tree.has(header):
-            continue
-        yield "%s: its first comment should say what it is for" % file.path
+        if not file.text.removeprefix("/* %s */\n" % LICENSE).startswith("/*"):
+            yield "%s: its first comment should say what it is for" % file.path
 
 
 def check_compiled(tree):
@@ -595,7 +602,7 @@ def check_own_words(tree):
     said = "".join(re.sub(r'"\s+"', "", file.text) for file in tree.c_files
                    if file.top == "src" and file.layer != "cli")
     for file in tree.c_files:
-        if "own words" in file.text.partition("\n")[0]:
+        if "own words" in file.text.partition("*/\n/*")[2].partition("\n")[0]:
             for match in re.finditer(r'^ +\{ "([^"]+)", "', file.text, re.M):
                 if match[1] not in said:
                     yield file.at(match.start(), "the library nowhere says '%s'" % match[1])
@@ -691,6 +698,7 @@ RULES = [
     ("no line is wider than %d columns" % COLUMNS_MAX, check_columns),
     ("no line ends in white space, every file ends in a newline", check_whitespace),
     ("all C is as clang-format would have it", check_format),
+    ("every file of code names its license", check_license),
     ("every file begins by saying what it is for", check_first_comment),
     ("no test kit replaces a function of a library", check_kit_names),
     ("every C file of src is compiled", check_compiled),

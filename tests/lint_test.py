@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """lint_test.py: a lint that cannot fail is worth nothing.
 
 A small scratch tree that keeps every rule must pass; then each violation of the table below is
@@ -19,7 +20,7 @@ GOOD = {
     "include/holdfast.h": "/* holdfast.h: public. */\n",
     "src/meson.build": "files('base/good.c', 'env/good.c', 'store/good.c', 'cli/good.c')\n",
     "src/base/good.h": "/* good.h: a header. */\n#include <stddef.h>\n",
-    "src/base/good.c": '#include "base/good.h"\n',
+    "src/base/good.c": '/* good.c: a source. */\n#include "base/good.h"\n',
     "src/env/good.c": '/* good.c: the world. */\n#include "base/good.h"\n#include <time.h>\n',
     "src/store/good.c": '/* good.c: a store; docs/design.md section 1. */\n'
                         '#include "base/good.h"\n#include <sqlite3.h>\n',
@@ -124,6 +125,8 @@ BAD = [
     ("docs/x.md", "white space \n", lint.check_whitespace),
     ("docs/x.md", "no newline", lint.check_whitespace),
     ("src/base/x.c", "/* x.c: odd. */\nint  x;\n", lint.check_format),
+    ("src/base/x.c", "/* x.c: state. */\nint x;\n", lint.check_license),
+    ("tools/x.sh", "#!/bin/sh\n", lint.check_license),
     ("src/base/x.c", "int x;\n", lint.check_first_comment),
     ("src/base/x.h", "int x;\n", lint.check_first_comment),
     ("src/base/x.c", "/* x.c: forgotten. */\n", lint.check_compiled),
@@ -143,6 +146,12 @@ BAD = [
 # A scratch file that breaks one rule may break these as well: it is in nobody's meson.build, and
 # it is not always pretty.
 BESIDES = {lint.check_compiled, lint.check_format}
+
+
+def licensed(path, text):
+    if path.endswith((".c", ".h")):
+        return "/* %s */\n%s" % (lint.LICENSE, text)
+    return "# %s\n%s" % (lint.LICENSE, text) if path.endswith((".py", ".sh", ".build")) else text
 
 
 def write(root, files):
@@ -182,7 +191,7 @@ class Cases:
 
 def check_good_tree(cases):
     with tempfile.TemporaryDirectory(prefix="holdfast-lint-") as root:
-        write(root, GOOD)
+        write(root, {name: licensed(name, good) for name, good in GOOD.items()})
         found = finds(root)
         cases.add(not found, "a tree that keeps the rules passes", sum(found.values(), []))
 
@@ -190,8 +199,8 @@ def check_good_tree(cases):
 def check_bad_trees(cases):
     for path, text, rule in BAD:
         with tempfile.TemporaryDirectory(prefix="holdfast-lint-") as root:
-            write(root, GOOD)
-            write(root, {path: text})
+            write(root, {name: licensed(name, good) for name, good in GOOD.items()})
+            write(root, {path: text if rule == lint.check_license else licensed(path, text)})
             found = finds(root)
             others = set(found) - {rule} - BESIDES
             first = text.strip().split("\n")[-1 if "{" not in text else -2].strip()[:40]

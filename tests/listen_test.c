@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listen_test.c: a store hears of writes by other processes and wakes its listeners. A lost
  * wake-up shows as a wait that ends only at its deadline, which is far away. */
 #include "fault_store.h"

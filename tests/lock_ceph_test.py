@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """lock_ceph_test.py: locks on a real Ceph RADOS gateway, whose clock we know only by the dates of
 its replies, and which stops, dies and is cut off.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """lock_cli_test.py: the commands about locks, run as a person or a script would run them.
 
 Prints TAP. Scratch folders, and how the program is run in them, are those of cli_test.py.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_crowd_test.c: a thousand waiters for one lock of an sqlite store, in four processes.
  * They are served in the order of arrival, with at most one extra write per handover. One
  * process is killed while it waits, and one while it holds the lock. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_damage_test.c KIND: damages tables while a lock in them is held. There must be no crash,
  * no second holder, and no token that does not exceed all earlier ones. KIND is mem, sqlite, or
  * url. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_fail_test.c KIND [quick]: the life of a lock, with each allocation and each store call
  * failed in turn. Each call must return a true status, leak nothing and leave nothing behind,
  * and afterwards another client gets the lock within the ttl and its proof. KIND is mem or

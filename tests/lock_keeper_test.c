@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_keeper_test.c KIND: the background work of a client: it renews leases, reports danger
  * and loss, and releases what callers left. KIND is mem, sqlite, or url. */
 #include "base/prng.h"

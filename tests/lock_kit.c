@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_kit.c: clients on a shared store, each behind its own scripted store. */
 #include "lock_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_kit.h: clients for tests of locks. They share a store, and each reaches it through its
  * own scripted store, its way. The way counts calls, and handles them as the test says. */
 #ifndef TESTS_LOCK_KIT_H

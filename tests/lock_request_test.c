@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_request_test.c KIND: the number of requests of each call, as promised in docs/design.md
  * section 4. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
 #include "lock_kit.h"

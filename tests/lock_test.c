@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_test.c KIND: each call of holdfast.h about locks, and each status that it may return on
  * a store without faults. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
 #include "lock_kit.h"

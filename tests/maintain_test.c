@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* maintain_test.c: maintenance of a partition: which leases are settled and which objects deleted,
  * and which are not. */
 #include "alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* map_test.c: compares the ordered map with a sorted array. */
 #include "alloc.h"
 #include "base/map.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """merge_cases.py: random inputs for merge_test.py, as strange as the rules allow.
 
 A case is drawn from a seed alone. What comes of it says merge_reference.py, which sees the bytes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_codec_test.c: compressed input and output: compared with the tools gzip and zstd, with
  * every kind of damage, and within the granted memory. */
 #include "alloc.h"

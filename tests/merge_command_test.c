@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_command_test.c: commands as mergers: how a command line is split into words, and real
  * processes that succeed, fail, end too late or never end.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_core_test.c: the internals of merging: codes of keys, the tree, the memory budget, and
  * every failing allocation. merge_test.py compares whole merges with a reference. */
 #include "alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_csv_test.c: CSV and TSV: where records and fields end, the value of a key, and which
  * rows are rejected. */
 #include "alloc.h"

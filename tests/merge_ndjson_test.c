@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_ndjson_test.c: lines of JSON: which lines are one object, the value of a key, and which
  * rows are rejected. */
 #include "cut_kit.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """merge_reference.py: what `holdfast merge` must give, computed slowly and plainly.
 
 It shares nothing with the program but the rules: whole files in memory, Python's sort, times as

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """merge_regress_test.py: what once went wrong with `holdfast merge`, and must not again.
 
 Prints TAP. Scratch folders are those of cli_test.py; how a merge is run, of merge_test.py and

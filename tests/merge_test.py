@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """merge_test.py: `holdfast merge`, held against merge_reference.py and against its own promises.
 
     merge_test.py [long | case FORMAT NUMBER]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """merge_trouble_test.py: `holdfast merge` and the files around it: what it makes, what it leaves
 when it fails or is stopped, and the formats that know no rows.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merger_kit.c: a store with chunks, and a merger, for tests of the merger. */
 #include "merger_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merger_kit.h: a store with some chunks, and a merger that merges them, for tests of the
  * merger. */
 #ifndef TESTS_MERGER_KIT_H

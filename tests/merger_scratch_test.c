@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merger_scratch_test.c: the directories in which the merger keeps its files: which are removed
  * and which are refused. */
 #include "merger_kit.h"

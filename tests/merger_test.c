@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merger_test.c: the real merger on files: its output, the source that it blames for a failure,
  * and what it leaves behind. */
 #include "base/hash.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* meter.c: counts the calls of a store. */
 #include "meter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* meter.h: what was asked of a store, counted. */
 #ifndef TESTS_METER_H
 #define TESTS_METER_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """model_test.py: the model of take-over (model/takeover.pml) holds in every state that it can
 reach, and each of its wrong rules is found out.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* once_per_test.c: work that is done once per period: when the period starts, by which clock,
  * and that completions are remembered as long as promised. Tests the table alone, without a
  * store. */

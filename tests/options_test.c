@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options_test.c: structs of the public headers as older and newer programs pass them. */
 #include "base/options.h"
 #include "holdfast.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outputs_test.c: a promise of the header for every call: outputs are set only on success, and
  * `error`, which may be NULL, always. Each call with outputs is made to fail by its arguments,
  * by the state of the store, and by a store that refuses everything. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pin_test.c: a pin on an existing chunk keeps it from being deleted, wherever a split has
  * moved its entry. Of a reader and a deleter, at least one sees the other. */
 #include "catalog_tree_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan_kit.c: builds catalogs from one-line chunks, and prints plans as text. */
 #include "plan_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan_kit.h: catalogs of chunks that take one line each, and plans as text. */
 #ifndef TESTS_PLAN_KIT_H
 #define TESTS_PLAN_KIT_H

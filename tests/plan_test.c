@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan_test.c: which chunks are merged together: every rule of plan.h, and that adding chunks
  * does not change a group. */
 #include "plan_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* process_race_test.c KIND: eight processes, each with its own open store, race for one object.
  * There must always be exactly one winner. KIND is dir, sqlite, or url ($HOLDFAST_TEST_URL). */
 #include "store/store.h"

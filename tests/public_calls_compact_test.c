@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* public_calls_compact_test.c: a NULL for a pointer of a call of holdfast/compact.h is INVALID. */
 #include "api_compact_kit.h"
 #include "public_calls_kit.h"

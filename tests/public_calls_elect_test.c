@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* public_calls_elect_test.c: a NULL for a pointer of a call of holdfast/elect.h is INVALID. */
 #include "holdfast.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* public_calls_kit.c: calls every public function with NULL for each pointer, and checks the
  * list of calls against the headers. */
 #include "public_calls_kit.h"

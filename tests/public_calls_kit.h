@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* public_calls_kit.h: tables of the public calls, each called with NULL for every pointer in
  * turn, and checked against the headers for completeness. A header PART.h whose calls are not
  * in public_calls_test has a public_calls_PART_test. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* public_calls_store_test.c: a NULL for a pointer of a call of holdfast/store.h is INVALID. */
 #include "holdfast.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* public_calls_test.c: mistakes of a C caller give INVALID and a sentence: a NULL for each
  * pointer of each call of holdfast.h, and invalid store URLs. */
 #include "holdfast.h"

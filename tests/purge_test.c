@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* purge_test.c KIND: purging unused tables: which may be deleted, and how. KIND is mem, sqlite,
  * or url. */
 #include "lock/epoch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record_test.c: tables of fields as JSON and as text for people (src/cli/output/record.h). */
 #include "cli/output/record.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roster_test.c: the members of a group, on stores in memory and in a file, with a wall clock
  * that the test sets: who is present, absent or dead; and failures of the store and of memory. */
 #include "alloc.h"

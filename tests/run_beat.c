@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_beat.c: a command for tests of `holdfast run`. It records in a file when it is alive.
  *
  *     run_beat beat FILE    appends "start PID TOKEN", then "beat US" every few milliseconds; so

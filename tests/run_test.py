@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """run_test.py: `holdfast run`, as a person or a script would use it.
 
     run_test.py            what it does

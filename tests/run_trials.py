@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """run_trials.py: trials of `holdfast run`: something happens to a holder, and its command must be
 dead before the next holder begins.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """runner_test.py: tools/run-tests counts right, runs things in the right order, and everything that
 must fail does. Runs it on a scratch project whose tests are short shell scripts. Prints TAP."""
 

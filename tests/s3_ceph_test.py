@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """s3_ceph_test.py: the s3 store on a real Ceph RADOS gateway, and on a server that only looks
 like S3.
 

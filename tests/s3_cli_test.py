@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """s3_cli_test.py: the program on S3, as played by s3_fake.py: on a machine whose clock is wrong, and
 what it lets others see of its secrets.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_clock_test.c: an S3 store seen from a machine whose wall clock is wrong or jumps. Requests
  * are signed with the store's own time, which is used for nothing else. */
 #include "s3_fake.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_credentials_test.c: where credentials are found, in which order, and when they are fetched
  * again. The fake server acts as container endpoint, instance endpoint and STS. */
 #include "s3_fake.h"

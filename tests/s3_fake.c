@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_fake.c: starts and stops the fake server of s3_fake.py, and asks it what it has seen. */
 #include "s3_fake.h"
 

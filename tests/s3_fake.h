@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_fake.h: the stand-in server of s3_fake.py, as a test drives it. */
 #ifndef TESTS_S3_FAKE_H
 #define TESTS_S3_FAKE_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """s3_fake.py: a stand-in for what a real gateway will not do on demand.
 
 Listens on a free port of loopback, prints "port N", and serves until its input ends. The name of

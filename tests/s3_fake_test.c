@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_fake_test.c: how the s3 store handles what a healthy gateway never does: half a reply, a
  * cut connection, throttling, foreign pages, endless listings. Each row of the first table is
  * one behaviour of the fake server, and the required result of each kind of call. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_sign_speed.c: measures how long it takes to sign an S3 request, which delays every
  * request. */
 #include "place.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_sign_test.c: compares signatures with the examples that AWS publishes, and tests the
  * encodings they use. */
 #include "base/parse.h"

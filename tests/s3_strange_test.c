@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_strange_test.c: how the s3 store handles replies that are well-formed but wrong: ranges
  * that nobody requested, listings in another order, unusual refusals, and credential endpoints
  * that hang. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_trouble_test.c: the s3 store on a real Ceph cluster with two gateways, while its daemons
  * are stopped, continued, killed and restarted.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3_xml_test.c: replies of S3: complete, unusual, hostile, and cut at every byte. */
 #include "alloc.h"
 #include "base/parse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scripted_store.c: a store that passes calls on, except where the rules of a test say
  * otherwise. */
 #include "scripted_store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scripted_store.h: a store that passes every call on to an inner store, except where a test's
  * rules say otherwise. It is for tests of everything above the store: what happens when this very
  * call is refused, loses its answer or hangs, or when another client acts just before it.

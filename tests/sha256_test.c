@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sha256_test.c: SHA-256 against the examples of the standard, and against libcrypto. */
 #include "base/hash.h"
 #include "base/parse.h"

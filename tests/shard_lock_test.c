@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_lock_test.c KIND: the lock of a shard: a normal lease, in a file that programs read and
  * write that know only worker_id, created_at and expires_at. KIND is mem or sqlite. */
 #include "base/layout.h"

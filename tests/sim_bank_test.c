@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_bank_test.c: the simulator's checks of keys and transactions, on documents, records,
  * bodies and answers that the test writes by hand: correct histories pass, and each fault is
  * found. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_bucket_test.c: several nodes obtain the verdict on a store at once, while requests are
  * lost, late and sent twice. A correct store is never refused; a store that ignores conditions
  * is used by nobody. */

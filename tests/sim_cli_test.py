@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """sim_cli_test.py: the program holdfast-sim: what it prints, when it stops, how it ends.
 
     sim_cli_test.py HOLDFAST_SIM

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_compact_test.c: the simulator's checks of compaction, on catalogs and lease tables that
  * the test writes by hand: correct histories pass, and each fault is found. */
 #include "base/hash.h"

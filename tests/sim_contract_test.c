@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_contract_test.c: the simulated store, of every kind, keeps the contract of
  * src/store/store.h like all others; and so does mem: in the simulator, where the seed chooses
  * the next task. */

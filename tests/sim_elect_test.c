@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_elect_test.c: the simulator's checks of elections, on histories that the test writes by
  * hand: correct ones pass, and each fault is found. */
 #include "base/hash.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_expiry_test.c: the entries of the expiry index that a client writes for its leases, over
  * hours of simulated time: when, how many, and the effect of failures. */
 #include "lock/client_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_index_test.c: the simulator's checks of an index, on entries, shards and answers that the
  * test writes by hand: correct histories pass, and each fault is found. */
 #include "base/hash.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_locks_test.c: the simulator's checks of locks, on tables that the test writes by hand:
  * correct histories pass, and each fault is found. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_net_test.c: each fault between a node and the store, and each fault of a call, has the
  * described effect.
  *

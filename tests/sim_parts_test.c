@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_parts_test.c: the parts of the simulator: fibers, owned memory, drifting clocks, lines of
  * the trace. */
 #include "base/prng.h"

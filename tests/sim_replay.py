@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """sim_replay.py: one seed gives one history, whatever compiled the simulator.
 
     sim_replay.py HASHES HOLDFAST_SIM...            compare each program with the file

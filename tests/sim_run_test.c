@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_run_test.c: runs of whole workloads: one seed gives one history, the checks notice
  * faults, faults happen and can be switched off, a node may crash at every call, and failing
  * runs are shrunk. */

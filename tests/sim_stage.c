@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_stage.c: one simulated node and its store, for tests of the simulator. */
 #include "sim_stage.h"
 

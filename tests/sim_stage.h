@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_stage.h: one node, the simulated store and the way between them; a program that writes and
  * reads, and writes down what it was told. */
 #ifndef SIM_STAGE_H

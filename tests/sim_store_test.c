@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_store_test.c: the configured properties of the simulated store: its clock, ETags and
  * listings. */
 #include "base/limits.h"

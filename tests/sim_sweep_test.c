@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_sweep_test.c: the simulator's checks of sweeping, on tables and entries that the test
  * writes and removes by hand: correct histories pass, and each fault is found. */
 #include "base/layout.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """sim_symbols.py: the simulator is made of the same object code as the program.
 
     sim_symbols.py HOLDFAST_SIM LIBHOLDFAST_CORE LIBHOLDFAST_REAL

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_table_test.c: a check that reads only the changed parts of a table sees the same as one
  * that reads all of it. */
 #include "base/buffer.h"

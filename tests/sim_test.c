@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_test.c: the simulated env keeps its promises: fibers, clocks, scheduling, locks, crashes,
  * replay.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_crash_test.c: an `sqlite:` store after kills and power losses during its calls: in
  * rows, in files, and when an object changes from one to the other. */
 #include "crash.h"

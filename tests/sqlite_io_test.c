@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_io_test.c: an `sqlite:` store when reads, writes and syncs fail. Every result must be
  * true, also for a copy of the files taken at that moment, which is what a crash leaves.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_open_test.c: which files the sqlite store opens, and which it refuses without changing
  * them. */
 #include "sqlite_steps.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_steps.c: steps that the tests of the sqlite store share. */
 #include "sqlite_steps.h"
 

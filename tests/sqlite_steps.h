@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_steps.h: the steps that the tests of the sqlite store share. */
 #ifndef TESTS_SQLITE_STEPS_H
 #define TESTS_SQLITE_STEPS_H

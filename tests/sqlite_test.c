@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_test.c: properties of the sqlite store beyond the common contract: where large objects
  * are and who removes leftovers of dead writers, groups of writes, other processes, full and
  * read-only disks. */

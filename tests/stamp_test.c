@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stamp_test.c: moments in documents, and when a span has certainly passed. */
 #include "base/stamp.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_contract.c: runs the rows of the store contract, and holds their common steps. */
 #include "store_contract.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_contract.h: what src/store/store.h promises, as a table of sentences that every back
  * end is held to: memory, directory, SQLite, S3, each under the wrappers, and the simulated
  * store.

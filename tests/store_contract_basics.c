@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_contract_basics.c: single objects: puts, gets, deletes, conditions, keys, batches. */
 #include "store_contract.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_contract_changes.c: one object changed in one step. A store without a lock of its own
  * returns UNSUPPORTED and changes nothing. A store with a lock may do the same for a large
  * object. */

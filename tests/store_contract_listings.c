@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_contract_listings.c: listings: order, pages, prefixes, groups. */
 #include "store_contract.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_contract_races.c: many tasks on one key: exactly one winner, no torn reads. */
 #include "store_contract.h"
 

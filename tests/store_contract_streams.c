@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_contract_streams.c: put_file and get_file. The files are memfds, so the rows need no
  * directory. */
 #include "store_contract.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_test.c KIND: checks one kind of store against the contract. Kinds are local stores,
  * each in a new directory, or "url", which takes the store from $HOLDFAST_TEST_URL. */
 #include "fault_store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* survey_test.c: a survey counts the same as a merge of the same file: rows, and rows that
  * cannot be merged. Compared with merge_files, over formats, compressions and damage. */
 #include "alloc.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """sweep_cli_test.py: `sweep` and `sweep status` beside other processes, and over all namespaces.
 
 Prints TAP. Scratch folders, and how the program is run in them, are those of cli_test.py.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_idle_test.c: when the idle sweeper starts a run, and when it stops. */
 #include "sweep_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_kit.c: a store in memory and two clients, with a clock that the test moves. */
 #include "sweep_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_kit.h: a store in memory and two clients of it, with a clock that moves only during
  * sleeps or when the test moves it, so days pass at once. Tasks that a client starts do not
  * run, unless the test wants threads. So nothing is renewed, and nothing enters the expiry

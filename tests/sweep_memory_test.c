@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_memory_test.c: the recorded progress of sweeps, where they resume, and the work that is
  * left. */
 #include "base/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_rest_test.c: how the sweeper handles transactions, unused tables, objects that no index
  * names, and partitions. The runs themselves are in sweep_test.c. */
 #include "job_kit.h"

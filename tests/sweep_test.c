@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_test.c: a run of the sweeper: how it handles the expiry index, its cost, and when it
  * stops. Transactions, unused tables and the rest are in sweep_rest_test.c, the record of runs
  * in sweep_memory_test.c, and the start of idle runs in sweep_idle_test.c. */

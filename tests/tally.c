@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tally.c: a document of counters, in which a lost or doubled write is visible. */
 #include "tally.h"
 

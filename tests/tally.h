@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tally.h: a document for tests on real stores: a few hundred counters, each of which one task
  * alone raises, by one at a time. An operation is "make my counter N": so it knows itself, and a
  * write that was lost, or done twice, shows at once as a counter that is not N - 1. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tap_kit.py: the output of a test script: a TAP line per case, remarks after '#', and the plan at
 the end.
 """

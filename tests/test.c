@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test.c: scratch directories for tests. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test.h: cmocka, with sentences as names. */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """txn_chaos_test.py: many processes move money between the accounts of a bank, by transactions, and
 one of them is killed every now and then.
 

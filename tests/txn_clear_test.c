@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_clear_test.c: when an operation deletes the record of a transaction that it has read: D
  * after the decision, and for a commit only when every participant is settled. Never earlier. */
 #include "key/txn_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_fail_test.c [KIND]: a transfer between two keys with each of its store calls failed in
  * turn: refused, lost with or without effect, or as the last call of its process. Both keys
  * must have changed or neither, every report must be true, and others must be able to go on. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_give_up_test.c [KIND]: giving up a transaction whose record was damaged from outside: its
  * bytes are kept and it is rolled back, whatever the store does meanwhile. */
 #include "alloc.h"

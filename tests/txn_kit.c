@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_kit.c: short calls for tests of transactions, which fail the test on any error. */
 #include "txn_kit.h"
 

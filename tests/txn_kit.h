@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_kit.h: short calls for tests of transactions, on top of key_kit.h. They fail the test if
  * a call is not OK. */
 #ifndef TESTS_TXN_KIT_H

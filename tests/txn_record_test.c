@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_record_test.c: the record of a transaction: its JSON, and which transitions it allows. */
 #include "key/record.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_share_test.c [KIND]: transactions that several processes share, or that are decided by
  * their id alone; and records that may be purged. */
 #include "key/txn_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_test.c [KIND]: transactions of several clients on one store: all keys change or none,
  * whichever client dies meanwhile, and each client gets a true result. */
 #include "txn_kit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_worker.c: a process that moves money between the accounts of a bank, and is killed while
  * it does.
  *

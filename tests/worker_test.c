@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_test.c: workers, alone and several at once: their work, their cost, and what they
  * leave. */
 #include "alloc.h"

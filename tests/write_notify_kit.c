@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_notify_kit.c: steps that the tests of the notify file and of listening stores share. */
 #include "write_notify_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_notify_kit.h: steps that the tests of the notify file, and of stores that listen with
  * it, share. */
 #ifndef TESTS_WRITE_NOTIFY_KIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_notify_test.c: the notify file alone: its one watch, the tasks that share it, and
  * everything that may happen to the file. */
 #include "store/write_notify.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """ab.py: reports whether B is slower than A, from pairs of runs and from counts.
 
     tools/ab.py [--pairs N] [--only NAME] [--json] A B

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # amd64.sh : builds for amd64 on another architecture, and runs the unit tests and the program
 # under qemu-user.
 #

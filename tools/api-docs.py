@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """api-docs.py: generates the reference of the library from its headers.
 
     api-docs.py                       writes docs/api.md (`make api-docs`)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """api_headers.py: reads the public headers as text: their opening comments, sections, and groups of
 declarations with the comment above each. It parses only the layout used in include/holdfast.
 """
@@ -31,7 +32,7 @@ class Header:
         self.part = os.path.basename(name)[:-2]
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             text = file.read()
-        opening, rest = text.split("*/", 1)
+        _license, opening, rest = text.split("*/", 2)
         self.opening = bare_comment(opening)
         self.groups = list(read_groups(rest))
 

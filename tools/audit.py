@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """audit.py: audits a compacted partition: was anything lost, duplicated or left behind?
 
     audit.py FOLDER ROWS [--partition NAME] [--events FILE]... [--settled] [--json]

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # bench.sh BUILD [A] : prints a line about the machine, and runs every benchmark of a build folder.
 # A benchmark prints its figures, its reference figures and the ratio, and fails if a ratio misses
 # its target.

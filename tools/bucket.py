@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bucket.py: code that the audits share: reading the objects of a store from its files or its
 database, checksums, and figures, some of which must be 0. It shares no code with Holdfast, and
 needs only the standard library.

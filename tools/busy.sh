@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # busy.sh N COMMAND... : runs a command while N busy loops load one processor each.
 set -eu
 loops=$1

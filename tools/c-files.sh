@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # c-files.sh : prints the names of all C files of the tree, one per line.
 set -eu
 cd "$(dirname "$0")/.."

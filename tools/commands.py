@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """commands.py: generates the table of commands from the texts in src/cli/commands.
 
     commands.py TABLE.c TABLE.h FILE...

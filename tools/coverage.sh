@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # coverage.sh BUILD COMMAND... : runs a command that runs the tests of a build folder configured
 # with -Db_coverage=true, then reports which share of the lines and branches of src/ they covered.
 # The pages are in BUILD/coverage/index.html; BUILD/coverage/files.txt has one line per file.

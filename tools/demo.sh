@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # demo.sh BUILD : shows the main features in about a minute, on stores in a temporary folder. Each
 # step prints its command and the result. The demo fails if a result is not the promised one.
 set -eu

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """demo_fleet.py: many workers compact one bucket, and some of them are killed or stopped.
 
     demo_fleet.py fill FOLDER CHUNKS     writes files of records for `compact ingest`, and `rows`

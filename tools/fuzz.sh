@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # fuzz.sh BUILD SECONDS : runs every fuzzer of a build folder for SECONDS on its corpus, then adds
 # to the corpus a minimal set of inputs that reach new code. After a crash the input is in
 # fuzz/crashes, and the exit status is not 0.

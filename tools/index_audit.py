@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """index_audit.py: audits an index: was anything lost, stale or left behind?
 
     index_audit.py STORE NAME ROWS [--aside N] [--writes LOG] [--json]

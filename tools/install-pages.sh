@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # install-pages.sh FOLDER COMMAND... : installs manual pages during `meson install`. The command
 # gets the folder as its last argument, and writes the pages there.
 set -eu

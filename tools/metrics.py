@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """metrics.py [TREE...]: the figures by which we judge how the sources read.
 
 For each checkout one column: lines, functions and their lengths, static functions with one caller,
@@ -23,7 +24,8 @@ def sources(tree, ending):
         for name in sorted(names):
             if name.endswith(ending):
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    yield os.path.relpath(os.path.join(folder, name), tree), file.read()
+                    text = file.read().removeprefix("/* SPDX-License-Identifier: Apache-2.0 */\n")
+                    yield os.path.relpath(os.path.join(folder, name), tree), text
 
 
 def comment_lines(text):
@@ -75,8 +77,7 @@ def measure(tree):
     yield "  !RULE(", rules.count("!RULE(")
     yield "comment density of .c", round(sum(map(comment_lines, c_files.values())) / lines, 3)
     yield "  files without an opening comment", sum(
-        not text.lstrip().startswith(("/*", "//")) or
-        bool(re.match(r"\s*(//|/\*) SPDX[^\n]*\n+(?!/\*|//)", text)) for text in c_files.values())
+        not text.lstrip().startswith(("/*", "//")) for text in c_files.values())
     yield "files in the fullest folder", f"{widest[1]} ({widest[0]})"
     with open(os.path.join(tree, "README.md"), encoding="utf-8") as file:
         yield "lines of README.md", sum(1 for _ in file)

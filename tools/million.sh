@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # million.sh : runs a million seeds of the lock workloads, each with 5 nodes, at least 50 lock
 # operations and at least 10 faults that hit a request in flight. Two workloads run at a time. It
 # prints the result of each.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """mutants.py: breaks each rule of src/base/rule.h in turn, and reports how many seeds a checker of
 the simulator needed to notice.
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # record.sh COMMAND... : runs a command and keeps its output as docs/evidence/DATE-COMMIT.log. The
 # first lines describe the machine.
 set -eu

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """records.py: generates the tables of fields (src/cli/output/record.h) from the texts in src/cli/records.
 
     records.py TABLE.h FILE...

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # setup.sh [--check] build|test|cross : installs the missing Debian 12 packages of a tier.
 #
 # It asks no questions, and does nothing when all packages are installed. When it may not install

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # static-library.sh CC OUTPUT WORK ARCHIVE... : combines several static libraries into one. Symbols
 # that a shared library would hide are made local.
 set -eu

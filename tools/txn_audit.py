@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """txn_audit.py: audits a bank whose accounts are keys, and the transactions that moved money
 between them: was anything lost, duplicated, half done or left behind?
 

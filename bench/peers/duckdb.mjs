@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // duckdb.mjs usv|ndjson OUT IN : DuckDB keeps the latest record of each id, in the order of ids.
 //
 // IN is a pattern. Of the ways to say it (row_number by partition, arg_max by group, distinct on)

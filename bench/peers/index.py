@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """index.py files|files-sync|sqlite FOLDER RECORDS SINGLE PREFIX : an index as one would write it.
 
 RECORDS is USV of key, note and time. All of them are put, the first SINGLE of them one by one, then

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """latest.py dict|sqlite OUT IN... : keep the latest record of each key of USV files, in key order.
 
 The key is the first field, the time the third, and all times are spelt alike. As one would write

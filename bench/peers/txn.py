@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """txn.py FILE ACCOUNTS SECONDS : transfers between the rows of one table of SQLite, as one would write
 them. WAL, synchronous=FULL, one transaction each; every row keeps a version beside its balance. Prints
 "transfer RATE" and, of changing one row, "update RATE", both a second.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base.h: statuses, errors, calling conventions, and the client.
  *
  *     struct hf_client *client;

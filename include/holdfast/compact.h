@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact.h: compaction of many small objects into few, by any number of workers and machines.
  *
  *     struct hf_compact *compact;

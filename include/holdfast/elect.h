@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elect.h: elections without messages: the order in which the members of a group may start work.
  *
  * For every piece of work, each member ranks all members by a hash that every member can compute.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced.h: objects that refuse writes with a stale token. A fenced object remembers the highest
  * token that wrote it, and the scopes that its first writer held.
  *

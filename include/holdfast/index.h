@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.h: indexes that keep the latest record of each key. Any number of writers can put records;
  * each record becomes a small object in an inbox. Any number of workers can compile inboxes into
  * shards. Readers see both at any time, and never wait for a compile.

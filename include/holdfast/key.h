@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key.h: keys with state, and transactions. A key is a name with a lock and a state. The state is a
  * byte string of any length, with a version that increases by one with every change and an ETag
  * that is never reused. (A key that was removed and has not been used for a day may be forgotten;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock.h: locks as leases: acquire, renew, release, pass on as text. The guarantees of a lease are
  * documented in holdfast.h.
  *

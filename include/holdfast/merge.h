@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge.h: merging files of records into one. A merge reads its inputs in bounded memory and writes
  * one output. The output appears under its name only when it is complete and on disk. A merge needs
  * no store and no client.

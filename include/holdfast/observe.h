@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* observe.h: holders and waiters of locks, listed from the store; events and counters of a client.
  *
  *     static void log_event(void *argument, const struct hf_event *event)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.h: objects of a store, with conditional writes, and maintenance of a store. Objects can be
  * read, written, deleted, listed and copied. Maintenance is the probe, the store's clock, and the
  * steps after a restore.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.h: removal of leftovers. A sweep removes leases of dead holders, undecided transactions,
  * records of transactions decided long ago, unused tables, and files left over from compaction.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank_checker.c: checks balances at each write, the results that readers and writers get,
  * and what is left at the end. bank_checker.h lists the reasons to fail a run. */
 #include "sim/checkers/bank_checker.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank_checker.h: checks keys with state, and transactions, by the results that nodes get
  * and by the writes that the store applied.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank_diff.c: compares each write that the store applied with the previous version: key
  * documents, decision records and bodies. It fails the run for a change that no rule of
  * bank_checker.h allows. */

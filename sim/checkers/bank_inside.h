@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank_inside.h: the data of the checker for keys and transactions, shared by its source
  * files. */
 #ifndef SIM_CHECKERS_BANK_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank_read.c: parses key documents and decision records as docs/formats.md describes them.
  * It is independent of the library's parser, so a bug in that parser cannot go unnoticed. */
 #include "base/json.h"

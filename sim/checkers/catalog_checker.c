@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_checker.c: checks objects, pins and the results that nodes get from compaction.
  * catalog_checker.h lists the reasons to fail a run. */
 #include "sim/checkers/catalog_checker.h"

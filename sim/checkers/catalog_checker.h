@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_checker.h: checks compaction by the results that nodes get and by the writes that
  * the store applied.
  *

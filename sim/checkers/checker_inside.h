@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checker_inside.h: the data of the lock checkers, shared by their source files. */
 #ifndef SIM_CHECKERS_CHECKER_INSIDE_H
 #define SIM_CHECKERS_CHECKER_INSIDE_H

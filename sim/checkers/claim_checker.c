@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* claim_checker.c: checks the results that nodes get, handle by handle: grants, ends and
  * final refusals. */
 #include "base/check.h"

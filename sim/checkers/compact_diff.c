@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_diff.c: compares each version of a catalog with the previous one. It fails the run
  * if a key makes a transition that is not allowed, or if a row can no longer be read. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_inside.h: the data of the compaction checker, shared by its source files. */
 #ifndef SIM_CHECKERS_COMPACT_INSIDE_H
 #define SIM_CHECKERS_COMPACT_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_rows.c: parses, writes and sorts the rows of text that the chunks of workload
  * `compact` contain. */
 #include "sim/checkers/compact_rows.h"

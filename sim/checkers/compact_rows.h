@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_rows.h: the rows in the chunks of workload `compact`. A row is text with a key, a
  * time, and a number. The number is unique and greater than that of every earlier row. */
 #ifndef SIM_CHECKERS_COMPACT_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_version.c: parses catalogs and the lease tables of chunks as docs/formats.md
  * describes them. It uses no code from src/compact or src/lease, so a bug there cannot go
  * unnoticed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_version.h: parses catalogs and the lease tables of chunks for the checkers. It is
  * a second implementation of docs/formats.md, and uses no code from src/compact or
  * src/lease. */

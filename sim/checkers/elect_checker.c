@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elect_checker.c: the checker of workload `elect`. It follows the document and the roster
  * as the store applied them, computes the cascade and the ranks with its own code, and
  * compares. It uses no code from src/elect; docs/design.md section 7 is its specification. */

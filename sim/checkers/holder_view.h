@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holder_view.h: finds out what the library would report to a holder about its lease now. */
 #ifndef SIM_CHECKERS_HOLDER_VIEW_H
 #define SIM_CHECKERS_HOLDER_VIEW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_checker.c: checks the results that readers and writers of an index get, and what is
  * left at the end. index_checker.h lists the reasons to fail a run. */
 #include "sim/checkers/index_checker.h"

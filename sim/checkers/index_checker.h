@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_checker.h: checks an index by the results that nodes get and by the writes that the
  * store applied.
  *

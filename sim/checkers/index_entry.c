@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_entry.c: the checker's view of the inbox: the contents of each entry, whether its
  * record had been folded or set aside when the entry was removed, and which entries other
  * programs have overwritten themselves. */

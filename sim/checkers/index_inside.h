@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_inside.h: the data of the index checker, shared by its source files. */
 #ifndef SIM_CHECKERS_INDEX_INSIDE_H
 #define SIM_CHECKERS_INDEX_INSIDE_H

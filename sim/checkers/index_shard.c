@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_shard.c: the checker's view of shards and their locks: compares each version of a
  * shard with the previous one, and checks which nodes believe that they hold the lock. */
 #include "base/json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits_checker.c: checks whether the epoch document records the maximum length of leases,
  * and whether barriers last that long. limits_checker.h lists the reasons to fail a run. */
 #include "sim/checkers/limits_checker.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits_checker.h: checks the maximum length of leases that the epoch document records. A
  * run fails if
  *

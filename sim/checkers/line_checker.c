@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* line_checker.c: checks the queue of waiters: its order, turns, and whether each refusal
  * was justified at some instant between the request and the result. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_checker.c: checks leases at each write of a table: what each holder believes at that
  * instant, whether it was notified in time, who ended or renewed a lease, and tokens.
  * lock_checker.h lists the reasons to fail a run. */

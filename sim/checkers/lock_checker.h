@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_checker.h: checks leaseholders and waiters by the results that nodes get and by the
  * writes that the store applied.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* swap_checker.h: checks that documents are changed by compare-and-swap only.
  *
  * It fails the run when a node overwrites a lease table, an epoch document, a transaction record or

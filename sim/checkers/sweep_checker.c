@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_checker.c: checks the expiry index, the purging of tables, and epochs.
  * sweep_checker.h lists the reasons to fail a run. */
 #include "sim/checkers/sweep_checker.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_checker.h: checks sweeping: the expiry index, and tables that are purged.
  *
  * The checker sees each write that the store applied, and nodes report to it when they begin

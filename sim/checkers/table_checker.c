@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table_checker.c: parses a lease table and compares scopes as docs/formats.md describes
  * them. It uses no code from src/lease, so a bug there cannot go unnoticed. */
 #include "sim/checkers/table_checker.h"

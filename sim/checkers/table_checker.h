@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table_checker.h: parses lease tables for the checkers. It is a second implementation of
  * docs/formats.md and of the meaning of scopes, and uses no code from src/lease. */
 #ifndef SIM_CHECKERS_TABLE_CHECKER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chaos.c: starts and ends node and clock faults until the calm. Each fault ends by itself,
  * and a node has at most one at a time. */
 #include "sim/faults/chaos.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chaos.h: node and clock faults while a workload runs, until the calm. They occur at any
  * time, or exactly when a request is sent or a reply arrives. Each fault ends by itself: a
  * crashed node starts again, a paused node continues, and a partitioned node is reconnected.

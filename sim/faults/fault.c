@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault.c: names, finds and counts faults, and applies the limits of --without and
  * --faults-max. */
 #include "sim/faults/fault.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault.h: all faults in a run, in two tables; which of them may happen; and how often they
  * happened.
  *

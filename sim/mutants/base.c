@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base.c: what a simulator with mutants does wrong in src/base. */
 #include "sim/mutants/base.h"
 

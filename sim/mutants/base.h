@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base.h: what is done wrong in src/base. */
 #ifndef SIM_MUTANTS_BASE_H
 #define SIM_MUTANTS_BASE_H

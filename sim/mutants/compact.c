@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact.c: what a simulator with mutants does wrong in src/compact. */
 #include "sim/mutants/compact.h"
 

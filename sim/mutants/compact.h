@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact.h: what is done wrong in src/compact. */
 #ifndef SIM_MUTANTS_COMPACT_H
 #define SIM_MUTANTS_COMPACT_H

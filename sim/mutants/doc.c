@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc.c: what a simulator with mutants does wrong in src/doc. */
 #include "sim/mutants/doc.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc.h: what is done wrong in src/doc. */
 #ifndef SIM_MUTANTS_DOC_H
 #define SIM_MUTANTS_DOC_H

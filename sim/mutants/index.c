@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.c: what a simulator with mutants does wrong in src/index. */
 #include "sim/mutants/index.h"
 

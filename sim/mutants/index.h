@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.h: what is done wrong in src/index. */
 #ifndef SIM_MUTANTS_INDEX_H
 #define SIM_MUTANTS_INDEX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key.c: what a simulator with mutants does wrong in src/key. */
 #include "sim/mutants/key.h"
 

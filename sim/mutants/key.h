@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key.h: what is done wrong in src/key. */
 #ifndef SIM_MUTANTS_KEY_H
 #define SIM_MUTANTS_KEY_H

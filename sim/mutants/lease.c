@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease.c: what a simulator with mutants does wrong in src/lease. */
 #include "sim/mutants/lease.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease.h: what is done wrong in src/lease. */
 #ifndef SIM_MUTANTS_LEASE_H
 #define SIM_MUTANTS_LEASE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock.c: what a simulator with mutants does wrong in src/lock. */
 #include "sim/mutants/lock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock.h: what is done wrong in src/lock. */
 #ifndef SIM_MUTANTS_LOCK_H
 #define SIM_MUTANTS_LOCK_H

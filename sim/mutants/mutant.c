@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mutant.c: breaks one named rule of src/base/rule.h for the whole run. Only a build with
  * -Dmutants=true can do this. */
 #include "sim/mutants/mutant.h"

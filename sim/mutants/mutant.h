@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mutant.h: breaks the rules of src/base/rule.h, one at a time. Only a simulator that was
  * configured with -Dmutants=true can do this. */
 #ifndef SIM_MUTANTS_MUTANT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank.c: nodes move money between keys in transactions, rewrite single keys, read and
  * sweep, while faults happen. bank_checker.h and sweep_checker.h list what must be true.
  * bank_txn.c and bank_key.c contain the nodes' operations.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank_key.c: the operations of workload `bank` on single keys. A write outside a transaction
  * writes the balance that was just read. If it overwrites the work of another node, money
  * appears or disappears, and the checker notices. */

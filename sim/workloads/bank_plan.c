@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank_plan.c: draws a seed's world for workload `bank`. The world stays within the
  * assumptions. D and hours are short, so records and tables are purged while other nodes are
  * working. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank_txn.c: the transactions of workload `bank`. Each moves money from one key to others.
  * A transaction takes no more from a pair than both keys have together, so it must read
  * both. An outdated read therefore shows up as an overdrawn pair. */

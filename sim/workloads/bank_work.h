@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bank_work.h: declarations that the files of workload `bank` share. */
 #ifndef SIM_WORKLOADS_BANK_WORK_H
 #define SIM_WORKLOADS_BANK_WORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact.c: nodes add chunks to one partition, merge, delete, pin and read them, while
  * faults happen. catalog_checker.h lists what must be true. compact_work.c contains the
  * nodes' operations.

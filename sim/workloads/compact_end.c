@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_end.c: checks what is left after a long quiet time: only live chunks, and no more of
  * them than the plan would leave. */
 #include "sim/checkers/compact_inside.h"

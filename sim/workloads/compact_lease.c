@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_lease.c: follows the lease tables of chunks for the compaction checker: which node
  * makes which output from which sources, how each lease ended, and which leases were
  * forgotten. Mutual exclusion is left to the lock checker. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_merger.c: the simulator's implementation of compact/work/merger.h: reads the
  * sources, merges their rows in memory, and puts the output. One kind of chunk crashes every
  * node that merges it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_plan.c: draws a seed's world for workload `compact`. The world stays within the
  * assumptions: no clock is off by more than the tolerance, and no request takes effect later
  * than D after it was sent. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_work.c: the nodes of workload `compact`: they add chunks, merge them, delete old
  * ones, pin and read, and sometimes do what an operator would do manually. */
 #include "sim/workloads/compact_work.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_work.h: declarations that the files of workload `compact` share. */
 #ifndef SIM_WORKLOADS_COMPACT_WORK_H
 #define SIM_WORKLOADS_COMPACT_WORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* counter.c: all nodes increment one counter by compare-and-swap.
  *
  * The object contains the value and, for each node, the last of its increments that took

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc.c: tasks of all nodes change shared documents through src/doc.
  *
  * A document is a ledger: numbers in the order in which they were added, each with the nonce

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draw.h: draws lengths of time from a random sequence. */
 #ifndef SIM_WORKLOADS_DRAW_H
 #define SIM_WORKLOADS_DRAW_H

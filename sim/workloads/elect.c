@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elect.c: nodes add entries to a shared document, join a roster, and compact what is
  * due in the order of the ladder, through src/elect and src/doc. elect_checker.c checks that:
  *

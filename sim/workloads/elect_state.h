@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elect_state.h: the document that the nodes of workload `elect` share, and the checker's data
  * about it. elect.c changes the document, and elect_checker.c checks the changes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* epochs.c: tables are damaged, emptied, replaced by another program's table, and deleted
  * after the epoch was raised, and the epoch's document or its copy is lost, while nodes use
  * them. Tokens and the epoch must only rise. If the damage can be detected, no node may be

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced.c: nodes write one fenced object under locks that they keep losing.
  *
  * The lock is one name, or the locks are paths of a namespace or ranges of an inode. Some of

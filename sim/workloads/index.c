@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.c: nodes put records into an index, compile it and read it, while faults happen and
  * another program writes its own entries. index_checker.h lists what must be true.
  * index_put.c and index_act.c contain the nodes' operations.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_act.c: the nodes of workload `index` that compile and read. */
 #include "base/check.h"
 #include "sim/workloads/index_work.h"

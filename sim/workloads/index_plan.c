@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_plan.c: draws a seed's world for workload `index`. Clocks stay within the
  * assumptions, except wall clocks, which stamp the records and may be years apart. */
 #include "sim/workloads/index_work.h"

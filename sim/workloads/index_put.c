@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_put.c: the writers of workload `index`: Holdfast's own, through the inbox or directly
  * into shards, and another program that writes under its own names at any time. */
 #include "base/check.h"

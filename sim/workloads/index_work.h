@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_work.h: declarations that the files of workload `index` share. */
 #ifndef SIM_WORKLOADS_INDEX_WORK_H
 #define SIM_WORKLOADS_INDEX_WORK_H

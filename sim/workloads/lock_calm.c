@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_calm.c: the nodes of the lock workloads in the calm. Whatever the faults have left
  * behind, every lock must become available again within a bounded time. */
 #include "sim/workloads/lock_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_inside.h: declarations that the files of the lock workloads share. lock_plan.c draws the
  * assumptions and the faults, lock_work.c drives the nodes among faults, and lock_calm.c drives
  * them in the calm. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_plan.c: draws how accurate the clocks in a seed's world are, and what its clients
  * assume about them. */
 #include "sim/workloads/lock_work.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_work.c: the nodes of the lock workloads while faults happen: they acquire, wait,
  * renew, pass on, break and end leases in every way, and report each request and its result
  * to the checker. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock_work.h: the nodes of the lock workloads: they ask for locks, wait in every way, hold
  * them for a while, and end them in every way. The workloads differ in the scopes and in what
  * happens to the tables. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* locks.c: named locks, exclusive, shared and with slots: waiters, renewals under
  * loss, breaks, adoption, and work that is done once per period. */
 #include "base/layout.h"

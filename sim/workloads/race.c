@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* race.c: in each round all nodes try to create the same object, and then to replace the one
  * that was created. No node tries twice, so at most one node may get OK for creating the
  * object, and at most one for replacing it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ranges.c: locks on ranges of one inode, on paths and trees of a namespace, and on
  * chunks, several of them in one lock. */
 #include "sim/workloads/lock_work.h"

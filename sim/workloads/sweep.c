@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c: nodes use locks as in `locks`, and sweep, on request or whenever they are idle.
  * Hours and D are short, so index entries become due and tables are purged while other nodes
  * use them. The lock checkers verify that nothing live is cleared. sweep_checker.h lists

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bucket.c: the objects of the simulated store, their ETags and conditions, and the store's
  * clock. */
 #include "sim/world/bucket.h"

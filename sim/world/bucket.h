@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bucket.h: the objects of the simulated store, and its clock. This is the store's side: it has
  * no nodes, no network and no faults. net.h delivers the calls. */
 #ifndef SIM_WORLD_BUCKET_H

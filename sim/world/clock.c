@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.c: converts between true time and a clock with its own start and drift, with integers
  * only, so that every machine computes the same. */
 #include "sim/world/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h: a clock with its own start that runs a little fast or slow. It uses only integers,
  * so every machine computes the same. */
 #ifndef SIM_WORLD_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fiber.c: fibers on ucontext.
  *
  * A fiber is entered through ucontext, once. Later switches use _setjmp and _longjmp, which

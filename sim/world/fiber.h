@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fiber.h: stacks that take turns within one thread.
  *
  * A fiber runs when the main stack resumes it, until it yields or ends. Fibers never resume

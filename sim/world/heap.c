@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap.c: gives every allocation an owner, by a header in front of each block that links it
  * into the owner's list.
  *

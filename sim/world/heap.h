@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap.h: tracks which node owns each allocation. Every allocation of the simulator belongs to
  * the node whose fiber made it. The memory of a node that crashes can therefore be freed, and a
  * node that ends normally can be checked for leaks.

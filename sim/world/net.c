@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* net.c: the path of a request.
  *
  *     sent ---> arrives, takes effect ---> the reply arrives

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* net.h: the network between nodes and the store, and its faults.
  *
  * A node's call becomes a request in the world's memory. It arrives at the store after a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* net_store.c: the store as a node sees it: turns calls into requests, and the outcomes of
  * requests into results. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node.c: machines and nodes, and how they boot, crash, reboot, pause and suspend. */
 #include "base/check.h"
 #include "base/parse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node_env.c: implements env for the code under test.
  *
  * Every call that could let another thread run in the real world may do so here, depending

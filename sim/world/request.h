@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* request.h: one request. net_store.c creates it from a node's call and takes the reply;
  * net.c decides what happens to it in between. */
 #ifndef SIM_WORLD_REQUEST_H

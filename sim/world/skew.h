@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* skew.h: draws the clock errors of a store's front ends, within what clients assume. */
 #ifndef SIM_WORLD_SKEW_H
 #define SIM_WORLD_SKEW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* team.c: distributes operations among nodes, and chooses the node that cleans up in the
  * calm; see team.h. */
 #include "sim/world/team.h"

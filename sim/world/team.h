@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* team.h: nodes that each do a number of operations and then rest in the calm, while the
  * first of them cleans up alone:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* timer.c: a heap of timers, ordered by time and, at equal times, in the order in which they
  * were set. The order never depends on addresses. */
 #include "sim/world/timer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* timer.h: events that are due later, ordered by time and, at equal times, in the order in which
  * they were set. */
 #ifndef SIM_WORLD_TIMER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* world.c: true time, and which task runs next. */
 #include "base/check.h"
 #include "sim/world/world_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* world.h: the simulated world: one true time, machines with their own clocks, nodes on them,
  * and a seed that decides which task runs next.
  *

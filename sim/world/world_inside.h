@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* world_inside.h: the internals of the world, shared by its three files: world.c (time and
  * scheduling), node.c (faults of a node) and node_env.c (env for the code under test). */
 #ifndef SIM_WORLD_WORLD_INSIDE_H

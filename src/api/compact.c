@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact.c: opens partitions, reads and changes their settings, pauses and resumes them, and
  * walks over catalogs for the other compact files. One damaged catalog does not stop a walk. */
 #include "api/compact_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_chunks.c: lists the chunks of a partition, quarantines and restores single chunks, and
  * pins chunks for a reader. */
 #include "api/compact_inside.h"

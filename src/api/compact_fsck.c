@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_fsck.c: checks that the objects of a bucket match its catalogs, and repairs them on
  * request. */
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_ingest.c: turns files, and objects in the bucket, into chunks. A key is reported only for
  * chunks that are in the catalog. */
 #include "api/compact_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_inside.h: declarations that src/api/compact*.c share. */
 #ifndef API_COMPACT_INSIDE_H
 #define API_COMPACT_INSIDE_H

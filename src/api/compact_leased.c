@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_leased.c: finds the catalogs of a partition, and the chunks that are being merged. Both
  * are read before anything is planned, because no request may be made while a catalog is being
  * shown. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_plan.c: computes what a pass would do now and what it would cost. It changes nothing. */
 #include "api/compact_inside.h"
 #include "compact/plan/plan.h"

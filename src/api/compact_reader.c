@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_reader.c: a reader of the chunks that a partition had at one point in time. It pins them,
  * so no chunk is deleted before it has been read. */
 #include "api/compact_inside.h"

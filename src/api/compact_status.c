@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_status.c: the status of a partition, from its catalogs, lease tables, records of
  * merges, and the roster of its workers. A damaged part does not hide the others. */
 #include "api/compact_inside.h"

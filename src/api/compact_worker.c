@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact_worker.c: workers, in the caller's thread or in a library thread; their events; and
  * mergers that the caller implements. */
 #include "api/compact_inside.h"

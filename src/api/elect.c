@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elect.c: the calls of holdfast/elect.h: ranks, turns and cascades, which need no request, and
  * the members of a group. */
 #include "base/options.h"

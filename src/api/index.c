@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.c: the calls of holdfast/index.h that create, open, describe and put. A batch is
  * checked as a whole before its first record is put. */
 #include "api/index_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_inside.h: declarations that the files of holdfast/index.h share. */
 #ifndef API_INDEX_INSIDE_H
 #define API_INDEX_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_read.c: the calls of holdfast/index.h that read: records, cursors, counting, export. */
 #include "api/index_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_work.c: the calls of holdfast/index.h that work on a whole index: loading, compiling
  * and status. */
 #include "api/index_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_info.h: a lease of a table as the public struct, and the common parts of all lists. */
 #ifndef API_LEASE_INFO_H
 #define API_LEASE_INFO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge.c: the calls of holdfast/merge.h. They always use the real env, because a merge has no
  * client that could provide another. */
 #include "merge/merge.h"

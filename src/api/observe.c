@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* observe.c: returns the counters of a client. */
 #include "base/options.h"
 #include "key/record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* observe_keys.c: shows and lists the keys and transactions of a store. */
 #include "api/lease_info.h"
 #include "base/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* observe_locks.c: lists leases, shows those of one scope, and finds the lease that blocks a
  * lock. */
 #include "api/lease_info.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* observe_watch.c: reports how the leases changed between two reads of the store. */
 #include "api/lease_info.h"
 #include "base/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* open.c: opens stores by URL, and clients on them, in the real env. The simulator does not
  * link this file and creates its clients with client_new. */
 #include "base/options.h"

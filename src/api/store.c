@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.c: the public calls on objects of a store: URLs, single objects, batch deletes, listings.
  * It refuses to overwrite Holdfast's own objects unless the caller sets force. */
 #include "api/store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.h: declarations that the calls of include/holdfast/store.h share. */
 #ifndef API_STORE_H
 #define API_STORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_copy.c: copies objects from one store to another, or within one.
  *
  * Each object passes through an unnamed temporary file. It is read from the source,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_probe.c: reports whether a store keeps its promises, and what its clock says. */
 #include "api/store.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_restored.c: repairs a store that was restored from a backup, over all of its namespaces and
  * tables, and rewrites a token epoch. The rules are in lock/restore.h. */
 #include "api/store.h"

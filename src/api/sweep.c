@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c: the calls of holdfast/sweep.h: one run, the background sweeper, and its status. */
 #include "sweep/sweep.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn.c: opens a transaction, and commits it or rolls it back by its id alone. */
 #include "key/key.h"
 

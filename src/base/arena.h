@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arena.h: memory that is freed all at once, for data that lives as long as one request or one
  * page. Long-lived state never points into an arena. */
 #ifndef BASE_ARENA_H

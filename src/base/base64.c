@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base64.c: Base64 with padding. Decoding accepts only the exact text that encoding writes. */
 #include "base/base64.h"
 

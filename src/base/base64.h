@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base64.h: bytes as text (RFC 4648, with padding), and back. */
 #ifndef BASE_BASE64_H
 #define BASE_BASE64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.c: bytes that grow up to a bound. A failed append is remembered, so many appends need
  * only one check. */
 #include "base/buffer.h"

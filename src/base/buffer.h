@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.h: bytes that grow up to a bound.
  *
  * Appending past the bound, or when memory runs out, marks the buffer as failed and changes nothing

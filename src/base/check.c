@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.c: ends the program when an assertion fails, because going on could corrupt data. */
 #include "base/check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.h: assertions that stay on in release builds. An impossible state aborts; an expected
  * failure is a status, never a check. */
 #ifndef BASE_CHECK_H

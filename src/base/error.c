@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* error.c: sets, prefixes and maps errors. A reason that does not fit is truncated. */
 #include "base/error.h"
 

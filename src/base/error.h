@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* error.h: a status together with the reason, in words that a user can act on.
  *
  * The error is passed up with the result. Each layer may put its own name in front, so the

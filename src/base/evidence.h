@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* evidence.h: everything that a pure transition may know about time. It is read once per
  * attempt, before the transition is applied, and passed down. See docs/design.md section 4. */
 #ifndef BASE_EVIDENCE_H

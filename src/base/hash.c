@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hash.c: XXH3 from its library, and CRC32C by a machine instruction or by tables, with the same
  * results on every machine. */
 #include "base/hash.h"

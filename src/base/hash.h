@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hash.h: the three hashes: XXH3 to distribute and compare, CRC32C to detect damage, SHA-256
  * where an attacker must not be able to choose the result. */
 #ifndef BASE_HASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* instant.c: parses timestamps eight bytes at a time, because a merge parses one for every record.
  * The first byte of the text is the lowest of its word. */
 #include "base/instant.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* instant.h: timestamps in data: any zone, any precision, compared exactly. */
 #ifndef BASE_INSTANT_H
 #define BASE_INSTANT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json.c: a strict JSON reader that returns views of the text, and a writer. Depth and sizes
  * are bounded, so a damaged or hostile document cannot exhaust the stack. */
 #include "base/json.h"

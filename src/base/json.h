@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json.h: JSON read in one pass, without a tree, and written directly into a buffer.
  *
  * Documents are read often and changed in one place. A reader that returns views of the text

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_string.c: decodes the escapes of JSON strings. A surrogate without its pair is invalid. */
 #include "base/json_string.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_string.h: the contents of JSON strings, for both readers: base/json.c for our own
  * documents, merge/json_scan.c for user data. */
 #ifndef BASE_JSON_STRING_H

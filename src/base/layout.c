@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layout.c: recognises and builds names of objects in a bucket. */
 #include "base/layout.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layout.h: every name that Holdfast itself gives to an object in a bucket. Each is described, with
  * an example, in docs/formats.md. */
 #ifndef BASE_LAYOUT_H

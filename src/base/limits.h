@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits.h: all limits of the program, with their relations checked at compile time. */
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H

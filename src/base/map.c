@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* map.c: a crit-bit tree. Walks use loops instead of recursion, so a deep tree cannot exhaust
  * the stack. */
 #include "base/map.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* map.h: an ordered map from byte strings to pointers: a crit-bit tree.
  *
  * A lookup costs one walk over the bits in which the keys differ, and one comparison. Iteration

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* moment.h: clocks as types: adding two moments, or comparing a wall clock with a boot-time
  * clock, does not compile. All count microseconds. */
 #ifndef BASE_MOMENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mutant.h: a rule that is broken by doing something else, not by leaving a check out.
  *
  *     MUTANT(mutant_retries_blindly(doc->store, &put, &status));

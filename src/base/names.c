@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names.c: maps numbers to names from the tables in the public headers, one function per table. A
  * number without a row may come from a caller, or from a later version of a header, so it is never
  * used as an index. */

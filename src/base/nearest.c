@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nearest.c: finds the name that a mistyped one probably means, for "did you mean" in errors. */
 #include "base/nearest.h"
 

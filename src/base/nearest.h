@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nearest.h: finds the name that a mistyped one probably means. */
 #ifndef BASE_NEAREST_H
 #define BASE_NEAREST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.c: copies option and report structs between caller and library, whose versions may
  * differ in size. It never reads or writes past the size that the caller declared. */
 #include "base/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.h: structs of the public headers that may grow: options that a caller passes in, and
  * reports that it gets back. Their first member, struct_size, says how much of the struct the
  * caller knows, which may be less than the library knows, or more. New members are added at the

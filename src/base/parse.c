@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* parse.c: parses and prints numbers, durations, sizes and timestamps. Input must match
  * completely, and an error shows an example of valid input. */
 #include "base/parse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* parse.h: strict parsers for text from users and files: the whole text must be a valid value, in
  * range, or it is INVALID with a message that says what was expected. */
 #ifndef BASE_PARSE_H

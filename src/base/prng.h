@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prng.h: a seeded sequence, the same on every machine and compiler: for fault plans, the
  * simulator and tests. Never for names or nonces; those come from env_random. */
 #ifndef BASE_PRNG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rule.h: the rules that prevent races, by name.
  *
  *     if (RULE(RENEW_NEVER_REVIVES) && lease->status != LEASE_ACTIVE)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sanitizer.h: which sanitizers the code is compiled with, for the simulator and tests. gcc and
  * clang report it in different ways. */
 #ifndef BASE_SANITIZER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sha256.c: SHA-256 as defined by FIPS 180-4, in plain C, and for whole blocks with the arm64
  * instructions where they exist. The result is the same on every machine and in the simulator.
  * docs/decisions/0013-sha256-by-hand.md says why no library is used. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stamp.c: timestamps in documents, and the proof that a span has passed since. */
 #include "base/stamp.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stamp.h: a timestamp as a document stores it, and whether a span has certainly passed since.
  *
  * A stamp is the latest time that the store's clock could have shown when the stamp was made, with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.c: the names and exit codes of the table in holdfast.h. */
 #include "holdfast.h"
 

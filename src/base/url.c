@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* url.c: parses a store URL into scheme, host, path and parameters, and refuses unknown or repeated
  * parameters, which would otherwise be ignored silently. */
 #include "base/url.h"

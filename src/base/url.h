@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* url.h: store URLs: "mem:", "dir:PATH?sync=off", "s3://BUCKET/PREFIX?endpoint=...&region=...".
  *
  * In the part before "?", only "?" and "%" need escaping (as %3F and %25). Values of parameters

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* utf8.c: checks and encodes UTF-8. Overlong forms and surrogates are refused, so one text has
  * one encoding. */
 #include "base/utf8.h"

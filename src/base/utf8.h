@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* utf8.h: valid UTF-8. Overlong forms, surrogates and code points above U+10FFFF are not valid. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view.c: comparing, searching and cutting views of bytes. */
 #include "base/view.h"
 

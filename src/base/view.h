@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view.h: a range of bytes that somebody else owns. Keys, ETags and bodies carry their length;
  * no terminating NUL is needed. */
 #ifndef BASE_VIEW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* word.h: eight bytes of text as one number, with the same result on every machine.
  *
  * Little-endian for searching: the first byte is the lowest, so the lowest bit found is the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cli.h: the parts of the program `holdfast`: the table of commands, and the state of the command
  * that is running.
  *

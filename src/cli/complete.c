@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* complete.c: implements `completion words`, which lists candidates for the last word of a command
  * line for the shell scripts in commands/completion.*.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* connect.c: finds the store of a command (--store, $HOLDFAST_STORE, or the user's local store),
  * makes its URL absolute so that it is valid in every folder, and opens it with a client. */
 #include "cli/lock/lock.h"

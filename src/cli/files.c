@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.c: local files as the source or target of a transfer. Output appears under its name only
  * when it is complete, and never goes to a pipe or device that another user has planted. */
 #include "cli/files.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.h: local files as the source or target of a transfer: unnamed temporary files, and new
  * files that appear under their name only when they are complete. */
 #ifndef CLI_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* help.c: writes the help, the manual pages and the JSON description of all commands, from the
  * table of commands; and the commands about the program itself: help, version, and the scripts. */
 #include "cli/cli.h"

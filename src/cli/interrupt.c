@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* interrupt.c: the signal handlers of the program. They remove temporary files, and make sure that
  * Ctrl-C ends the program within a second. */
 #include "cli/interrupt.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* interrupt.h: the signals INT (Ctrl-C), TERM and HUP. The first signal sets a flag that long work
  * checks; the second ends the program immediately. In both cases temporary files are removed, and
  * the program dies by the signal, so its parent process sees how it ended.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* main.c: the program `holdfast`: parses the command line, runs one command, and prints its error
  * once. */
 #include "base/parse.h"

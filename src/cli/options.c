@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.c: parses a command line into a command, its options and its arguments, as the table of
  * commands describes them. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* own_words.c: rewords messages from the library for users of the program: the name of a C member
  * or function becomes an option or a command. */
 #include "cli/output/output.h"

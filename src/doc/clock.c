@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.c: an interval for the store's clock, computed from the dates of recent replies. It
  * guards against a reply from a cache, front ends that disagree, and clocks that drift: each of
  * them could otherwise make a lease look over while its holder is still using it. */

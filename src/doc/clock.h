@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h: the store's clock, known as an interval from the dates of the store's replies.
  *
  * Each reply that carries a date bounds the offset between the store's clock and our boot-time

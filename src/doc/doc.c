@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc.c: one attempt to change a document: load, apply, write if the ETag is unchanged. It guards
  * against lost updates, against a write that lands after its caller gave up on it, and against
  * results computed from a body that never reached the store. */

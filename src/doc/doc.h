@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc.h: one document, changed by compare-and-swap. Everything that clients must agree on is
  * changed this way.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doc_inside.h: the private structs of a document: doc.c loads, applies and writes; turns.c
  * decides which task does so, and when. */
 #ifndef DOC_DOC_INSIDE_H

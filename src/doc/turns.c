@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* turns.c: tasks that change the same document take turns: one leads an attempt for all that are
  * waiting. It guards against lost wake-ups, conflicts between requests of one process, and
  * retries that overload the store. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cascade.c: decides which level log-like data is compacted into next, by counting the merges
  * into each level. Counts saturate, so a damaged document cannot overflow them. Pure. */
 #include "elect/cascade.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cascade.h: which level log-like data is to be compacted into: a counter in base `base`, with
  * one digit per level.
  *

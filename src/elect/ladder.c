@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ladder.c: rendezvous hashing and the steps of the ladder. It avoids duplicate work without
  * messages. Data does not depend on it: two leaders only waste work. Pure. */
 #include "elect/ladder.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ladder.h: which member of a group does a piece of work first, without messages.
  *
  * Every member ranks all members for every piece of work by a hash that each can compute

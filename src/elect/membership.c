@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* membership.c: a group member that any thread may query. A task writes its heartbeats in the
  * background; callers get copies, so they never wait for the store. */
 #include "elect/membership.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* membership.h: a group member that any thread may query: its roster, updated by heartbeats in
  * the background or by the caller, and the other members. */
 #ifndef ELECT_MEMBERSHIP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roster.c: the members of a group, each an object with a modification time. It guards against
  * clocks that differ: members are compared with the newest one in the group, by the store's own
  * timestamps. */

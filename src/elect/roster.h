@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roster.h: the members of a group, each an object of its own: roster/<group>/<fingerprint>.
  *
  * Each heartbeat of a member rewrites its object. A listing is the roster: the members that wrote

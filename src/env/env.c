@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* env.c: unbiased random numbers, and jitter, built on env_random. */
 #include "env/env.h"
 

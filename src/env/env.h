@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* env.h: clocks, sleep, randomness, tasks, mutexes and conditions behind one interface.
  *
  * Code against this header is straight-line and blocking. In the program a task is a thread

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* real.c: env on this machine: threads, CLOCK_BOOTTIME, getrandom. Waits are cut into slices,
  * so a deadline is noticed soon after a suspend. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bytes.c: reads and writes an open file at an offset. Short reads and writes and EINTR are
  * retried, so callers never see part of what they asked for. */
 #include "file/bytes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bytes.h: reads and writes an open file at an offset, completely. */
 #ifndef FILE_BYTES_H
 #define FILE_BYTES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* new_file.c: the names, modes and calls that make a file appear atomically. Everything happens in
  * the folder that was opened first, so replacing part of the path meanwhile has no effect. */
 #include "file/new_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* new_file.h: a file that appears under its name only when it is complete. Until then it is
  * NAME.part-RANDOM in the same folder; a file written by a command is NAME in a private
  * folder NAME.part-RANDOM. A link that another user made in a world-writable folder is not

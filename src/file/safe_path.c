@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safe_path.c: follows a path without trusting links of other users, and removes a tree
  * without leaving it. */
 #include "file/safe_path.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safe_path.h: files in folders where other users may write, such as /tmp. A path is
  * followed step by step with descriptors, and the final call uses the last descriptor, so nobody
  * can insert a link between a check and its use. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compile.c: compiles one shard under its lock: reads its entries, folds them, and clears
  * them, batch by batch. An entry is cleared only after the shard that contains it is known
  * to be stored, since it may be the only copy of its record. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compile.h: compiles one shard under its lock, and chooses the next shard.
  *
  *     list -> lock -> read entries -> read shard, merge, swap (fold) -> clear -> ... -> release

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compile_pass.c: chooses the next shard and waits for more entries. If there are many entries, it
  * picks a random shard, so compilers do not compete for the same ones; if there are few, it visits
  * each shard once. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cursor.c: reads ranges of a shard. Whole blocks are checked before any record is returned,
  * and all reads name one ETag, so a reader never mixes two versions. */
 #include "index/cursor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cursor.h: reads a shard in key order, block by block, always from one version. */
 #ifndef INDEX_CURSOR_H
 #define INDEX_CURSOR_H

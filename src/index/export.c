@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export.c: writes the records of a walk to a file. Records of damaged shards are missing,
  * which the status reports. */
 #include "index/export.h"

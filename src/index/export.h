@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export.h: writes the selected records to a file. */
 #ifndef INDEX_EXPORT_H
 #define INDEX_EXPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fold.c: merges new records into a shard and swaps it. Entries may be cleared only if the
  * swap is known to have happened: clearing them after a lost write would lose records.
  * README.md has the rules. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fold.h: folds records into one shard: reads it, merges, and swaps it. */
 #ifndef INDEX_FOLD_H
 #define INDEX_FOLD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inbox.c: lists and reads entries. Other programs may write entries too, so a name, a
  * record and its key are checked against each other. inbox_clear.c removes entries. */
 #include "index/inbox.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inbox.h: the entries of a shard: listing, reading, clearing, setting aside. */
 #ifndef INDEX_INBOX_H
 #define INDEX_INBOX_H

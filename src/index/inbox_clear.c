@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inbox_clear.c: clears entries whose records are in the shard, and sets unreadable ones
  * aside. An entry that another program rewrote after it was read must not be removed, so foreign
  * entries are cleared by ETag. */

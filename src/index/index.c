@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.c: creates and extends index.json by swaps, and puts entries into the inbox. A put
  * whose reply was lost is found again by its unique name, so a record is never reported as
  * lost when it is stored. */

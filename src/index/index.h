@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.h: an index handle: create, extend, open; put records into the inbox. A handle is
  * used by one task at a time. docs/design.md section 8; README.md has the rules. */
 #ifndef INDEX_INDEX_H

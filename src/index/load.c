@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load.c: loads the rows of a file into an index, batch by batch, through the inbox or straight
  * into shards. If a shard cannot be written, its rows go to the inbox, so no accepted row is
  * lost. */

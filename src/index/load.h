@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load.h: loads all rows of a file into an index: through the inbox, or straight into shards under
  * their locks. */
 #ifndef INDEX_LOAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.c: reads, writes and swaps the manifest of an index. It is statistics and decides
  * nothing, but a slow writer must not replace newer numbers with older ones. */
 #include "index/manifest.h"

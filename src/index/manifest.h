@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.h: indexes/<name>/manifest.json: the records and bytes of each shard, as counted by its
  * last compiler. Statistics, outside the critical path: a failed write is ignored. A row names the
  * version of its shard, and is never replaced by a row of an earlier version. */

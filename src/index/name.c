@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* name.c: keys as object names, the shard of a key, and names of entries, each written and
  * parsed. A key has exactly one name; otherwise a reader would miss its entries. */
 #include "index/name.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* name.h: keys as object names, the shard of a key, and names of entries. Pure.
  *
  *     indexes/<name>/inbox/<xx>/<key>~<time>-<nonce>.usv    ours: immutable

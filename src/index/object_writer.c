@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* object_writer.c: collects the bytes of an object, in memory or in a file if there are many, and
  * puts them after a header that is known only at the end. Memory stays bounded however large
  * a shard is. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* object_writer.h: an object being written: bytes are appended in order and then put. They are kept
  * in memory at first, and in an unnamed file once there are many. */
 #ifndef INDEX_OBJECT_WRITER_H

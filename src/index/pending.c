@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pending.c: the entries of an inbox as a stream of records in key order, the latest of each
  * key. Entries may be folded and cleared meanwhile; a vanished entry makes the reader open
  * the shard again, so no key is missed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pending.h: the entries of an inbox as a stream of records in key order, the latest of each
  * key, loaded piece by piece. For read and walk only. */
 #ifndef INDEX_PENDING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* read.c: looks up one key in the inbox and in the shard. The inbox is read first: an entry
  * that is folded in between is then found in the shard. */
 #include "index/read.h"

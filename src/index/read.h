@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* read.h: what readers see: for each key the record with the greatest (time, bytes), in the
  * inbox or in the shard. Reading changes nothing and never waits. */
 #ifndef INDEX_READ_H

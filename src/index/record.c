@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record.c: records, their fields and the separator rule. Every record that is folded or
  * read is checked here first, because an unescaped separator would change its fields. Plain
  * ASCII is checked eight bytes at a time. */

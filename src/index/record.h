@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record.h: one record of an index: the bytes between two terminators, with US between its fields.
  * src/index/README.md has the separator rule. Pure. */
 #ifndef INDEX_RECORD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c: reads rows of files as records of an index, one at a time in bounded memory. A malformed
  * row is refused by itself; the rows after it are still read. */
 #include "index/rows.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.h: reads a file of records one row at a time in bounded memory: usv, csv or tsv with a
  * header that names the fields, or one JSON object per line. Each row becomes the bytes of a
  * record of the index.

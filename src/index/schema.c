@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema.c: the schema of an index: creating, extending, JSON. Fields are only added at the
  * end, so older records and programs keep their meaning. */
 #include "index/schema.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema.h: the definition of an index, stored in indexes/<name>/index.json: the fields of its
  * records, which of them are the key and the time, and the number of shards.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard.c: writes and parses the header line of a shard, and finds its blocks. The line and the
  * blocks have checksums, so damage is detected before a record is used. */
 #include "index/shard.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard.h: the bytes of a shard: one header line of JSON, then the records in key order, each ended
  * by LF.
  *

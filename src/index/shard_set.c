@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_set.c: finds the shards that exist or have entries, with one or two listings. The inbox
  * must be listed before the shards, so that a key folded in between is found in at least one of
  * them. */

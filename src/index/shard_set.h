@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_set.h: which shards of an index exist or have entries, found with one or two listings
  * instead of one per shard. For walk and compile only. */
 #ifndef INDEX_SHARD_SET_H

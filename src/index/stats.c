@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c: collects the statistics for `index status` with listings and a few reads. It changes
  * nothing, and an object that cannot be read is left out of the counts. */
 #include "index/stats.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stats.h: the data of `index status`: size and age of the inbox, sizes of the shards,
  * holders of their locks, and entries set aside. Reads only. */
 #ifndef INDEX_STATS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.c: writes records as usv, csv, tsv or JSON lines that rows.c reads back unchanged. */
 #include "index/text.h"
 

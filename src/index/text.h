@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.h: writes index records to files: usv unchanged, csv and tsv with a header, or JSON lines.
  * rows.h reads them back to the same records. Pure. */
 #ifndef INDEX_TEXT_H

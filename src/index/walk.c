@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* walk.c: iterates over all keys as readers see them, shard by shard: the inbox merged with the
  * shard. The inbox is listed first, and the shard is opened again when a listed entry has vanished,
  * so no key is missed during a compile. */

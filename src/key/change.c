@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* change.c: whether a change to a key's state is allowed, decided on one body of its document
  * that also contains the lease. It guards against a writer that was paused: the swap that
  * publishes is refused if the lease is no longer active, whatever the clocks say. */

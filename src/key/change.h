@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* change.h: an operation on the state of a key, as a hook of an operation on its lease table.
  * Whether it may happen is decided on one body of the document that also contains the lease,
  * which makes fencing exact. Pure; docs/design.md section 9. */

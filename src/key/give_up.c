@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* give_up.c: replaces a transaction record that cannot be read with a rollback. No client may
  * guess the decision, so the keys stay locked until an operator requests this. If the transaction
  * had been committed and applied to some keys, those changes stay and the others are dropped. A

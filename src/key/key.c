@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key.c: key handles: acquire, release, pass on; publish.c changes the state. A release never
  * reports more than it knows: if it is unclear how a lease ended, the result is UNSURE. */
 #include "key/key.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key.h: keys inside the library: the struct of a handle, and the functions shared by the files
  * in this folder, the sweeper and the program. The public functions are in holdfast/key.h. */
 #ifndef KEY_KEY_H

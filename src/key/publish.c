@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* publish.c: update and remove: first the body, if the state is large, then the swap of the key's
  * document that publishes or stages it. A body is deleted only if a later document is known not
  * to name it, or if the swap that would have named it is known never to happen. If a swap had no

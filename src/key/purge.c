@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* purge.c: deletes records that are no longer needed. It guards against a commit that reads as
  * rolled back: while a stage exists, only the record has the decision. So a commit is purged D
  * after the decision, and only if every participant was seen without its stage. A rollback can be

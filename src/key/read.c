@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* read.c: reads a key without a lease. A writer may publish after the reader has read the
  * document and before it reads the body, which may then be gone. The reader starts again, so it
  * always returns one complete version. */

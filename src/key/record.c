@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record.c: a transaction's record: its JSON and its transitions. A decision never changes, and
  * only a pending record can be committed. Pure. */
 #include "key/record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record.h: a transaction's record, .txn-decisions/m/<id>, the one document that holds its
  * decision.
  *

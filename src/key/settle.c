@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settle.c: settles the stages of transactions. A stage is promoted or discarded only after a
  * decided record was read. A client that finds a stage whose lease is over while the record is
  * pending first rolls the transaction back in the record; if a commit came first, it promotes the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* state.c: the state of a key: its transitions and its JSON. No body is deleted while a version
  * names it: a body becomes old only in the transition that drops its name. Pure. */
 #include "key/state.h"

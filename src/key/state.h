@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* state.h: the state of a key: its published version, its stage, and the bodies to be deleted.
  *
  * It is in the key's own document, beside its leases (member "state" of the lease table), so one

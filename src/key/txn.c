@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn.c: a process's transactions: begin, and take keys in order. The order of writes prevents
  * partial transactions and deadlock: the index entry, the record, the keys with their leases, the
  * stages, the decision with the names of all keys, then the settling (docs/design.md section

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_decide.c: ends a transaction: confirms and seals every stage, swaps its record once, then
  * settles its keys. A commit without a reply is reported as UNSURE until the record shows the
  * decision. */

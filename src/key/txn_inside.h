@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_inside.h: private to the transaction files. */
 #ifndef KEY_TXN_INSIDE_H
 #define KEY_TXN_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn_look.c: reads and changes records by id alone, for processes that did not begin the
  * transaction: the program, the sweeper, and clients that find a stage. They decide by a swap of
  * the record, as the transaction's own process does. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ids.c: a hash table from ids to their positions in a table, used while a document is decoded.
  * It finds duplicate ids without comparing all pairs. */
 #include "base/hash.h"

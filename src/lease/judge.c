@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* judge.c: whether a lease is over, and how long its holder may use it. It guards against two
  * simultaneous holders: the holder always stops before a contender may take over. No decision
  * compares the wall clocks of two machines (docs/design.md section 5). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease.c: a lease and its JSON, encoding and decoding side by side. Every new lease is encoded
  * and then decoded from its own bytes, so its fields and its bytes never differ. */
 #include "lease/lease.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease.h: one lease of a document, and the decision whether it is over.
  *
  * A lease is immutable. To change it, a new one is encoded and replaces it. So the fields of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* legacy_lock.c: the members worker_id, created_at and expires_at of a shard's lock, for programs
  * that understand no others. They describe the newest lease. If it is over, expires_at equals
  * created_at, so that no such program waits for it. A file that has only these members is read as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* once_per.c: work that runs once per period: whether it was done, and whether the table can
  * remember this for long enough. A lease with a period is a promise: its completion stays in the
  * table until the period, counted from the grant, is over. A table holds a bounded number of

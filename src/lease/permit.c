@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* permit.c: the conditions of a grant besides the absence of conflicts: a token in an epoch that
  * the namespace has reached, and a ttl within a recorded limit. They guard against repeated
  * tokens, and against a barrier that ends before the leases that it waits for. */

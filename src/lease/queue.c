@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* queue.c: whose turn it is. It guards against newcomers that overtake waiters, dead waiters that
  * block the queue, and waiters on disjoint scopes that block each other: order is kept among
  * conflicting requests only. */

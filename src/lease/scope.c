@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scope.c: the text form of scopes, which scopes conflict, and which names are valid. Texts
  * that would not read back as the same scope are refused. */
 #include "lease/scope.h"

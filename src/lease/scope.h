@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scope.h: what a lease covers, as text, and which scopes conflict.
  *
  *   named:deploy        a name; "deploy" alone means the same

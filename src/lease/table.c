@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.c: a table in memory: its arrays, and lookups in them. It counts bytes as entries are
  * added and removed, so that the size can be checked without encoding. */
 #include "lease/table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.h: the lease table: a document whose transitions are pure.
  *
  * A table holds all leases that can conflict with one another, the queue of waiters, and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table_inside.h: private to this folder: how a table keeps its arrays. */
 #ifndef LEASE_TABLE_INSIDE_H
 #define LEASE_TABLE_INSIDE_H

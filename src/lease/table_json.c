@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table_json.c: a table as JSON, encoding and decoding side by side. It distinguishes damage from
  * a newer version: only bytes that no version can have written are CORRUPT, because a corrupt
  * table is replaced. Entries that have not changed since the last reading are shared, not decoded

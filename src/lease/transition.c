@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* transition.c: the operations on a lease table. Each checks before it changes anything. A
  * refusal changes only two things: leases proven over are marked so, and leases without an end
  * get one. */

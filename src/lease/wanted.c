@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wanted.c: checks requests and compares wishes. A request is refused if its lease would not read
  * back from the table as intended. */
 #include "base/json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body.c: writes bodies, the objects that hold data too large for their documents. The caller
  * swaps the document only after body_put has returned OK, so no document names a missing or
  * incomplete body. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body.h: bodies, the objects that hold data too large for the documents that name them.
  *
  * A body's name was never used before, so a body is written once and never changes. It is written

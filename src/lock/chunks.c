@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chunks.c: the lease table of a partition, as compaction reads it: which chunks are free, and
  * which leases are over. */
 #include "lock/chunks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chunks.h: the lease table of a partition's chunks, for compaction: which chunks are being
  * merged, which are pinned, and which outputs of ended leases are undecided. */
 #ifndef LOCK_CHUNKS_H

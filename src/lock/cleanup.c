@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cleanup.c: ends leases and waiters in the background if a request for them had no reply. It
  * guards against leases and waiters without an owner: an abandoned put may land later, and no
  * client would end the lease or waiter that it wrote. */

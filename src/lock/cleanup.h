@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cleanup.h: ends leases and waiters that may or may not be in a table, because a request had no
  * reply. It is a separate task, so a table that hangs does not delay renewals. */
 #ifndef LOCK_CLEANUP_H

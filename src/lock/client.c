@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client.c: a client and its table_refs (one per lease table). A client is freed only when it is
  * closed and its last handle is freed, so no handle uses a freed client. */
 #include "lock/client_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client.h: the library's internal interface to a client, and requests to its tables. The public
  * functions are in holdfast/lock.h. */
 #ifndef LOCK_CLIENT_H

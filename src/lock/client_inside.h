@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_inside.h: the struct of a client, for the files in this folder and for code that builds
  * a client itself (the simulator, tests).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* epoch.c: the epoch of a namespace, kept in a document and a copy. It guards against decreasing
  * tokens: if either object is lost, or an abandoned write lands late, no client may read an epoch
  * lower than one that was used before. */

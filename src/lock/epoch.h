@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* epoch.h: the epoch of a namespace: the upper half of every token issued in it.
  *
  * The epoch is raised before the highest token is forgotten (when a stub is purged, a damaged

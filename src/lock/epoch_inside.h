@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* epoch_inside.h: an epoch's two objects and a change to them, for epoch.c and the mutants of its
  * rules. */
 #ifndef LOCK_EPOCH_INSIDE_H

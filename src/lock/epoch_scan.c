@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* epoch_scan.c: the highest token found in any object in the bucket, for when the epoch is lost.
  * It errs on the high side: an unreadable table counts as one that has issued tokens. */
 #include "lock/epoch_scan.h"

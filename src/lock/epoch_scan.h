@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* epoch_scan.h: the highest token of a namespace, as far as the objects left in the bucket show
  * it. For use when the epoch is lost. */
 #ifndef LOCK_EPOCH_SCAN_H

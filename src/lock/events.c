@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* events.c: a client's events, counted immediately and delivered by a separate task. It guards
  * against deadlock: a user's callback never runs while a mutex of the library is held. */
 #include "lock/events.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* events.h: a client's events: always counted, and delivered to the callback that was set when
  * the client was created (hf_client_options.event).
  *

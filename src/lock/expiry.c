@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expiry.c: the hours, keys and entries of the expiry index. The index is a hint: a wrong or
  * missing entry delays a sweep, but never ends a lease. */
 #include "lock/expiry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expiry.h: the expiry index: which tables had a lease that ends in a given hour.
  *
  *   <ns>/.lease-index/<YYYYMMDDHH>/<table>

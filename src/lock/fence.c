@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fence.c: an object's fence as JSON, and the check whether a write may replace it. It guards
  * against a holder whose lease is over: its write has a lower token than the fence and is
  * refused, however late it arrives. Pure. */

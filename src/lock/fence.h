@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fence.h: the fence of a fenced object: who wrote it last, and where its bytes are.
  *
  * The fence is stored under the object's key: one line of JSON, followed by the bytes themselves

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced.c: writes fenced objects: first the body, if it is large, then the fence by
  * compare-and-swap. A body is deleted only if a later fence is known to have replaced the one
  * that named it, or if the fence that would have named it can never be written. A writer that

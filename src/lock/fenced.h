@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced.h: fenced objects inside the library: a client's cache of fences, and the public
  * functions with views and buffers. */
 #ifndef LOCK_FENCED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced_inside.h: shared by fenced.c and fenced_read.c. */
 #ifndef LOCK_FENCED_INSIDE_H
 #define LOCK_FENCED_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced_read.c: reads fenced objects: the fence, then the body that it names. If a writer
  * replaces the fence and deletes the body in between, the reader starts again, so it always
  * returns one complete version. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* handle.h: the struct of a lock handle. */
 #ifndef LOCK_HANDLE_H
 #define LOCK_HANDLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hold.c: a holder's calls: check, renew or end the lease, or pass it on as text. It guards
  * against a holder that acts on a lease that is over: validity is computed at each call, and a
  * release without a reply is retried in the background. */

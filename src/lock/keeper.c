@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keeper.c: renews a client's leases and reports their loss. It guards against a slow or hanging
  * store: the watcher never waits for a request, so a loss is reported in time, and a table that
  * hangs does not make leases in other tables expire. */

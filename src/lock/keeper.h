@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keeper.h: renews a client's leases, and notifies holders when a lease is in danger or lost.
  *
  * A watcher tracks the time and never waits for the store, so no holder is notified late.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keeper_index.c: the keeper's entries in the expiry index: a lease that is held for half of
  * its ttl has an entry for the hour in which it ends. No renewal and no release ever waits for
  * an entry. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_name.c: a lease as text, TOKEN:ID:TABLE. Only the exact printed form is accepted, so each
  * lease has exactly one text. */
 #include "lock/lease_name.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease_name.h: a lease as one word, TOKEN:ID:TABLE, as acquire prints it and release, --lock
  * and $HOLDFAST_LEASE read it. Pure. */
 #ifndef LOCK_LEASE_NAME_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits.c: the ttl limits of a kind of table. They guard against a barrier that ends too
  * early: a limit is kept until every lease that was granted under it is over. Pure. */
 #include "lock/limits.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits.h: the longest lease ttl per kind of table, kept in the epoch document of a namespace.
  *
  * When a table is damaged, its holders are unknown, and its replacement grants nothing until

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock.c: lock handles, and how they acquire a lease: with one request, or by waiting in the
  * queue. It guards against leases and waiters without an owner: a request whose outcome is
  * unknown is cancelled in the background until the outcome is known. */

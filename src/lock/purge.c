@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* purge.c: deletes a table that nobody uses. It guards against decreasing tokens: the table is
  * deleted only if it still has the ETag that was seen, and after the epoch was raised above its
  * tokens. */

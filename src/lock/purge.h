@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* purge.h: removes tables that nobody has used for D, on stores with conditional delete. The
  * epoch is raised first, so that tokens never decrease (docs/design.md section 5). */
 #ifndef LOCK_PURGE_H

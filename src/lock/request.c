@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* request.c: operations on tables as operations on documents, and how long a grant is valid. A
  * lease never counts from a reply: its validity always starts at the t0 of the attempt that
  * granted it. */

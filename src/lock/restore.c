@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* restore.c: raises epochs and sets barriers after a backup was restored. It guards against
  * holders and tokens that the backup does not contain: tokens continue above all that were
  * issued, and nothing is granted while an unknown lease may be valid. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* restore.h: makes a store safe after it was restored from a backup.
  *
  * A backup contains neither the leases that were granted after it nor the tokens issued since. So

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table_reader.c: lease tables as they are in the store, for display. It writes nothing, so it
  * may be used on a damaged store, and reads only the tables that have changed since the last
  * call. */

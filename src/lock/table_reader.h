@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table_reader.h: lease tables as they are in the store, for display.
  *
  * Nothing is changed: a table of another program is not adopted, and a damaged one is not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tables.c: lease tables as documents: their keys, how they are created, adopted, and replaced
  * when damaged. It guards against decreasing tokens and forgotten holders: for a new or replaced
  * table, the epoch is read only after its own placeholder has landed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tables.h: lease tables as documents: where each is, how it is created, adopted, and replaced
  * when damaged. docs/design.md sections 5 and 6. */
 #ifndef LOCK_TABLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wait_queue.c: this process's waiters for one table, one of which polls the table for all of
  * them. It guards against one poll per waiter, against a lost wake-up when the polling waiter
  * leaves, and against all waiters writing at the same time when a lease is over. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wait_queue.h: this process's waiters for one table, one of which polls the table for all of
  * them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch.c: memory for one block of an input and its rows, taken from the merge's budget. */
 #include "merge/batch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch.h: a block of an input's bytes, cut into rows.
  *
  * A reader fills a batch; the merge consumes it. In between it does not change, so reader and merge

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* budget.h: the memory that all parts of a merge may use together. It is reserved before use, by
  * any thread. */
 #ifndef MERGE_BUDGET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* codec.h: decompresses files as they are read, and compresses them as they are written. */
 #ifndef MERGE_CODEC_H
 #define MERGE_CODEC_H

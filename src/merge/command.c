@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* command.c: splits a command line into words, and runs it in a process group of its own.
  * No process of the group may survive the merge, since it could still write to the files. The
  * leader is reaped only after the group was sent KILL, because until then its process id cannot be

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* command.h: runs a command as a merger: its words, its limits, and how it ended. */
 #ifndef MERGE_COMMAND_H
 #define MERGE_COMMAND_H

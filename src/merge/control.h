@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* control.h: finds control bytes, 64 at a time, as a bit mask. Formats whose separators are
  * all below 0x20 find them this way, without a branch per byte. */
 #ifndef MERGE_CONTROL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* csv.c: records with fields separated by commas or tabs, as in RFC 4180. An unclosed quote must
  * not swallow the records after it: only its own line is rejected. */
 #include "merge/csv.h"

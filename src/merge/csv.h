@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* csv.h: the fields of one record of csv or tsv, for readers that find the record ends
  * themselves. */
 #ifndef MERGE_CSV_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cut.c: what all formats share when they turn bytes into rows. Every record becomes a row or a
  * rejected row, so the counts add up. */
 #include "base/parse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* decode.c: reads files and decompresses them, within the merge's memory budget. Damaged or
  * truncated data is an error, never the end of the input. Plain files are read straight into
  * the caller's bytes. */

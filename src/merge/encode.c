@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* encode.c: compresses the output. The library gets pieces of one fixed size, whatever the
  * size of the writes, so equal bytes give equal output. */
 #include "base/check.h"

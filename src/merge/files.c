@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.c: merges from and to descriptors. The output of a merge to a descriptor is written to a
  * scratch folder first, so nothing is written if the merge fails. */
 #include "merge/files.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.h: merges whose inputs or output are descriptors. An input is opened by its name in
  * /proc. The output is merged in a scratch folder first, because nothing may be written
  * before the merge has succeeded. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format.h: how the bytes of an input become records, keys and times. One file per format. */
 #ifndef MERGE_FORMAT_H
 #define MERGE_FORMAT_H

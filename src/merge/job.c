@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.c: what all passes of a merge share: progress, rejected rows, reading an input from
  * start to end, creating and keeping files. Output and reject file get their names together, once
  * the row counts add up. */

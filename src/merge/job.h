@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.h: the state of one merge, shared by its passes. */
 #ifndef MERGE_JOB_H
 #define MERGE_JOB_H

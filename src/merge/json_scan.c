@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_scan.c: a JSON scanner without recursion, so nested input cannot exhaust the
  * stack: each open object or array takes one bit. */
 #include "merge/json_scan.h"

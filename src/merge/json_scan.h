@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_scan.h: checks that bytes are one JSON object (RFC 8259), and finds its members, about as
  * fast as they are read. Every byte is checked, but values that are not requested are not decoded,
  * and nothing is allocated. base/json.h reads our own documents; this scanner reads other people's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge.c: the entry point: checks options, and merges formats without records (concat, exec).
  * Guards against a reject file that would overwrite an input or the output, and against a
  * half-written output under its final name. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge.h: merges many files of records into one.
  *
  * A merge reads its inputs once, in bounded memory, and writes one output, which appears under

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ndjson.c: one JSON object per line. JSON on one line cannot contain a line end, so a
  * record ends at the next LF, even if it is malformed. A CR before the LF belongs to the
  * end. Lines of blanks are not records. */

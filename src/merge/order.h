@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* order.h: codes that decide most key comparisons with a single number comparison.
  *
  * A key is divided into columns of 14 bytes. Its code relates it to another key that is not

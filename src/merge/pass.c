@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass.c: one pass: merges many sources in order, through a tree, into one sink. A row that
  * is out of order ends the pass, so unsorted input is never merged wrongly. */
 #include "base/check.h"

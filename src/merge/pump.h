@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pump.h: reads sources ahead. The merge takes batches from its sources one by one. Meanwhile
  * the pump's threads, if any, fill the spare batches. If the next batch is not ready and no
  * thread is filling it, the merge fills it itself. So work is divided as needed, and without

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* records.c: merges formats that consist of records: compares headers, finds the inputs to sort,
  * and chooses the passes. If memory is short, it starts again with fewer inputs at a time. */
 #include "base/check.h"

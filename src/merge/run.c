@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: writes and reads runs: sorted rows in a scratch file of this process. */
 #include "merge/run.h"
 

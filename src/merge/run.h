@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.h: a run: sorted rows in a scratch file of this process, written by a sort or by one of
  * several passes for the next pass. Keys and times are stored beside the records, which avoids
  * parsing them again. No other process reads a run, so it is in the machine's byte order.

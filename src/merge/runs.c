@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* runs.c: the list of runs, merged early to limit how many files are open. */
 #include "merge/runs.h"
 

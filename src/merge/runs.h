@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* runs.h: the runs of one merge, in order. Their number is kept small: when there are many of one
  * level, they are merged into one of the next. */
 #ifndef MERGE_RUNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sink.c: files that are written in large pieces and appear completely or not at all, so a crash
  * never leaves a partial output under its name. */
 #include "merge/sink.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sink.h: the destination of rows: the output, a run in a scratch file, or the reject file.
  * The last row can be replaced by a later record of its key until the next key arrives. So each
  * record is copied once, straight into the output buffer. */

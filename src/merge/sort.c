@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sort.c: sorts inputs that are not in order into runs, in bounded memory. */
 #include "base/check.h"
 #include "merge/run.h"

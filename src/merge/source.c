@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* source.c: reads an input block by block and cuts it into batches. An input that changes while it
  * is being read is an error, because missing rows would go unnoticed. */
 #include "merge/source.h"

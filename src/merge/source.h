@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* source.h: one input of a merge: a file, read block by block and cut into batches of rows.
  *
  * Records stay whole: an incomplete record at the end of a block moves to the next block, and a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* survey.c: reads one file as a merge would and keeps only counts and times. It must accept
  * and reject the same rows as the merge, or ingest would admit chunks that later fail. */
 #include "merge/survey.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* survey.h: examines one file of records: how many there are, how many are unreadable, and their
  * earliest and latest time. One pass, bounded memory. */
 #ifndef MERGE_SURVEY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* swar.h: examines eight bytes at a time in one word, to find where a field or a string ends.
  *
  * A mark is the highest bit of a byte. The lowest mark of a word is always correct; those above it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree.h: finds the input with the smallest key: a tree of losers over codes (order.h).
  *
  * Each inner node holds the loser of its match; the overall winner is stored separately. Each code

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* usv.c: records with fields separated by unit separators (0x1F), ended by LF, RS or RS LF. All
  * other bytes are data. An empty line is not a record, so RS LF needs no lookahead: RS ends the
  * record, and LF ends an empty one. */

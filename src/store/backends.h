@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backends.h: the function that opens each kind of store. Other code opens stores by URL
  * (store_open). */
 #ifndef STORE_BACKENDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bucket.c: reads, checks and writes the format document of a bucket, and probes the store when the
  * document holds no verdict on it. It refuses a store that ignores conditions, and a bucket whose
  * formats this version does not know. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bucket.h: the facts about a bucket that a program must know before it uses the bucket. They are
  * in one object, .holdfast/format.json (docs/formats.md), and one get reads them:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* handle.c: counts the users of an open store, and turns each request into a record for the
  * trace callback. The count keeps a store open until the last client on it is closed. */
 #include "store/handle.h"

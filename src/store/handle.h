@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* handle.h: an open store as the public calls see it. Its users are counted: the last client
  * that is open on a store closes it. */
 #ifndef STORE_HANDLE_H

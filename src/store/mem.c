@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mem.c: objects in memory, in a map under one mutex. It is for tests, and is the reference for
  * how our own stores behave.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* observe.c: passes every call to the inner store, measures how long it took, and reports it to
  * the observer. A combined read and write (store_change) is reported as the get and the put
  * that it replaces. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* observe.h: a store that passes every call on and then reports the call and its result to an
  * observer. It serves the trace of a public handle (handle.h), events, and the tests' meter. */
 #ifndef STORE_OBSERVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* open.c: opens a store by its URL, makes the paths in URLs absolute, and rejects unknown
  * schemes with a list of the valid ones. */
 #include "store/backends.h"

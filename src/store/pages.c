@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pages.c: continues a listing after the last name of each page, until the end or the first
  * error. */
 #include "store/pages.h"

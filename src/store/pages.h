@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pages.h: reads a listing to its end, page by page:
  *
  *     struct pages pages = { .list = { .prefix = VIEW("a/") } };

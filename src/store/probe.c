@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probe.c: the probe. Each finder tests one promise of the store on scratch objects: conditions
  * that must be honoured, races that must have one winner, reads and listings that must show the
  * last write. A store that breaks a needed promise is refused here, before a lock could rely on

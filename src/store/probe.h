@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probe.h: does this store keep the promises that everything above it is built on?
  *
  * Some stores accept conditions and ignore them. A lock on such a store protects nothing, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.c: the entry point of every store. It checks arguments once for all back ends, and
  * asserts on the way out what callers rely on, such as an ETag with every success. */
 #include "store/store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.h: objects with ETags, and writes that happen only if the object is still the version
  * that was read. Everything above this header is built on that one promise.
  *

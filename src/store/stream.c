@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c: copies files in bounded pieces, inside the kernel where possible, and links
  * temporary files under their final name with the permissions of a normal new file. */
 #include "store/stream.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stream.h: copies bytes between files in bounded pieces, and reports progress. */
 #ifndef STORE_STREAM_H
 #define STORE_STREAM_H

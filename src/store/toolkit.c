@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* toolkit.c: conditions, ranges, waiting and listing for our own back ends. They decide here,
  * in one place, which call succeeds, so the memory, directory and SQLite stores cannot differ. */
 #include "store/toolkit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* toolkit.h: the decisions that all our own back ends share, such as conditions and listings. */
 #ifndef STORE_TOOLKIT_H
 #define STORE_TOOLKIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_notify.c: the notify file of a local store: touching it, watching it with inotify, and
  * listening. A write that is committed while nobody is listening, or while the notify file is
  * removed and created again, is never missed. */

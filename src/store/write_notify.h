@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write_notify.h: how processes on one machine that share a local store notify each other of
  * writes. The notify file is empty. A process that has committed a write opens the notify file and
  * closes it again, and the kernel (inotify) notifies every process that watches the file.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* full.c: a full sweep: lists the whole bucket and checks all of Holdfast's objects, whatever the
  * indexes say. It guards against deleting a body that a late write may still name: a body is
  * deleted only when no such write can land any more. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* idle.c: the task that sweeps while the store is idle. A sweep gives way to callers, so that it
  * does not slow them down. It still runs on a busy store: after 12 grace periods a run no longer
  * gives way. */

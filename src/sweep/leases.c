@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* leases.c: handles an entry of the expiry index: clears its table, then moves the entry to a
  * later hour or deletes it. So that no lease is left without an entry, a new entry is always
  * written before the old one is deleted. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c: keeps the store's records of sweeps, in .holdfast/sweep/<ns>.json and, for runs over
  * all namespaces, .holdfast/sweep/.all.json (not a valid namespace); and counts the work that is
  * due. Records are only statistics and a starting point, so the last writer wins. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* partitions.c: lets compaction clear away outputs of ended leases, chunks past their grace, and
  * names past D, for each partition that has a catalog. The rules for deletion are in
  * src/compact. */

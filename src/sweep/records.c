@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* records.c: handles an entry of the transaction index: rolls back, settles or purges the record,
  * as its age allows, then moves the entry to a later hour or deletes it. A record is deleted only
  * under the conditions in src/key/purge.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sights.c: notes when a sweep first saw an object that nothing names, for stores whose dates
  * prove nothing. Each note is a stamp (base/stamp.h); another boot restarts the time, a limited
  * number of times. A missing or unreadable note counts as not seen, so an object is kept too long

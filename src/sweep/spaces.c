@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spaces.c: the namespaces that a run covers: the client's own, or all in the store. Tokens and
  * settings belong to a namespace, so each gets a client of its own while it is swept. */
 #include "lock/restore.h"

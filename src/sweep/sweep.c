@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c: one run: its limits and when it stops; only one runs at a time per process. A run does
  * not get in the way of callers: it stops within one entry when a caller is active. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.h: background maintenance: removes what no client touches any more, while the store is
  * idle.
  *

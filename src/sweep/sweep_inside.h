@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep_inside.h: private to this folder: a run that is under way. */
 #ifndef SWEEP_SWEEP_INSIDE_H
 #define SWEEP_SWEEP_INSIDE_H

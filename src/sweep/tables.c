@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tables.c: clears a lease table for the sweeper, and settles the stages of its key. A sweeper is
  * one more client: it asks the table to scavenge, with the same proof that any client needs. It
  * guards against decreasing tokens when it purges a stub. */

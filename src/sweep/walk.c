@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* walk.c: visits the hours of an index that are wholly over, page by page, from a cursor. Live
  * entries are in hours that are not over, so they are never listed and cost nothing. */
 #include "sweep/sweep_inside.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """mistakes.py: common mistakes of new users, and the error sentence for each.
 
 MISTAKES is the table: a command line, the name of its exit status, and the whole sentence on stderr.

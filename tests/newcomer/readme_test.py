@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """readme_test.py: README.md typed into a terminal, from top to bottom, as it stands.
 
 Every shell block of README is read from the file and typed, line by line, into a bash in a tmux of a

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """two_hosts_test.py: two hosts that share one Ceph bucket follow README's first section, and exclude
 each other.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # bash completion for holdfast; written by: holdfast completion bash
 # Splits the line at blanks itself, since bash also breaks words at "=" and at the colon of a URL.
 _holdfast()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # fish completion for holdfast; written by: holdfast completion fish
 function __holdfast_complete
     set -l words (commandline -opc)

@@ -1,4 +1,5 @@
 #compdef holdfast
+# SPDX-License-Identifier: Apache-2.0
 # zsh completion for holdfast; written by: holdfast completion zsh
 _holdfast()
 {

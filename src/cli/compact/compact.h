@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compact.h: declarations that the `compact` commands share: partition.c opens a partition, and
  * implements create, set and manual work on it; show.c implements plan, ls and status. The other
  * files are named after their commands. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck.c: `compact fsck`: compares the objects of the bucket with its catalogs. */
 #include "cli/compact/compact.h"
 

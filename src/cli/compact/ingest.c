@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ingest.c: `compact ingest`: adds local files to a partition as chunks. */
 #include "cli/compact/compact.h"
 #include "cli/interrupt.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* partition.c: opens the partition that a command works on; `compact create` and `set`, which write
  * its settings; and manual work on it: `pause`, `resume`, `pin`, `quarantine` and `undelete`. */
 #include "cli/compact/compact.h"

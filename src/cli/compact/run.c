@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: `compact run` and `compact watch`: run a worker in this process, and report its
  * events and its progress. */
 #include "cli/compact/compact.h"

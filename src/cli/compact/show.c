@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* show.c: `compact plan`, `ls` and `status`: what a run would merge now, the chunks of a partition,
  * and its state. */
 #include "cli/compact/compact.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elect.c: `elect join`, `elect ls` and `elect rank`: the members of a group, and the order in
  * which they may start a piece of work. */
 #include "base/parse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: `elect run`: runs a command on one machine of a fleet. It is `run`, except that the
  * members of the group queue for the lock in the order of the ladder: the first after one step,
  * each later member one step after the previous one. The lock alone decides which member runs the

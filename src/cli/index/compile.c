@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compile.c: `index compile`: moves entries of the inbox into shards, once or until it is
  * stopped. */
 #include "cli/index/index.h"

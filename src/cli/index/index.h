@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.h: declarations that the `index` commands share. put.c implements create and put; read.c
  * implements get, query, export and count; compile.c and status.c are named after their
  * commands. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* put.c: `index create` and `index put`: puts one record, or all rows of a file, into the
  * inbox or directly into shards. */
 #include "cli/files.h"

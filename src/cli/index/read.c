@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* read.c: `index get`, `query`, `export` and `count`: read the records of an index. */
 #include "cli/files.h"
 #include "cli/index/index.h"

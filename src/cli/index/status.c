@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.c: `index status`: the inbox and the shards of an index, its current compilers, and
  * entries that were set aside. */
 #include "cli/index/index.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* change.c: `key update` and `key rm`: change the state of a key under an existing lease, or
  * with --take under a lease for this one change. */
 #include "cli/files.h"

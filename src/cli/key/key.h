@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key.h: declarations that the `key` and `txn` commands share. lease.c acquires, renews and
  * releases, and formats the results; change.c updates and removes; read.c gets, shows and lists;
  * txn.c begins, commits and rolls back transactions. */

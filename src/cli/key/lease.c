@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease.c: `key acquire`, `key renew` and `key release`: the lease of a key, which outlives the
  * command and is passed to others as text; and the results that all commands about keys print. */
 #include "cli/key/key.h"

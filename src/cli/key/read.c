@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* read.c: `key get`, `key show` and `key ls`: read keys without a lease. */
 #include "cli/files.h"
 #include "cli/key/key.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* txn.c: `txn begin`, `show`, `commit`, `rollback` and `ls`: transactions named by their ids, so
  * several processes can share one. */
 #include "cli/key/key.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fenced.c: `write` and `read`: fenced objects, which refuse a writer that has lost its lock. */
 #include "cli/files.h"
 #include "cli/lock/lock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hold.c: `acquire`, `renew` and `release`: a lease that outlives the command and is passed to
  * others as text. Also the functions with which other commands acquire a lock. */
 #include "cli/interrupt.h"

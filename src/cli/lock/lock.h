@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock.h: declarations that the commands about locks share. hold.c acquires, renews and releases;
  * locks.c lists, shows and breaks; locks_watch.c watches; fenced.c reads and writes fenced objects;
  * text.c describes leases. */

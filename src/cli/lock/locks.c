@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* locks.c: `locks ls`, `locks show` and `locks break`: list leases, show one table in detail, and
  * break another holder's lease. */
 #include "cli/interrupt.h"

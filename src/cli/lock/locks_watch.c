@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* locks_watch.c: `locks watch`: the current leases, refreshed on a terminal, or one line per change
  * when the output is not a terminal. */
 #include "cli/interrupt.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.c: the descriptions of leases for users, and their records. */
 #include "base/parse.h"
 #include "cli/lock/lock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge.c: `merge`: merges local files of records into one file. It uses no store and no lock. */
 #include "base/instant.h"
 #include "cli/files.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grid.c: aligns records in columns, and writes lists of them to stdout. */
 #include "cli/output/grid.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grid.h: records as rows in aligned columns, and lists of records on stdout. */
 #ifndef CLI_OUTPUT_GRID_H
 #define CLI_OUTPUT_GRID_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* output.c: buffered output to stdout, and the escaping of strings, so that no name can send
  * control bytes to a terminal. */
 #include "cli/output/output.h"

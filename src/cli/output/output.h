@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* output.h: buffered output to stdout. It remembers the first failed write, and escapes keys on a
  * terminal, because a key may contain control bytes. */
 #ifndef CLI_OUTPUT_OUTPUT_H

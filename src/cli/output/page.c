@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page.c: writes the blocks of help texts and manual pages as plain text or as roff. */
 #include "cli/output/page.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page.h: the building blocks of help texts and manual pages, written as plain text of at most 79
  * columns or as roff. */
 #ifndef CLI_OUTPUT_PAGE_H

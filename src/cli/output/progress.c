@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* progress.c: the progress line. It is drawn only with spaces and carriage returns, so it works on
  * every terminal. */
 #include "cli/output/progress.h"

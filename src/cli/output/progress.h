@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* progress.h: a progress line on the terminal for long work. It is shown only when stderr is a
  * terminal and the work has taken a second, and it is erased at the end. */
 #ifndef CLI_OUTPUT_PROGRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record.c: prints records as JSON and as human-readable text, from the same tables of fields. */
 #include "cli/output/record.h"
 

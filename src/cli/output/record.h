@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record.h: the output of commands: one table of fields per kind of record. tools/records.py
  * generates the tables from the texts in src/cli/records, and describes their syntax. JSON lines
  * are made from the table, and display texts refer to its fields, so the two cannot disagree. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* descendants.c: finds and signals all descendants of this process. It must not signal a process
  * that has been given the id of one that ended in the meantime. */
 #include "cli/run/descendants.h"

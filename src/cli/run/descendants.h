@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* descendants.h: finds all descendants of this process in /proc, however they were forked:
  * children, their children, orphans, and processes in sessions of their own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* guard.c: holdfast's side of the guard (guard.h): starts it, sends it orders, reads its reports,
  * and ends the remaining processes when the guard dies. */
 #include "cli/run/guard.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* guard.h: the guard, a process that ends the command of `holdfast run` before another client can
  * take over its lock (docs/design.md section 6).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* guard_message.c: encodes and checks the packets between holdfast and its guard. A broken packet
  * must never make the guard send a signal. */
 #include "cli/run/guard_message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* guard_message.h: the messages between holdfast and its guard: orders to the guard, reports from
  * it, one packet each. Pure functions. Both ends are the same program, so a packet is the bytes of
  * a structure. Each packet is checked on arrival anyway, because a broken one could make the guard

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* guard_process.c: the guard process that guard.h describes. It ends the command and all its
  * descendants before another client can be granted the lock. */
 #include "base/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: `holdfast run`: runs a command only while its lock is held, and ends the command before
  * another client can take over the lock. */
 #include "cli/run/run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.h: declarations that the parts of `holdfast run` and `holdfast elect run` share. run.c reads
  * the options of `run` and implements the whole sequence; wait.c acquires the lock; watch.c
  * supervises the command; elect/run.c adds the election. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wait.c: acquires the lock for `holdfast run`: one thread waits for the lock, while the main
  * thread handles signals and the progress line. */
 #include "cli/interrupt.h"

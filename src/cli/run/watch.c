@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* watch.c: `holdfast run` while its command runs: sends the guard each new deadline, forwards
  * signals, and reports problems with the lease. */
 #include "cli/run/run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.c: the command `clock`: the bounds on the store time, and the samples behind them. */
 #include "cli/lock/lock.h"
 

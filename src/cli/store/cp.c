@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cp.c: `store cp`: copies objects from one store to another, or within one. */
 #include "cli/output/progress.h"
 #include "cli/output/record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* objects.c: `store get`, `put`, `rm`, `ls` and `probe`: transfer, delete and list plain objects,
  * and probe the store. */
 #include "base/parse.h"

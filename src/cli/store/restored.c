@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* restored.c: `store restored`, which makes a store safe after a restore from backup, and
  * `store repair epoch`. Both keep fencing tokens from repeating. */
 #include "cli/interrupt.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c: `sweep` and `sweep status`: clears away expired leases and other leftovers that no
  * client uses any more, in one run now or whenever the store is idle. */
 #include "cli/interrupt.h"

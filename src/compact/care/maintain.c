@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* maintain.c: one maintenance round: settle leases, retire, reap, drop. Many workers may run a
  * round concurrently, and a round may stop anywhere, because the catalog records what remains to be
  * done. Objects are deleted only after the catalog has moved their names to deleting. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* maintain.h: maintains a partition: cleans up after ended leases, retires chunks past their
  * retention, and deletes what is past grace. Any number of workers may do so concurrently.
  *

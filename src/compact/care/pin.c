@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pin.c: pins are leases with scope pin:KEY, in the lease table of the key's home. A reader pins a
  * chunk before it reads the catalog, and a deleter reads the pins after it has moved the names, so
  * a pinned chunk is never deleted. */

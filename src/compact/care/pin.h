@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pin.h: protects chunks from deletion while they are being read. A pin is a lease with scope
  * pin:KEY. It blocks nobody; deleters check it. A reader writes its pin, *then* rereads the
  * catalog. A deleter moves the names to deleting, *then* reads the current pins. So at least one of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settle.c: cleans up after leases that ended without `complete`. One swap of the catalog condemns
  * the output, or finds that it was committed, and counts the try; only then is the lease forgotten.
  * So if a dead worker's commit arrives late, it finds its output condemned. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog.c: a catalog in memory: its entries, its indexes, and the queries on it. Each key has one
  * state, so no caller can find a chunk both live and deleted. */
 #include "compact/catalog/catalog.h"

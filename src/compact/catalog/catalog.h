@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog.h: the catalog of a partition: which chunks are data, which no longer are, and which
  * objects are being deleted. It is a document whose transitions are pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_apply.c: the transitions that enter chunks, add and commit, and the code that all
  * transitions share. The others are in catalog_leave.c and catalog_change.c. Each transition checks
  * and allocates before it changes anything, so a refusal or a lack of memory leaves the catalog

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_change.c: the transitions that change live chunks without adding or merging any:
  * blame, quarantine, undelete, split; and the settings. A failure must not lose or duplicate a
  * chunk, so each transition does everything that can fail before it changes the catalog. */

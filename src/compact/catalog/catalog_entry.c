@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_entry.c: encodes and decodes the entries of a catalog: chunks, graves and
  * removals. Unknown members are kept, so an older program does not drop what a newer
  * one wrote. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_index.c: the index from keys to their state: a hash table with open addressing. */
 #include "base/check.h"
 #include "base/hash.h"

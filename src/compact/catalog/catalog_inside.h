@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_inside.h: the internals of a catalog: its memory, an index of all keys, and the
  * encoding of its entries. For catalog*.c only.
  *

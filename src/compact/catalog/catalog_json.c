@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_json.c: encodes and decodes a catalog's document; catalog_entry.c does so for its
  * entries. A document that breaks an invariant is refused as CORRUPT and never overwritten, because
  * every deletion depends on it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_leave.c: the transitions that move keys towards deletion: retire, maintain, and
  * condemn for names that were never added. They guard against deleting an object that a late
  * commit, a reader in its grace, or an undelete still needs. */

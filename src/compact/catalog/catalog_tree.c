@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_tree.c: catalogs as documents: creates, shows and changes them, and walks the tree of a
  * partition. catalog.h defines what they mean. A catalog that cannot be read is never
  * overwritten, because nothing else records which chunks are data. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_tree.h: the catalogs of a partition as documents: one catalog or, after a split, a tree.
  *
  * When a catalog is full, CATALOG_CHILDREN new catalogs are put under random partition ids, with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chunk_key.c: draws the names of new chunks. A name holds 128 random bits and the partition
  * that is its home, and is never reused: a late put or delete of an old name must not hit a new
  * chunk. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pause.c: pausing and resuming the compaction of a partition. A partition is paused while
  * an object exists, so a worker pauses even if it cannot read the contents. Workers check before
  * each plan; running jobs finish. */

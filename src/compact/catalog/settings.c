@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settings.c: the settings of a partition: limits, checks, JSON. Every client that can write to the
  * bucket can change them, so values that would stop or overload all workers are refused. */
 #include "compact/catalog/settings.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settings.h: the settings of a partition. They are stored in its catalog, so all workers use the
  * same settings; the children of a split inherit them. */
 #ifndef COMPACT_CATALOG_SETTINGS_H

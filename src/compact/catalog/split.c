@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* split.c: splits a full catalog. The children are complete in the store, under random
  * names, before the parent's swap names them. The swap is refused if a live entry changed since the
  * children were made; then new children are made. Children whose swap was certainly refused are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck.c: determines the order in which a bucket is checked, and reports findings. Clients may
  * change the bucket meanwhile, so nothing is reported or repaired after a single read. */
 #include "compact/fsck/fsck.h"

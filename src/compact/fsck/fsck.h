@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck.h: checks whether a bucket matches its catalogs, and repairs what can be repaired. It
  * reads the catalogs of all partitions, the listing of data/ and, unless `shallow` is set,
  * every byte of every live chunk. Without `repair` it changes nothing.

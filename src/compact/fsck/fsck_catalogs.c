@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_catalogs.c: reads all catalogs of a bucket or partition and checks that they form
  * trees. Catalogs are found in the listing of metadata/ and as children of others. A catalog that
  * is only named is missing. A catalog that is only listed is a root, or a stray: a child of a split

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_chunks.c: checks that the object of each chunk exists and has the bytes that the
  * catalog records. One object at a time is read into an unnamed file. A chunk is quarantined
  * only after a second read. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_inside.h: what the files of fsck share.
  *
  * The bucket changes while fsck reads it. So the first pass only collects suspects. Each is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_leases.c: checks that the lease tables can be read, and that the outputs of ended
  * leases were condemned. An output that a lease names must not be taken for an orphan. */
 #include "compact/care/maintain.h"

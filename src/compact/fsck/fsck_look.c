@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_look.c: reads the current state of a catalog, a key or an object. Every finding is checked
  * again this way, because the first pass may be out of date. */
 #include "base/check.h"

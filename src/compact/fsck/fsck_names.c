@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_names.c: checks that each key is in one catalog only, and that its home leads to it.
  * A key in two catalogs could be deleted by one while it is data in the other. */
 #include "compact/fsck/fsck_inside.h"

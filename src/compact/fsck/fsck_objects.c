@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_objects.c: compares the listing of data/ with the catalogs: objects that no catalog
  * names, and objects that should be deleted. An orphan is condemned in its home before it is
  * deleted, because a slow client may be about to add it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c: groups the chunks that should be merged together. Chunks are sorted into classes
  * that may be merged with each other, in the order in which they were added; each class is
  * cut into groups. Every worker must compute the same groups, or two workers would lease

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h: decides which chunks of a catalog to merge, in groups. Pure: every worker that sees the
  * same catalog makes the same plan.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allow_exec.c: checks the first word of a command against the programs that this machine
  * allows. The command comes from the bucket, so $PATH and relative paths must not choose the
  * program. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allow_exec.h: which programs a partition's merge command may run on this machine.
  * Every client that can write to the bucket can change that command, so the list of programs and
  * their limits come from this machine's configuration only. */

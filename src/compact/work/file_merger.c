@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_merger.c: the real merger: fetches sources into files, checks them, merges them into a
  * file, and puts it. The files are always removed. A chunk is blamed only for a failure that
  * it certainly caused, since blame leads to quarantine. */

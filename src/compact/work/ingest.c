@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ingest.c: puts files as objects and adds them to catalogs as chunks. A put or an add may have
  * happened although its reply was lost, a split may intervene, and two clients may add the same
  * file: each row must still be added exactly once. */

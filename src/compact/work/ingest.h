@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ingest.h: turns files into chunks of level 0. Each file is surveyed (rows, times, checksum)
  * and put under its own name; many are added to the catalog in one swap. A file that cannot be
  * accepted is reported; the others are still processed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ingest_inside.h: what the files of ingest share. For ingest*.c only. */
 #ifndef COMPACT_WORK_INGEST_INSIDE_H
 #define COMPACT_WORK_INGEST_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ingest_objects.c: ingests objects in the bucket: each is fetched into a file, which is ingested
  * like any other. The objects are not changed. Holdfast's own objects are refused: their rows would
  * be counted twice. */

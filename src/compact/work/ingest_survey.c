@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ingest_survey.c: surveys a file before it is put: its contents, whether it is acceptable,
  * and its identity. A chunk that every later merge would fail on must not enter a catalog. */
 #include "base/parse.h"

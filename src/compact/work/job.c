@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.c: runs one merge, from lease to commit. The worker may die, lose its lease or lose a
  * reply at any step, so the swap of the catalog alone decides whether the merge happened.
  * This file deletes no object: a job that fails condemns its output in the catalog, and if

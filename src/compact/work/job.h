@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.h: one merge from lease to commit. Whatever fails in between, it is committed once or never.
  *
  *     lease(sources, output) -> settle -> guard -> merger -> check lease -> commit ->

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_note.c: encodes and decodes the note on a failed lease, such as
  * {"blame":"chunk","culprit":"data/...","why":"its checksum is wrong"}. Any client may have written
  * the note, so an unreadable one blames nobody. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_note.h: the note that a failed job leaves on its lease, for the client that cleans up:
  * which chunks are to blame, and why. JSON of at most NOTE_BYTES_MAX bytes. */
 #ifndef COMPACT_WORK_JOB_NOTE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jobs.c: the document with the outcomes of recent jobs. It holds statistics only, so an unreadable
  * record is dropped, and an unreadable document is started afresh. Each record keeps its bytes, so
  * members that this version does not know survive. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jobs.h: the outcomes of the last hour's jobs, for people, in
  * metadata/<partition>/compaction-jobs.json. Statistics, outside the critical path: if a record
  * cannot be written, only that record is lost. Running jobs are in the lease table. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge_fetch.c: fetches the sources of a merge, a few concurrently, into files, or reads them in
  * place where a local store lends them. Each is checked against the catalog first, so that damaged
  * data is never merged. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merger.h: reads chunks, merges them into one, and puts it under a new name. The real
  * implementation (file_merger.c) streams them through files in a scratch folder; the
  * simulator's works in memory. Neither reads a lease or a catalog. */

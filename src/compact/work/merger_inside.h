@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merger_inside.h: the state of a merge in the real merger, for its files.
  *
  *   file_merger.c  merging, commands, putting

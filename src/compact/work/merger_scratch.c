@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merger_scratch.c: scratch folders on a local disk. A killed worker leaves its folder, but
  * the kernel releases its lock, and the next worker removes the folder. In /tmp any user can
  * create that name or a link, so a folder is removed only if our user owns it and others have no

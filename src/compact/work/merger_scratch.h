@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merger_scratch.h: a private folder on a local disk for temporary files. Files left by a killed
  * process of the same user are removed by the next process; files of other users are never
  * touched. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker.c: the main loop of a worker: plan, start jobs when it is its turn, maintain, wait;
  * and its shutdown. It must stop promptly on a signal, and must not hammer a store that
  * fails. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker.h: a worker plans, elects, runs jobs in parallel, and maintains the partition.
  * There may be any number of workers, in any number of processes and on any number of machines. */
 #ifndef COMPACT_WORK_WORKER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_inside.h: the parts of a worker, for its files.
  *
  *   worker.c       the main loop: pausing, maintenance, stopping

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_jobs.c: runs jobs and maintenance as tasks, sums up their outcome and reports it. A group
  * that keeps failing with no chunk to blame is delayed, so it does not keep the worker from
  * others. */

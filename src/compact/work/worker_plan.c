@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_plan.c: finds the work for a worker and orders it by the worker's turn. Groups that
  * another worker has leased are left out, so two workers do not merge the same chunks. */
 #include "compact/work/worker_inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dir.c: the `dir:` store: human-readable files under a directory, for local data and shared file
  * systems. This file opens, closes and reads it (docs/design.md section 3).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file.c: opens objects without following symbolic links, which could lead out of the store,
  * and reads the label that tells our own files from files that were changed or added by hand. */
 #include "store/dir/file.h"

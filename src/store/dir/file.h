@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file.h: one object of a `dir:` store as a file: how to open it without leaving the store, and
  * whether it is as Holdfast wrote it, or was changed or added by hand. */
 #ifndef STORE_DIR_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* folder.c: creates directories of a `dir:` store with the first object in them, and removes
  * them with the last.
  *

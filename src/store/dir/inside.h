@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inside.h: the parts of a `dir:` store that its own files share. */
 #ifndef STORE_DIR_INSIDE_H
 #define STORE_DIR_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* list.c: lists a `dir:` store in the byte order of its keys, one directory at a time.
  *
  * The walk is a stack of directories. Each is read once into a sorted array of at most

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock.c: the lock file and the marks file of a `dir:` store. Locks keep two writers of one path
  * apart; marks stop a reader from reporting a change that a power loss could still undo. */
 #include "store/dir/lock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock.h: which writer may currently change which path of a `dir:` store, and which changes may not
  * be on disk yet. Both are kept in files that all processes share.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* name.h: keys as paths of plain files, reversible and in order. No I/O.
  *
  * A key is split at "/". Each segment becomes a directory and the last one a file, which a user can

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* temp.c: files of a `dir:` store that have no name yet, and the removal of files that dead writers
  * left behind. A lock per open store tells the two apart, so a sweep never removes a file in
  * use. */

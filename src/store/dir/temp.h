@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* temp.h: where the files of a `dir:` store are written before they get their names.
  *
  * Each open store that writes has its own directory, "%tmp/<id>", and holds the lock on byte

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write.c: put and delete in a `dir:` store.
  *
  * A put writes a temporary file, labels it, syncs it, and only then acquires the lock of its path.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* credentials.c: parses credentials from profiles, JSON and XML. No files, no network. Rejects
  * values that could not be sent in a header. */
 #include "store/s3/credentials.h"

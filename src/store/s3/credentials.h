@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* credentials.h: the keys for signing: found in the usual places, cached, and fetched again before
  * they expire. Nothing here ever prints a secret. */
 #ifndef STORE_S3_CREDENTIALS_H

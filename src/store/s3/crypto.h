@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crypto.h: the hashes that S3 needs, from libcrypto. It is loaded when a store on the network is
  * opened, because loading takes longer than a whole command on a local store may take (curl.c). */
 #ifndef STORE_S3_CRYPTO_H

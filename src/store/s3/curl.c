@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* curl.c: libcurl, loaded when the first store on the network is opened.
  *
  * libcurl depends on some thirty libraries, which take longer to load than a whole `holdfast

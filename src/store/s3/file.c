@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file.c: puts a file: as one streamed put, or, if it is large and unconditional, in parts that
  * are sent in parallel.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* get.c: reads objects into memory or into a file, whole or in part. A body that breaks off is
  * requested again: in memory from its start, in a file from where it broke off, and then only
  * if the object is still the same version. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http.c: sends one request with libcurl and reads the reply. It stops libcurl from silently
  * sending a write twice, and records whether an unanswered request may have been sent, which
  * decides between UNAVAILABLE and UNSURE. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http.h: blocking HTTP requests over a bounded pool of connections, one at a time on each.
  *
  * This layer knows nothing about S3. It guarantees that a request is sent at most once: libcurl

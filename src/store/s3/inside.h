@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inside.h: declarations that the files of the s3 back end share. Other code includes s3.h. */
 #ifndef STORE_S3_INSIDE_H
 #define STORE_S3_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* library.c: loads a shared library at run time and looks up the functions that we call. */
 #include "store/s3/library.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* library.h: a library that only stores on the network need, loaded when the first of them is
  * opened. */
 #ifndef STORE_S3_LIBRARY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* list.c: reads one page of names. A page always starts after a key that we name, so no token
  * from the previous page is needed. The names that a store returns are checked to be in order,
  * within the prefix, and after the start. A store that lists in another order would hide

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probe.c: finds out in which form a bucket accepts ETags, and which of its settings a user should
  * know about. */
 #include "store/probe.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* provider.c: the sources of credentials, and the cache. A source that is configured but fails
  * is an error, so a request is never signed with another identity by accident. */
 #include "store/s3/credentials.h"

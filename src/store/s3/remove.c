@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remove.c: deletes objects, one by one or many with one request. If the reply names a key that was
  * not requested, the outcome of the whole batch is UNSURE. */
 #include "store/s3/inside.h"

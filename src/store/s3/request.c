@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* request.c: builds the URL, the headers and the signature of a request, sends it, and decides when
  * to retry. A write that may have taken effect is never sent again. */
 #include "base/check.h"

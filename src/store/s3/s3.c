@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3.c: the `s3:` store: objects in a bucket at AWS, or at any server that speaks the S3 protocol.
  * This file opens it by URL, encodes keys and conditions, and puts documents.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* s3.h: functions of an s3 store, beyond the common interface, for the probe and the program. */
 #ifndef STORE_S3_H
 #define STORE_S3_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* secret.c: memory for keys that is excluded from core dumps and overwritten before it is
  * freed. */
 #include "store/s3/secret.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sign.c: AWS Signature Version 4. Paths, queries and headers are encoded here once, and the
  * same bytes are signed and sent. */
 #include "store/s3/sign.h"

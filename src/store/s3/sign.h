@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sign.h: AWS Signature Version 4, text in and text out: no network, no clock.
  *
  * The signed path and query must be exactly the bytes that are sent, so both are encoded here

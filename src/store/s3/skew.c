@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* skew.c: the time to sign with. S3 refuses a request whose signature is more than 15 minutes
  * from its own time, and many machines have a wrong wall clock: boards without a battery,
  * guests that were suspended. So requests are signed with the store's own time, taken from its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_pool.h: a bounded set of tasks that help with batches of requests. They are started when
  * first needed and kept until the store is closed. The caller works on its own batch too, so a
  * batch completes even where no task can be started. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* xml.c: reads the XML replies of S3 with bounds on depth, size and count, and refuses a
  * DOCTYPE, so a broken or hostile server cannot exhaust memory. */
 #include "store/s3/xml.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* xml.h: reads the XML replies of S3, with bounds on depth, sizes and counts. No network. A
  * document with a DOCTYPE is refused, so there are no entities to expand. */
 #ifndef STORE_S3_XML_H

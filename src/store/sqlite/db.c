@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* db.c: opens the database of an sqlite store: recognises the file, creates the tables, prepares
  * the statements, and maps SQLite's result codes to ours. It refuses a database that belongs to
  * another program. */

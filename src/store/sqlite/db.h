@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* db.h: one connection to the database of an sqlite store: recognising and creating the file,
  * prepared statements, and the meaning of SQLite's result codes.
  *

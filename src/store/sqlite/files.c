@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.c: files for the large objects of an sqlite store, and the removal of files that no row
  * names. A lock on each new file keeps the sweep from removing one whose row is about to be
  * committed. */

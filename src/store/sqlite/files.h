@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.h: the large objects of an sqlite store: one file each, in a directory beside the
  * database, under a random name that is never used again.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* group.c: commits the writes of many tasks in one transaction, led by one of the tasks. No
  * write is reported as done before its commit, and one failing write does not fail the others. */
 #include "store/sqlite/group.h"

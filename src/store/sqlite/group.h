@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* group.h: the writing side of an sqlite store: puts and deletes by many tasks, committed together.
  *
  * A durable commit costs one disk sync, however much it contains. So tasks queue their writes, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* readers.c: lends connections for reading. Their number is bounded, and a task waits for a
  * free one only until its deadline. */
 #include "store/sqlite/readers.h"

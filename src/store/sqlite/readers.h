@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* readers.h: the connections that an open sqlite store reads with: a few, opened on demand.
  *
  * The first short reads do not use them. Opening a connection takes longer than everything else

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite.c: the `sqlite:` store, the embedded default: objects as rows of one SQLite file, large
  * ones as files beside it. Safe to share between processes, durable, and never left half-written by
  * a crash.

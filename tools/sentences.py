@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""sentences.py [--seed N] [--count N]: print random sentences that a user or a developer can read.
+
+The sentences come from the README, the documents, the comments of headers and sources, the help,
+and the error messages, about the same share from each. Give the list to somebody who does not know
+the code, and ask which sentences do not read like the manuals of SQLite, PostgreSQL or curl.
+"""
+
+import argparse
+import os
+import random
+import re
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHORTEST = 4    # words
+END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
+COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
+STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+ERROR = re.compile(r"\b\w*(?:fail|refuse|invalid|report|error)\w*\(((?:[^;{}]|\n)*?)\);")
+
+# Name, share of the sample, and the files of each kind of text.
+KINDS = [
+    ("README", 2, r"(^|/)README\.md$|^CONTRIBUTING\.md$|^SECURITY\.md$"),
+    ("documents", 3, r"^docs/(design|formats|security|promises|architecture|glossary|bench)\.md$"),
+    ("stories", 2, r"^docs/found\.md$|^docs/decisions/|^CHANGELOG\.md$"),
+    ("help", 3, r"^src/cli/commands/.*\.txt$"),
+    ("headers", 3, r"^include/.*\.h$"),
+    ("comments", 5, r"^(src|sim)/.*\.[ch]$"),
+    ("errors", 2, r"^src/.*\.c$"),
+]
+
+
+def files_of(pattern):
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                           check=True).stdout.split()
+    return [name for name in names if re.search(pattern, name)]
+
+
+def sentences_of(text):
+    flat = re.sub(r"\s+", " ", text).strip()
+    return [one for one in END.split(flat) if len(re.findall(r"[A-Za-z]{2,}", one)) >= SHORTEST]
+
+
+def paragraphs_of_markdown(text):
+    text = re.sub(r"```.*?```", "", text, flags=re.S)
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.) )", text):
+        if not block.lstrip().startswith(("|", "#")):
+            yield re.sub(r"^\s*(?:[-*]|\d+\.) ", "", block)
+
+
+def paragraphs_of_comments(text):
+    for comment in COMMENT.findall(text):
+        if "----" not in comment and "SPDX" not in comment:
+            plain = re.sub(r"\n\s*\*", "\n", comment)
+            for block in re.split(r"\n\s*\n", plain):
+                if not re.search(r"\n {5,}\S", block):  # an example
+                    yield block
+
+
+def paragraphs_of_errors(text):
+    for arguments in ERROR.findall(text):
+        whole = re.sub(r'"\s*"', "", arguments)  # the compiler joins neighbours, too
+        yield from STRING.findall(whole)
+
+
+def paragraphs_of_help(text):
+    for block in re.split(r"\n(?=\S)|\n\s*\n", text):
+        kind, _, words = block.strip().partition(" ")
+        if kind in ("option", "term", "argument", "command", "example"):
+            yield words
+        elif kind not in ("json", "calls"):
+            yield block
+
+
+def read_kind(name, pattern):
+    reader = {"help": paragraphs_of_help, "headers": paragraphs_of_comments,
+              "comments": paragraphs_of_comments, "errors": paragraphs_of_errors}.get(
+                  name, paragraphs_of_markdown)
+    found = []
+    for path in files_of(pattern):
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            for paragraph in reader(file.read()):
+                found += [(path, one) for one in sentences_of(paragraph)]
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=200)
+    options = parser.parse_args()
+    draw = random.Random(options.seed)
+    shares = sum(share for _, share, _ in KINDS)
+    number = 0
+    for name, share, pattern in KINDS:
+        found = read_kind(name, pattern)
+        wanted = min(len(found), round(options.count * share / shares))
+        for path, sentence in draw.sample(found, wanted):
+            number += 1
+            print("%d. [%s] %s" % (number, path, sentence))
+
+
+if __name__ == "__main__":
+    main()
