@@ -126,21 +126,20 @@ static void tell_world(const struct run *run, const struct plans *plans)
     char skew[SPAN_TEXT_MAX], calm[SPAN_TEXT_MAX];
     if (trace->mode == TRACE_OFF)
         return;
-    trace_line(trace, 0, "world: seed %" PRIu64 " of %s, %u nodes, %u operations, %s%s",
+    trace_line(trace, "world: seed %" PRIu64 " of %s, %u nodes, %u operations, %s%s",
                options->seed, options->workload->name, options->nodes, options->operations,
                plans->chaos.until.us > 0 ? "calm after " : "calm",
                plans->chaos.until.us > 0 ? span_text(plans->chaos.until, calm) : "");
-    trace_line(trace, 0,
-               "store: an ETag is %s, deletes %s conditional, if-match of nothing is %s",
+    trace_line(trace, "store: an ETag is %s, deletes %s conditional, if-match of nothing is %s",
                bucket->etag_by_content ? "a hash of the content" : "new with each write",
                bucket->delete_conditional ? "may be" : "are never",
                hf_status_name(bucket->missing_is_conflict ? HF_CONFLICT : HF_NOT_FOUND));
     if (bucket->clock == STORE_CLOCK_BOOT)
-        trace_line(trace, 0, "store: %s",
+        trace_line(trace, "store: %s",
                    plans->apart ? "is a file system that all machines share, and has no clock"
                                 : "is on the one machine of all nodes, and has its clock");
     else
-        trace_line(trace, 0, "store: has %u front ends whose clocks are off by up to %s",
+        trace_line(trace, "store: has %u front ends whose clocks are off by up to %s",
                    plans->net.front_ends, span_text(plans->net.skew_max, skew));
 }
 
@@ -173,8 +172,7 @@ void run_seed(const struct run_options *options, struct run_result *ret_result)
     if (world_run(run.world))
         options->workload->check_at_end(&run, state);
     if (!world_failure(run.world))
-        trace_line(world_trace(run.world), world_now_us(run.world),
-                   "world: nothing is left to happen, and all is well");
+        trace_line(world_trace(run.world), "world: nothing is left to happen, and all is well");
     collect(&run, chaos, ret_result);
     world_stop(run.world);
     options->workload->free(state);

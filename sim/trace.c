@@ -9,19 +9,19 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-void trace_init(struct trace *trace, enum trace_mode mode, FILE *out)
+void trace_init(struct trace *trace, enum trace_mode mode, FILE *out, const int64_t *now_us)
 {
     check(mode != TRACE_PRINT || out);
-    *trace = (struct trace){ .mode = mode, .out = out };
+    *trace = (struct trace){ .mode = mode, .out = out, .now_us = now_us };
 }
 
-void trace_line(struct trace *trace, int64_t now_us, const char *format, ...)
+void trace_line(struct trace *trace, const char *format, ...)
 {
     if (trace->mode == TRACE_OFF)
         return;
     char line[TRACE_LINE_MAX];
-    int size = snprintf(line, sizeof line, "%" PRId64 ".%06" PRId64 " ", now_us / 1000000,
-                        now_us % 1000000);
+    int size = snprintf(line, sizeof line, "%" PRId64 ".%06" PRId64 " ",
+                        *trace->now_us / 1000000, *trace->now_us % 1000000);
     va_list arguments;
     va_start(arguments, format);
     size += vsnprintf(line + size, sizeof line - (size_t)size, format, arguments);

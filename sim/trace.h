@@ -24,17 +24,20 @@ enum trace_mode {
 struct trace {
     enum trace_mode mode;
     FILE *out;
+    const int64_t *now_us; /* true time */
     uint64_t hash;
     uint64_t lines;
 };
 
 #define TRACE_LINE_MAX 512
 
-void trace_init(struct trace *trace, enum trace_mode mode, FILE *out);
+void trace_init(struct trace *trace, enum trace_mode mode, FILE *out, const int64_t *now_us);
 
-/* Adds one line, without its newline; truncates it if it is too long. */
-__attribute__((format(printf, 3, 4))) void trace_line(struct trace *trace, int64_t now_us,
-                                                      const char *format, ...);
+/* Adds one line, without its newline; truncates it if it is too long. The line gets the time after
+ * its arguments were computed: computing them may take simulated time, and compilers do so in
+ * different orders. */
+__attribute__((format(printf, 2, 3))) void trace_line(struct trace *trace, const char *format,
+                                                      ...);
 
 /* Formats bytes as text for a line: control characters, spaces and non-ASCII bytes become
  * \xx. Text that is too long is truncated and ends with dots. */

@@ -169,9 +169,9 @@ static void read_entry(struct json_reader *r, struct checked_entry *entry)
 {
     *entry = (struct checked_entry){ .id = VIEW("") };
     json_peek(r); /* skips space: the entry starts here */
-    const char *start = r->text.data + r->at;
+    const char *start = r->at;
     read_members(r, entry);
-    entry->bytes = (struct view){ start, (size_t)(r->text.data + r->at - start) };
+    entry->bytes = (struct view){ start, (size_t)(r->at - start) };
     entry->wish_told = entry->wish.scope_count > 0;
 }
 
@@ -221,7 +221,7 @@ static bool take_same(struct json_reader *r, struct entries *list, size_t index)
     const struct checked_entry *before = &list->before[index];
     if (!json_take_same(r, before->bytes))
         return false;
-    copy_entry(add_entry(list), before, r->text.data + r->at - before->bytes.size);
+    copy_entry(add_entry(list), before, r->at - before->bytes.size);
     return true;
 }
 
@@ -275,7 +275,7 @@ static void read_waiters(struct json_reader *r, struct checked_version *version,
 static void pass_over(struct json_reader *r, struct view before, struct view *ret_bytes)
 {
     if (before.size > 0 && json_take_same(r, before))
-        *ret_bytes = (struct view){ r->text.data + r->at - before.size, before.size };
+        *ret_bytes = (struct view){ r->at - before.size, before.size };
     else
         json_skip(r, ret_bytes);
 }

@@ -35,8 +35,7 @@ struct chaos {
     uint64_t requests; /* when it became calm */
 };
 
-#define CHAOS_TRACE(chaos, ...) \
-    trace_line(world_trace((chaos)->world), world_now_us((chaos)->world), __VA_ARGS__)
+#define CHAOS_TRACE(chaos, ...) trace_line(world_trace((chaos)->world), __VA_ARGS__)
 
 static struct ordeal *ordeal_of(struct chaos *chaos, const struct node *node)
 {

@@ -119,9 +119,8 @@ static inline void teller_rest(const struct teller *teller, struct span most)
     env_sleep(teller->env, env_jitter(teller->env, most));
 }
 
-#define TELLER_TRACE(teller, format, ...)                                    \
-    trace_line(world_trace((teller)->work->run->world),                      \
-               world_now_us((teller)->work->run->world), "node %u: " format, \
+#define TELLER_TRACE(teller, format, ...)                                   \
+    trace_line(world_trace((teller)->work->run->world), "node %u: " format, \
                node_number((teller)->node), __VA_ARGS__)
 
 /* ---- bank_key.c: single keys ----------------------------------------------------------- */

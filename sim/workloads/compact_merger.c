@@ -119,7 +119,7 @@ static void be_killed(const struct actor *actor)
     struct world *world = actor->compact->run->world;
     struct compact_restart *after = &actor->compact->restarts[node_number(actor->node)];
     int64_t down_us = SPAN_S(1 + actor_below(actor, RESTART_S_MAX)).us;
-    trace_line(world_trace(world), world_now_us(world), "node %u: is killed by what it merges",
+    trace_line(world_trace(world), "node %u: is killed by what it merges",
                node_number(actor->node));
     world_set_timer(world, &after->timer, world_now_us(world) + down_us, restart, after);
     node_crash(actor->node);

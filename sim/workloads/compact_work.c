@@ -20,9 +20,8 @@
 #define SLEEP_MORE      SPAN_S(3 * 3600)
 #define DRAIN_TRIES_MAX 20
 
-#define ACTOR_TRACE(actor, ...)                           \
-    trace_line(world_trace((actor)->compact->run->world), \
-               world_now_us((actor)->compact->run->world), __VA_ARGS__)
+#define ACTOR_TRACE(actor, ...) \
+    trace_line(world_trace((actor)->compact->run->world), __VA_ARGS__)
 
 /* ---- Adding -------------------------------------------------------------------------- */
 

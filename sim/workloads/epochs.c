@@ -316,8 +316,7 @@ static void ring(void *argument)
     draw_harm(epochs, &wish, &what);
     struct view before = bucket_peek(net_bucket(epochs->run->net), view_of(wishes[wish].key));
     if (may_harm(epochs, what, before)) {
-        trace_line(world_trace(world), world_now_us(world), "store: %s %s", wishes[wish].key,
-                   texts[what]);
+        trace_line(world_trace(world), "store: %s %s", wishes[wish].key, texts[what]);
         harm(epochs, wish, what, before);
     }
     set_next(epochs);
@@ -344,8 +343,7 @@ static void purge_young(void *argument)
     struct view before = bucket_peek(net_bucket(epochs->run->net), view_of(key));
     if (!may_harm(epochs, HARM_PURGED, before))
         return;
-    trace_line(world_trace(world), world_now_us(world),
-               "store: %s is purged after its first grant", key);
+    trace_line(world_trace(world), "store: %s is purged after its first grant", key);
     harm(epochs, epochs->young_wish, HARM_PURGED, before);
 }
 

@@ -77,9 +77,8 @@ static inline void indexer_rest(const struct indexer *indexer, struct span most)
     env_sleep(indexer->env, env_jitter(indexer->env, most));
 }
 
-#define INDEXER_TRACE(indexer, ...)                      \
-    trace_line(world_trace((indexer)->work->run->world), \
-               world_now_us((indexer)->work->run->world), __VA_ARGS__)
+#define INDEXER_TRACE(indexer, ...) \
+    trace_line(world_trace((indexer)->work->run->world), __VA_ARGS__)
 
 /* ---- index_plan.c ---------------------------------------------------------------------- */
 

@@ -73,9 +73,8 @@ struct use {
     int64_t refused_us; /* it was not granted yet: asked_us, or the time of its last poll */
 };
 
-#define USE_TRACE(use, format, ...)                                      \
-    trace_line(world_trace((use)->process->work->run->world),            \
-               process_true_now((use)->process), "node %u: %s: " format, \
+#define USE_TRACE(use, format, ...)                                                   \
+    trace_line(world_trace((use)->process->work->run->world), "node %u: %s: " format, \
                node_number((use)->process->node), (use)->wish->scopes[0], __VA_ARGS__)
 
 static inline int64_t process_true_now(const struct process *process)

@@ -65,7 +65,7 @@ static enum hf_sweep_stop sweep_once(struct sweeping *sweeping, struct process *
     sweep_checker_begins(sweeping->checker, process->node);
     enum hf_status status = sweep_run(process->client, &options, &cursor, &report, &error);
     sweeping->cursors[number] = cursor;
-    trace_line(world_trace(sweeping->run->world), process_true_now(process),
+    trace_line(world_trace(sweeping->run->world),
                "node %u: sweeps%s: %s, %s, %" PRIu64 " entries", number,
                full ? " everything" : "", hf_status_name(status),
                hf_sweep_stop_name(report.stop), report.ops);

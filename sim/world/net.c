@@ -43,8 +43,7 @@ struct net {
     struct call_watch watch;
 };
 
-#define NET_TRACE(net, ...) \
-    trace_line(world_trace((net)->world), world_now_us((net)->world), __VA_ARGS__)
+#define NET_TRACE(net, ...) trace_line(world_trace((net)->world), __VA_ARGS__)
 
 /* How soon a broken connection is noticed, and how soon a proxy resends. */
 #define NOTICE_MAX SPAN_MS(200)

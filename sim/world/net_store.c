@@ -25,8 +25,8 @@ static void trace_end(const struct net_store *store, const struct request *reque
 {
     struct world *world = node_world(store->node);
     struct request_text text = request_text(request);
-    trace_line(world_trace(world), world_now_us(world), "node %u: %s is answered %s",
-               node_number(store->node), text.text, hf_status_name(status));
+    trace_line(world_trace(world), "node %u: %s is answered %s", node_number(store->node),
+               text.text, hf_status_name(status));
 }
 
 /* A node does not send a request after its deadline. */

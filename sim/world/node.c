@@ -13,8 +13,7 @@
 /* Waits are sliced on a clock that stops during suspend; see env/real.c. */
 #define SUSPEND_LATE_MAX_US 1000000
 
-#define NODE_TRACE(node, ...) \
-    trace_line(&(node)->world->trace, (node)->world->now_us, __VA_ARGS__)
+#define NODE_TRACE(node, ...) trace_line(&(node)->world->trace, __VA_ARGS__)
 
 /* ---- Machines ------------------------------------------------------------------------ */
 
@@ -41,7 +40,7 @@ static void tell_machine(struct world *world, const struct machine *machine)
         return;
     int64_t off_us =
         machine->wall_off_us + machine->clock.local_base_us - WORLD_EPOCH_US - world->now_us;
-    trace_line(&world->trace, world->now_us,
+    trace_line(&world->trace,
                "machine %u: its clock gains %" PRId64 " us a second, its calendar is %s by %s",
                machine->number, machine->clock.drift_ppm, off_us < 0 ? "slow" : "fast",
                span_text(SPAN_US(off_us < 0 ? -off_us : off_us), text));

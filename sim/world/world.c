@@ -12,7 +12,7 @@ struct world *world_new(const struct world_options *options)
     struct world *world = calloc(1, sizeof *world);
     check(world);
     world->options = *options;
-    trace_init(&world->trace, options->trace, options->trace_out);
+    trace_init(&world->trace, options->trace, options->trace_out, &world->now_us);
     world->schedule = world_stream(world, STREAM_SCHEDULE);
     world->machines_random = world_stream(world, STREAM_MACHINES);
     return world;
@@ -109,7 +109,7 @@ void world_fail(struct world *world, const char *format, ...)
         va_start(arguments, format);
         vsnprintf(world->failure, sizeof world->failure, format, arguments);
         va_end(arguments);
-        trace_line(&world->trace, world->now_us, "FAILED: %s", world->failure);
+        trace_line(&world->trace, "FAILED: %s", world->failure);
     }
     if (world->running)
         task_wait(world, WAIT_NEVER);
