@@ -25,9 +25,12 @@ static void a_partition_is_made_once_and_its_settings_are_read_back(void **state
     assert_null(read.time);
     assert_null(read.command);
     assert_int_equal(read.coding, HF_MERGE_PLAIN);
-    settings.coding = HF_MERGE_PLAIN;
-    settings.key = read.key;
-    assert_memory_equal(&read, &settings, sizeof read); /* the initialiser has the defaults */
+    assert_int_equal(read.command_limit_ms, settings.command_limit_ms);
+    assert_int_equal(read.rejects_max, settings.rejects_max);
+    assert_int_equal(read.policy, settings.policy);
+    /* The initialiser has the defaults; from here to the end there is no padding. */
+    size_t from = offsetof(struct hf_compact_settings, level0_count);
+    assert_memory_equal((char *)&read + from, (char *)&settings + from, sizeof read - from);
     settings.grace_ms = 7;
     assert_status(HF_CONFLICT, hf_compact_create(desk.compact, &settings, &desk.error),
                   &desk.error);
