@@ -7,7 +7,6 @@
  * shape before jansson sees the line, so jansson still checks the rest of it. */
 #include "base/check.h"
 #include "fuzz.h"
-#include "merge/json_scan.h"
 #include "merge_cut.h"
 
 #include <jansson.h>
@@ -86,12 +85,13 @@ static bool has_long_digits(struct view text)
 
 static enum row_fault scan_line(struct view line)
 {
-    struct json_scan scan;
+    struct json_reader reader = json_read_data(line);
     struct json_text name, value;
-    if (json_open(&scan, line))
-        while (json_member(&scan, &name, &value))
-            check(name.kind == SCAN_STRING);
-    return scan.fault;
+    json_enter_object(&reader);
+    while (json_next_pair(&reader, &name, &value))
+        check(name.kind == JSON_KIND_STRING);
+    json_end(&reader);
+    return row_fault_of_json(reader.fault);
 }
 
 static size_t count_of(struct view text, const char *bytes)
@@ -125,7 +125,7 @@ static void line_holds(const struct cut_setup *setup, struct view line,
     check(fault == ROW_NONE || fault == row->fault);
     check(row->fault != ROW_BAD_JSON || fault == ROW_BAD_JSON);
     if (fault == ROW_TOO_DEEP) {
-        check(count_of(line, "{[") > SCAN_DEPTH_MAX);
+        check(count_of(line, "{[") > JSON_DATA_DEPTH_MAX);
         return;
     }
     /* JSON has no NUL anywhere, but jansson skips one after a number. */

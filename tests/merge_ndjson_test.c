@@ -2,7 +2,6 @@
 /* merge_ndjson_test.c: lines of JSON: which lines are one object, the value of a key, and which
  * rows are rejected. */
 #include "cut_kit.h"
-#include "merge/json_scan.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -144,13 +143,15 @@ static enum row_fault fault_of(struct view text)
         assert_non_null(block);
         memcpy(block + shift, text.data, text.size);
         memset(block + shift + text.size, shift % 2 ? '"' : '}', BLOCK_SLACK);
-        struct json_scan scan;
+        struct json_reader reader = json_read_data((struct view){ block + shift, text.size });
         struct json_text name, value;
-        if (json_open(&scan, (struct view){ block + shift, text.size }))
-            while (json_member(&scan, &name, &value))
-                assert_int_equal(name.kind, SCAN_STRING);
-        assert_true(shift == 0 || scan.fault == fault);
-        fault = scan.fault;
+        json_enter_object(&reader);
+        while (json_next_pair(&reader, &name, &value))
+            assert_int_equal(name.kind, JSON_KIND_STRING);
+        json_end(&reader);
+        enum row_fault found = row_fault_of_json(reader.fault);
+        assert_true(shift == 0 || found == fault);
+        fault = found;
         free(block);
     }
     return fault;
@@ -322,12 +323,12 @@ static enum row_fault fault_of_depth(size_t depth, char open, char close)
 static void depth_is_bounded(void **state)
 {
     (void)state;
-    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX, '[', ']'), ROW_NONE);
-    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX, '{', '}'), ROW_NONE);
-    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX, '[', '}'), ROW_BAD_JSON);
-    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX + 1, '[', ']'), ROW_TOO_DEEP);
-    assert_int_equal(fault_of_depth(SCAN_DEPTH_MAX + 1, '{', '}'), ROW_TOO_DEEP);
-    assert_int_equal(fault_of_depth(10 * SCAN_DEPTH_MAX, '[', ']'), ROW_TOO_DEEP);
+    assert_int_equal(fault_of_depth(JSON_DATA_DEPTH_MAX, '[', ']'), ROW_NONE);
+    assert_int_equal(fault_of_depth(JSON_DATA_DEPTH_MAX, '{', '}'), ROW_NONE);
+    assert_int_equal(fault_of_depth(JSON_DATA_DEPTH_MAX, '[', '}'), ROW_BAD_JSON);
+    assert_int_equal(fault_of_depth(JSON_DATA_DEPTH_MAX + 1, '[', ']'), ROW_TOO_DEEP);
+    assert_int_equal(fault_of_depth(JSON_DATA_DEPTH_MAX + 1, '{', '}'), ROW_TOO_DEEP);
+    assert_int_equal(fault_of_depth(10 * JSON_DATA_DEPTH_MAX, '[', ']'), ROW_TOO_DEEP);
 }
 
 static void a_bad_line_costs_one_record(void **state)

@@ -1,331 +1,577 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c: a strict JSON reader that returns views of the text, and a writer. Depth and sizes
- * are bounded, so a damaged or hostile document cannot exhaust the stack. */
+/* json.c: a strict JSON reader that returns views of the text, and a writer. Nothing recurses,
+ * and depth and sizes are bounded, so damaged or hostile text cannot exhaust the stack. */
 #include "base/json.h"
 
-#include "base/json_string.h"
 #include "base/parse.h"
 #include "base/utf8.h"
+#include "base/word.h"
 
 #include <stdio.h>
 
 struct json_reader json_read(struct view text)
 {
-    return (struct json_reader){ .text = text };
+    struct json_reader reader; /* `arrays` is set level by level */
+    reader.text = text;
+    reader.at = text.data;
+    reader.end = text.data + text.size;
+    reader.why = NULL;
+    reader.fault = JSON_GOOD;
+    reader.is_data = false;
+    reader.first = true;
+    reader.depth = 0;
+    reader.depth_max = JSON_DEPTH_MAX;
+    return reader;
+}
+
+struct json_reader json_read_data(struct view text)
+{
+    struct json_reader reader = json_read(text);
+    reader.is_data = true;
+    reader.depth_max = JSON_DATA_DEPTH_MAX;
+    return reader;
+}
+
+/* ---- Passing over text --------------------------------------------------------------- */
+
+/* Each of these functions returns the end of what it has checked, or NULL after a mistake. */
+
+static const char *mistake(struct json_reader *reader, enum json_fault fault, const char *why)
+{
+    if (!reader->why) {
+        reader->why = why;
+        reader->fault = fault;
+    }
+    return NULL;
 }
 
 bool json_fail(struct json_reader *reader, const char *why)
 {
-    if (!reader->why)
-        reader->why = why;
+    mistake(reader, JSON_SYNTAX, why);
     return false;
 }
 
-static bool is_space(char c)
+/* The byte, or NUL at the end; neither can occur outside a string. */
+static inline char peek(const struct json_reader *reader, const char *at)
 {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    return at < reader->end ? *at : '\0';
 }
 
-static void skip_space(struct json_reader *reader)
+static inline const char *pass_blanks(const struct json_reader *reader, const char *at)
 {
-    while (reader->at < reader->text.size && is_space(reader->text.data[reader->at]))
-        reader->at++;
+    while (at < reader->end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
+        at++;
+    return at;
 }
 
-/* The next byte that is not whitespace; 0 at the end. */
-static char next_byte(struct json_reader *reader)
+/* Sets the highest bit of each of eight bytes that does not represent itself in a string: quotes,
+ * backslashes, control characters, parts of multi-byte characters. The lowest mark is exact.
+ * Marks above it may be wrong, because a marked byte borrows from the bytes above it.
+ *
+ * Flipping the second bit swaps the quote (0x22) with the blank (0x20), so the quote and the
+ * control characters become the bytes up to 0x20. */
+static inline uint64_t unplain_bytes(uint64_t word)
 {
-    skip_space(reader);
-    return reader->at < reader->text.size ? reader->text.data[reader->at] : '\0';
+    uint64_t low = (word ^ EACH_BYTE(0x02)) - EACH_BYTE(0x21);
+    uint64_t backslash = (word ^ EACH_BYTE('\\')) - EACH_BYTE(1);
+    return (low | backslash | word) & EACH_BYTE(0x80);
 }
 
-static bool is_byte_at(const struct json_reader *reader, char byte)
+static inline bool is_plain_byte(char byte)
 {
-    return reader->at < reader->text.size && reader->text.data[reader->at] == byte;
+    unsigned char c = (unsigned char)byte;
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
-static bool take_byte_behind_space(struct json_reader *reader, char byte, const char *why)
+static inline const char *pass_plain(const char *at, const char *end)
 {
-    if (reader->why || next_byte(reader) != byte)
-        return json_fail(reader, why);
-    reader->at++;
+    for (; end - at >= 8; at += 8) {
+        uint64_t marks = unplain_bytes(load_little_endian(at));
+        if (marks)
+            return at + __builtin_ctzll(marks) / 8;
+    }
+    while (at < end && is_plain_byte(*at))
+        at++;
+    return at;
+}
+
+static size_t escape_size(struct view text, uint32_t *ret_code);
+
+/* Starts at the backslash. */
+static const char *pass_escape(struct json_reader *reader, const char *at)
+{
+    uint32_t code;
+    struct view rest = { at, (size_t)(reader->end - at) };
+    size_t size = escape_size(rest, &code);
+    bool is_half = size == 0 && reader->is_data && rest.size >= 6 && at[1] == 'u' &&
+                   hex_digit(at[2]) >= 0 && hex_digit(at[3]) >= 0 && hex_digit(at[4]) >= 0 &&
+                   hex_digit(at[5]) >= 0;
+    if (size == 0 && !is_half)
+        return mistake(reader, JSON_SYNTAX, "invalid escape in a string");
+    return at + (is_half ? 6 : size);
+}
+
+static const char *pass_characters(struct json_reader *reader, const char *at)
+{
+    while (at < reader->end && (unsigned char)*at >= 0x80) {
+        size_t size = utf8_size((struct view){ at, (size_t)(reader->end - at) });
+        if (size == 0)
+            return mistake(reader, JSON_NOT_UTF8, "a string is not UTF-8");
+        at += size;
+    }
+    return at;
+}
+
+/* Finds the closing quote of a string from a byte that is not plain. Not inlined, because most
+ * strings are plain. */
+__attribute__((noinline)) static const char *pass_unusual(struct json_reader *reader,
+                                                          const char *at, bool *ret_escaped)
+{
+    while (at && at < reader->end && *at != '"') {
+        if ((unsigned char)*at < 0x20)
+            return mistake(reader, JSON_SYNTAX, "a control character in a string");
+        *ret_escaped = *ret_escaped || *at == '\\';
+        at = *at == '\\' ? pass_escape(reader, at) : pass_characters(reader, at);
+        if (at)
+            at = pass_plain(at, reader->end);
+    }
+    return !at || at < reader->end ? at : mistake(reader, JSON_SYNTAX, "unterminated string");
+}
+
+static inline const char *pass_string(struct json_reader *reader, const char *at,
+                                      struct json_text *ret_text)
+{
+    if (peek(reader, at) != '"')
+        return mistake(reader, JSON_SYNTAX, "expected a string");
+    const char *start = at + 1;
+    bool escaped = false;
+    at = pass_plain(start, reader->end);
+    if (peek(reader, at) != '"')
+        at = pass_unusual(reader, at, &escaped);
+    if (!at)
+        return NULL;
+    *ret_text =
+        (struct json_text){ { start, (size_t)(at - start) }, JSON_KIND_STRING, escaped };
+    return at + 1;
+}
+
+static inline bool is_number_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* One or more digits. */
+static inline const char *pass_digits(struct json_reader *reader, const char *at)
+{
+    if (!is_number_digit(peek(reader, at)))
+        return mistake(reader, JSON_SYNTAX, "invalid number");
+    do
+        at++;
+    while (is_number_digit(peek(reader, at)));
+    return at;
+}
+
+static inline const char *pass_number(struct json_reader *reader, const char *at,
+                                      struct json_text *ret_text)
+{
+    const char *start = at;
+    at += peek(reader, at) == '-';
+    at = peek(reader, at) == '0' ? at + 1 : pass_digits(reader, at);
+    if (at && peek(reader, at) == '.')
+        at = pass_digits(reader, at + 1);
+    if (at && (peek(reader, at) | 0x20) == 'e') {
+        at++;
+        at += peek(reader, at) == '+' || peek(reader, at) == '-';
+        at = pass_digits(reader, at);
+    }
+    if (at)
+        *ret_text =
+            (struct json_text){ { start, (size_t)(at - start) }, JSON_KIND_NUMBER, false };
+    return at;
+}
+
+static const char *pass_literal(struct json_reader *reader, const char *at,
+                                struct json_text *ret_text)
+{
+    static const struct json_text literals[] = {
+        { { "true", 4 }, JSON_KIND_TRUE, false },
+        { { "false", 5 }, JSON_KIND_FALSE, false },
+        { { "null", 4 }, JSON_KIND_NULL, false },
+    };
+    struct view rest = { at, (size_t)(reader->end - at) };
+    for (size_t i = 0; i < 3; i++) {
+        if (view_starts_with(rest, literals[i].text)) {
+            *ret_text = literals[i];
+            return at + literals[i].text.size;
+        }
+    }
+    return mistake(reader, JSON_SYNTAX, "expected a value");
+}
+
+static inline const char *pass_scalar(struct json_reader *reader, const char *at,
+                                      struct json_text *ret_text)
+{
+    char byte = peek(reader, at);
+    if (byte == '"')
+        return pass_string(reader, at, ret_text);
+    if (byte == '-' || is_number_digit(byte))
+        return pass_number(reader, at, ret_text);
+    return pass_literal(reader, at, ret_text);
+}
+
+/* ---- Levels -------------------------------------------------------------------------- */
+
+static inline bool in_array(const struct json_reader *reader)
+{
+    unsigned level = reader->depth - 1;
+    return reader->arrays[level / 64] >> level % 64 & 1;
+}
+
+static inline char closing_byte(const struct json_reader *reader)
+{
+    return in_array(reader) ? ']' : '}';
+}
+
+static inline bool enter_level(struct json_reader *reader, bool is_array)
+{
+    unsigned level = reader->depth;
+    uint64_t bit = UINT64_C(1) << level % 64;
+    if (reader->depth == reader->depth_max)
+        return mistake(reader, JSON_TOO_DEEP, "nested too deeply");
+    if (is_array)
+        reader->arrays[level / 64] |= bit;
+    else
+        reader->arrays[level / 64] &= ~bit;
+    reader->depth++;
+    reader->first = true;
     return true;
 }
 
-/* Fast path: our own documents have no whitespace between names, colons and commas. */
-static inline bool take_byte(struct json_reader *reader, char byte, const char *why)
+static inline void leave_level(struct json_reader *reader)
 {
-    if (reader->why || !is_byte_at(reader, byte))
-        return take_byte_behind_space(reader, byte, why);
-    reader->at++;
-    return true;
+    reader->depth--;
+    reader->first = false;
+}
+
+/* Passes a member's name and colon, up to its value. */
+static inline const char *pass_name(struct json_reader *reader, const char *at,
+                                    struct json_text *ret_name)
+{
+    at = pass_string(reader, at, ret_name);
+    if (!at)
+        return NULL;
+    at = pass_blanks(reader, at);
+    return peek(reader, at) == ':' ? pass_blanks(reader, at + 1)
+                                   : mistake(reader, JSON_SYNTAX, "expected a colon");
+}
+
+/* Leaves the levels that are closed here, except those outside. */
+static const char *pass_closings(struct json_reader *reader, const char *at, unsigned outside)
+{
+    while (reader->depth > outside) {
+        at = pass_blanks(reader, at);
+        if (peek(reader, at) != closing_byte(reader))
+            break;
+        leave_level(reader);
+        at++;
+    }
+    return at;
+}
+
+/* Starts at the bracket of an object or array. Each iteration goes from the start of one value to
+ * the start of the next. */
+static const char *pass_nested(struct json_reader *reader, const char *at)
+{
+    unsigned outside = reader->depth;
+    struct json_text ignored;
+    do {
+        char byte = peek(reader, at);
+        if (byte != '[' && byte != '{')
+            at = pass_scalar(reader, at, &ignored);
+        else
+            at = enter_level(reader, byte == '[') ? at + 1 : NULL;
+        if (!at)
+            return NULL;
+        if (byte != '[' && byte != '{')
+            reader->first = false;
+        at = pass_closings(reader, at, outside);
+        if (reader->depth > outside && !reader->first) {
+            if (peek(reader, at) != ',')
+                return mistake(reader, JSON_SYNTAX, "expected a comma");
+            at = pass_blanks(reader, at + 1);
+        }
+        if (reader->depth > outside && !in_array(reader))
+            at = pass_name(reader, at, &ignored);
+    } while (at && reader->depth > outside);
+    return at;
+}
+
+static inline const char *pass_value(struct json_reader *reader, const char *at,
+                                     struct json_text *ret_text)
+{
+    char byte = peek(reader, at);
+    if (byte != '{' && byte != '[')
+        return pass_scalar(reader, at, ret_text);
+    const char *start = at;
+    at = pass_nested(reader, at);
+    if (at)
+        *ret_text = (struct json_text){ { start, (size_t)(at - start) },
+                                        byte == '{' ? JSON_KIND_OBJECT : JSON_KIND_ARRAY,
+                                        false };
+    return at;
+}
+
+/* ---- Objects and arrays -------------------------------------------------------------- */
+
+/* Where the next value begins, or NULL after a mistake. */
+static inline const char *value_start(const struct json_reader *reader)
+{
+    return reader->why ? NULL : pass_blanks(reader, reader->at);
+}
+
+/* Ends a call: moves on to `at`, unless it is NULL. */
+static inline bool move_to(struct json_reader *reader, const char *at)
+{
+    if (at)
+        reader->at = at;
+    return at != NULL;
 }
 
 enum json_kind json_peek(struct json_reader *reader)
 {
-    if (reader->why)
+    if (!move_to(reader, value_start(reader)))
         return JSON_KIND_NONE;
-    switch (next_byte(reader)) {
+    char byte = peek(reader, reader->at);
+    switch (byte) {
     case '{': return JSON_KIND_OBJECT;
     case '[': return JSON_KIND_ARRAY;
     case '"': return JSON_KIND_STRING;
     case 't': return JSON_KIND_TRUE;
     case 'f': return JSON_KIND_FALSE;
     case 'n': return JSON_KIND_NULL;
-    case '-': return JSON_KIND_NUMBER;
-    case '0':
-    case '1':
-    case '2':
-    case '3':
-    case '4':
-    case '5':
-    case '6':
-    case '7':
-    case '8':
-    case '9': return JSON_KIND_NUMBER;
-    default: return JSON_KIND_NONE;
+    default: return byte == '-' || is_number_digit(byte) ? JSON_KIND_NUMBER : JSON_KIND_NONE;
     }
 }
 
-/* ---- Objects and arrays -------------------------------------------------------------- */
-
-static bool enter_container(struct json_reader *reader, char opening, char closing,
-                            const char *why)
+static bool enter_container(struct json_reader *reader, char opening, const char *why)
 {
-    if (!take_byte(reader, opening, why))
-        return false;
-    if (reader->depth == JSON_DEPTH_MAX)
-        return json_fail(reader, "nested too deeply");
-    reader->first[reader->depth] = true;
-    reader->closing[reader->depth] = closing;
-    reader->depth++;
-    return true;
+    const char *at = value_start(reader);
+    if (!at || peek(reader, at) != opening)
+        return json_fail(reader, why);
+    return enter_level(reader, opening == '[') && move_to(reader, at + 1);
 }
 
 bool json_enter_object(struct json_reader *reader)
 {
-    return enter_container(reader, '{', '}', "expected an object");
+    return enter_container(reader, '{', "expected an object");
 }
 
 bool json_enter_array(struct json_reader *reader)
 {
-    return enter_container(reader, '[', ']', "expected an array");
+    return enter_container(reader, '[', "expected an array");
 }
 
-/* True if there is another item before the closing byte. False after the last; the reader then
- * leaves the level. */
-static bool more_here(struct json_reader *reader)
+/* Where the next item of this level begins. NULL after the last one, when the reader leaves the
+ * level, or after a mistake. */
+static inline const char *next_item(struct json_reader *reader)
 {
-    if (reader->why || reader->depth == 0)
-        return false;
-    bool *first = &reader->first[reader->depth - 1];
-    if (next_byte(reader) == reader->closing[reader->depth - 1]) {
-        reader->at++;
-        reader->depth--;
-        return false;
+    if (reader->depth == 0)
+        return NULL;
+    const char *at = value_start(reader);
+    if (!at)
+        return NULL;
+    if (peek(reader, at) == closing_byte(reader)) {
+        leave_level(reader);
+        reader->at = at + 1;
+        return NULL;
     }
-    if (!*first && !take_byte(reader, ',', "expected a comma"))
-        return false;
-    *first = false;
-    return true;
+    if (!reader->first) {
+        if (peek(reader, at) != ',')
+            return mistake(reader, JSON_SYNTAX, "expected a comma");
+        at = pass_blanks(reader, at + 1);
+    }
+    reader->first = false;
+    return at;
 }
-
-static bool take_raw_string(struct json_reader *reader, struct view *ret_raw,
-                            bool *ret_escapes);
 
 bool json_next_member(struct json_reader *reader, struct view *ret_name)
 {
-    bool escapes;
-    return more_here(reader) && take_raw_string(reader, ret_name, &escapes) &&
-           take_byte(reader, ':', "expected a colon");
+    struct json_text name;
+    const char *at = next_item(reader);
+    if (at)
+        at = pass_name(reader, at, &name);
+    if (at)
+        *ret_name = name.text;
+    return move_to(reader, at);
+}
+
+bool json_next_pair(struct json_reader *reader, struct json_text *ret_name,
+                    struct json_text *ret_value)
+{
+    const char *at = next_item(reader);
+    if (at)
+        at = pass_name(reader, at, ret_name);
+    if (at)
+        at = pass_value(reader, at, ret_value);
+    return move_to(reader, at);
 }
 
 bool json_next_element(struct json_reader *reader)
 {
-    return more_here(reader);
+    return move_to(reader, next_item(reader));
 }
 
 /* ---- Strings ------------------------------------------------------------------------- */
 
-/* Checks one character or escape of a string at reader->at. False if it is invalid. */
-static bool step_in_string(struct json_reader *reader, bool *ret_escapes)
+static bool take_raw_string(struct json_reader *reader, struct json_text *ret_text)
 {
-    struct view rest = view_from(reader->text, reader->at);
-    unsigned char c = (unsigned char)rest.data[0];
-    uint32_t code;
-    size_t size = c < 0x20 ? 0 : c == '\\' ? json_escape_size(rest, &code) : utf8_size(rest);
-    if (size == 0)
-        return json_fail(reader, "invalid byte or escape in a string");
-    *ret_escapes = *ret_escapes || c == '\\';
-    reader->at += size;
-    return true;
-}
-
-/* Whether the byte represents itself in a string: not a control character, quote, backslash or
- * part of a multi-byte character. */
-static bool is_plain_byte(char byte)
-{
-    unsigned char c = (unsigned char)byte;
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
-/* How many of eight bytes are plain, before the first that is not. */
-static inline size_t plain_of_eight(const char *eight)
-{
-    uint64_t marks = json_not_plain(load_little_endian(eight));
-    return marks ? (size_t)__builtin_ctzll(marks) / 8 : 8;
-}
-
-/* How many plain bytes the text starts with. */
-static inline size_t plain_size(struct view text)
-{
-    size_t size = 0;
-    while (text.size - size >= 8) {
-        size_t plain = plain_of_eight(text.data + size);
-        size += plain;
-        if (plain < 8)
-            return size;
-    }
-    while (size < text.size && is_plain_byte(text.data[size]))
-        size++;
-    return size;
-}
-
-/* Finds the end of a string that is not plain; reader->at is then at its closing quote. Not
- * inlined, because most strings are plain. */
-__attribute__((noinline)) static bool find_end_of_string(struct json_reader *reader,
-                                                         bool *ret_escapes)
-{
-    while (!is_byte_at(reader, '"')) {
-        if (reader->at == reader->text.size)
-            return json_fail(reader, "unterminated string");
-        if (!step_in_string(reader, ret_escapes))
-            return false;
-        reader->at += plain_size(view_from(reader->text, reader->at));
-    }
-    return true;
-}
-
-/* Takes a checked string as it appears between its quotes. */
-static bool take_raw_string(struct json_reader *reader, struct view *ret_raw, bool *ret_escapes)
-{
-    if (!take_byte(reader, '"', "expected a string"))
-        return false;
-    size_t start = reader->at;
-    *ret_escapes = false;
-    reader->at = start + plain_size(view_from(reader->text, start));
-    if (!is_byte_at(reader, '"') && !find_end_of_string(reader, ret_escapes))
-        return false;
-    *ret_raw = (struct view){ reader->text.data + start, reader->at - start };
-    reader->at++;
-    return true;
+    const char *at = value_start(reader);
+    return move_to(reader, at ? pass_string(reader, at, ret_text) : NULL);
 }
 
 bool json_take_plain(struct json_reader *reader, struct view *ret_text)
 {
-    bool escapes;
-    struct view raw;
-    if (!take_raw_string(reader, &raw, &escapes))
+    struct json_text text;
+    if (!take_raw_string(reader, &text))
         return false;
-    if (escapes)
+    if (text.escaped)
         return json_fail(reader, "unexpected escape in a string");
-    *ret_text = raw;
+    *ret_text = text.text;
     return true;
 }
 
-/* Appends a checked string with its escapes decoded. */
 static bool append_unescaped(struct json_reader *reader, struct view raw, struct buffer *text)
 {
-    while (raw.size > 0) {
-        size_t plain = view_find(raw, '\\');
-        buffer_append(text, view_first(raw, plain));
-        raw = view_from(raw, plain);
-        uint32_t code;
-        if (raw.size > 0) {
-            char bytes[UTF8_BYTES_MAX];
-            raw = view_from(raw, json_escape_size(raw, &code));
-            buffer_append(text, (struct view){ bytes, utf8_encode(code, bytes) });
-        }
-    }
+    if (!json_unescape(raw, text))
+        return json_fail(reader, "half a surrogate pair in a string");
     return text->failed ? json_fail(reader, "a string is too long") : true;
 }
 
 bool json_take_string(struct json_reader *reader, struct buffer *text)
 {
-    bool escapes;
-    struct view raw;
-    return take_raw_string(reader, &raw, &escapes) && append_unescaped(reader, raw, text);
+    struct json_text raw;
+    return take_raw_string(reader, &raw) && append_unescaped(reader, raw.text, text);
 }
 
 bool json_take_text(struct json_reader *reader, struct buffer *space, struct view *ret_text)
 {
-    bool escapes;
-    struct view raw;
-    if (!take_raw_string(reader, &raw, &escapes))
+    struct json_text raw;
+    if (!take_raw_string(reader, &raw))
         return false;
     size_t start = space->size;
-    if (escapes && !append_unescaped(reader, raw, space))
+    if (raw.escaped && !append_unescaped(reader, raw.text, space))
         return false;
-    *ret_text = escapes ? (struct view){ space->data + start, space->size - start } : raw;
+    *ret_text =
+        raw.escaped ? (struct view){ space->data + start, space->size - start } : raw.text;
     return true;
+}
+
+/* The value of the four digits after "\u"; negative if they are not hex digits. */
+static inline int32_t hex4(struct view digits)
+{
+    if (digits.size < 4)
+        return -1;
+    /* A byte that is not a digit gives -1, which makes the whole negative. */
+    const char *at = digits.data;
+    return hex_digit(at[0]) * 0x1000 | hex_digit(at[1]) * 0x100 | hex_digit(at[2]) * 0x10 |
+           hex_digit(at[3]);
+}
+
+static const char escape_letters[] = "\"\\/bfnrt";
+static const char escape_meanings[] = "\"\\/\b\f\n\r\t";
+
+/* The size of the escape at the start of the text, which starts with a backslash; 0 if it is
+ * not valid. *ret_code is the character. A high surrogate must be followed by a low one, and a
+ * low one must not stand alone. */
+static size_t escape_size(struct view text, uint32_t *ret_code)
+{
+    if (text.size < 2)
+        return 0;
+    if (text.data[1] != 'u') {
+        const char *letter = text.data[1] ? strchr(escape_letters, text.data[1]) : NULL;
+        *ret_code = letter ? (unsigned char)escape_meanings[letter - escape_letters] : 0;
+        return letter ? 2 : 0;
+    }
+    int32_t code = hex4(view_from(text, 2));
+    if (code < 0 || (code >= 0xdc00 && code < 0xe000))
+        return 0;
+    *ret_code = (uint32_t)code;
+    if (code < 0xd800 || code >= 0xe000)
+        return 6;
+    struct view next = view_from(text, 6);
+    int32_t low = view_starts_with(next, VIEW("\\u")) ? hex4(view_from(next, 2)) : -1;
+    if (low < 0xdc00 || low >= 0xe000)
+        return 0;
+    *ret_code = 0x10000 + ((uint32_t)(code - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
+    return 12;
+}
+
+/* Decodes the escape at the start of `rest` and removes it. Returns the number of bytes, or 0 for
+ * half a surrogate pair. */
+static size_t unescape_next(struct view *rest, char bytes[UTF8_BYTES_MAX])
+{
+    uint32_t code;
+    size_t size = escape_size(*rest, &code);
+    *rest = view_from(*rest, size);
+    return size ? utf8_encode(code, bytes) : 0;
+}
+
+bool json_unescape(struct view string, struct buffer *buffer)
+{
+    for (;;) {
+        char bytes[UTF8_BYTES_MAX];
+        size_t plain = view_find(string, '\\');
+        buffer_append(buffer, view_first(string, plain));
+        string = view_from(string, plain);
+        if (string.size == 0)
+            return true;
+        size_t size = unescape_next(&string, bytes);
+        if (size == 0)
+            return false;
+        buffer_append(buffer, (struct view){ bytes, size });
+    }
+}
+
+bool json_unescaped_is(struct view string, struct view value)
+{
+    while (string.size > 0) {
+        char bytes[UTF8_BYTES_MAX];
+        size_t plain = view_find(string, '\\');
+        if (!view_starts_with(value, view_first(string, plain)))
+            return false;
+        string = view_from(string, plain);
+        value = view_from(value, plain);
+        if (string.size == 0)
+            break;
+        size_t size = unescape_next(&string, bytes);
+        if (size == 0 || !view_starts_with(value, (struct view){ bytes, size }))
+            return false;
+        value = view_from(value, size);
+    }
+    return value.size == 0;
 }
 
 /* ---- Numbers and words --------------------------------------------------------------- */
 
-static bool is_digit_at(const struct json_reader *reader)
+static bool take_raw_number(struct json_reader *reader, struct view *ret_raw)
 {
-    return reader->at < reader->text.size && reader->text.data[reader->at] >= '0' &&
-           reader->text.data[reader->at] <= '9';
-}
-
-static size_t skip_digits(struct json_reader *reader)
-{
-    size_t start = reader->at;
-    while (is_digit_at(reader))
-        reader->at++;
-    return reader->at - start;
-}
-
-/* Takes a number as text. *ret_whole: it has neither fraction nor exponent. */
-static bool take_raw_number(struct json_reader *reader, struct view *ret_raw, bool *ret_whole)
-{
+    struct json_text text;
     if (json_peek(reader) != JSON_KIND_NUMBER)
         return json_fail(reader, "expected a number");
-    size_t start = reader->at;
-    *ret_whole = true;
-    if (is_byte_at(reader, '-'))
-        reader->at++;
-    bool zero = is_byte_at(reader, '0');
-    size_t digits = skip_digits(reader);
-    bool good = digits > 0 && (!zero || digits == 1);
-    if (good && is_byte_at(reader, '.')) {
-        reader->at++;
-        *ret_whole = false;
-        good = skip_digits(reader) > 0;
-    }
-    if (good && (is_byte_at(reader, 'e') || is_byte_at(reader, 'E'))) {
-        reader->at++;
-        *ret_whole = false;
-        if (is_byte_at(reader, '+') || is_byte_at(reader, '-'))
-            reader->at++;
-        good = skip_digits(reader) > 0;
-    }
-    if (!good)
-        return json_fail(reader, "invalid number");
-    *ret_raw = (struct view){ reader->text.data + start, reader->at - start };
-    return true;
+    bool good = move_to(reader, pass_number(reader, reader->at, &text));
+    if (good)
+        *ret_raw = text.text;
+    return good;
 }
 
 bool json_take_i64(struct json_reader *reader, int64_t *ret_value)
 {
     struct view raw;
-    bool whole;
     uint64_t value;
-    if (!take_raw_number(reader, &raw, &whole))
+    if (!take_raw_number(reader, &raw))
         return false;
     bool negative = raw.data[0] == '-';
-    struct view digits = view_from(raw, negative);
-    if (!whole || parse_u64(digits, INT64_MAX, &value, NULL) != HF_OK)
+    if (parse_u64(view_from(raw, negative), INT64_MAX, &value, NULL) != HF_OK)
         return json_fail(reader, "expected a whole number");
     *ret_value = negative ? -(int64_t)value : (int64_t)value;
     return true;
@@ -334,11 +580,10 @@ bool json_take_i64(struct json_reader *reader, int64_t *ret_value)
 bool json_take_u64(struct json_reader *reader, uint64_t max, uint64_t *ret_value)
 {
     struct view raw;
-    bool whole;
     uint64_t value;
-    if (!take_raw_number(reader, &raw, &whole))
+    if (!take_raw_number(reader, &raw))
         return false;
-    if (!whole || parse_u64(raw, max, &value, NULL) != HF_OK)
+    if (parse_u64(raw, max, &value, NULL) != HF_OK)
         return json_fail(reader, "a whole number is out of range");
     *ret_value = value;
     return true;
@@ -353,21 +598,13 @@ bool json_take_span_ms(struct json_reader *reader, struct span *ret_span)
     return true;
 }
 
-static bool take_literal(struct json_reader *reader, struct view word)
-{
-    skip_space(reader);
-    if (reader->why || !view_starts_with(view_from(reader->text, reader->at), word))
-        return json_fail(reader, "expected a value");
-    reader->at += word.size;
-    return true;
-}
-
 bool json_take_bool(struct json_reader *reader, bool *ret_value)
 {
+    struct json_text text;
     enum json_kind kind = json_peek(reader);
     if (kind != JSON_KIND_TRUE && kind != JSON_KIND_FALSE)
         return json_fail(reader, "expected true or false");
-    if (!take_literal(reader, kind == JSON_KIND_TRUE ? VIEW("true") : VIEW("false")))
+    if (!move_to(reader, pass_literal(reader, reader->at, &text)))
         return false;
     *ret_value = kind == JSON_KIND_TRUE;
     return true;
@@ -375,41 +612,14 @@ bool json_take_bool(struct json_reader *reader, bool *ret_value)
 
 /* ---- Any value ----------------------------------------------------------------------- */
 
-/* Skips one scalar value, or enters an object or array. */
-static bool skip_one(struct json_reader *reader)
-{
-    struct view raw;
-    bool flag;
-    switch (json_peek(reader)) {
-    case JSON_KIND_OBJECT: return json_enter_object(reader);
-    case JSON_KIND_ARRAY: return json_enter_array(reader);
-    case JSON_KIND_STRING: return take_raw_string(reader, &raw, &flag);
-    case JSON_KIND_NUMBER: return take_raw_number(reader, &raw, &flag);
-    case JSON_KIND_TRUE: return take_literal(reader, VIEW("true"));
-    case JSON_KIND_FALSE: return take_literal(reader, VIEW("false"));
-    case JSON_KIND_NULL: return take_literal(reader, VIEW("null"));
-    case JSON_KIND_NONE: return json_fail(reader, "expected a value");
-    }
-    return false;
-}
-
 bool json_skip(struct json_reader *reader, struct view *ret_raw)
 {
-    unsigned outside = reader->depth;
-    skip_space(reader);
-    size_t start = reader->at;
-    bool good = skip_one(reader);
-    while (good && reader->depth > outside) {
-        struct view name;
-        bool in_object = reader->closing[reader->depth - 1] == '}';
-        bool more = in_object ? json_next_member(reader, &name) : json_next_element(reader);
-        if (more)
-            skip_one(reader);
-        good = !reader->why;
-    }
-    if (good)
-        *ret_raw = (struct view){ reader->text.data + start, reader->at - start };
-    return good;
+    struct json_text text = { 0 };
+    const char *at = value_start(reader);
+    if (!at || !move_to(reader, pass_value(reader, at, &text)))
+        return false;
+    *ret_raw = (struct view){ at, (size_t)(reader->at - at) };
+    return true;
 }
 
 bool json_keep_member(struct json_reader *reader, struct view name, struct buffer *unknown)
@@ -425,17 +635,16 @@ bool json_keep_member(struct json_reader *reader, struct view name, struct buffe
 
 bool json_take_same(struct json_reader *reader, struct view known)
 {
-    skip_space(reader);
-    if (reader->why || !view_starts_with(view_from(reader->text, reader->at), known))
+    const char *at = value_start(reader);
+    if (!at || !view_starts_with((struct view){ at, (size_t)(reader->end - at) }, known))
         return false;
-    reader->at += known.size;
-    return true;
+    return move_to(reader, at + known.size);
 }
 
 bool json_end(struct json_reader *reader)
 {
-    skip_space(reader);
-    if (!reader->why && (reader->depth > 0 || reader->at < reader->text.size))
+    const char *at = value_start(reader);
+    if (at && (reader->depth > 0 || at < reader->end))
         json_fail(reader, "unexpected text after the end");
     return reader->why == NULL;
 }
@@ -444,11 +653,9 @@ bool json_end(struct json_reader *reader)
 
 static void write_escaped(struct buffer *buffer, unsigned char c)
 {
-    static const char letters[] = "\"\\bfnrt";
-    static const char meanings[] = "\"\\\b\f\n\r\t";
-    const char *meaning = c ? strchr(meanings, c) : NULL;
+    const char *meaning = c && c != '/' ? strchr(escape_meanings, c) : NULL;
     if (meaning)
-        buffer_print(buffer, "\\%c", letters[meaning - meanings]);
+        buffer_print(buffer, "\\%c", escape_letters[meaning - escape_meanings]);
     else
         buffer_print(buffer, "\\u%04x", c);
 }
@@ -457,7 +664,8 @@ bool json_write_string(struct buffer *buffer, struct view text)
 {
     buffer_append_byte(buffer, '"');
     while (text.size > 0) {
-        size_t plain = plain_size(text);
+        const char *stop = pass_plain(text.data, text.data + text.size);
+        size_t plain = (size_t)(stop - text.data);
         buffer_append(buffer, view_first(text, plain));
         text = view_from(text, plain);
         if (text.size == 0)

@@ -4,7 +4,8 @@
  * Documents are read often and changed in one place. A reader that returns views of the text
  * suits them better than a tree: an entry that does not change keeps its bytes, unknown members
  * included. The reader is strict: RFC 8259, UTF-8, bounded depth. Whole numbers are integers,
- * never doubles.
+ * never doubles. User data (NDJSON) is read by the same reader, member by member: every byte is
+ * checked, but only the requested values are decoded, and nothing is allocated.
  *
  *     struct json_reader r = json_read(text);
  *     for (json_enter_object(&r); json_next_member(&r, &name);) {
@@ -26,18 +27,28 @@
 
 #include <stdint.h>
 
-#define JSON_DEPTH_MAX 32
+#define JSON_DEPTH_MAX      32  /* nested objects and arrays in a document */
+#define JSON_DATA_DEPTH_MAX 512 /* and in user data */
+
+enum json_fault { JSON_GOOD, JSON_SYNTAX, JSON_TOO_DEEP, JSON_NOT_UTF8 };
 
 struct json_reader {
     struct view text;
-    size_t at;
+    const char *at, *end;
     const char *why; /* NULL: no mistake so far */
-    unsigned depth;
-    bool first[JSON_DEPTH_MAX]; /* nothing at this level was read yet */
-    char closing[JSON_DEPTH_MAX];
+    enum json_fault fault;
+    bool is_data;
+    bool first; /* nothing has been read at this level */
+    unsigned depth, depth_max;
+    uint64_t arrays[JSON_DATA_DEPTH_MAX / 64]; /* one bit per open level: an array */
 };
 
+/* Reads a document of ours. */
 struct json_reader json_read(struct view text);
+
+/* Reads user data: it may be nested more deeply, and half a surrogate pair is a mistake only where
+ * it is decoded. */
+struct json_reader json_read_data(struct view text);
 
 enum json_kind {
     JSON_KIND_NONE, /* there is no value here, or an earlier mistake */
@@ -60,6 +71,30 @@ bool json_enter_array(struct json_reader *reader);
  * our names have none.) The caller must then take its value. False after the last member; the
  * reader then leaves the object. */
 bool json_next_member(struct json_reader *reader, struct view *ret_name);
+
+/* A scanned value: a string as it appears between its quotes, or the text of any other value. */
+struct json_text {
+    struct view text;
+    enum json_kind kind;
+    bool escaped; /* a string that contains escapes */
+};
+
+/* The next member with its value, in one call. A name may occur twice. False after the last
+ * member; the reader then leaves the object. */
+bool json_next_pair(struct json_reader *reader, struct json_text *ret_name,
+                    struct json_text *ret_value);
+
+/* Whether a scanned string has this value. */
+bool json_unescaped_is(struct view string, struct view value);
+static inline bool json_text_is(const struct json_text *string, struct view value)
+{
+    return string->escaped ? json_unescaped_is(string->text, value)
+                           : view_equal(string->text, value);
+}
+
+/* Appends the value of a scanned string as UTF-8. False for half a surrogate pair, which has no
+ * UTF-8 form. If memory runs out, the buffer records it. */
+bool json_unescape(struct view string, struct buffer *buffer);
 
 /* True if there is another element, which the caller must then take. False after the last element;
  * the reader then leaves the array. */

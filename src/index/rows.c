@@ -6,7 +6,6 @@
 #include "index/text.h"
 #include "merge/csv.h"
 #include "merge/format.h"
-#include "merge/json_scan.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -296,32 +295,17 @@ static enum hf_status read_csv(struct rows *rows, struct view text, struct hf_er
 
 /* ---- ndjson -------------------------------------------------------------------------- */
 
-/* The text of a value that is neither string nor number; null is an empty value. */
-static bool append_other(struct rows *rows, const char *start, const char *end)
+/* Appends a member as a field; null is an empty value. Returns the fault, or NULL. */
+static const char *append_member(struct rows *rows, const struct json_text *value)
 {
-    struct view text = { start, (size_t)(end - start) };
-    while (text.size > 0 && strchr(" \t\r\n", text.data[text.size - 1]))
-        text.size--;
-    if (view_ends_with(text, VIEW("true")))
-        buffer_append(&rows->values, VIEW("true"));
-    else if (view_ends_with(text, VIEW("false")))
-        buffer_append(&rows->values, VIEW("false"));
-    return text.size == 0 ||
-           (text.data[text.size - 1] != '}' && text.data[text.size - 1] != ']');
-}
-
-/* Appends a member as a field. Returns the fault, or NULL. */
-static const char *append_member(struct rows *rows, const struct json_text *value,
-                                 const char *start, const char *end)
-{
-    if (value->kind == SCAN_OTHER)
-        return append_other(rows, start, end) ? NULL
-                                              : "is an object or a list, which no field holds";
-    if (value->kind == SCAN_STRING && value->escaped) {
+    if (value->kind == JSON_KIND_OBJECT || value->kind == JSON_KIND_ARRAY)
+        return "is an object or a list, which no field holds";
+    if (value->escaped) {
         bool whole = json_unescape(value->text, &rows->values) || rows->values.failed;
         return whole ? NULL : "has half of a surrogate pair in it";
     }
-    buffer_append(&rows->values, value->text);
+    if (value->kind != JSON_KIND_NULL)
+        buffer_append(&rows->values, value->text);
     return NULL;
 }
 
@@ -340,14 +324,13 @@ static enum hf_status find_member_field(struct rows *rows, const struct json_tex
 }
 
 static enum hf_status read_member_value(struct rows *rows, const struct json_text *name,
-                                        const struct json_text *value, const char *start,
-                                        const char *end, struct hf_error *error)
+                                        const struct json_text *value, struct hf_error *error)
 {
     size_t field, at = rows->values.size;
     enum hf_status status = find_member_field(rows, name, &field, error);
     if (status != HF_OK)
         return status;
-    const char *fault = append_member(rows, value, start, end);
+    const char *fault = append_member(rows, value);
     if (fault)
         return error_set(error, HF_INVALID, "its member '%s' %s", rows->schema->fields[field],
                          fault);
@@ -356,19 +339,17 @@ static enum hf_status read_member_value(struct rows *rows, const struct json_tex
 
 static enum hf_status read_json(struct rows *rows, struct view text, struct hf_error *error)
 {
-    struct json_scan scan;
+    struct json_reader reader = json_read_data(text);
     struct json_text name, value;
-    bool more = json_open(&scan, text);
-    while (more) {
-        const char *start = scan.at;
-        more = json_member(&scan, &name, &value);
-        enum hf_status status =
-            more ? read_member_value(rows, &name, &value, start, scan.at, error) : HF_OK;
+    json_enter_object(&reader);
+    while (json_next_pair(&reader, &name, &value)) {
+        enum hf_status status = read_member_value(rows, &name, &value, error);
         if (status != HF_OK)
             return status;
     }
-    if (scan.fault != ROW_NONE)
-        return error_set(error, HF_INVALID, "it %s", row_fault_text(scan.fault));
+    if (!json_end(&reader))
+        return error_set(error, HF_INVALID, "it %s",
+                         row_fault_text(row_fault_of_json(reader.fault)));
     return build_record(rows, error);
 }
 

@@ -15,9 +15,8 @@ bool table_takes_note(struct view note)
 {
     struct json_reader reader = json_read(note);
     struct view raw;
-    reader.depth = NOTE_DEPTH; /* as if the levels around it had been entered */
+    reader.depth_max -= NOTE_DEPTH; /* for the levels of the table around it */
     bool good = note.size <= NOTE_BYTES_MAX && json_skip(&reader, &raw);
-    reader.depth = 0;
     return note.size == 0 || (good && json_end(&reader));
 }
 

@@ -19,6 +19,17 @@ const char *row_fault_text(enum row_fault fault)
     return texts[fault];
 }
 
+enum row_fault row_fault_of_json(enum json_fault fault)
+{
+    switch (fault) {
+    case JSON_GOOD: return ROW_NONE;
+    case JSON_SYNTAX: return ROW_BAD_JSON;
+    case JSON_TOO_DEEP: return ROW_TOO_DEEP;
+    case JSON_NOT_UTF8: return ROW_NOT_UTF8;
+    }
+    return ROW_BAD_JSON;
+}
+
 bool batch_init(struct batch *batch, size_t capacity)
 {
     size_t rows = capacity / BLOCK_BYTES_PER_ROW;

@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/instant.h"
+#include "base/json.h"
 #include "merge/order.h"
 
 #include <assert.h>
@@ -35,6 +36,7 @@ enum row_fault { ROW_FAULT_TABLE(ROW_FAULT_ENUM_) ROW_FAULT_COUNT };
 #undef ROW_FAULT_ENUM_
 
 const char *row_fault_text(enum row_fault fault);
+enum row_fault row_fault_of_json(enum json_fault fault);
 
 /* Bytes that may be read after the end of a block; their values do not matter. */
 #define BLOCK_SLACK 128

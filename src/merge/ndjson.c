@@ -3,7 +3,6 @@
  * record ends at the next LF, even if it is malformed. A CR before the LF belongs to the
  * end. Lines of blanks are not records. */
 #include "merge/format.h"
-#include "merge/json_scan.h"
 
 /* The requested members; if a name occurs twice, the last member counts. */
 struct members {
@@ -26,15 +25,20 @@ static inline void match_member(const struct field *field, const struct json_tex
 static enum row_fault find_members(const struct cutter *cutter, struct view line,
                                    struct members *ret_members)
 {
-    struct json_scan scan;
+    struct json_reader reader = json_read_data(line);
     struct json_text name, value;
-    if (!json_open(&scan, line))
-        return scan.fault;
-    while (json_member(&scan, &name, &value)) {
+    json_enter_object(&reader);
+    while (json_next_pair(&reader, &name, &value)) {
         match_member(&cutter->key, &name, &value, &ret_members->has_key, &ret_members->key);
         match_member(&cutter->time, &name, &value, &ret_members->has_time, &ret_members->time);
     }
-    return scan.fault;
+    json_end(&reader);
+    return row_fault_of_json(reader.fault);
+}
+
+static bool is_text_or_number(const struct json_text *value)
+{
+    return value->kind == JSON_KIND_STRING || value->kind == JSON_KIND_NUMBER;
 }
 
 /* The value of a string or number: in the record, or in scratch if it had escapes. */
@@ -60,7 +64,7 @@ static enum row_fault member_time(struct cutter *cutter, const struct members *m
         return ROW_NONE;
     if (!members->has_time)
         return ROW_NO_TIME;
-    if (members->time.kind == SCAN_OTHER ||
+    if (!is_text_or_number(&members->time) ||
         value_of(cutter, &members->time, &value) != ROW_NONE)
         return ROW_BAD_TIME;
     enum row_fault fault;
@@ -74,7 +78,7 @@ static enum row_fault ndjson_member_key(struct cutter *cutter, const struct memb
         return ROW_NONE;
     if (!members->has_key)
         return ROW_NO_KEY;
-    if (members->key.kind == SCAN_OTHER)
+    if (!is_text_or_number(&members->key))
         return ROW_KEY_KIND;
     return value_of(cutter, &members->key, ret_key);
 }
