@@ -2,8 +2,8 @@
 /* memory.c: keeps the store's records of sweeps, in .holdfast/sweep/<ns>.json and, for runs over
  * all namespaces, .holdfast/sweep/.all.json (not a valid namespace); and counts the work that is
  * due. Records are only statistics and a starting point, so the last writer wins. */
-#include "base/json.h"
 #include "base/layout.h"
+#include "base/members.h"
 #include "sweep/sweep_inside.h"
 
 #include <inttypes.h>
@@ -14,136 +14,102 @@
 /* A century: durations are added up and must not overflow. */
 #define DURATION_MS_MAX (UINT64_C(100) * 366 * 86400 * 1000)
 
-/* ---- A report ------------------------------------------------------------------------ */
+/* ---- Members ------------------------------------------------------------------------- */
 
-/* Its numeric members. */
-static const struct member {
-    const char *name;
-    size_t offset;
-} members[] = {
-#define MEMBER_(name)                               \
-    {                                               \
-#name, offsetof(struct sweep_report, name), \
-    }
-    MEMBER_(runs),
-    MEMBER_(ops),
-    MEMBER_(leases_cleared),
-    MEMBER_(stages_settled),
-    MEMBER_(markers_deleted),
-    MEMBER_(rolled_back),
-    MEMBER_(entries_deleted),
-    MEMBER_(entries_moved),
-    MEMBER_(tables_purged),
-    MEMBER_(states_deleted),
-    MEMBER_(bodies_deleted),
-    MEMBER_(outputs_condemned),
-    MEMBER_(chunks_deleted),
-    MEMBER_(names_dropped),
-    MEMBER_(failed),
-    MEMBER_(stopped_by_activity),
-#undef MEMBER_
-};
-#define MEMBERS (sizeof members / sizeof *members)
-
-static uint64_t *report_member(struct sweep_report *report, size_t index)
+static const char *stop_word(unsigned value)
 {
-    return (uint64_t *)(void *)((char *)report + members[index].offset);
+    return hf_sweep_stop_name((enum hf_sweep_stop)value);
 }
 
-static void write_run_report(const char *name, struct sweep_report report, struct buffer *text)
+/* A later version may know more reasons. */
+static bool take_stop(struct member_reader *reader, void *object)
 {
-    buffer_print(text, ",\n  \"%s\": { \"stop\": \"%s\", \"duration_ms\": %" PRId64, name,
-                 hf_sweep_stop_name(report.stop), report.duration.us / 1000);
-    for (size_t i = 0; i < MEMBERS; i++)
-        buffer_print(text, ", \"%s\": %" PRIu64, members[i].name, *report_member(&report, i));
-    buffer_append(text, VIEW(" }"));
-}
-
-static void read_report_member(struct json_reader *reader, struct view name,
-                               struct sweep_report *report)
-{
-    uint64_t duration_ms;
     struct view word;
-    if (view_equal(name, VIEW("stop"))) {
-        if (!json_take_plain(reader, &word))
-            return;
-        for (unsigned i = 0; i < HF_SWEEP_STOP_COUNT; i++)
-            if (view_equal(word, view_of(hf_sweep_stop_name((enum hf_sweep_stop)i))))
-                report->stop = (enum hf_sweep_stop)i;
-        return;
+    if (!json_take_plain(reader->json, &word))
+        return false;
+    for (unsigned i = 0; i < HF_SWEEP_STOP_COUNT; i++)
+        if (view_equal(word, view_of(stop_word(i))))
+            ((struct sweep_report *)object)->stop = (enum hf_sweep_stop)i;
+    return true;
+}
+
+#define COUNT(member) \
+    MEMBER(sweep_report, #member, MEMBER_U64, member, UINT64_MAX, MEMBER_ALWAYS)
+
+static const struct member report_members[] = {
+    { .name = { "stop", 4 },
+      .kind = MEMBER_WORD,
+      .need = MEMBER_ALWAYS,
+      .offset = offsetof(struct sweep_report, stop),
+      .word = stop_word,
+      .take = take_stop },
+    MEMBER(sweep_report, "duration_ms", MEMBER_MS, duration.us, DURATION_MS_MAX, MEMBER_ALWAYS),
+    COUNT(runs),
+    COUNT(ops),
+    COUNT(leases_cleared),
+    COUNT(stages_settled),
+    COUNT(markers_deleted),
+    COUNT(rolled_back),
+    COUNT(entries_deleted),
+    COUNT(entries_moved),
+    COUNT(tables_purged),
+    COUNT(states_deleted),
+    COUNT(bodies_deleted),
+    COUNT(outputs_condemned),
+    COUNT(chunks_deleted),
+    COUNT(names_dropped),
+    COUNT(failed),
+    COUNT(stopped_by_activity),
+};
+static const struct member_table report_table = MEMBER_TABLE(report_members, "");
+
+/* A position that does not fit is not valid: the sweep starts at the beginning. */
+#define POSITION(member)                                \
+    MEMBER(sweep_cursor, #member, MEMBER_CHARS, member, \
+           sizeof((struct sweep_cursor *)NULL)->member, MEMBER_ALWAYS)
+
+static const struct member cursor_members[] = {
+    POSITION(lease_entry),
+    POSITION(txn_entry),
+    POSITION(partition),
+    POSITION(full),
+    MEMBER(sweep_cursor, "turn", MEMBER_U64, turn, UINT64_MAX, MEMBER_ALWAYS),
+    MEMBER(sweep_cursor, "raised_hour", MEMBER_I64, raised_hour, INT64_MAX, MEMBER_ALWAYS),
+};
+static const struct member_table cursor_table = MEMBER_TABLE(cursor_members, "");
+
+static bool take_memory_format(struct member_reader *reader, void *object)
+{
+    struct view format;
+    (void)object;
+    return json_take_plain(reader->json, &format) &&
+           (view_equal(format, VIEW(LAYOUT_SWEEP_FORMAT)) ||
+            json_fail(reader->json, "unknown format"));
+}
+
+static void write_memory_format(const void *object, struct buffer *text)
+{
+    (void)object;
+    json_write_string(text, VIEW(LAYOUT_SWEEP_FORMAT));
+}
+
+#define PART(text, member, members)                                                       \
+    {                                                                                     \
+        .name = { text, sizeof(text) - 1 }, .kind = MEMBER_OBJECT, .need = MEMBER_ALWAYS, \
+        .offset = offsetof(struct sweep_memory, member), .table = &(members)              \
     }
-    if (view_equal(name, VIEW("duration_ms"))) {
-        if (json_take_u64(reader, DURATION_MS_MAX, &duration_ms))
-            report->duration = SPAN_MS(duration_ms);
-        return;
-    }
-    for (size_t i = 0; i < MEMBERS; i++)
-        if (view_equal(name, view_of(members[i].name))) {
-            json_take_u64(reader, UINT64_MAX, report_member(report, i));
-            return;
-        }
-    json_skip(reader, &word);
-}
 
-static void read_report(struct json_reader *reader, struct sweep_report *report)
-{
-    struct view name;
-    for (json_enter_object(reader); json_next_member(reader, &name);)
-        read_report_member(reader, name, report);
-}
-
-/* ---- A cursor ------------------------------------------------------------------------ */
-
-static void write_cursor_text(const char *name, const char *value, struct buffer *text)
-{
-    buffer_print(text, "\"%s\": ", name);
-    json_write_string(text, view_of(value));
-    buffer_append(text, VIEW(", "));
-}
-
-static void write_cursor(const struct sweep_cursor *cursor, struct buffer *text)
-{
-    buffer_append(text, VIEW(",\n  \"cursor\": { "));
-    write_cursor_text("lease_entry", cursor->lease_entry, text);
-    write_cursor_text("txn_entry", cursor->txn_entry, text);
-    write_cursor_text("partition", cursor->partition, text);
-    write_cursor_text("full", cursor->full, text);
-    buffer_print(text, "\"turn\": %" PRIu64 ", \"raised_hour\": %" PRId64 " }", cursor->turn,
-                 cursor->raised_hour);
-}
-
-/* A text that does not fit is not a valid position: the sweep starts at the beginning. */
-static void read_cursor_text(struct json_reader *reader, char *value, size_t size)
-{
-    struct buffer text = BUFFER_INIT(MEMORY_BYTES_MAX);
-    if (json_take_string(reader, &text) && text.size < size &&
-        !memchr(buffer_view(&text).data, '\0', text.size)) {
-        memcpy(value, buffer_view(&text).data, text.size);
-        value[text.size] = '\0';
-    }
-    buffer_release(&text);
-}
-
-static void read_cursor(struct json_reader *reader, struct sweep_cursor *cursor)
-{
-    struct view name, raw;
-    for (json_enter_object(reader); json_next_member(reader, &name);) {
-        if (view_equal(name, VIEW("lease_entry")))
-            read_cursor_text(reader, cursor->lease_entry, sizeof cursor->lease_entry);
-        else if (view_equal(name, VIEW("txn_entry")))
-            read_cursor_text(reader, cursor->txn_entry, sizeof cursor->txn_entry);
-        else if (view_equal(name, VIEW("partition")))
-            read_cursor_text(reader, cursor->partition, sizeof cursor->partition);
-        else if (view_equal(name, VIEW("full")))
-            read_cursor_text(reader, cursor->full, sizeof cursor->full);
-        else if (view_equal(name, VIEW("turn")))
-            json_take_u64(reader, UINT64_MAX, &cursor->turn);
-        else if (view_equal(name, VIEW("raised_hour")))
-            json_take_i64(reader, &cursor->raised_hour);
-        else
-            json_skip(reader, &raw);
-    }
-}
+static const struct member memory_members[] = {
+    { .name = { "format", 6 },
+      .need = MEMBER_NEEDED,
+      .take = take_memory_format,
+      .write = write_memory_format },
+    MEMBER(sweep_memory, "at_ms", MEMBER_MS, at.us, INT64_MAX / 1000, MEMBER_ALWAYS),
+    PART("cursor", cursor, cursor_table),
+    PART("last", last, report_table),
+    PART("total", total, report_table),
+};
+static const struct member_table memory_table = MEMBER_TABLE(memory_members, "no format");
 
 /* ---- The object ---------------------------------------------------------------------- */
 
@@ -154,38 +120,17 @@ static void memory_key(const char *name, char ret_key[KEY_BYTES_MAX + 1])
 
 static bool encode_memory(const struct sweep_memory *memory, struct buffer *text)
 {
-    buffer_print(text, "{ \"format\": \"" LAYOUT_SWEEP_FORMAT "\", \"at_ms\": %" PRId64,
-                 memory->at.us / 1000);
-    write_cursor(&memory->cursor, text);
-    write_run_report("last", memory->last, text);
-    write_run_report("total", memory->total, text);
-    return buffer_append(text, VIEW(" }\n"));
+    members_write(&memory_table, memory, '{', text);
+    return buffer_append(text, VIEW("}\n"));
 }
 
 static bool decode_memory(struct view bytes, struct sweep_memory *ret_memory)
 {
-    struct json_reader reader = json_read(bytes);
+    struct json_reader json = json_read(bytes);
+    struct member_reader reader = { &json, NULL, NULL, NULL };
     struct sweep_memory memory = { 0 };
-    struct view name, raw, format = VIEW("");
-    int64_t at_ms = 0;
-    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
-        if (view_equal(name, VIEW("format")))
-            json_take_plain(&reader, &format);
-        else if (view_equal(name, VIEW("at_ms")))
-            json_take_i64(&reader, &at_ms);
-        else if (view_equal(name, VIEW("cursor")))
-            read_cursor(&reader, &memory.cursor);
-        else if (view_equal(name, VIEW("last")))
-            read_report(&reader, &memory.last);
-        else if (view_equal(name, VIEW("total")))
-            read_report(&reader, &memory.total);
-        else
-            json_skip(&reader, &raw);
-    }
-    if (!json_end(&reader) || !view_equal(format, VIEW(LAYOUT_SWEEP_FORMAT)) ||
-        at_ms > INT64_MAX / 1000 || at_ms < 0)
+    if (!members_read(&reader, &memory_table, &memory) || !json_end(&json) || memory.at.us < 0)
         return false;
-    memory.at.us = at_ms * 1000;
     *ret_memory = memory;
     return true;
 }

@@ -64,109 +64,67 @@ enum hf_status catalog_check_key(const struct catalog *catalog, struct view key,
 
 /* In encoding order, so the decoder finds each member at the first attempt. */
 
-static bool take_grave_chunks(struct part_reader *reader, void *part);
-static bool take_how(struct part_reader *reader, void *part);
-static bool take_removal_keys(struct part_reader *reader, void *part);
-static bool take_removal_file_ids(struct part_reader *reader, void *part);
+static bool take_chunk_key(struct member_reader *members, void *part);
+static bool take_chunk_file_id(struct member_reader *members, void *part);
+static bool take_rows(struct member_reader *members, void *part);
+static bool rows_are_unknown(const void *part);
+static void write_rows(const void *part, struct buffer *text);
+static bool take_grave_chunks(struct member_reader *members, void *part);
+static bool take_how(struct member_reader *members, void *part);
+static bool take_removal_keys(struct member_reader *members, void *part);
+static bool take_removal_file_ids(struct member_reader *members, void *part);
 
 static const struct member chunk_members[] = {
-    MEMBER(chunk, "key", MEMBER_KEY, key, 0, true),
-    MEMBER(chunk, "level", MEMBER_U32, level, CASCADE_LEVELS_MAX - 1, true),
-    MEMBER(chunk, "size", MEMBER_U64, size, OBJECT_BYTES_MAX, true),
-    MEMBER(chunk, "rows", MEMBER_ROWS, rows, CHUNK_NUMBER_MAX, false),
-    MEMBER(chunk, "min", MEMBER_MS, min_ms, 0, true),
-    MEMBER(chunk, "max", MEMBER_MS, max_ms, 0, true),
-    MEMBER(chunk, "writer", MEMBER_TEXT, writer, WRITER_BYTES_MAX, false),
-    MEMBER(chunk, "seq", MEMBER_U64, sequence, CHUNK_NUMBER_MAX, false),
-    MEMBER(chunk, "file_id", MEMBER_FILE_ID, file_id, 0, false),
-    MEMBER(chunk, "crc32c", MEMBER_U32, crc32c, UINT32_MAX, true),
-    MEMBER(chunk, "since", MEMBER_STAMP, since, 0, true),
-    MEMBER(chunk, "rejects", MEMBER_U64, rejects, CHUNK_NUMBER_MAX, false),
-    MEMBER(chunk, "tries", MEMBER_U32, tries, CHUNK_TRIES_MAX, false),
-    MEMBER(chunk, "quarantine", MEMBER_TEXT, quarantine, REASON_BYTES_MAX, false),
+    { .name = { "key", 3 },
+      .need = MEMBER_NEEDED,
+      .kind = MEMBER_TEXT,
+      .offset = offsetof(struct chunk, key),
+      .take = take_chunk_key },
+    MEMBER(chunk, "level", MEMBER_U32, level, CASCADE_LEVELS_MAX - 1, MEMBER_NEEDED),
+    MEMBER(chunk, "size", MEMBER_U64, size, OBJECT_BYTES_MAX, MEMBER_NEEDED),
+    { .name = { "rows", 4 },
+      .take = take_rows,
+      .is_omitted = rows_are_unknown,
+      .write = write_rows },
+    MEMBER(chunk, "min", MEMBER_I64, min_ms, CHUNK_MS_MAX, MEMBER_NEEDED),
+    MEMBER(chunk, "max", MEMBER_I64, max_ms, CHUNK_MS_MAX, MEMBER_NEEDED),
+    MEMBER(chunk, "writer", MEMBER_TEXT, writer, WRITER_BYTES_MAX, MEMBER_OPTIONAL),
+    MEMBER(chunk, "seq", MEMBER_U64, sequence, CHUNK_NUMBER_MAX, MEMBER_OPTIONAL),
+    { .name = { "file_id", 7 },
+      .kind = MEMBER_TEXT,
+      .offset = offsetof(struct chunk, file_id),
+      .take = take_chunk_file_id },
+    MEMBER(chunk, "crc32c", MEMBER_U32, crc32c, UINT32_MAX, MEMBER_NEEDED),
+    MEMBER(chunk, "since", MEMBER_STAMP, since, 0, MEMBER_NEEDED),
+    MEMBER(chunk, "rejects", MEMBER_U64, rejects, CHUNK_NUMBER_MAX, MEMBER_OPTIONAL),
+    MEMBER(chunk, "tries", MEMBER_U32, tries, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
+    MEMBER(chunk, "quarantine", MEMBER_TEXT, quarantine, REASON_BYTES_MAX, MEMBER_OPTIONAL),
 };
 static const struct member_table chunk_table =
     MEMBER_TABLE(chunk_members, "a member of a chunk is missing");
 
 static const struct member grave_members[] = {
-    MEMBER(grave, "into", MEMBER_TEXT, into, KEY_BYTES_MAX, false),
-    MEMBER(grave, "undone", MEMBER_FLAG, undone, 0, false),
-    MEMBER(grave, "since", MEMBER_STAMP, part.since, 0, true),
-    MEMBER(grave, "restamps", MEMBER_U32, part.restamps, RESTAMPS_READ_MAX, false),
-    MEMBER_BY("chunks", take_grave_chunks, true),
+    MEMBER(grave, "into", MEMBER_TEXT, into, KEY_BYTES_MAX, MEMBER_OPTIONAL),
+    MEMBER(grave, "undone", MEMBER_BOOL, undone, 0, MEMBER_OPTIONAL),
+    MEMBER(grave, "since", MEMBER_STAMP, part.since, 0, MEMBER_NEEDED),
+    MEMBER(grave, "restamps", MEMBER_U32, part.restamps, RESTAMPS_READ_MAX, MEMBER_OPTIONAL),
+    MEMBER_BY("chunks", take_grave_chunks, MEMBER_NEEDED),
 };
 static const struct member_table grave_table =
     MEMBER_TABLE(grave_members, "a member of a tombstone entry is missing");
 
 static const struct member removal_members[] = {
-    MEMBER_BY("how", take_how, true),
-    MEMBER(removal, "done", MEMBER_FLAG, done, 0, false),
-    MEMBER(removal, "since", MEMBER_STAMP, part.since, 0, true),
-    MEMBER(removal, "restamps", MEMBER_U32, part.restamps, RESTAMPS_READ_MAX, false),
-    MEMBER_BY("keys", take_removal_keys, true),
-    MEMBER_BY("file_ids", take_removal_file_ids, false),
+    MEMBER_BY("how", take_how, MEMBER_NEEDED),
+    MEMBER(removal, "done", MEMBER_BOOL, done, 0, MEMBER_OPTIONAL),
+    MEMBER(removal, "since", MEMBER_STAMP, part.since, 0, MEMBER_NEEDED),
+    MEMBER(removal, "restamps", MEMBER_U32, part.restamps, RESTAMPS_READ_MAX, MEMBER_OPTIONAL),
+    MEMBER_BY("keys", take_removal_keys, MEMBER_NEEDED),
+    MEMBER_BY("file_ids", take_removal_file_ids, MEMBER_OPTIONAL),
 };
 static const struct member_table removal_table =
     MEMBER_TABLE(removal_members, "a member of a deleting entry is missing");
 
 /* ---- Encoding ------------------------------------------------------------------------ */
-
-/* Whether a member has its default value and is omitted. */
-static bool is_silent(const struct member *member, const void *part, const void *at)
-{
-    if (member->needed)
-        return member->kind == MEMBER_OWN;
-    switch (member->kind) {
-    case MEMBER_KEY:
-    case MEMBER_TEXT:
-    case MEMBER_FILE_ID: return ((const struct view *)at)->size == 0;
-    case MEMBER_U64: return *(const uint64_t *)at == 0;
-    case MEMBER_ROWS: return !((const struct chunk *)part)->rows_known;
-    case MEMBER_U32: return *(const uint32_t *)at == 0;
-    case MEMBER_FLAG: return !*(const bool *)at;
-    case MEMBER_MS:
-    case MEMBER_STAMP:
-    case MEMBER_OWN: break;
-    }
-    return true;
-}
-
-static void write_value(struct buffer *text, enum member_kind kind, const void *at)
-{
-    char digits[STAMP_TEXT_MAX];
-    switch (kind) {
-    case MEMBER_KEY:
-    case MEMBER_TEXT:
-    case MEMBER_FILE_ID: json_write_string(text, *(const struct view *)at); break;
-    case MEMBER_U64:
-    case MEMBER_ROWS: buffer_append_u64(text, *(const uint64_t *)at); break;
-    case MEMBER_U32: buffer_append_u64(text, *(const uint32_t *)at); break;
-    case MEMBER_MS: buffer_append_i64(text, *(const int64_t *)at); break;
-    case MEMBER_STAMP:
-        json_write_string(text, view_of(stamp_text(*(const struct stamp *)at, digits)));
-        break;
-    case MEMBER_FLAG: buffer_append(text, VIEW("true")); break;
-    case MEMBER_OWN: check_unreachable();
-    }
-}
-
-/* Writes the members that the table describes; `before` precedes the first. */
-static void write_members(struct buffer *text, const struct member_table *table,
-                          const void *part, char before)
-{
-    for (size_t i = 0; i < table->count; i++) {
-        const struct member *member = &table->members[i];
-        const void *at = (const char *)part + member->offset;
-        if (is_silent(member, part, at))
-            continue;
-        buffer_append_byte(text, before);
-        buffer_append_byte(text, '"');
-        buffer_append(text, member->name);
-        buffer_append(text, VIEW("\":"));
-        write_value(text, member->kind, at);
-        before = ',';
-    }
-}
 
 enum hf_status chunk_seal(struct catalog *catalog, struct chunk *chunk, size_t bytes_max,
                           struct hf_error *error)
@@ -176,7 +134,7 @@ enum hf_status chunk_seal(struct catalog *catalog, struct chunk *chunk, size_t b
     if (!buffer_reserve(&text, KIB)) {
         status = error_no_memory(error);
     } else {
-        write_members(&text, &chunk_table, chunk, '{');
+        members_write(&chunk_table, chunk, '{', &text);
         buffer_append(&text, chunk->unknown);
         buffer_append_byte(&text, '}');
         if (text.failed && text.size < text.max / 2)
@@ -213,7 +171,7 @@ void grave_write(const struct grave *grave, struct buffer *text)
         buffer_append(text, grave->part.raw);
         return;
     }
-    write_members(text, &grave_table, grave, '{');
+    members_write(&grave_table, grave, '{', text);
     buffer_append(text, grave->part.unknown);
     buffer_append(text, VIEW(",\"chunks\":["));
     for (size_t i = 0; i < grave->count; i++) {
@@ -243,7 +201,7 @@ void removal_write(const struct removal *removal, struct buffer *text)
     }
     buffer_append(text, removal->how == DELETING_RETIRED ? VIEW("{\"how\":\"retired\"")
                                                          : VIEW("{\"how\":\"condemned\""));
-    write_members(text, &removal_table, removal, ',');
+    members_write(&removal_table, removal, ',', text);
     buffer_append(text, removal->part.unknown);
     texts_write(text, VIEW(",\"keys\":["), removal->keys, removal->count);
     if (removal->file_id_count > 0)
@@ -272,99 +230,53 @@ bool key_read(struct part_reader *reader, struct view *ret_key)
     return true;
 }
 
-static bool take_short_text(struct part_reader *reader, size_t max, struct view *ret_text)
-{
-    struct view text;
-    if (!json_take_text(&reader->json, &reader->catalog->inside->space, &text))
-        return false;
-    if (text.size > max || memchr(text.data, '\0', text.size))
-        return json_fail(&reader->json, "text too long");
-    *ret_text = text;
-    return true;
-}
-
 bool file_id_read(struct part_reader *reader, struct view *ret_file_id)
 {
     struct view file_id;
-    if (!take_short_text(reader, FILE_ID_BYTES_MAX, &file_id))
+    if (!json_take_text(&reader->json, &reader->catalog->inside->space, &file_id))
         return false;
-    if (file_id.size == 0 || ++reader->key_count > CATALOG_KEYS_READ_MAX)
+    if (file_id.size == 0 || file_id.size > FILE_ID_BYTES_MAX ||
+        memchr(file_id.data, '\0', file_id.size) || ++reader->key_count > CATALOG_KEYS_READ_MAX)
         return json_fail(&reader->json, "invalid file identity, or too many of them");
     *ret_file_id = file_id;
     return true;
 }
 
-static bool take_table_member(struct part_reader *reader, const struct member *member,
-                              void *part)
+static bool take_chunk_key(struct member_reader *members, void *part)
 {
-    struct json_reader *json = &reader->json;
-    void *at = (char *)part + member->offset;
-    struct view text;
-    uint64_t number;
-    int64_t ms;
-    switch (member->kind) {
-    case MEMBER_OWN: return member->take(reader, part);
-    case MEMBER_KEY: return key_read(reader, at);
-    case MEMBER_TEXT: return take_short_text(reader, member->max, at);
-    case MEMBER_FILE_ID: return file_id_read(reader, at);
-    case MEMBER_U64: return json_take_u64(json, member->max, at);
-    case MEMBER_ROWS:
-        ((struct chunk *)part)->rows_known = true;
-        return json_take_u64(json, member->max, at);
-    case MEMBER_U32:
-        if (!json_take_u64(json, member->max, &number))
-            return false;
-        *(uint32_t *)at = (uint32_t)number;
-        return true;
-    case MEMBER_MS:
-        if (!json_take_i64(json, &ms))
-            return false;
-        *(int64_t *)at = ms;
-        return is_ms(ms) || json_fail(json, "time out of range");
-    case MEMBER_STAMP:
-        return json_take_plain(json, &text) &&
-               (stamp_parse(text, at) || json_fail(json, "invalid timestamp"));
-    case MEMBER_FLAG: return json_take_bool(json, at);
-    }
-    check_unreachable();
+    return key_read(members->context, &((struct chunk *)part)->key);
 }
 
-/* Finds a member, starting after the previous one; `count` if it is unknown. */
-static size_t index_of_member(const struct member_table *table, size_t next, struct view name)
+static bool take_chunk_file_id(struct member_reader *members, void *part)
 {
-    for (size_t i = 0; i < table->count; i++) {
-        size_t at = (next + i) % table->count;
-        if (view_equal(name, table->members[at].name))
-            return at;
-    }
-    return table->count;
+    return file_id_read(members->context, &((struct chunk *)part)->file_id);
 }
 
-bool members_read(struct part_reader *reader, const struct member_table *table, void *part,
-                  struct buffer *unknown)
+/* A chunk without rows differs from one whose number of rows is unknown. */
+static bool take_rows(struct member_reader *members, void *part)
 {
-    struct json_reader *json = &reader->json;
-    unsigned found = 0;
-    size_t at = table->count - 1;
-    struct view name;
-    for (json_enter_object(json); json_next_member(json, &name);) {
-        size_t member = index_of_member(table, at + 1, name);
-        if (member == table->count) {
-            json_keep_member(json, name, unknown);
-            continue;
-        }
-        if (found >> member & 1)
-            json_fail(json, "duplicate member");
-        found |= 1U << member;
-        at = member;
-        take_table_member(reader, &table->members[member], part);
-    }
-    if (unknown->failed)
-        return part_no_memory(reader);
-    for (size_t i = 0; i < table->count; i++)
-        if (table->members[i].needed && !(found >> i & 1))
-            return json_fail(json, table->lacking);
-    return json->why == NULL;
+    struct chunk *chunk = part;
+    chunk->rows_known = true;
+    return json_take_u64(members->json, CHUNK_NUMBER_MAX, &chunk->rows);
+}
+
+static bool rows_are_unknown(const void *part)
+{
+    return !((const struct chunk *)part)->rows_known;
+}
+
+static void write_rows(const void *part, struct buffer *text)
+{
+    buffer_append_u64(text, ((const struct chunk *)part)->rows);
+}
+
+bool part_members_read(struct part_reader *reader, const struct member_table *table, void *part,
+                       struct buffer *unknown)
+{
+    struct member_reader members = { &reader->json, &reader->catalog->inside->space, unknown,
+                                     reader };
+    bool good = members_read(&members, table, part);
+    return unknown->failed ? part_no_memory(reader) : good;
 }
 
 /* Decodes an object, and keeps its bytes and its unknown members. */
@@ -374,10 +286,10 @@ static bool part_read(struct part_reader *reader, const struct member_table *tab
     struct json_reader *json = &reader->json;
     struct buffer unknown = BUFFER_INIT(CATALOG_BYTES_READ_MAX);
     json_peek(json);
-    size_t start = json->at;
-    bool good = members_read(reader, table, part, &unknown);
+    const char *start = json->at;
+    bool good = part_members_read(reader, table, part, &unknown);
     if (good) {
-        *ret_raw = (struct view){ json->text.data + start, json->at - start };
+        *ret_raw = (struct view){ start, (size_t)(json->at - start) };
         *ret_unknown = catalog_keep(reader->catalog, buffer_view(&unknown));
         good = ret_unknown->data || part_no_memory(reader);
     }
@@ -416,8 +328,9 @@ static bool add_item(struct part_reader *reader, const void *item, size_t size)
     return buffer_append(&reader->items, (struct view){ item, size }) || part_no_memory(reader);
 }
 
-static bool take_grave_chunks(struct part_reader *reader, void *part)
+static bool take_grave_chunks(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct grave *grave = part;
     struct chunk chunk;
     void *chunks = NULL;
@@ -443,8 +356,9 @@ bool grave_read(struct part_reader *reader, struct grave *ret_grave)
     return true;
 }
 
-static bool take_how(struct part_reader *reader, void *part)
+static bool take_how(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct view word;
     if (!json_take_plain(&reader->json, &word))
         return false;
@@ -473,14 +387,16 @@ static bool take_texts(struct part_reader *reader,
     return true;
 }
 
-static bool take_removal_keys(struct part_reader *reader, void *part)
+static bool take_removal_keys(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct removal *removal = part;
     return take_texts(reader, key_read, &removal->keys, &removal->count);
 }
 
-static bool take_removal_file_ids(struct part_reader *reader, void *part)
+static bool take_removal_file_ids(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct removal *removal = part;
     return take_texts(reader, file_id_read, &removal->file_ids, &removal->file_id_count);
 }

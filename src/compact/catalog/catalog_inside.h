@@ -9,7 +9,7 @@
 #define COMPACT_CATALOG_CATALOG_INSIDE_H
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/members.h"
 #include "compact/catalog/catalog.h"
 
 /* ---- Index --------------------------------------------------------------------------- */
@@ -171,54 +171,9 @@ struct part_reader {
     bool no_memory;
 };
 
-/* How a member is stored in its struct. */
-enum member_kind {
-    MEMBER_OWN,     /* decoded by `take`, encoded by hand */
-    MEMBER_KEY,     /* struct view */
-    MEMBER_TEXT,    /* struct view, of at most `max` bytes */
-    MEMBER_FILE_ID, /* struct view */
-    MEMBER_U64,     /* up to `max`, like the next two */
-    MEMBER_ROWS,    /* rows of a chunk: uint64_t that may be unknown */
-    MEMBER_U32,
-    MEMBER_MS, /* int64_t */
-    MEMBER_STAMP,
-    MEMBER_FLAG, /* bool */
-};
-
-struct member {
-    struct view name;
-    enum member_kind kind;
-    size_t offset;
-    uint64_t max;
-    bool needed; /* always encoded; others only if not default */
-    bool (*take)(struct part_reader *reader, void *part);
-};
-
-#define MEMBER(part, text, member_kind, field, most, always)                  \
-    {                                                                         \
-        .name = { text, sizeof(text) - 1 }, .kind = member_kind,              \
-        .offset = offsetof(struct part, field), .max = most, .needed = always \
-    }
-#define MEMBER_BY(text, function, always)                                      \
-    {                                                                          \
-        .name = { text, sizeof(text) - 1 }, .needed = always, .take = function \
-    }
-
-/* The members of one kind of object; `lacking` is the error if a needed one is missing. */
-struct member_table {
-    const struct member *members;
-    size_t count;
-    const char *lacking;
-};
-#define MEMBER_TABLE(list, error)                   \
-    {                                               \
-        list, sizeof(list) / sizeof(list)[0], error \
-    }
-
-/* Decodes an object into the struct `part`, and keeps members that are not in the table.
- * Each member may occur once. */
-bool members_read(struct part_reader *reader, const struct member_table *table, void *part,
-                  struct buffer *unknown);
+/* Decodes an object into the struct `part`, and keeps members that are not in the table. */
+bool part_members_read(struct part_reader *reader, const struct member_table *table, void *part,
+                       struct buffer *unknown);
 
 bool part_no_memory(struct part_reader *reader);
 bool key_read(struct part_reader *reader, struct view *ret_key);

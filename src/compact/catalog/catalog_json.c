@@ -133,8 +133,9 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
 
 /* ---- Decoding ------------------------------------------------------------------------ */
 
-static bool take_catalog_format(struct part_reader *reader, void *part)
+static bool take_catalog_format(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct view format;
     (void)part;
     if (!json_take_plain(&reader->json, &format))
@@ -147,8 +148,9 @@ static bool take_catalog_format(struct part_reader *reader, void *part)
                                    : "unknown format");
 }
 
-static bool take_write_nonce(struct part_reader *reader, void *part)
+static bool take_write_nonce(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct view raw;
     (void)part;
     return json_skip(&reader->json, &raw);
@@ -165,18 +167,21 @@ static bool read_partition(struct part_reader *reader, struct view *ret_partitio
     return true;
 }
 
-static bool take_partition(struct part_reader *reader, void *part)
+static bool take_partition(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     return read_partition(reader, &((struct catalog *)part)->partition);
 }
 
-static bool take_parent(struct part_reader *reader, void *part)
+static bool take_parent(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     return read_partition(reader, &((struct catalog *)part)->parent);
 }
 
-static bool take_settings(struct part_reader *reader, void *part)
+static bool take_settings(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct catalog *catalog = part;
     struct buffer *unknown = &catalog->inside->unknown_settings;
     return compact_settings_decode(&reader->json, &catalog->inside->space, unknown,
@@ -184,8 +189,9 @@ static bool take_settings(struct part_reader *reader, void *part)
            (unknown->failed && part_no_memory(reader));
 }
 
-static bool take_counts(struct part_reader *reader, void *part)
+static bool take_counts(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct json_reader *json = &reader->json;
     struct catalog *catalog = part;
     size_t count = 0;
@@ -208,8 +214,9 @@ static bool read_writer_name(struct part_reader *reader, struct view raw, struct
     return true;
 }
 
-static bool take_writers(struct part_reader *reader, void *part)
+static bool take_writers(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct json_reader *json = &reader->json;
     struct catalog *catalog = part;
     struct view raw, name;
@@ -245,8 +252,9 @@ static bool enter_key(struct part_reader *reader, struct view key)
     return true;
 }
 
-static bool take_chunks(struct part_reader *reader, void *part)
+static bool take_chunks(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct json_reader *json = &reader->json;
     struct chunk chunk;
     for (json_enter_array(json); json_next_element(json);) {
@@ -267,8 +275,9 @@ static void keep_seen_time(struct dead_part *part, const struct dead_part *befor
         part->seen = before->seen;
 }
 
-static bool take_graves(struct part_reader *reader, void *part)
+static bool take_graves(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct json_reader *json = &reader->json;
     struct grave grave;
     for (json_enter_array(json); json_next_element(json);) {
@@ -289,8 +298,9 @@ static bool take_graves(struct part_reader *reader, void *part)
     return json->why == NULL;
 }
 
-static bool take_removals(struct part_reader *reader, void *part)
+static bool take_removals(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct json_reader *json = &reader->json;
     struct removal removal;
     for (json_enter_array(json); json_next_element(json);) {
@@ -311,8 +321,9 @@ static bool take_removals(struct part_reader *reader, void *part)
     return json->why == NULL;
 }
 
-static bool take_children(struct part_reader *reader, void *part)
+static bool take_children(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct json_reader *json = &reader->json;
     struct catalog *catalog = part;
     size_t count = 0;
@@ -331,8 +342,9 @@ static bool take_children(struct part_reader *reader, void *part)
     return true;
 }
 
-static bool take_split_by(struct part_reader *reader, void *part)
+static bool take_split_by(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct view word;
     if (!json_take_plain(&reader->json, &word))
         return false;
@@ -367,8 +379,9 @@ static bool take_moved_keys(struct part_reader *reader, uint64_t child)
 
 /* Groups are in the order of the children, so encoding gives the same bytes. Each has
  * only "child" and "keys", in this order. */
-static bool take_moved(struct part_reader *reader, void *part)
+static bool take_moved(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct json_reader *json = &reader->json;
     uint64_t child, least = 0;
     struct view name, more;
@@ -388,8 +401,9 @@ static bool take_moved(struct part_reader *reader, void *part)
     return json->why == NULL;
 }
 
-static bool take_moved_files(struct part_reader *reader, void *part)
+static bool take_moved_files(struct member_reader *members, void *part)
 {
+    struct part_reader *reader = members->context;
     struct json_reader *json = &reader->json;
     struct view file_id;
     for (json_enter_array(json); json_next_element(json);) {
@@ -403,22 +417,22 @@ static bool take_moved_files(struct part_reader *reader, void *part)
 }
 
 static const struct member catalog_members[] = {
-    MEMBER_BY("format", take_catalog_format, true),
-    MEMBER_BY("write", take_write_nonce, false),
-    MEMBER_BY("partition", take_partition, true),
-    MEMBER_BY("parent", take_parent, false),
-    MEMBER(catalog, "depth", MEMBER_U32, depth, CATALOG_DEPTH_MAX, false),
-    MEMBER_BY("settings", take_settings, true),
-    MEMBER_BY("counts", take_counts, true),
-    MEMBER(catalog, "due", MEMBER_STAMP, due, 0, false),
-    MEMBER_BY("writers", take_writers, true),
-    MEMBER_BY("chunks", take_chunks, true),
-    MEMBER_BY("tombstones", take_graves, true),
-    MEMBER_BY("deleting", take_removals, true),
-    MEMBER_BY("children", take_children, false),
-    MEMBER_BY("split_by", take_split_by, false),
-    MEMBER_BY("moved", take_moved, false),
-    MEMBER_BY("moved_file_ids", take_moved_files, false),
+    MEMBER_BY("format", take_catalog_format, MEMBER_NEEDED),
+    MEMBER_BY("write", take_write_nonce, MEMBER_OPTIONAL),
+    MEMBER_BY("partition", take_partition, MEMBER_NEEDED),
+    MEMBER_BY("parent", take_parent, MEMBER_OPTIONAL),
+    MEMBER(catalog, "depth", MEMBER_U32, depth, CATALOG_DEPTH_MAX, MEMBER_OPTIONAL),
+    MEMBER_BY("settings", take_settings, MEMBER_NEEDED),
+    MEMBER_BY("counts", take_counts, MEMBER_NEEDED),
+    MEMBER(catalog, "due", MEMBER_STAMP, due, 0, MEMBER_OPTIONAL),
+    MEMBER_BY("writers", take_writers, MEMBER_NEEDED),
+    MEMBER_BY("chunks", take_chunks, MEMBER_NEEDED),
+    MEMBER_BY("tombstones", take_graves, MEMBER_NEEDED),
+    MEMBER_BY("deleting", take_removals, MEMBER_NEEDED),
+    MEMBER_BY("children", take_children, MEMBER_OPTIONAL),
+    MEMBER_BY("split_by", take_split_by, MEMBER_OPTIONAL),
+    MEMBER_BY("moved", take_moved, MEMBER_OPTIONAL),
+    MEMBER_BY("moved_file_ids", take_moved_files, MEMBER_OPTIONAL),
 };
 static const struct member_table catalog_table =
     MEMBER_TABLE(catalog_members, "a required member is missing");
@@ -514,16 +528,17 @@ enum hf_status catalog_decode(struct view text, struct mono_time arrived,
         .items = BUFFER_INIT(CATALOG_KEYS_READ_MAX * sizeof(struct chunk)),
     };
     catalog->parent = VIEW("");
-    bool good = members_read(&reader, &catalog_table, catalog, &catalog->inside->unknown) &&
-                json_end(&reader.json) && check_whole(&reader);
+    bool good =
+        part_members_read(&reader, &catalog_table, catalog, &catalog->inside->unknown) &&
+        json_end(&reader.json) && check_whole(&reader);
+    size_t at = (size_t)(reader.json.at - reader.json.text.data);
     buffer_release(&reader.items);
     if (!good) {
         catalog_free(catalog);
         if (reader.no_memory)
             return error_no_memory(error);
         return error_set(error, reader.later ? HF_UNSUPPORTED : HF_CORRUPT,
-                         "the catalog cannot be read at byte %zu: %s", reader.json.at,
-                         reader.json.why);
+                         "the catalog cannot be read at byte %zu: %s", at, reader.json.why);
     }
     catalog->inside->spent = 0; /* all of it is in use */
     *ret_catalog = catalog;

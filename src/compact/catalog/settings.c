@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/members.h"
 #include "base/parse.h"
 #include "base/utf8.h"
 #include "merge/command.h"
@@ -78,21 +79,74 @@ uint64_t compact_level_bytes(const struct compact_settings *settings, unsigned l
 
 /* ---- Members ------------------------------------------------------------------------- */
 
-/* A number: its JSON name, its place in the struct, and its limits. Signed and unsigned
- * numbers are handled alike, since none is negative or near 2^63. */
-struct number {
-    struct view name;
-    size_t offset;
-    uint64_t min, max;
-};
+static const char *format_word(unsigned value)
+{
+    return hf_merge_format_name((enum hf_merge_format)value);
+}
 
-#define NUMBER(member, least, most)                                                  \
-    {                                                                                \
-        { #member, sizeof(#member) - 1 }, offsetof(struct compact_settings, member), \
-            (uint64_t)(least), (uint64_t)(most)                                      \
+static const char *coding_word(unsigned value)
+{
+    return hf_merge_coding_name((enum hf_merge_coding)value);
+}
+
+static const char *policy_word(unsigned value)
+{
+    return hf_compact_policy_name((enum hf_compact_policy)value);
+}
+
+static bool is_plain(const void *object)
+{
+    return ((const struct compact_settings *)object)->coding == HF_MERGE_PLAIN;
+}
+
+/* "header" in JSON, and "headless" in C. */
+static bool take_header(struct member_reader *reader, void *object)
+{
+    bool header;
+    if (!json_take_bool(reader->json, &header))
+        return false;
+    ((struct compact_settings *)object)->headless = !header;
+    return true;
+}
+
+static bool is_with_header(const void *object)
+{
+    return !((const struct compact_settings *)object)->headless;
+}
+
+static void write_header(const void *object, struct buffer *text)
+{
+    buffer_append(text, is_with_header(object) ? VIEW("true") : VIEW("false"));
+}
+
+#define TEXT(member, most) \
+    MEMBER(compact_settings, #member, MEMBER_TEXT, member, most, MEMBER_OPTIONAL)
+#define WORD(text, member, function, count)                                     \
+    .name = { text, sizeof(text) - 1 }, .kind = MEMBER_WORD,                    \
+    .offset = offsetof(struct compact_settings, member), .need = MEMBER_ALWAYS, \
+    .max = (count), .word = (function)
+/* Signed and unsigned numbers are handled alike, since none is negative or near 2^63. */
+#define NUMBER(member, least, most)                                                    \
+    {                                                                                  \
+        .name = { #member, sizeof(#member) - 1 }, .kind = MEMBER_U64,                  \
+        .offset = offsetof(struct compact_settings, member), .min = (uint64_t)(least), \
+        .max = (uint64_t)(most), .need = MEMBER_ALWAYS                                 \
     }
 
-static const struct number numbers[] = {
+static const struct member members[] = {
+    { WORD("format", format, format_word, HF_MERGE_FORMAT_COUNT),
+      .unknown_word = "unknown format in settings" },
+    TEXT(key, FIELD_BYTES_MAX),
+    TEXT(time, FIELD_BYTES_MAX),
+    { .name = { "header", 6 },
+      .take = take_header,
+      .is_omitted = is_with_header,
+      .write = write_header },
+    { WORD("compress", coding, coding_word, HF_MERGE_CODING_COUNT), .is_omitted = is_plain,
+      .unknown_word = "unknown compression in settings" },
+    TEXT(command, COMMAND_BYTES_MAX),
+    { WORD("policy", policy, policy_word, HF_COMPACT_POLICY_COUNT),
+      .unknown_word = "unknown policy in settings" },
     NUMBER(command_limit_ms, 1, 30 * DAY_MS),
     NUMBER(rejects_max, 0, INT64_MAX),
     NUMBER(level0_count, 2, 4096),
@@ -110,11 +164,18 @@ static const struct number numbers[] = {
     NUMBER(tries_max, 1, 1000),
     NUMBER(step_ms, 0, 60 * MINUTE_MS),
 };
-#define NUMBER_COUNT (sizeof numbers / sizeof numbers[0])
+static const struct member_table settings_table = MEMBER_TABLE(members, "");
 
-static_assert(sizeof(int64_t) == sizeof(uint64_t), "members are moved as they are");
+static const struct member *next_number_member(const struct member *previous)
+{
+    const struct member *end = members + settings_table.count;
+    const struct member *next = previous ? previous + 1 : members;
+    while (next < end && next->kind != MEMBER_U64)
+        next++;
+    return next < end ? next : NULL;
+}
 
-static uint64_t get_number(const struct compact_settings *settings, const struct number *number)
+static uint64_t get_number(const struct compact_settings *settings, const struct member *number)
 {
     uint64_t value;
     memcpy(&value, (const char *)settings + number->offset, sizeof value);
@@ -149,8 +210,9 @@ void compact_settings_hash(const struct compact_settings *settings, struct hash_
         hash_stream_add(stream, texts[i]);
         hash_stream_add(stream, VIEW("\n"));
     }
-    for (size_t i = 0; i < NUMBER_COUNT; i++) {
-        uint64_t value = get_number(settings, &numbers[i]);
+    for (const struct member *number = next_number_member(NULL); number;
+         number = next_number_member(number)) {
+        uint64_t value = get_number(settings, number);
         hash_stream_add(stream, (struct view){ (const char *)&value, sizeof value });
     }
 }
@@ -161,8 +223,9 @@ bool compact_settings_equal(const struct compact_settings *a, const struct compa
                  view_equal(a->time, b->time) && a->headless == b->headless &&
                  a->coding == b->coding && view_equal(a->command, b->command) &&
                  a->policy == b->policy;
-    for (size_t i = 0; i < NUMBER_COUNT; i++)
-        equal = equal && get_number(a, &numbers[i]) == get_number(b, &numbers[i]);
+    for (const struct member *number = next_number_member(NULL); number;
+         number = next_number_member(number))
+        equal = equal && get_number(a, number) == get_number(b, number);
     return equal;
 }
 
@@ -217,12 +280,12 @@ static enum hf_status check_bounds(const struct compact_settings *settings,
         status = check_text("command", settings->command, COMMAND_BYTES_MAX, error);
     if (status != HF_OK)
         return status;
-    for (size_t i = 0; i < NUMBER_COUNT; i++) {
-        uint64_t value = get_number(settings, &numbers[i]);
-        if (value < numbers[i].min || value > numbers[i].max)
-            return error_set(error, HF_INVALID, "%s must be %llu to %llu", numbers[i].name.data,
-                             (unsigned long long)numbers[i].min,
-                             (unsigned long long)numbers[i].max);
+    for (const struct member *number = next_number_member(NULL); number;
+         number = next_number_member(number)) {
+        uint64_t value = get_number(settings, number);
+        if (value < number->min || value > number->max)
+            return error_set(error, HF_INVALID, "%s must be %llu to %llu", number->name.data,
+                             (unsigned long long)number->min, (unsigned long long)number->max);
     }
     return check_together(settings, error);
 }
@@ -285,87 +348,18 @@ enum hf_status compact_settings_check(const struct compact_settings *settings,
 
 /* ---- JSON ---------------------------------------------------------------------------- */
 
-static void write_member_text(struct buffer *text, struct view before, struct view value)
-{
-    buffer_append(text, before);
-    json_write_string(text, value);
-}
-
 bool compact_settings_encode(const struct compact_settings *settings, struct buffer *text)
 {
-    write_member_text(text, VIEW("{\"format\":"),
-                      view_of(hf_merge_format_name(settings->format)));
-    if (settings->key.size > 0)
-        write_member_text(text, VIEW(",\"key\":"), settings->key);
-    if (settings->time.size > 0)
-        write_member_text(text, VIEW(",\"time\":"), settings->time);
-    if (settings->headless)
-        buffer_append(text, VIEW(",\"header\":false"));
-    if (settings->coding != HF_MERGE_PLAIN)
-        write_member_text(text, VIEW(",\"compress\":"),
-                          view_of(hf_merge_coding_name(settings->coding)));
-    if (settings->command.size > 0)
-        write_member_text(text, VIEW(",\"command\":"), settings->command);
-    write_member_text(text, VIEW(",\"policy\":"),
-                      view_of(hf_compact_policy_name(settings->policy)));
-    for (size_t i = 0; i < NUMBER_COUNT; i++) {
-        buffer_append(text, VIEW(",\""));
-        buffer_append(text, numbers[i].name);
-        buffer_append(text, VIEW("\":"));
-        buffer_append_u64(text, get_number(settings, &numbers[i]));
-    }
+    members_write(&settings_table, settings, '{', text);
     return buffer_append_byte(text, '}');
-}
-
-static bool take_setting(struct json_reader *reader, struct view name, struct buffer *space,
-                         struct buffer *unknown, struct compact_settings *settings)
-{
-    struct view word;
-    uint64_t value;
-    bool header;
-    for (size_t i = 0; i < NUMBER_COUNT; i++) {
-        if (!view_equal(name, numbers[i].name))
-            continue;
-        if (!json_take_u64(reader, numbers[i].max, &value))
-            return false;
-        memcpy((char *)settings + numbers[i].offset, &value, sizeof value);
-        return true;
-    }
-    if (view_equal(name, VIEW("key")))
-        return json_take_text(reader, space, &settings->key);
-    if (view_equal(name, VIEW("time")))
-        return json_take_text(reader, space, &settings->time);
-    if (view_equal(name, VIEW("command")))
-        return json_take_text(reader, space, &settings->command);
-    if (view_equal(name, VIEW("header"))) {
-        if (!json_take_bool(reader, &header))
-            return false;
-        settings->headless = !header;
-        return true;
-    }
-    if (view_equal(name, VIEW("format")))
-        return json_take_plain(reader, &word) &&
-               (merge_format_parse(word, &settings->format, NULL) == HF_OK ||
-                json_fail(reader, "unknown format in settings"));
-    if (view_equal(name, VIEW("compress")))
-        return json_take_plain(reader, &word) &&
-               (merge_coding_parse(word, &settings->coding, NULL) == HF_OK ||
-                json_fail(reader, "unknown compression in settings"));
-    if (view_equal(name, VIEW("policy")))
-        return json_take_plain(reader, &word) &&
-               (compact_policy_parse(word, &settings->policy, NULL) == HF_OK ||
-                json_fail(reader, "unknown policy in settings"));
-    return json_keep_member(reader, name, unknown);
 }
 
 bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
                              struct buffer *unknown, struct compact_settings *ret_settings)
 {
     struct compact_settings settings = compact_settings_default();
-    struct view name;
-    for (json_enter_object(reader); json_next_member(reader, &name);)
-        take_setting(reader, name, space, unknown, &settings);
-    if (reader->why)
+    struct member_reader members_of = { reader, space, unknown, NULL };
+    if (!members_read(&members_of, &settings_table, &settings))
         return false;
     struct view *texts[] = { &settings.key, &settings.time, &settings.command };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)

@@ -4,7 +4,7 @@
  * members that this version does not know survive. */
 #include "compact/work/jobs.h"
 
-#include "base/json.h"
+#include "base/members.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,53 +12,47 @@
 #define JOBS_BYTES_MAX   (4 * MIB)
 #define RECORD_BYTES_MAX (4 * KIB)
 #define WORKER_LABEL_MAX ((size_t)256)
+#define END_BYTES_MAX    ((size_t)32)
 
 /* A record is not worth a longer wait. */
 #define JOBS_PATIENCE SPAN_S(2)
 
 /* ---- One record ---------------------------------------------------------------------- */
 
-/* Members that are omitted when zero. */
-static const struct {
-    const char *name;
-    size_t offset;
-} numbers[] = {
-#define NUMBER(member)                               \
-    {                                                \
-#member, offsetof(struct job_record, member) \
-    }
-    NUMBER(sources),  NUMBER(bytes_in),        NUMBER(bytes_out),    NUMBER(rows_in),
-    NUMBER(rows_out), NUMBER(rows_superseded), NUMBER(rows_expired), NUMBER(rows_rejected),
-#undef NUMBER
-};
-#define NUMBERS (sizeof numbers / sizeof numbers[0])
+#define TEXT(member, most, when) MEMBER(job_record, #member, MEMBER_TEXT, member, most, when)
+#define COUNT(member) \
+    MEMBER(job_record, #member, MEMBER_U64, member, UINT64_MAX, MEMBER_OPTIONAL)
 
-static void write_record_text(struct buffer *text, const char *name, struct view value,
-                              size_t max)
-{
-    buffer_print(text, ",\"%s\":", name);
-    json_write_string(text, view_first(value, max));
-}
+static const struct member record_members[] = {
+    TEXT(id, KEY_BYTES_MAX, MEMBER_ALWAYS),
+    TEXT(worker, WORKER_LABEL_MAX, MEMBER_ALWAYS),
+    TEXT(end, END_BYTES_MAX, MEMBER_ALWAYS),
+    TEXT(why, HF_WHY_MAX, MEMBER_OPTIONAL),
+    MEMBER(job_record, "level", MEMBER_U32, level, UINT32_MAX, MEMBER_ALWAYS),
+    COUNT(sources),
+    COUNT(bytes_in),
+    COUNT(bytes_out),
+    COUNT(rows_in),
+    COUNT(rows_out),
+    COUNT(rows_superseded),
+    COUNT(rows_expired),
+    COUNT(rows_rejected),
+    MEMBER(job_record, "took_ms", MEMBER_I64, took_ms, INT64_MAX, MEMBER_ALWAYS),
+    MEMBER(job_record, "ended", MEMBER_STAMP, ended, 0, MEMBER_NEEDED),
+    MEMBER(job_record, "ended_ms", MEMBER_MS, ended_at.us, INT64_MAX / 1000, MEMBER_ALWAYS),
+};
+static const struct member_table record_table =
+    MEMBER_TABLE(record_members, "a record without the time of its end");
 
 static bool job_record_encode(const struct job_record *record, struct buffer *text)
 {
-    char ended[STAMP_TEXT_MAX];
-    buffer_append(text, VIEW("{\"id\":"));
-    json_write_string(text, view_first(record->id, KEY_BYTES_MAX));
-    write_record_text(text, "worker", record->worker, WORKER_LABEL_MAX);
-    write_record_text(text, "end", record->end, 32);
-    if (record->why.size > 0)
-        write_record_text(text, "why", record->why, HF_WHY_MAX);
-    buffer_print(text, ",\"level\":%u", record->level);
-    for (size_t i = 0; i < NUMBERS; i++) {
-        uint64_t value;
-        memcpy(&value, (const char *)record + numbers[i].offset, sizeof value);
-        if (value > 0)
-            buffer_print(text, ",\"%s\":%" PRIu64, numbers[i].name, value);
-    }
-    buffer_print(text, ",\"took_ms\":%" PRId64 ",\"ended\":\"%s\",\"ended_ms\":%" PRId64 "}",
-                 record->took_ms, stamp_text(record->ended, ended), record->ended_at.us / 1000);
-    return !text->failed;
+    struct job_record shortened = *record;
+    shortened.id = view_first(record->id, KEY_BYTES_MAX);
+    shortened.worker = view_first(record->worker, WORKER_LABEL_MAX);
+    shortened.end = view_first(record->end, END_BYTES_MAX);
+    shortened.why = view_first(record->why, HF_WHY_MAX);
+    members_write(&record_table, &shortened, '{', text);
+    return buffer_append_byte(text, '}');
 }
 
 /* The record's strings point into `raw`, or into `space`, which has room for all of them. */
@@ -66,40 +60,10 @@ static bool job_record_decode(struct view raw, struct buffer *space,
                               struct job_record *ret_record)
 {
     struct job_record record = { .level = 0 };
-    uint64_t level = 0;
-    int64_t ended_ms = 0;
-    struct view name, skipped, ended = VIEW("");
-    struct json_reader reader = json_read(raw);
-    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
-        size_t i = 0;
-        while (i < NUMBERS && !view_equal(name, view_of(numbers[i].name)))
-            i++;
-        if (i < NUMBERS)
-            json_take_u64(&reader, UINT64_MAX, (void *)((char *)&record + numbers[i].offset));
-        else if (view_equal(name, VIEW("level")))
-            json_take_u64(&reader, UINT64_MAX, &level);
-        else if (view_equal(name, VIEW("id")))
-            json_take_text(&reader, space, &record.id);
-        else if (view_equal(name, VIEW("worker")))
-            json_take_text(&reader, space, &record.worker);
-        else if (view_equal(name, VIEW("end")))
-            json_take_text(&reader, space, &record.end);
-        else if (view_equal(name, VIEW("why")))
-            json_take_text(&reader, space, &record.why);
-        else if (view_equal(name, VIEW("took_ms")))
-            json_take_i64(&reader, &record.took_ms);
-        else if (view_equal(name, VIEW("ended")))
-            json_take_plain(&reader, &ended);
-        else if (view_equal(name, VIEW("ended_ms")))
-            json_take_i64(&reader, &ended_ms);
-        else
-            json_skip(&reader, &skipped);
-    }
-    if (!json_end(&reader) || !stamp_parse(ended, &record.ended) || level > UINT32_MAX ||
-        ended_ms > INT64_MAX / 1000 || ended_ms < INT64_MIN / 1000)
+    struct json_reader json = json_read(raw);
+    struct member_reader reader = { &json, space, NULL, NULL };
+    if (!members_read(&reader, &record_table, &record) || !json_end(&json))
         return false;
-    record.level = (unsigned)level;
-    record.ended_at = (struct wall_time){ ended_ms * 1000 };
     *ret_record = record;
     return true;
 }
