@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compactor.c: compacts a format of your own. A worker of the library plans, leases and
- * commits, and a function of this program merges.
+/* compactor.c: compacts files in your own format. A library worker plans, leases and commits, and a
+ * function in this program merges.
  *
  *     compactor [URL]     for example: compactor sqlite:jobs.db
  *
- * Any number of compactors may run at once, on any machines. Other programs see the chunks as
- * bytes. The first word of the partition's command names the merger that the chunks need. */
+ * Any number of compactors may run at once, on any machines. To other programs, the chunks are
+ * opaque bytes. The first word of the partition's command names the merger that the chunks need. */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Our format is lines. A merge keeps all of them, one file after the other. */
+/* Our format consists of lines. A merge keeps all lines, one file after the other. */
 static enum hf_status merge(void *argument, const struct hf_merger_job *job,
                             struct hf_merged *merged, struct hf_error *error)
 {
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     enum hf_status status = hf_compact_create(compact, &settings, &error);
     for (int i = 0; i < 2 && status == HF_OK; i++) {
         struct hf_compact_ingest_options once = HF_COMPACT_INGEST_OPTIONS;
-        once.id = i == 0 ? "first" : "second"; /* by default, equal files are ingested once */
+        once.id = i == 0 ? "first" : "second"; /* by default, identical files are added once */
         status = hf_compact_ingest(compact, &paths[i], 1, &once, NULL, &error);
     }
     if (status == HF_OK)

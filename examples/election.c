@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* election.c: decides which member of a group compacts a log first: a roster lists the members,
- * ranks follow from the state of the document, and a cascade says which level is due.
+/* election.c: decides which member of a group compacts a log first. A roster lists the members, the
+ * ranks are computed from the state of the document, and a cascade determines which level is due.
  *
  *     election [URL]     for example: election sqlite:jobs.db */
 #include <holdfast.h>
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
         status = hf_elect_join(client, "compactors", &options, &members[i], &error);
     }
     if (status == HF_OK)
-        status = hf_elect_look(members[0], &error); /* members that joined after us */
+        status = hf_elect_look(members[0], &error); /* see members that joined after us */
     hf_cascade_added(&cascade, 5);                  /* five new entries at level 0 */
     for (int i = 0; i < 2 && status == HF_OK; i++)
         status = decide(members[i], &cascade, &error);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event_log.c: prints the events of a client as lines for a log or a metrics collector: a lock
- * is granted, renewed, taken over from a dead holder, and released.
+/* event_log.c: prints a client's events as lines for a log or a metrics collector. In this example,
+ * a lock is granted, renewed, taken over from a dead holder, and released.
  *
  *     event_log [URL]     for example: event_log sqlite:jobs.db */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Called by a thread of the client, for one event at a time, so no lock is needed here. */
+/* Called by a client thread, for one event at a time, so no lock is needed here. */
 static void log_event(void *argument, const struct hf_event *event)
 {
     FILE *log = argument;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fenced_writer.c: writes a fenced object under a lock that may be lost; the object never goes
- * back to an older value.
+/* fenced_writer.c: writes a fenced object under a lock that may be lost; the object never goes back
+ * to an older value.
  *
  *     fenced_writer [URL]     for example: fenced_writer sqlite:jobs.db
  *
- * Several may run at once. Each takes the lock, reads the number, and writes the next number
- * with its token. If one is paused for longer than its lease and continues after another has
- * written, its write is refused with FENCED. A check before the write could not have prevented
- * this, because the pause may come after the check. */
+ * Several writers may run at once. Each acquires the lock, reads the number, and writes the next
+ * number with its token. If a writer is paused for longer than its lease and continues after
+ * another writer has written, its write is refused with FENCED. A check before the write could not
+ * have prevented this, because the pause may come after the check. */
 #include <holdfast.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@ static enum hf_status put(struct hf_index *index, const char *host, const char *
                           struct hf_error *error)
 {
     const struct hf_index_value values[] = { { "host", host }, { "owner", owner } };
-    return hf_index_put(index, values, 2, error); /* no time is given, so it is now */
+    return hf_index_put(index, values, 2, error); /* no time given: the current time is used */
 }
 
 static enum hf_status show(struct hf_index *index, const char *prefix, struct hf_error *error)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* semaphore.c: lets three of many workers work at a time. Each worker is a thread here. They
- * could also be processes, or machines that share a bucket: all that they share is a name.
+/* semaphore.c: lets up to three of many workers work at the same time. Here, each worker is a
+ * thread. The workers could also be processes, or machines that share a bucket: all they need in
+ * common is the store and a name.
  *
  *     semaphore [URL]     for example: semaphore sqlite:jobs.db */
 #include <holdfast.h>

@@ -3,15 +3,15 @@
  *
  *     transaction [URL]     for example: transaction sqlite:bank.db
  *
- * If a client dies in between, there is nothing to repair: the next client that wants an
- * account rolls the transaction back. */
+ * If a client dies before the commit, nothing needs to be repaired: the next client that wants one
+ * of the accounts rolls the transaction back. */
 #include <holdfast.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char *const accounts[] = { "accounts/ann", "accounts/joe" };
 
-/* The balance of an account; a new one has 100. */
+/* The balance of an account; a new account has 100. */
 static long read_balance(struct hf_client *client, const char *name)
 {
     void *data;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast.h: leases, locks and compaction on an object store.
  *
- * Holdfast needs no lock server. All shared state is in small documents in an object store (a
- * directory, an SQLite file, S3). Every change to a document is a compare-and-swap: load it,
- * compute the new version, and write it back only if no other client has changed it meanwhile.
+ * Holdfast needs no lock server. All shared state is kept in small documents in an object store (a
+ * directory, an SQLite file, or S3). Every change to a document is a compare-and-swap: the client
+ * loads the document, computes the new version, and writes it back only if no other client has
+ * changed it in the meantime.
  *
  *     struct hf_client *client;
  *     struct hf_lock *lock;
@@ -15,30 +16,32 @@
  *         hf_lock_release(lock, &error);
  *     }
  *
- * WHAT A LEASE GUARANTEES. A lock is a lease. It is granted for a limited time (the ttl), and
- * renewed in the background as long as the handle is held and the process runs. While hf_lock_check
+ * WHAT A LEASE GUARANTEES. A lock is a lease. It is granted for a limited time (the ttl), and is
+ * renewed in the background while the lock is held and the process is running. While hf_lock_check
  * returns HF_OK, no other client of the same store has been granted a conflicting lease. If the
- * holder dies, hangs or loses the network, the lease expires by itself and another client takes
- * over. No cleanup is needed. Conflicting requests are served in the order in which they queued.
+ * holder dies, hangs or loses the network, the lease expires on its own and another client can take
+ * over. No cleanup is needed. Conflicting requests are granted in the order in which they were
+ * queued.
  *
  * Holdfast never compares the clocks of two machines. The holder measures its lease on its own
  * boot-time clock, starting just before it sends the request that acquires the lock. A client that
- * wants to take over must prove that the lease is over. There are two proofs. Either the store's
- * clock is past the end of the lease, after allowing for its possible error, or the client has
- * watched the lease stay unchanged for longer than it can be valid.
+ * wants to take over must prove that the lease has ended. There are two proofs. Either the store's
+ * clock is past the end of the lease, allowing for the error of that clock, or the client has
+ * watched the lease remain unchanged for longer than the lease can be valid.
  *
- * The guarantee rests on two assumptions. The boot-time clocks of two machines drift apart by less
- * than 200 ppm. The clocks of a store's front ends agree within half the skew tolerance. The
- * tolerance is 2 s on AWS and 30 s elsewhere. If a store cannot meet the second assumption, set
- * takeover_observed, so that takeovers do not use the store's clock.
+ * The guarantee rests on two assumptions. First, the boot-time clocks of any two machines drift
+ * apart by less than 200 ppm. Second, the clocks of a store's front ends agree to within half the
+ * skew tolerance, which is 2 s on AWS and 30 s elsewhere. If a store cannot meet the second
+ * assumption, set takeover_observed, so that takeovers do not use the store's clock.
  *
- * WHAT A LEASE DOES NOT GUARANTEE. You may no longer hold the lock when your write arrives. Between
- * hf_lock_check and the effect of the next line, your process may be paused for longer than the ttl
- * (a debugger, a suspended laptop, a stopped container), and the lock may be granted to another
- * client. No lock can prevent this. Only the system that receives the write can refuse it. Each
- * grant therefore comes with a TOKEN, a number that increases with every grant of the lock. Protect
- * critical writes with hf_fenced_put, which takes the lock handle and returns HF_FENCED if its
- * token is stale. Or pass hf_lock_token to a database that compares tokens.
+ * WHAT A LEASE DOES NOT GUARANTEE. You may no longer hold the lock by the time your write arrives.
+ * Between a call to hf_lock_check and the effect of the next statement, your process may be paused
+ * for longer than the ttl (in a debugger, on a suspended laptop, or in a stopped container), and
+ * the lock may be granted to another client. No lock can prevent this. Only the system that
+ * receives the write can refuse it. Each grant therefore comes with a TOKEN, a number that
+ * increases with every grant of the lock. Protect critical writes with hf_fenced_put, which takes
+ * the lock handle and returns HF_FENCED if the token is stale. Alternatively, pass the result of
+ * hf_lock_token to a database that compares tokens.
  *
  * AFTER A PAUSE, the first call to hf_lock_check reports whether the lease has ended. It returns
  * HF_EXPIRED if the lease has expired by this machine's clock, which keeps running while the
@@ -53,11 +56,11 @@
  *     work                ttl     renewed every   why
  *     short operations     10 s     3 s           quick recovery when a client fails
  *     long operations      60 s    20 s           less traffic, survives a slow minute
- *     batches             300 s   100 s           hardly ever interrupted
+ *     batches             300 s   100 s           rarely interrupted
  *
  * Use at least 5 s on network stores, because they report time in whole seconds.
  *
- * SCOPES name what is locked, as text:
+ * SCOPES name what is locked. They are written as text:
  *
  *     deploy, named:deploy   a name: segments of a-z 0-9 . _ - separated by slashes
  *     path:/a/b              one path
@@ -71,9 +74,9 @@
  * NO REPLY. If the store does not reply to a write, the client cannot know whether the write
  * happened. The call then returns HF_UNSURE, never a failure, because the store may have granted
  * the lock. The client keeps trying to release the lock in the background until the store confirms
- * it or the lease is over.
+ * the release or the lease has expired.
  *
- * HEADERS. This header includes all others. Each header starts with its guarantees.
+ * HEADERS. This header includes all others. Each header begins with the guarantees that it makes.
  *
  *     holdfast/base.h     statuses, errors, conventions, the client
  *     holdfast/compact.h  compaction: partitions, workers, readers
@@ -84,7 +87,7 @@
  *     holdfast/lock.h     locks
  *     holdfast/merge.h    merging files of records
  *     holdfast/observe.h  lock listings, events, counters
- *     holdfast/store.h    objects of a store, the probe, the store's clock, restores
+ *     holdfast/store.h    objects in a store, the probe, the store's clock, restores
  *     holdfast/sweep.h    removal of expired leases and unused tables */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H

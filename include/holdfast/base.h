@@ -8,36 +8,36 @@
  *     hf_client_close(client);
  *
  * CONVENTIONS. Handles are opaque. Output parameters are named ret_... and are set only on success.
- * A handle is set to NULL on failure. Strings end with NUL and are copied. `error` may be NULL;
- * otherwise it is always set. Passing NULL for any other pointer returns HF_INVALID, unless the
- * pointer is documented as optional. You may therefore pass the NULL handle of a failed call on to
- * the next call: that call fails too, and does no harm. The ..._name and ..._text functions return
- * "unknown" for a number that is not in their table. A call marked "Local" makes no request to the
- * store. If a callback named `each` returns false, the listing stops; this is not an error, unless
- * documented otherwise.
+ * A handle is set to NULL on failure. Strings are NUL-terminated, and the library copies them.
+ * `error` may be NULL; otherwise it is always set. If any other pointer is NULL, the call returns
+ * HF_INVALID, unless the pointer is documented as optional. You can therefore pass the NULL handle
+ * from a failed call to the next call, which then also fails and does no harm. The ..._name and
+ * ..._text functions return "unknown" for a value that is not in their table. A call marked "Local"
+ * makes no request to the store. If a callback named `each` returns false, the listing stops; this
+ * is not an error, unless documented otherwise.
  *
- * STRUCTS THAT GROW. Options and reports begin with struct_size, which their initialiser sets
+ * EXTENSIBLE STRUCTS. Options and reports begin with struct_size, which their initialiser sets
  * (HF_LOCK_OPTIONS for struct hf_lock_options). Always start from the initialiser:
  *
  *     struct hf_lock_options options = HF_LOCK_OPTIONS;
  *     options.ttl_ms = 10000;
  *
  * A later version of the library may add members at the end. A program compiled against an older
- * version gets default values for the new members. A program that sets a member which the library
- * does not support gets HF_UNSUPPORTED. A struct_size of 0 is HF_INVALID. Structs passed to a
- * callback also begin with struct_size: before you read a member that was added later, check that
- * struct_size includes it.
+ * version gets default values for the new members. If a program sets a member that the library does
+ * not support, the call returns HF_UNSUPPORTED. If struct_size is 0, the call returns HF_INVALID.
+ * Structs passed to a callback also begin with struct_size: before you read a member that was added
+ * in a later version, check that struct_size covers it.
  *
  * Structs without struct_size never change, because they are array elements, are embedded in other
  * structs, or are complete as they are: hf_error, hf_elect_part, hf_elect_place, hf_cascade,
  * hf_index_value, hf_index_row, hf_index_bytes, hf_index_condition, hf_index_folded, hf_merge_file,
  * hf_merger_source, hf_compact_level, hf_request_stats, hf_store_clock_sample.
  *
- * THREADS. Every function may be called from any thread, even on the same handle, but ..._close and
- * ..._free must be the last call on a handle. A client starts threads of its own when it first
- * holds a lock, and one more thread for events if the event callback is set. After fork(), the
- * child must not use the handles of its parent. The library never logs, exits or installs signal
- * handlers. */
+ * THREADS. Every function may be called from any thread, even if several threads use the same
+ * handle, but ..._close and ..._free must be the last call on a handle. A client starts its own
+ * threads when it first holds a lock, and another thread for events if the event callback is set.
+ * After fork(), the child must not use the handles of its parent. The library never logs, exits or
+ * installs signal handlers. */
 #ifndef HOLDFAST_BASE_H
 #define HOLDFAST_BASE_H
 
@@ -68,7 +68,7 @@ extern "C" {
 #define HF_VERSION_MINOR 1
 #define HF_VERSION_PATCH 0
 
-/* The version of these headers as one number, which rises with each version: 0.1.0 is 100. */
+/* The version of these headers as a number that increases with each version: 0.1.0 is 100. */
 #define HF_VERSION (HF_VERSION_MAJOR * 10000 + HF_VERSION_MINOR * 100 + HF_VERSION_PATCH)
 
 /* Returns the version of the library in use, such as "0.1.0". */
@@ -80,10 +80,11 @@ HF_API int hf_version_number(void);
 /* ---- Statuses ------------------------------------------------------------------------ */
 
 /* All statuses. A status says how the caller can proceed, not where the error occurred. Each row
- * has the name, the exit code of the program, and a sentence for display.
+ * contains the name, the exit code of the program, and a sentence for display.
  *
  * Exit codes start at 80 because `holdfast run` passes on the exit status of its command. Scripts
- * can thus distinguish them from the small numbers that commands customarily use. */
+ * can thus distinguish Holdfast's exit codes from the small numbers that commands customarily
+ * use. */
 #define HF_STATUS_TABLE(ROW)                                                        \
     ROW(OK, 0, "done")                                                              \
     ROW(NOT_FOUND, 80, "no such object or lease")                                   \
@@ -120,7 +121,7 @@ HF_API int hf_status_exit_code(enum hf_status status);
 
 #define HF_WHY_MAX 240
 
-/* A status, and the reason in words that help a person to act on it. */
+/* A status, and the reason for it in words that a person can act on. */
 struct hf_error {
     enum hf_status status;
     char why[HF_WHY_MAX];
@@ -134,24 +135,24 @@ HF_API void hf_free(void *data);
 /* ---- The client ---------------------------------------------------------------------- */
 
 /* A client uses one store and one namespace of locks, as one holder. One client per process is
- * enough, whatever the number of threads: calls that are waiting for the same document share their
- * requests. */
+ * enough, regardless of the number of threads: calls that are waiting for the same document share
+ * their requests. */
 struct hf_client;
 
-/* An event of a client (observe.h). */
+/* An event that a client reports (observe.h). */
 struct hf_event;
 
-/* A lock table keeps the most conservative settings that any of its clients has ever had. */
+/* A lock table keeps the most conservative settings that any of its clients has ever used. */
 struct hf_client_options {
     size_t struct_size;
-    /* The namespace of its locks (default: "default"). Must not be metadata, data, indexes or
-     * roster, which are other folders in a bucket. */
+    /* The namespace of the client's locks (default: "default"). It must not be metadata, data,
+     * indexes or roster, which are the names of other folders in a bucket. */
     const char *ns;
     const char *holder; /* a label shown to others (default: host name and process id) */
-    /* The longest ttl of a lease; 0: an hour; at most a day. Must be the same for all clients of a
-     * namespace. After a restore, nothing is granted for this long. */
+    /* The longest ttl that a lease may have; 0: one hour; at most one day. It must be the same for
+     * all clients of a namespace. After a restore, no lease is granted for this long. */
     int64_t ttl_max_ms;
-    /* How far the store's clock may be wrong; -1: depends on the kind of store. */
+    /* How far off the store's clock may be; -1: depends on the kind of store. */
     int64_t skew_tolerance_ms;
     bool takeover_observed; /* take over only by watching, never by the store's clock */
 
@@ -169,9 +170,9 @@ struct hf_client_options {
 /* Opens a client. The URL is mem:, dir:PATH, sqlite:FILE or s3://BUCKET/PREFIX. `options` may be
  * NULL.
  *
- * Opening reads the description of the bucket (one get). A network store without a recent probe
- * result is probed first. This takes about fifty small requests, once a month. A client without
- * write permission can open a store; its writes then return HF_DENIED.
+ * The call reads the bucket's description (one get). A network store without a recent probe result
+ * is probed first. The probe takes about fifty small requests, once a month. A client without write
+ * permission can open a store; its writes then return HF_DENIED.
  *
  * Returns HF_UNSUPPORTED if the store does not provide the guarantees that locks need, or if the
  * bucket uses a feature that this version does not support. Returns HF_UNAVAILABLE if the store
@@ -182,10 +183,10 @@ HF_API enum hf_status hf_client_open(const char *url, const struct hf_client_opt
 /* Closes a client. Free its locks, keys and transactions first. Does nothing if `client` is NULL.
  *
  * If a remaining handle still holds a lease, the lease is released, as by hf_lock_free, and the
- * handle reports HF_LOST. The handle can acquire nothing more: its calls return HF_CANCELLED,
+ * handle reports HF_LOST. The handle can no longer acquire anything: its calls return HF_CANCELLED,
  * including a call that is waiting in the queue. The handle must still be freed; the memory and the
- * store of the client are freed with the last handle. Waits at most a few seconds for releases that
- * are in progress in the background. */
+ * store of the client are freed with the last handle. The call waits at most a few seconds for
+ * releases that are in progress in the background. */
 HF_API void hf_client_close(struct hf_client *client);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact.h: compaction of many small objects into few, by any number of workers and machines.
+/* compact.h: compaction of many small objects into a few large ones, by any number of workers on
+ * any number of machines.
  *
  *     struct hf_compact *compact;
  *     struct hf_compact_settings settings = HF_COMPACT_SETTINGS;
@@ -11,17 +12,18 @@
  *     hf_compact_run(compact, NULL, NULL, &error);
  *     hf_compact_close(compact);
  *
- * A PARTITION is a set of chunks: objects of records, named in a catalog in the bucket. Ingest adds
- * chunks of level 0. A merge replaces chunks with one chunk of a higher level, by one conditional
- * write of the catalog, so it happens once or not at all. Leases only keep workers from duplicating
- * work. If a worker dies, another takes over its group; nothing is lost or duplicated.
+ * A PARTITION is a set of chunks: objects that contain records and are listed in a catalog in the
+ * bucket. Ingest adds chunks of level 0. A merge replaces chunks with one chunk of a higher level
+ * in a single conditional write to the catalog, so it happens once or not at all. Leases only keep
+ * workers from duplicating work. If a worker dies, another worker takes over its group; nothing is
+ * lost or duplicated.
  *
  * A merged chunk is kept for a grace period, during which hf_compact_undelete can undo the merge. A
  * READER pins its chunks: they are not deleted until the reader is closed, however long that takes.
- * A chunk that is damaged or missing, or whose merges fail too often, is QUARANTINED with the
+ * A chunk that is damaged or missing, or whose merges fail too many times, is QUARANTINED with the
  * reason, and the other chunks are still merged.
  *
- * A MERGER OF YOUR OWN is a callback that merges files in your own format into one.
+ * A CUSTOM MERGER is a callback that merges files in your own format into one file.
  *
  *     settings.format = HF_MERGE_EXEC;                          chunks are opaque bytes
  *     settings.command = "my-engine {inputs} {output}";         the first word names the merger
@@ -32,8 +34,8 @@
  *     options.merger = &merger;
  *     hf_compact_worker_start(compact, &options, &worker, &error);
  *
- * A worker without a merger of that name ignores such a partition, unless allow_exec lets it run a
- * program of that name. */
+ * A worker without a merger of that name ignores such a partition, unless allow_exec permits the
+ * worker to run a program of that name. */
 #ifndef HOLDFAST_COMPACT_H
 #define HOLDFAST_COMPACT_H
 
@@ -57,16 +59,17 @@ struct hf_compact_trouble {
 
 struct hf_compact_options {
     size_t struct_size;
-    /* Programs that the command of a partition may run on this machine, by absolute path, and
-     * limits for each of their processes (0: 8 GiB, 64 GiB and an hour). Any client that can write
-     * to the bucket can set the command, so by default no program may run. */
+    /* The absolute paths of programs that a partition's command may run on this machine, and limits
+     * for each of their processes (0: 8 GiB, 64 GiB and one hour). Any client that can write to the
+     * bucket can set the command, so by default no program may run. */
     const char *const *allow_exec;
     size_t allow_exec_count;
     uint64_t exec_memory_max;
     uint64_t exec_file_max;
     int64_t exec_cpu_ms;
     const char *scratch_folder; /* on a local disk (default: $TMPDIR, or /tmp) */
-    /* Optional. The call that found the problem returns its status after the rest is done. */
+    /* Optional. Called for each problem. The call that found the problem returns the problem's
+     * status after the rest of the work is done. */
     void (*trouble)(void *argument, const struct hf_compact_trouble *trouble);
     void *argument;
 };
@@ -108,7 +111,8 @@ HF_API enum hf_status hf_compact_policy_parse(const char *text,
                                               struct hf_error *error);
 
 /* The settings of a partition. They are stored in its catalog, so all workers use the same
- * settings. Format, key, time and headless cannot change once the partition has chunks. */
+ * settings. The format, key, time and headless settings cannot change once the partition has
+ * chunks. */
 struct hf_compact_settings {
     size_t struct_size;
     enum hf_merge_format format;
@@ -117,20 +121,20 @@ struct hf_compact_settings {
     enum hf_merge_coding coding; /* of merged chunks; AUTO: plain */
     const char *command;         /* merges instead of the format, or NULL */
     int64_t command_limit_ms;
-    uint64_t rejects_max; /* unreadable rows per chunk; a chunk with more is refused */
+    uint64_t rejects_max; /* unreadable rows allowed per chunk; more: refused */
     enum hf_compact_policy policy;
     uint64_t level0_count;     /* how many chunks of one hour trigger a merge */
     uint64_t level1_bytes;     /* how many bytes at level 1 trigger a merge */
     uint64_t level_factor;     /* how much this threshold grows per level */
     uint64_t cascade_base;     /* how many chunks trigger a carry */
-    uint64_t group_max;        /* the most chunks in one merge */
+    uint64_t group_max;        /* the maximum number of chunks in one merge */
     int64_t ttl_ms;            /* of merge leases */
     int64_t grace_ms;          /* how long a merged chunk is kept */
     int64_t late_bound_ms;     /* D: how long an abandoned request may take effect */
     int64_t skew_tolerance_ms; /* of the store's clock */
-    int64_t retention_ms;      /* chunks whose records are all older expire; 0: never */
+    int64_t retention_ms;      /* a chunk expires when all its records are older; 0: never */
     uint64_t backlog_max;      /* ingest waits at this many chunks of level 0 */
-    uint64_t tries_max;        /* a chunk that fails this often by itself is quarantined */
+    uint64_t tries_max;        /* quarantine a chunk after it alone fails this many times */
     int64_t step_ms;           /* how much later each rank may start */
 };
 #define HF_COMPACT_SETTINGS                                                                 \
@@ -139,27 +143,29 @@ struct hf_compact_settings {
               UINT64_C(2147483648), 5, 20, 256, 60000, 900000, 86400000, 30000, 0, 3000, 3, \
               1000)
 
-/* Creates the partition. Returns HF_OK also if it exists with the same settings. Returns
+/* Creates the partition. Also returns HF_OK if the partition exists with the same settings. Returns
  * HF_CONFLICT if it exists with different settings, and HF_INVALID if a setting is out of range or
- * contradicts another. */
+ * contradicts another setting. */
 HF_API enum hf_status hf_compact_create(struct hf_compact *compact,
                                         const struct hf_compact_settings *settings,
                                         struct hf_error *error);
 
 /* Reads the settings from the bucket. The strings are valid until the handle is closed. Returns
- * HF_NOT_FOUND if there is no such partition. */
+ * HF_NOT_FOUND if the partition does not exist. */
 HF_API enum hf_status hf_compact_get_settings(struct hf_compact *compact,
                                               struct hf_compact_settings *ret_settings,
                                               struct hf_error *error);
 
 /* Replaces all settings: read them, change some, and write them back. Returns HF_CONFLICT if this
- * changes the format of existing chunks. Returns HF_INVALID like hf_compact_create. */
+ * changes the format of existing chunks. Returns HF_INVALID in the same cases as
+ * hf_compact_create. */
 HF_API enum hf_status hf_compact_set(struct hf_compact *compact,
                                      const struct hf_compact_settings *settings,
                                      struct hf_error *error);
 
 /* Stops workers from starting merges until the partition is resumed. Running merges finish. `why`
- * and `by` are for display and may be NULL. Returns HF_NOT_FOUND if there is no such partition. */
+ * and `by` are for display and may be NULL. Returns HF_NOT_FOUND if the partition does not
+ * exist. */
 HF_API enum hf_status hf_compact_pause(struct hf_compact *compact, const char *why,
                                        const char *by, struct hf_error *error);
 HF_API enum hf_status hf_compact_resume(struct hf_compact *compact, struct hf_error *error);
@@ -182,14 +188,14 @@ struct hf_compact_ingest_options {
     size_t struct_size;
     const char *writer;  /* a label, one per source of files (default: the holder) */
     const char *id;      /* identity of a single file (default: its bytes) */
-    int64_t wait_ms;     /* how long to wait while too many chunks are unmerged; 0: no wait */
+    int64_t wait_ms;     /* how long to wait if too many chunks are unmerged; 0: no wait */
     int64_t patience_ms; /* how long to retry if the store does not reply; 0: a minute */
-    /* Optional. Called for each source, in order, at the end; return false to end the list. */
+    /* Optional. Called at the end for each source, in order; return false to end the list. */
     bool (*each)(void *argument, const struct hf_compact_ingested *ingested);
-    /* Optional. Called with the bytes uploaded. Return false to stop: sources already uploaded are
-     * added, the others are HF_CANCELLED. */
+    /* Optional. Called with the number of bytes uploaded so far. Return false to stop: sources that
+     * were already uploaded are added, and the others have the status HF_CANCELLED. */
     bool (*progress)(void *argument, uint64_t sources_done, uint64_t bytes_done);
-    void *argument; /* of both */
+    void *argument; /* for both callbacks */
 };
 #define HF_COMPACT_INGEST_OPTIONS                                                              \
     HF_VALUE_(hf_compact_ingest_options, sizeof(struct hf_compact_ingest_options), NULL, NULL, \
@@ -207,24 +213,25 @@ struct hf_compact_ingest_report {
               0, 0)
 
 /* Adds files as chunks of level 0. A file that was added before is not added again, as long as the
- * catalog remembers it, so an interrupted ingest can be repeated with all files. Two files are the
- * same if they have the same bytes, or the same id. A file that cannot be added is skipped; the
- * status is that of the first skipped file. `options` and `report` may be NULL; the report is set
- * whatever the status.
+ * catalog remembers it, so an interrupted ingest can be repeated with all files. A file is
+ * identified by its bytes or, if an id is given, by that id. A file that cannot be added is
+ * skipped; the call then returns the status of the first skipped file. `options` and `report` may
+ * be NULL; the report is set regardless of the status.
  *
  * Returns HF_INVALID if a file is empty or has too many unreadable rows. Returns HF_UNAVAILABLE if
  * too many chunks are waiting to be merged, or the store does not reply. Returns HF_UNSURE if a
  * file may or may not have been added: ingest it again. Returns HF_CANCELLED if `progress` stopped
- * the call, and HF_NOT_FOUND if there is no such file or partition. */
+ * the call, and HF_NOT_FOUND if a file or the partition does not exist. */
 HF_API enum hf_status hf_compact_ingest(struct hf_compact *compact, const char *const *paths,
                                         size_t count,
                                         const struct hf_compact_ingest_options *options,
                                         struct hf_compact_ingest_report *report,
                                         struct hf_error *error);
 
-/* Adds objects in the bucket as chunks, by their keys. Each object is read and written as a chunk.
- * The object itself is left in place; deleting it is up to its owner. Returns HF_INVALID also for
- * an object of Holdfast (under data/, metadata/ and so on). Otherwise like hf_compact_ingest. */
+/* Adds the objects with these keys in the bucket as chunks. Each object is read and written as a
+ * chunk. The object itself is left in place; its owner may delete it. Also returns HF_INVALID for
+ * one of Holdfast's own objects (under data/, metadata/ and so on). Otherwise like
+ * hf_compact_ingest. */
 HF_API enum hf_status hf_compact_ingest_objects(struct hf_compact *compact,
                                                 const char *const *keys, size_t count,
                                                 const struct hf_compact_ingest_options *options,
@@ -250,7 +257,7 @@ HF_API const char *hf_chunk_state_name(enum hf_chunk_state state);
 struct hf_chunk_info {
     size_t struct_size;
     const char *key;
-    const char *partition; /* this one, or one that it was split into */
+    const char *partition; /* this partition, or one that it was split into */
     enum hf_chunk_state state;
     unsigned level;
     uint64_t size;
@@ -271,10 +278,10 @@ struct hf_chunk_info {
 
 enum hf_chunks { HF_CHUNKS_LIVE, HF_CHUNKS_QUARANTINED, HF_CHUNKS_ALL };
 
-/* Lists chunks: the live ones, those in quarantine, or all in the catalogs. `each` may call any
- * function; its strings are valid only during the call. Return false to stop. Takes one get per
- * catalog. Returns HF_NOT_FOUND if there is no such partition. Returns HF_CORRUPT or HF_UNSUPPORTED
- * if a catalog cannot be read; the others were listed. */
+/* Lists chunks: live chunks, quarantined chunks, or all chunks in the catalogs. `each` may call any
+ * function; the strings are valid only during the callback. Return false to stop. The call takes
+ * one get per catalog. Returns HF_NOT_FOUND if the partition does not exist. Returns HF_CORRUPT or
+ * HF_UNSUPPORTED if a catalog cannot be read; the chunks in the other catalogs were listed. */
 HF_API enum hf_status hf_compact_chunks(struct hf_compact *compact, enum hf_chunks which,
                                         bool (*each)(void *argument,
                                                      const struct hf_chunk_info *chunk),
@@ -289,8 +296,8 @@ HF_API enum hf_status hf_compact_unquarantine(struct hf_compact *compact, const 
 
 /* Undoes a merge. The tombstone and all chunks merged with it become live again, and the chunk they
  * were merged into becomes a tombstone. `ret_restored`, which may be NULL, receives the number of
- * restored chunks. Returns HF_NOT_FOUND if the chunk is not a tombstone, or no longer one. Returns
- * HF_CONFLICT if the merged chunk was merged again, or moved by a split. */
+ * restored chunks. Returns HF_NOT_FOUND if the chunk is not, or is no longer, a tombstone. Returns
+ * HF_CONFLICT if the merged chunk was merged again, or was moved by a split. */
 HF_API enum hf_status hf_compact_undelete(struct hf_compact *compact, const char *key,
                                           uint64_t *ret_restored, struct hf_error *error);
 
@@ -307,18 +314,18 @@ struct hf_compact_reader_options {
     HF_VALUE_(hf_compact_reader_options, sizeof(struct hf_compact_reader_options), 0)
 
 /* Pins all live chunks. Together they contain each row of the partition once, as of the time at
- * which its catalog was read. The catalogs of a split partition are read at different times. Merges
- * continue, and do not change what the reader sees. `options` may be NULL. Returns HF_NOT_FOUND if
- * there is no such partition. Returns HF_UNAVAILABLE if the store does not reply, or chunks were
- * deleted faster than they could be pinned. Returns HF_CORRUPT if a catalog cannot be read: rows
- * would be missing. */
+ * which the catalog was read. If the partition was split, its catalogs are read at different times.
+ * Merges continue, and do not change what the reader sees. `options` may be NULL. Returns
+ * HF_NOT_FOUND if the partition does not exist. Returns HF_UNAVAILABLE if the store does not reply,
+ * or if chunks were deleted faster than they could be pinned. Returns HF_CORRUPT if a catalog
+ * cannot be read, because rows would be missing. */
 HF_API enum hf_status hf_compact_reader_open(struct hf_compact *compact,
                                              const struct hf_compact_reader_options *options,
                                              struct hf_compact_reader **ret_reader,
                                              struct hf_error *error);
 
-/* Returns the next chunk, or HF_NOT_FOUND after the last. Its strings last as long as the
- * reader. */
+/* Returns the next chunk, or HF_NOT_FOUND after the last one. The chunk's strings are valid as long
+ * as the reader. */
 HF_API enum hf_status hf_compact_reader_next(struct hf_compact_reader *reader,
                                              struct hf_chunk_info *ret_chunk,
                                              struct hf_error *error);
@@ -330,21 +337,23 @@ HF_API void hf_compact_reader_rewind(struct hf_compact_reader *reader);
 HF_API uint64_t hf_compact_reader_count(struct hf_compact_reader *reader);
 
 /* Checks whether all chunks are still pinned. Returns HF_OK, HF_EXPIRED or HF_LOST, like
- * hf_lock_check. Call it after the last read: HF_OK means that all data was pinned. Local. */
+ * hf_lock_check. Call it after the last read: HF_OK means that all data was pinned while you read
+ * it. Local. */
 HF_API enum hf_status hf_compact_reader_check(struct hf_compact_reader *reader,
                                               struct hf_error *error);
 
-/* Writes a chunk of the reader to a file, from its start, and verifies it. Returns HF_CORRUPT if
- * the bytes do not match the catalog, and HF_NOT_FOUND if the reader has no such chunk or its
- * object is gone. */
+/* Writes one of the reader's chunks to a file, from the start of the file, and verifies the bytes.
+ * Returns HF_CORRUPT if the bytes do not match the catalog. Returns HF_NOT_FOUND if the reader does
+ * not contain the chunk, or if the chunk's object no longer exists. */
 HF_API enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, const char *key,
                                               int fd, struct hf_error *error);
 
 /* Closes a reader and releases its pins. Does nothing if `reader` is NULL. */
 HF_API void hf_compact_reader_close(struct hf_compact_reader *reader);
 
-/* Pins 1 to 512 chunks of one partition by key, live or in their grace period, as long as the lock
- * is held. Returns HF_NOT_FOUND, and pins nothing, if one of them no longer exists. */
+/* Pins 1 to 512 chunks of one partition for as long as the lock is held. The chunks are given by
+ * key, and may be live or in their grace period. Returns HF_NOT_FOUND, and pins nothing, if one of
+ * them no longer exists. */
 HF_API enum hf_status hf_compact_pin(struct hf_compact *compact, const char *const *keys,
                                      size_t count, int64_t ttl_ms, struct hf_lock **ret_lock,
                                      struct hf_error *error);
@@ -354,7 +363,7 @@ HF_API enum hf_status hf_compact_pin(struct hf_compact *compact, const char *con
 /* Chunks to be merged into one. */
 struct hf_compact_group {
     size_t struct_size;
-    const char *partition; /* whose catalog names them */
+    const char *partition; /* the one whose catalog lists them */
     unsigned level;        /* of the output */
     bool forced;           /* below its threshold */
     uint64_t bytes;
@@ -379,19 +388,20 @@ struct hf_compact_plan_report {
               0, false, false, { 0 })
 
 /* Reports what a pass would do now. With `force`, plans everything that can be merged with another
- * chunk, regardless of thresholds. `each` is optional, and may call any function; return false to
- * stop, and the report counts the groups so far. `report` may be NULL, and is set whatever the
- * status. Returns HF_CORRUPT or HF_UNSUPPORTED if a catalog or lease table cannot be read; the rest
- * was reported. */
+ * chunk, regardless of thresholds. `each` is optional, and may call any function. Return false from
+ * it to stop; the report then counts only the groups so far. `report` may be NULL, and is set
+ * regardless of the status. Returns HF_CORRUPT or HF_UNSUPPORTED if a catalog or lease table cannot
+ * be read; the rest was reported. */
 HF_API enum hf_status hf_compact_plan(struct hf_compact *compact, bool force,
                                       bool (*each)(void *argument,
                                                    const struct hf_compact_group *group),
                                       void *argument, struct hf_compact_plan_report *report,
                                       struct hf_error *error);
 
-/* Checks whether a pass would find groups that no worker is merging. Programs that decide for
- * themselves when to merge call this, then hf_compact_run. `report` may be NULL. Its `why` is set
- * if the partition's command may not run here, which blocks workers without their own merger. */
+/* Checks whether a pass would find groups that no worker is merging. A program that decides for
+ * itself when to merge calls this function, and then hf_compact_run. `report` may be NULL. Its
+ * `why` is set if the partition's command may not run here, which blocks workers without their own
+ * merger. */
 HF_API enum hf_status hf_compact_should_start(struct hf_compact *compact, bool *ret_start,
                                               struct hf_compact_plan_report *report,
                                               struct hf_error *error);
@@ -427,23 +437,24 @@ HF_API bool hf_merger_goes_on(const struct hf_merger_job *job, uint64_t bytes_do
 struct hf_merged {
     size_t struct_size;
     /* After HF_CORRUPT or HF_INVALID: the source at fault, which is quarantined. HF_MERGER_NOBODY:
-     * the whole group, which is halved and retried. */
+     * the whole group, which is split in half and retried. */
     size_t culprit;
     bool rows_known;
     uint64_t rows_in, rows_out; /* the difference is counted as superseded */
 };
 
-/* A merger of the caller's own. The worker's threads call `merge`, as many in parallel as the
- * worker has jobs, without holding a lock. The same sources should give the same output.
+/* A custom merger. The worker's threads call `merge` without holding a lock, with up to as many
+ * parallel calls as the worker has jobs. The same sources should always produce the same output.
  *
  * Return HF_OK if `output` is complete; it need not be synced. Return HF_CORRUPT or HF_INVALID if
  * the sources cannot be merged (see `culprit`), and HF_CANCELLED if hf_merger_goes_on returned
- * false. After any other status no chunk is blamed, and the merge is retried later. `error` has the
- * reason, for display. The output is used only if it is not empty and the sources are unchanged. */
+ * false. After any other status, no chunk is blamed, and the merge is retried later. Store the
+ * reason in `error`, for display. The output is used only if it is not empty and the sources are
+ * unchanged. */
 struct hf_merger {
     size_t struct_size;
     /* The first word of the command in the settings. A partition whose command starts with another
-     * word, or that has no command, is ignored. NULL: merges any partition. */
+     * word, or that has no command, is ignored. NULL: the merger accepts any partition. */
     const char *name;
     enum hf_status (*merge)(void *argument, const struct hf_merger_job *job,
                             struct hf_merged *merged, struct hf_error *error);
@@ -472,14 +483,14 @@ HF_API const char *hf_compact_end_name(enum hf_compact_end end);
 
 /* The cause of a failure. */
 enum hf_compact_blame {
-    HF_COMPACT_BLAME_NOBODY, /* this machine or the store: not counted */
-    HF_COMPACT_BLAME_GROUP,  /* counted as a failed merge of each chunk */
+    HF_COMPACT_BLAME_NOBODY, /* this machine or the store; no chunk is blamed */
+    HF_COMPACT_BLAME_GROUP,  /* the group; counts as a failed merge for each chunk */
     HF_COMPACT_BLAME_CHUNK,  /* one chunk, which is quarantined */
 };
 
 struct hf_compact_totals {
     size_t struct_size;
-    uint64_t groups_planned, bytes_planned; /* now: due or under way */
+    uint64_t groups_planned, bytes_planned; /* current: due or under way */
     uint64_t groups_committed, groups_failed, groups_lost;
     uint64_t bytes_done;    /* of the sources of merges committed or under way */
     uint64_t bytes_in_vain; /* of the sources of other merges */
@@ -487,8 +498,8 @@ struct hf_compact_totals {
     uint64_t claims;      /* leases granted */
     uint64_t claims_held; /* leases refused because another worker was first */
     uint64_t takeovers;   /* outputs of dead workers that were committed or condemned */
-    /* Cleanup: leases settled, outputs condemned, chunks past retention, tombstones past grace,
-     * objects deleted, objects kept because of a pin, names forgotten. */
+    /* Cleanup: leases settled, outputs condemned, chunks past retention, tombstones past the grace
+     * period, objects deleted, objects kept because of a pin, names forgotten. */
     uint64_t settled, condemned, retired, reaped, deleted, pinned, dropped;
 };
 #define HF_COMPACT_TOTALS                                                                     \
@@ -558,11 +569,11 @@ struct hf_compact_worker_options {
     uint64_t memory_bytes; /* in total; 0: 256 MiB, or 8 MiB per job if that is more */
     int64_t poll_ms;       /* when idle; 0: depends on the kind of store */
     const char *label;     /* shown to others (default: the client's holder) */
-    const struct hf_merger *merger; /* NULL: by the format or command of the settings */
-    /* Optional. Called by one thread of the worker at a time. Until it returns, further events and
-     * the merges that report them are blocked; their leases are still renewed. The callback may
-     * call any function and stop the worker, but must not wait for the worker to end or for a lease
-     * that it holds. Return false to stop the worker. */
+    const struct hf_merger *merger; /* NULL: the settings determine how to merge */
+    /* Optional. Called by one worker thread at a time. Until the callback returns, other events and
+     * the merges that report them are blocked; the leases of these merges are still renewed. The
+     * callback may call any function and stop the worker, but must not wait for the worker to end
+     * or for a lease that the worker holds. Return false to stop the worker. */
     bool (*event)(void *argument, const struct hf_compact_event *event);
     void *argument;
 };
@@ -571,12 +582,12 @@ struct hf_compact_worker_options {
               HF_COMPACT_ONCE, false, 0, 0, 0, 0, NULL, NULL, NULL, NULL)
 
 /* Runs a worker in the calling thread until all work is done. `options` and `totals` may be NULL;
- * `totals` is set whatever the status.
+ * `totals` is set regardless of the status.
  *
  * Returns HF_OK if all work was done; failed groups are counted in the totals. Returns HF_CANCELLED
  * if `event` stopped the worker. Returns HF_UNAVAILABLE if the partition is paused, or the store
  * does not reply. Returns HF_DENIED if the partition's command may not run here, or needs another
- * merger. Returns HF_NOT_FOUND if there is no such partition. */
+ * merger. Returns HF_NOT_FOUND if the partition does not exist. */
 HF_API enum hf_status hf_compact_run(struct hf_compact *compact,
                                      const struct hf_compact_worker_options *options,
                                      struct hf_compact_totals *totals, struct hf_error *error);
@@ -590,13 +601,12 @@ HF_API enum hf_status hf_compact_worker_start(struct hf_compact *compact,
                                               struct hf_compact_worker **ret_worker,
                                               struct hf_error *error);
 
-/* Asks a worker to stop. Running merges are cancelled in an orderly way, and their leases are
- * released. May be called from any thread, event callback or signal handler. Does nothing if
- * `worker` is NULL. */
+/* Asks a worker to stop. Running merges are cancelled cleanly, and their leases are released. May
+ * be called from any thread, event callback or signal handler. Does nothing if `worker` is NULL. */
 HF_API void hf_compact_worker_stop(struct hf_compact_worker *worker);
 
-/* Waits up to wait_ms for a worker to end. `totals` may be NULL, and is set whatever the status;
- * while the worker runs, it has the totals of its last event.
+/* Waits up to wait_ms for a worker to end. `totals` may be NULL, and is set regardless of the
+ * status; while the worker is running, it contains the totals from the worker's last event.
  *
  * Returns HF_TIMEOUT if the worker is still running. Returns HF_OK if all work was done, or a
  * watching worker was stopped. Returns HF_CANCELLED if the worker was stopped, by `event` or
@@ -605,7 +615,7 @@ HF_API enum hf_status hf_compact_worker_wait(struct hf_compact_worker *worker, i
                                              struct hf_compact_totals *totals,
                                              struct hf_error *error);
 
-/* Stops a worker, waits for its end, and frees it. Does nothing if `worker` is NULL. */
+/* Stops a worker, waits for it to end, and frees it. Does nothing if `worker` is NULL. */
 HF_API void hf_compact_worker_free(struct hf_compact_worker *worker);
 
 /* ---- Status -------------------------------------------------------------------------- */
@@ -641,7 +651,7 @@ struct hf_compact_catalog {
     size_t struct_size;
     const char *partition;
     unsigned depth;
-    uint64_t chunks, live_bytes; /* bytes in the document */
+    uint64_t chunks, live_bytes; /* live_bytes: in the catalog document */
     uint64_t dead, dead_bytes;
     uint64_t writers;
     bool split;        /* its chunks are in catalogs below it */
@@ -680,8 +690,8 @@ struct hf_compact_status {
     uint64_t catalogs;
     bool paused;
     bool barred;      /* a lease table grants nothing at the moment */
-    bool damaged;     /* because a lease table cannot be read */
-    bool exec_denied; /* its command may not run here */
+    bool damaged;     /* a lease table cannot be read */
+    bool exec_denied; /* the partition's command may not run here */
     char paused_why[HF_WHY_MAX];
     char barred_why[HF_WHY_MAX];
     char exec_why[HF_WHY_MAX];
@@ -706,9 +716,9 @@ struct hf_compact_status {
               false, { 0 }, { 0 }, { 0 }, { { 0, 0, 0 } }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
               { 0 }, 0, 0, 0, 0, 0, 0)
 
-/* Reports the status of a partition. `options` may be NULL. Returns HF_NOT_FOUND if there is no
- * such partition. Returns HF_CORRUPT or HF_UNSUPPORTED if a catalog or lease table cannot be read;
- * `ret_status` has the rest, if at least one catalog could be read. */
+/* Reports the status of a partition. `options` may be NULL. Returns HF_NOT_FOUND if the partition
+ * does not exist. Returns HF_CORRUPT or HF_UNSUPPORTED if a catalog or lease table cannot be read;
+ * `ret_status` contains the rest, if at least one catalog could be read. */
 HF_API enum hf_status hf_compact_get_status(struct hf_compact *compact,
                                             const struct hf_compact_status_options *options,
                                             struct hf_compact_status *ret_status,
@@ -756,16 +766,16 @@ struct hf_fsck_options {
     size_t struct_size;
     bool repair;
     bool shallow; /* check only names and sizes; do not read the objects */
-    /* Objects in no catalog are left alone while they are younger than this, because a client may
-     * be about to add them; 0: an hour; negative: no minimum age. */
+    /* Objects that are in no catalog are left alone while they are younger than this, because a
+     * client may be about to add them; 0: one hour; negative: no minimum age. */
     int64_t age_ms;
     const char *scratch_folder; /* for one object at a time (default: $TMPDIR, or /tmp) */
-    /* Optional. Called during the check; return false to stop, and the call returns HF_OK. */
+    /* Optional. Called during the check. Return false to stop; the call then returns HF_OK. */
     bool (*finding)(void *argument, const struct hf_fsck_finding *finding);
     /* Optional. Return false to stop with HF_CANCELLED. */
     bool (*progress)(void *argument, uint64_t chunks_done, uint64_t chunks_total,
                      uint64_t bytes_done);
-    void *argument; /* of both */
+    void *argument; /* for both callbacks */
 };
 #define HF_FSCK_OPTIONS                                                                     \
     HF_VALUE_(hf_fsck_options, sizeof(struct hf_fsck_options), false, false, 0, NULL, NULL, \
@@ -781,14 +791,15 @@ struct hf_fsck_report {
     HF_VALUE_(hf_fsck_report, sizeof(struct hf_fsck_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 /* Checks that a bucket matches its catalogs: all partitions, or `partition` and its children.
- * Without `repair` it changes nothing. Repairs use the same transitions as all other operations,
- * and never remove anything that could be data. Other clients may continue to work: each finding is
- * verified a second time before it is reported. `options` and `report` may be NULL; the report is
- * set if the call returns HF_OK.
+ * Without `repair`, the check changes nothing. Repairs use the same transitions as all other
+ * operations, and never remove anything that could be data. Other clients may continue to work:
+ * each finding is verified a second time before it is reported. `options` and `report` may be NULL;
+ * the report is set if the call returns HF_OK.
  *
- * Returns HF_OK if the check completed, whatever it found. Returns HF_NOT_FOUND if there is no such
- * partition, and HF_CANCELLED if `progress` stopped the check. Returns HF_UNAVAILABLE if the store
- * does not reply, or if there are more than a million names: check one partition. */
+ * Returns HF_OK if the check was completed, regardless of what it found. Returns HF_NOT_FOUND if
+ * the partition does not exist, and HF_CANCELLED if `progress` stopped the check. Returns
+ * HF_UNAVAILABLE if the store does not reply, or if there are more than a million names: in that
+ * case, check one partition at a time. */
 HF_API enum hf_status hf_compact_fsck(struct hf_client *client, const char *partition,
                                       const struct hf_fsck_options *options,
                                       struct hf_fsck_report *report, struct hf_error *error);

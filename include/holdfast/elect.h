@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elect.h: elections without messages: the order in which the members of a group may start work.
+/* elect.h: elections without messages, which determine the order in which the members of a group
+ * may start work.
  *
  * For every piece of work, each member ranks all members by a hash that every member can compute.
  * Rank 0 may start as soon as the work is due, and rank k after k steps. An absent leader therefore
@@ -18,8 +19,7 @@
  *         ... check again that the work is still due, then do it ...
  *
  * Compute `due_for_ms` from a timestamp in the document itself, written when the work became due.
- * If you count from the time of your own check instead, every check starts the wait again from
- * zero.
+ * If you count from the time of your own check instead, every check restarts the wait.
  *
  * WITH A STORE. The roster lists the members of a group. Each member writes an object of its own at
  * every heartbeat. A member is present if it has written within the last three heartbeat intervals,
@@ -61,9 +61,10 @@ struct hf_elect_work {
 
 /* Returns the rank of `own`: how many of the members come before it. `own` need not be one of the
  * members. The member with the highest score leads; if scores are equal, the member with the lowest
- * name. All callers with the same members and the same work compute the same ranks, in whatever
- * order they list the members. `work` may be NULL, which means all zero; `ret_score` may be NULL.
- * Returns HF_INVALID if a writer is listed twice or there are too many parts. Local. */
+ * name leads. All callers with the same members and the same work compute the same ranks,
+ * regardless of the order in which they list the members. If `work` is NULL, HF_ELECT_WORK is used.
+ * `ret_score` may be NULL. Returns HF_INVALID if a writer is listed twice or there are too many
+ * parts. Local. */
 HF_API enum hf_status hf_elect_rank(const struct hf_elect_work *work,
                                     const char *const *members, size_t count, const char *own,
                                     size_t *ret_rank, uint64_t *ret_score,
@@ -82,15 +83,15 @@ HF_API enum hf_status hf_elect_order(const struct hf_elect_work *work,
                                      struct hf_elect_place *ret_places, struct hf_error *error);
 
 /* Returns the number of milliseconds until a member of this rank may start work that has been due
- * for `due_for_ms`, or 0 if it may start now. Each rank waits `step_ms` longer than the one before.
- * Negative arguments count as 0. Local. */
+ * for `due_for_ms`, or 0 if it may start now. Each rank waits `step_ms` longer than the rank before
+ * it. Negative arguments count as 0. Local. */
 HF_API int64_t hf_elect_starts_in_ms(size_t rank, int64_t step_ms, int64_t due_for_ms);
 
 /* ---- Cascades ------------------------------------------------------------------------ */
 
 /* A cascade determines which level to compact into. It is a counter with one digit per level, in
- * base `base`. counts[L] is the number of entries made at level L - 1 since the last compaction
- * into level L; counts[0] is unused. Store the struct wherever you like, and start with all
+ * base `base`. counts[L] is the number of entries created at level L - 1 since the last compaction
+ * into level L; counts[0] is unused. You can store the struct anywhere. Initialise it to all
  * zeros. */
 #define HF_CASCADE_LEVELS 8
 #define HF_CASCADE_BASE   20
@@ -99,15 +100,15 @@ struct hf_cascade {
 };
 
 /* Returns the level to compact into, or 0 if nothing is due. Everything below that level becomes
- * one entry of it. A level is due when its count, plus the entry that the level below would add,
- * reaches the base. If several levels are due, the highest is returned. A base of 0 means
+ * one entry at that level. A level is due when its count, plus the entry that the level below would
+ * add, reaches the base. If several levels are due, the highest is returned. A base of 0 means
  * HF_CASCADE_BASE. Returns 0 if `cascade` is NULL. */
 HF_API unsigned hf_cascade_target(const struct hf_cascade *cascade, uint64_t base);
 
 /* Records that `count` entries were added at level 0. */
 HF_API void hf_cascade_added(struct hf_cascade *cascade, uint64_t count);
 
-/* Records that everything below `level` has become one entry of it. Returns HF_INVALID unless
+/* Records that everything below `level` has become one entry at `level`. Returns HF_INVALID unless
  * `level` is from 1 to HF_CASCADE_LEVELS - 1. */
 HF_API enum hf_status hf_cascade_completed(struct hf_cascade *cascade, unsigned level,
                                            struct hf_error *error);
@@ -134,26 +135,26 @@ struct hf_elect_options {
  * hf_elect_leave. A failed heartbeat is retried before the next one is due. `options` may be NULL.
  *
  * Returns HF_OK if the member is listed. Returns HF_INVALID if a name or the heartbeat interval is
- * not valid. Other statuses come from the store; the member has then not joined. */
+ * not valid. Other statuses come from the store; in that case, the member has not joined. */
 HF_API enum hf_status hf_elect_join(struct hf_client *client, const char *group,
                                     const struct hf_elect_options *options,
                                     struct hf_elect_member **ret_member,
                                     struct hf_error *error);
 
-/* Leaves the group and frees the handle. Deletes the object of this member (best effort). Does
- * nothing if `member` is NULL. */
+/* Leaves the group and frees the handle. Deletes this member's object (best effort). Does nothing
+ * if `member` is NULL. */
 HF_API void hf_elect_leave(struct hf_elect_member *member);
 
 /* Returns the name of this member, or "" if `member` is NULL. Local. */
 HF_API const char *hf_elect_name(struct hf_elect_member *member);
 
-/* Sends a heartbeat and lists the group again if that is due; otherwise cheap. With by_hand, call
- * it several times per heartbeat interval. After HF_UNAVAILABLE, HF_TIMEOUT or HF_UNSURE, the list
- * of members may be out of date, and the next call retries. Other errors from the store are
- * permanent. */
+/* Sends a heartbeat and lists the group again if that is due; otherwise, the call is cheap. With
+ * by_hand, call this function several times per heartbeat interval. After HF_UNAVAILABLE,
+ * HF_TIMEOUT or HF_UNSURE, the list of members may be out of date, and the next call retries. Other
+ * errors from the store are permanent. */
 HF_API enum hf_status hf_elect_keep(struct hf_elect_member *member, struct hf_error *error);
 
-/* Lists the group again now. If the store returns an error, the list of members stays as it was. */
+/* Lists the group again now. If the store returns an error, the list of members does not change. */
 HF_API enum hf_status hf_elect_look(struct hf_elect_member *member, struct hf_error *error);
 
 /* Reports which members have appeared (`present`) or disappeared since the last call. The first
@@ -164,7 +165,7 @@ HF_API enum hf_status hf_elect_changes(struct hf_elect_member *member,
                                                     bool present),
                                        void *argument, struct hf_error *error);
 
-/* Returns the rank of this member among the members it knows to be present. See hf_elect_rank.
+/* Returns the rank of this member among the members that it knows to be present. See hf_elect_rank.
  * Local. */
 HF_API enum hf_status hf_elect_rank_own(struct hf_elect_member *member,
                                         const struct hf_elect_work *work, size_t *ret_rank,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fenced.h: objects that refuse writes with a stale token. A fenced object remembers the highest
- * token that wrote it, and the scopes that its first writer held.
+/* fenced.h: objects that refuse writes with a stale token. A fenced object records the highest
+ * token with which it was written, and the scopes that its first writer held.
  *
  *     hf_lock_acquire(lock, 60000, &error);
  *     hf_fenced_put(lock, "out/report.json", data, size, &error);
@@ -24,11 +24,11 @@ extern "C" {
 /* Writes a fenced object from memory or from a file, which must not change during the call.
  *
  * Returns HF_FENCED, and writes nothing, if a client with a later token has written the object.
- * Returns HF_EXPIRED if the lease is over, and HF_LOST if another client ended it. Returns
- * HF_MISMATCH if the object belongs to another lock or is not a fenced object, or if the lock is
- * not exclusive (shared, slots, pins). Returns HF_INVALID if the key cannot be used, or if the
- * scopes of the first writer exceed 4 KiB. Returns HF_UNSUPPORTED if a later version of Holdfast
- * wrote the object.
+ * Returns HF_EXPIRED if the lease has expired or the lock was released during the write, and
+ * HF_LOST if another client ended the lease. Returns HF_MISMATCH if the object belongs to another
+ * lock or is not a fenced object, or if the lock is not exclusive (shared, slots, pins). Returns
+ * HF_INVALID if the key cannot be used, or if the scopes of the first writer exceed 4 KiB. Returns
+ * HF_UNSUPPORTED if a later version of Holdfast wrote the object.
  *
  * Returns HF_UNSURE if the write may have happened or may still happen: the store did not reply, or
  * a later holder has written since. Write again with the same lock to find out. */
@@ -37,13 +37,13 @@ HF_API enum hf_status hf_fenced_put(struct hf_lock *lock, const char *key, const
 HF_API enum hf_status hf_fenced_put_file(struct hf_lock *lock, const char *key, int fd,
                                          struct hf_error *error);
 
-/* Deletes a fenced object but keeps its fence, so a stale token cannot recreate the object. The
- * statuses are those of hf_fenced_put. */
+/* Deletes a fenced object but keeps its fence, so a stale token cannot recreate the object. Returns
+ * the same statuses as hf_fenced_put. */
 HF_API enum hf_status hf_fenced_delete(struct hf_lock *lock, const char *key,
                                        struct hf_error *error);
 
-/* Reads a fenced object. Free the data with hf_free. `ret_token` receives the token of the writer,
- * and may be NULL. Returns HF_NOT_FOUND if the object does not exist or was deleted. Returns
+/* Reads a fenced object. Free the data with hf_free. `ret_token` receives the writer's token, and
+ * may be NULL. Returns HF_NOT_FOUND if the object does not exist or was deleted. Returns
  * HF_MISMATCH if the object is not a fenced object. */
 HF_API enum hf_status hf_fenced_get(struct hf_client *client, const char *key, size_t size_max,
                                     void **ret_data, size_t *ret_size, uint64_t *ret_token,

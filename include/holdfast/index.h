@@ -18,11 +18,11 @@
  *     hf_index_close(index);
  *
  * WHAT AN INDEX GUARANTEES. A record is durable once its put has returned HF_OK, and every reader
- * sees it from then on. For each key, the record with the latest time counts; if the times are
- * equal, the record that is greater in byte order. The order of arrival and the clocks of the
- * machines do not matter, and putting a record twice has the same effect as putting it once. Reads
- * and puts never wait for a compile; compiling only makes reads cheaper. An entry that cannot be
- * read is set aside with the reason, never dropped. A damaged shard does not affect the others.
+ * sees it from then on. For each key, the index keeps the record with the latest time; if times are
+ * equal, it keeps the record that is greatest in byte order. The order of arrival and the clocks of
+ * the machines do not matter, and putting a record twice has the same effect as putting it once.
+ * Reads and puts never wait for a compile, which only makes reads cheaper. An entry that cannot be
+ * read is set aside with the reason, and never dropped. A damaged shard does not affect the others.
  *
  * RECORDS are lists of fields, in the order that the index defines. In byte form, fields are
  * separated by 0x1F. ESC, 0x1C to 0x1F, LF and NUL within a value are escaped as ESC followed by
@@ -57,10 +57,10 @@ struct hf_index_options {
     const char *key;  /* the field that holds the record's key */
     const char *time; /* the field that holds the record's timestamp */
     /* 1 to 4: the index has 16, 256, 4096 or 65536 shards. This never changes. 0: as in the
-     * existing index, or 2 for a new one. */
+     * existing index, or 2 for a new index. */
     unsigned digits;
-    /* Accept no entries that other programs write directly into the store; false: as in the
-     * existing index; a new index accepts them. */
+    /* Do not accept entries that other programs write directly into the store; false: as in the
+     * existing index, or accept such entries in a new index. */
     bool no_foreign;
 };
 #define HF_INDEX_OPTIONS \
@@ -77,13 +77,13 @@ enum hf_index_made { HF_INDEX_MADE_TABLE(HF_INDEX_MADE_ENUM_) HF_INDEX_MADE_COUN
 HF_API const char *hf_index_made_name(enum hf_index_made made);
 
 /* Creates an index and opens it. An existing index with the same fields is left as it is. If you
- * add fields after those of the existing index, it is extended; the new fields are empty in older
+ * add fields after the existing ones, the index is extended; the new fields are empty in older
  * records. Fields are never removed, moved or renamed. `ret_made` may be NULL.
  *
  * Returns HF_OK if the index exists as described. Returns HF_INVALID if the fields are not valid,
- * or if the existing index differs; the error says how. Returns HF_CONFLICT if other clients keep
- * changing the index. Returns HF_UNSURE if the store did not reply; calling again does no harm.
- * Other statuses come from the store. */
+ * or if the existing index differs; the error describes the difference. Returns HF_CONFLICT if
+ * other clients keep changing the index. Returns HF_UNSURE if the store did not reply; calling
+ * again does no harm. Other statuses come from the store. */
 HF_API enum hf_status hf_index_create(struct hf_client *client, const char *name,
                                       const struct hf_index_options *options,
                                       enum hf_index_made *ret_made, struct hf_index **ret_index,
@@ -98,7 +98,7 @@ HF_API enum hf_status hf_index_open(struct hf_client *client, const char *name,
 /* Closes an index. Does nothing if `index` is NULL. */
 HF_API void hf_index_close(struct hf_index *index);
 
-/* Lists the names of the indexes in a store, in order. Return false from `each` to stop. */
+/* Lists the names of the indexes in a store, in name order. Return false from `each` to stop. */
 HF_API enum hf_status hf_index_list(struct hf_client *client,
                                     bool (*each)(void *argument, const char *name),
                                     void *argument, struct hf_error *error);
@@ -109,7 +109,7 @@ struct hf_index_info {
     size_t struct_size;
     size_t field_count;
     size_t key, time; /* field numbers, from 0 */
-    size_t version;   /* rises by one whenever fields are added */
+    size_t version;   /* increases by one whenever fields are added */
     unsigned digits;
     size_t shards; /* the number of possible shards */
     bool foreign;  /* accepts entries from other programs */
@@ -123,15 +123,15 @@ HF_API enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_
  * the handle. Local. */
 HF_API const char *hf_index_field_name(struct hf_index *index, size_t field);
 
-/* Returns the number of a field. Returns HF_INVALID if there is no such field; the error lists the
- * fields and suggests the closest one. Local. */
+/* Returns the number of a field. Returns HF_INVALID if the field does not exist; the error lists
+ * the fields and suggests the closest name. Local. */
 HF_API enum hf_status hf_index_find_field(struct hf_index *index, const char *name,
                                           size_t *ret_field, struct hf_error *error);
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
-/* A value of a field. A value that contains a NUL byte can be put only as part of a record in byte
- * form. */
+/* The value of a field. A value that contains a NUL byte can be put only as part of a record in
+ * byte form. */
 struct hf_index_value {
     const char *field;
     const char *value;
@@ -155,7 +155,7 @@ struct hf_index_bytes {
  *
  * Returns HF_OK if all records are durable; every reader sees them from now on. Returns HF_INVALID,
  * and puts nothing, if a row is not a record, names an unknown field, or names a field twice.
- * *ret_bad, which may be NULL, is the number of the first such row. Returns HF_UNSURE if some
+ * *ret_bad is the number of the first such row; `ret_bad` may be NULL. Returns HF_UNSURE if some
  * records may be stored, or may still arrive; putting them again does no harm. Other statuses come
  * from the store; if there are several records, the first ones may have been stored. */
 HF_API enum hf_status hf_index_put(struct hf_index *index, const struct hf_index_value *values,
@@ -168,10 +168,10 @@ HF_API enum hf_status hf_index_put_records(struct hf_index *index,
 
 /* ---- Files of records ---------------------------------------------------------------- */
 
-/* File formats. Each row: constant, name, file suffixes. csv and tsv start with a header that
- * names the fields in any order, and quote as in RFC 4180. ndjson has one JSON object per line,
- * with fields by name. usv has records in byte form, each followed by LF; when read, 0x1E or both
- * are accepted as well. */
+/* File formats. Each row: constant, name, file suffixes. csv and tsv files start with a header that
+ * names the fields in any order, and are quoted as in RFC 4180. ndjson files contain one JSON
+ * object per line, with fields by name. usv files contain records in byte form, each followed by
+ * LF; on input, 0x1E or 0x1E LF is also accepted. */
 #define HF_INDEX_FORMAT_TABLE(ROW) \
     ROW(USV, "usv", ".usv")        \
     ROW(CSV, "csv", ".csv")        \
@@ -193,7 +193,7 @@ struct hf_index_load_report {
     uint64_t records;    /* durable records, in shards and in the inbox */
     uint64_t straight;   /* of these, written directly into shards */
     uint64_t held;       /* put into the inbox: another client is compiling the shard */
-    uint64_t few;        /* put into the inbox: fewer than 8 at a time for the shard */
+    uint64_t few;        /* put into the inbox: fewer than 8 at a time for one shard */
     uint64_t damaged;    /* put into the inbox: the shard cannot be written */
     uint64_t shards;     /* shards written directly */
     uint64_t refused;    /* rows that are not records, skipped */
@@ -226,14 +226,15 @@ struct hf_index_load_options {
               NULL, NULL, NULL)
 
 /* Puts all rows of a file, from its current offset to its end, in bounded memory. The file may be a
- * pipe, whose rows are put as they arrive. `options` and `report` may be NULL; the report is set
- * whatever the status. Rows that were put stay, and putting them again does no harm.
+ * pipe; its rows are then put as they arrive. `options` and `report` may be NULL; the report is set
+ * regardless of the status. If the load fails, rows that were already put remain, and putting them
+ * again does no harm.
  *
- * Returns HF_OK if all rows are stored. Returns HF_INVALID if rows were refused and all others are
- * stored, or if the header is wrong and nothing is stored. Returns HF_CORRUPT or HF_UNSUPPORTED if
- * all rows are stored, but some are in the inbox of damaged shards. Returns HF_CANCELLED if
- * `progress` stopped the load. Other statuses come from the store or the file; all rows up to
- * report->up_to_line have then been processed. */
+ * Returns HF_OK if all rows are stored. Returns HF_INVALID if some rows were refused and all others
+ * are stored, or if the header is wrong and nothing is stored. Returns HF_CORRUPT or HF_UNSUPPORTED
+ * if all rows are stored, but some are in the inbox of damaged shards. Returns HF_CANCELLED if
+ * `progress` stopped the load. Other statuses come from the store or the file; in that case, all
+ * rows up to report->up_to_line have been processed. */
 HF_API enum hf_status hf_index_load(struct hf_index *index, int fd, enum hf_index_format format,
                                     const struct hf_index_load_options *options,
                                     struct hf_index_load_report *report,
@@ -247,21 +248,21 @@ HF_API enum hf_status hf_index_get(struct hf_index *index, const char *key,
                                    struct hf_index_record **ret_record, struct hf_error *error);
 HF_API void hf_index_record_free(struct hf_index_record *record);
 
-/* Returns the value of a field. The value ends with NUL and may contain other NUL bytes;
+/* Returns the value of a field. The value is NUL-terminated and may contain other NUL bytes;
  * `ret_size`, which may be NULL, receives its size. Returns "" if the record omits the field, and
- * NULL if there is no such field or memory ran out. The value is valid as long as the record. */
+ * NULL if the field does not exist or memory ran out. The value is valid as long as the record. */
 HF_API const char *hf_index_record_value(struct hf_index_record *record, const char *field,
                                          size_t *ret_size);
 
 /* Returns the record as one line of a file in this format, including the end of the line. Set
- * `first` for the first record of a file. The text is valid until the next call of this function
+ * `first` for the first record of a file. The text is valid until the next call to this function
  * with the same record. Returns NULL if memory ran out. */
 HF_API const char *hf_index_record_text(struct hf_index_record *record,
                                         enum hf_index_format format, bool first,
                                         size_t *ret_size);
 
-/* Returns the start of a file in this format: for csv and tsv the names of the fields, otherwise an
- * empty text. Free it with hf_free. Local. */
+/* Returns the start of a file in this format: for csv and tsv, the field names; otherwise, an empty
+ * string. Free it with hf_free. Local. */
 HF_API enum hf_status hf_index_header(struct hf_index *index, enum hf_index_format format,
                                       char **ret_text, struct hf_error *error);
 
@@ -275,7 +276,7 @@ struct hf_index_condition {
 struct hf_index_progress {
     size_t struct_size;
     uint64_t shards_read, shards_total;
-    uint64_t records;    /* that match the query */
+    uint64_t records;    /* records that match the query */
     uint64_t pending;    /* entries in the inbox that were examined */
     uint64_t unreadable; /* unreadable entries, skipped; a compile will set them aside */
 };
@@ -291,9 +292,9 @@ struct hf_index_query {
     size_t where_count; /* at most HF_INDEX_WHERE_MAX */
     const char *shard;  /* only this shard, such as "a3"; NULL: all */
 
-    /* Each is optional. `progress` is called between two shards; return false to stop with
-     * HF_CANCELLED. `trouble` is called for each shard that cannot be read, by count and export
-     * only. */
+    /* Each is optional. `progress` is called between shards; return false to stop with
+     * HF_CANCELLED. `trouble` is called for each shard that cannot be read, but only by
+     * hf_index_count and hf_index_export. */
     bool (*progress)(void *argument, const struct hf_index_progress *so_far);
     void (*trouble)(void *argument, const struct hf_error *why);
     void *argument;
@@ -303,10 +304,10 @@ struct hf_index_query {
     HF_VALUE_(hf_index_query, sizeof(struct hf_index_query), NULL, NULL, NULL, 0, NULL, NULL, \
               NULL, NULL)
 
-/* Opens a cursor over the records that match a query, shard by shard, sorted by key within a shard,
- * each key once. The cursor reads only the parts of a shard that can match, in bounded memory.
- * `query` may be NULL, which matches all records. The query is copied. Returns HF_INVALID for an
- * unknown field, or an invalid time or shard. */
+/* Opens a cursor over the records that match a query. The cursor returns each key once, shard by
+ * shard, sorted by key within a shard. The cursor reads only the parts of a shard that can match,
+ * in bounded memory. `query` may be NULL, which matches all records. The query is copied. Returns
+ * HF_INVALID for an unknown field, or an invalid time or shard. */
 HF_API enum hf_status hf_index_cursor_open(struct hf_index *index,
                                            const struct hf_index_query *query,
                                            struct hf_index_cursor **ret_cursor,
@@ -316,8 +317,8 @@ HF_API enum hf_status hf_index_cursor_open(struct hf_index *index,
  *
  * Returns HF_NOT_FOUND after the last record. Returns HF_CANCELLED if `progress` stopped the
  * cursor; no more records follow. Any other status means that a shard could not be read completely:
- * call again to continue with the next shard. After three failures of the store in a row the cursor
- * gives up, and the next call returns HF_NOT_FOUND. */
+ * call again to continue with the next shard. After three consecutive store failures, the cursor
+ * stops, and the next call returns HF_NOT_FOUND. */
 HF_API enum hf_status hf_index_cursor_next(struct hf_index_cursor *cursor,
                                            struct hf_index_record **ret_record,
                                            struct hf_error *error);
@@ -332,14 +333,15 @@ HF_API void hf_index_cursor_close(struct hf_index_cursor *cursor);
 
 /* Returns the exact number of keys that match a query. `query` may be NULL; the call then reads
  * only the first line of shards without entries in the inbox. Shards that cannot be read are
- * skipped and reported to `trouble`, and the call returns the status of the first one. Returns
- * HF_CANCELLED if `progress` stopped the count. */
+ * skipped and reported to `trouble`, and the call returns the status of the first such shard.
+ * Returns HF_CANCELLED if `progress` stopped the count. */
 HF_API enum hf_status hf_index_count(struct hf_index *index, const struct hf_index_query *query,
                                      uint64_t *ret_count, struct hf_error *error);
 
-/* Writes all records that match a query to a file. hf_index_load reads the file back to the same
- * records. `query` and `progress` may be NULL; `progress` is set whatever the status. If a write to
- * the file fails, the call ends with the status of that write. Otherwise like hf_index_count. */
+/* Writes all records that match a query to a file. Loading the file with hf_index_load restores the
+ * same records. `query` and `progress` may be NULL; `progress` is set regardless of the status. If
+ * a write to the file fails, the call ends with the status of that write. Otherwise like
+ * hf_index_count. */
 HF_API enum hf_status hf_index_export(struct hf_index *index,
                                       const struct hf_index_query *query, int fd,
                                       enum hf_index_format format,
@@ -361,7 +363,7 @@ enum hf_index_end { HF_INDEX_END_TABLE(HF_INDEX_END_ENUM_) HF_INDEX_END_COUNT };
 #undef HF_INDEX_END_ENUM_
 HF_API const char *hf_index_end_name(enum hf_index_end end);
 
-/* The work done, on one shard or on all. */
+/* The work done, on one shard or on all shards. */
 struct hf_index_folded {
     uint64_t entries;       /* entries read */
     uint64_t records_new;   /* keys new to the shard */
@@ -378,14 +380,14 @@ struct hf_index_shard {
     size_t struct_size;
     const char *shard; /* such as "a3" */
     enum hf_index_end end;
-    /* The reason for held, lost and failed. For done, the first problem that occurred; its status
-     * is HF_OK if there was none. */
+    /* The reason for held, lost and failed. For done, the first problem that occurred; the status
+     * is HF_OK if there was no problem. */
     const struct hf_error *why;
     uint64_t token;
     struct hf_index_folded folded;
     uint64_t writes;         /* writes of the shard by this compile */
     uint64_t records, bytes; /* of the shard after these writes */
-    /* Why the first entry was set aside; "" if there was no such entry. */
+    /* Why the first entry was set aside; "" if no entry was set aside. */
     const char *first_aside;
 };
 
@@ -423,12 +425,12 @@ struct hf_index_compile_report {
 
 /* Compiles the inbox into shards. Any number of workers may compile, on any machine, at any time:
  * each takes a shard that no other worker holds. `options` and `report` may be NULL; the report is
- * set whatever the status.
+ * set regardless of the status.
  *
  * Returns HF_OK if every shard with entries was compiled, or if other clients still held shards
  * after wait_ms (see the report). With `watch`, also returns HF_OK when stopped. Without `watch`,
  * returns HF_CANCELLED if stopped before all shards were done. Returns HF_HELD if `shard` names a
- * shard that another client is compiling. Any other status is that of the first shard that
+ * shard that another client is compiling. Any other status comes from the first shard that
  * failed. */
 HF_API enum hf_status hf_index_compile(struct hf_index *index,
                                        const struct hf_index_compile_options *options,
@@ -451,7 +453,7 @@ struct hf_index_stats {
     uint64_t shards;
     uint64_t shard_bytes, shard_bytes_max;
     char largest[8]; /* the largest shard; "" if there is no shard */
-    int64_t records; /* in shards, by the last count; -1: never counted */
+    int64_t records; /* in shards, as last counted; -1: never counted */
     int64_t records_at_ms;
     uint64_t holder_count; /* shards being compiled */
     uint64_t locks_unreadable;
@@ -467,7 +469,7 @@ struct hf_index_holder {
     const char *shard;
     const char *holder;
     uint64_t token;
-    bool over;                      /* the lease is proven over: any client may take over */
+    bool over;                      /* the lease has provably ended: any client may take over */
     int64_t created_ms, expires_ms; /* for display only */
 };
 
@@ -487,8 +489,8 @@ struct hf_index_status_options {
     HF_VALUE_(hf_index_status_options, sizeof(struct hf_index_status_options), NULL, NULL, \
               NULL, NULL)
 
-/* Reports the status of an index. Changes nothing. `options` may be NULL. The status comes from the
- * store. */
+/* Reports the status of an index. Changes nothing. `options` may be NULL. Error statuses come from
+ * the store. */
 HF_API enum hf_status hf_index_status(struct hf_index *index,
                                       const struct hf_index_status_options *options,
                                       struct hf_index_stats *ret_stats, struct hf_error *error);

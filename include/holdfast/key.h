@@ -2,7 +2,7 @@
 /* key.h: keys with state, and transactions. A key is a name with a lock and a state. The state is a
  * byte string of any length, with a version that increases by one with every change and an ETag
  * that is never reused. (A key that was removed and has not been used for a day may be forgotten;
- * its versions then start at 1 again.) The lease of a key is the lease of the lock named:<key>.
+ * its versions then start again at 1.) The lease of a key is the lease of the lock named:<key>.
  * Only its holder may change the state. The lease and the state are stored in one document, so the
  * store itself refuses a change that arrives after a takeover. Reading needs no lease.
  *
@@ -13,9 +13,10 @@
  *     hf_key_release(key, HF_COMMIT, &error);
  *     hf_key_free(key);
  *
- * TRANSACTIONS change several keys, all or none. Acquire and change the keys for a transaction. No
- * other client sees the changes before the commit, which is a single write of one object. If the
- * process dies, the next client that wants one of the keys rolls the transaction back.
+ * TRANSACTIONS change several keys, either all or none. Acquire and change the keys for a
+ * transaction. No other client sees the changes before the commit, which is a single write to one
+ * object. If the process dies, the next client that wants one of the keys rolls the transaction
+ * back.
  *
  *     hf_txn_begin(client, NULL, &txn, &error);
  *     hf_txn_acquire(txn, names, 2, NULL, 10000, keys, &error);
@@ -23,7 +24,7 @@
  *     hf_txn_commit(txn, &decision, &error);
  *     hf_txn_free(txn);                               also frees its keys
  *
- * Reading several keys does not give a snapshot. Acquire the keys if you need one. */
+ * Reading several keys does not return a consistent snapshot. If you need one, acquire the keys. */
 #ifndef HOLDFAST_KEY_H
 #define HOLDFAST_KEY_H
 
@@ -60,7 +61,7 @@ HF_API const char *hf_key_outcome_name(enum hf_key_outcome outcome);
 /* One version of a key. */
 struct hf_key_info {
     size_t struct_size;
-    enum hf_key_outcome outcome;     /* why the call was refused; set whatever the status */
+    enum hf_key_outcome outcome;     /* why the call was refused; always set */
     uint64_t version;                /* 0: never written */
     char etag[HF_KEY_ETAG_SIZE + 1]; /* empty if the version is 0 */
     uint64_t size;
@@ -73,7 +74,7 @@ struct hf_key_info {
     HF_VALUE_(hf_key_info, sizeof(struct hf_key_info), HF_KEY_NONE, 0, { 0 }, 0, 0, 0, false, \
               { 0 })
 
-/* The conditions of a change. */
+/* The conditions for a change. */
 struct hf_key_if {
     size_t struct_size;
     bool version_set;
@@ -90,7 +91,8 @@ struct hf_key_options {
     int64_t ttl_ms;  /* of the lease, which is exclusive */
     bool no_renewal; /* do not renew in the background; call hf_key_keepalive */
     int64_t poll_ms; /* how often a waiter polls; 0: depends on the kind of store */
-    /* Publish all changes together when the key is released. They are lost if the lease is lost. */
+    /* Publish all changes together when the key is released. If the lease is lost, so are the
+     * changes. */
     bool staged;
     const char *note; /* JSON stored with the lease, or NULL */
 
@@ -146,9 +148,9 @@ HF_API enum hf_status hf_key_remove(struct hf_key *key, const struct hf_key_if *
 /* Releases the key. Staged changes are published or dropped in the same write. If the key belongs
  * to a transaction, this commits or rolls back the whole transaction.
  *
- * Returns HF_LOST if the lease was already over and no staged change was published, or if another
- * process with this lease released it and dropped the staged changes. Returns HF_MISMATCH if that
- * process published the changes that were to be rolled back. */
+ * Returns HF_LOST if the lease had already ended and no staged change was published, or if another
+ * process that has this lease released the key and dropped the staged changes. Returns HF_MISMATCH
+ * if that process published changes that this call was asked to roll back. */
 HF_API enum hf_status hf_key_release(struct hf_key *key, enum hf_decision decision,
                                      struct hf_error *error);
 
@@ -162,7 +164,7 @@ HF_API enum hf_status hf_key_adopt(struct hf_client *client, const char *lease,
 HF_API void hf_key_detach(struct hf_key *key);
 
 /* Reads a key without a lease. Free the data with hf_free. Returns HF_NOT_FOUND if the key has no
- * state; `info` still has the version. */
+ * state; `info` still contains the version. */
 HF_API enum hf_status hf_key_get(struct hf_client *client, const char *name, size_t size_max,
                                  void **ret_data, size_t *ret_size, struct hf_key_info *info,
                                  struct hf_error *error);
@@ -186,22 +188,23 @@ HF_API enum hf_status hf_txn_begin(struct hf_client *client,
                                    const struct hf_txn_options *options,
                                    struct hf_txn **ret_txn, struct hf_error *error);
 
-/* Frees a transaction and all its keys. An undecided transaction is rolled back first, unless it
- * was joined: then its keys are left in place, as by hf_key_detach. Does nothing if `txn` is
- * NULL. */
+/* Frees a transaction and all its keys. An undecided transaction is rolled back first. If the
+ * transaction was joined, it is not rolled back, and its keys are detached as by hf_key_detach.
+ * Does nothing if `txn` is NULL. */
 HF_API void hf_txn_free(struct hf_txn *txn);
 
 /* Returns the id of the transaction, or "" if `txn` is NULL. Local. */
 HF_API const char *hf_txn_id(const struct hf_txn *txn);
 
-/* Acquires keys for the transaction, all or none. `wait_ms` covers all of them together. The keys
- * are acquired in the order of their names, in whatever order you list them, so two transactions
- * cannot deadlock. A key whose name sorts before a key that the transaction already has is acquired
- * only if it is free at that moment. The transaction owns `ret_keys`; do not free them.
+/* Acquires keys for the transaction, either all or none. `wait_ms` is the limit for all of them
+ * together. The keys are acquired in the order of their names, regardless of the order in which you
+ * list them, so two transactions cannot deadlock. A key whose name sorts before a key that the
+ * transaction already has is acquired only if it is free at that moment. The transaction owns
+ * `ret_keys`; do not free them.
  *
- * Returns HF_UNSURE for a joined transaction if the keys were released but its record may still
- * name them. In that case the transaction can be committed only after the keys are acquired
- * again. */
+ * Returns HF_UNSURE for a joined transaction if the keys were released but the transaction's record
+ * may still name them. In that case the transaction can be committed only after the keys have been
+ * acquired again. */
 HF_API enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size_t count,
                                      const struct hf_key_options *options, int64_t wait_ms,
                                      struct hf_key **ret_keys, struct hf_error *error);
@@ -210,29 +213,32 @@ HF_API enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *name
  * nothing if `txn` is NULL. */
 HF_API void hf_txn_interrupt(struct hf_txn *txn);
 
-/* Reports why a waiting hf_txn_acquire has had no reply from the store, like hf_lock_trouble. */
+/* Reports why a waiting hf_txn_acquire has received no reply from the store, like
+ * hf_lock_trouble. */
 HF_API enum hf_status hf_txn_trouble(struct hf_txn *txn, struct hf_error *error);
 
 /* Creates a handle for a key that another process acquired for this transaction and passed on as
  * text. Changes are staged for the transaction. The transaction does not own the handle: free or
- * detach it. Returns HF_DENIED if the transaction was not begun by hf_txn_open, because only its
- * own process has a record of its staged changes. Otherwise like hf_key_adopt. */
+ * detach it. Returns HF_DENIED if the transaction was not begun by hf_txn_open, because only the
+ * process that began such a transaction has a record of its staged changes. Otherwise like
+ * hf_key_adopt. */
 HF_API enum hf_status hf_txn_adopt(struct hf_txn *txn, const char *lease,
                                    const struct hf_key_options *options,
                                    struct hf_key **ret_key, struct hf_error *error);
 
 /* Commits a transaction or rolls it back, and releases its keys.
  *
- * Returns HF_OK if the decision is as requested; the keys of the transaction have their final
- * state, or get it from the next client that uses them. Returns HF_MISMATCH if the transaction was
- * already decided the other way; *ret_decision, which may be NULL, has the decision. Returns
- * HF_UNSURE if the store did not reply: call again. Until then the decision is unknown, and the
- * keys accept no change.
+ * Returns HF_OK if the decision is as requested; the transaction's keys then have their final
+ * state, or receive it from the next client that uses them. Returns HF_MISMATCH if the transaction
+ * was already decided the other way; *ret_decision contains the decision. `ret_decision` may be
+ * NULL. Returns HF_UNSURE if the store did not reply: call again. Until then, the decision is
+ * unknown and the keys accept no changes.
  *
- * A commit returns HF_EXPIRED or HF_LOST if a lease of the transaction is over; the transaction was
- * rolled back. It returns HF_DENIED if another process began the transaction without hf_txn_open:
- * only that process may commit it. If a commit of a shared transaction fails with any other status,
- * its keys may accept no more changes: call again, or roll back. */
+ * A commit returns HF_EXPIRED or HF_LOST if one of the transaction's leases has ended; the
+ * transaction has then been rolled back. It returns HF_DENIED if another process began the
+ * transaction without hf_txn_open: only that process may commit it. If the commit of a shared
+ * transaction fails with any other status, the keys may no longer accept changes: call again, or
+ * roll back. */
 HF_API enum hf_status hf_txn_commit(struct hf_txn *txn, enum hf_decision *ret_decision,
                                     struct hf_error *error);
 HF_API enum hf_status hf_txn_rollback(struct hf_txn *txn, enum hf_decision *ret_decision,
@@ -246,24 +252,24 @@ HF_API enum hf_status hf_txn_rollback(struct hf_txn *txn, enum hf_decision *ret_
 HF_API enum hf_status hf_txn_open(struct hf_client *client, char ret_id[HF_TXN_ID_SIZE + 1],
                                   struct hf_error *error);
 
-/* Commits a transaction or rolls it back by its id, and brings the keys that its record names into
+/* Commits or rolls back the transaction with this id, and brings the keys that its record names to
  * their final state.
  *
  * Returns HF_OK if the decision is as requested, now or earlier. Returns HF_MISMATCH if the
- * transaction was decided the other way; *ret_decision, which may be NULL, has the decision. A
- * commit is turned into a rollback if a key of the transaction is no longer held. Returns
- * HF_NOT_FOUND if there is no such transaction, or it ended long ago. Returns HF_UNSURE if the
- * store did not reply: call again. Returns HF_DENIED for a commit if the transaction was not begun
- * by hf_txn_open: only the process that began it may commit it. Returns HF_INVALID if `id` is not a
+ * transaction was decided the other way; *ret_decision contains the decision. `ret_decision` may be
+ * NULL. A commit becomes a rollback if one of the transaction's keys is no longer held. Returns
+ * HF_NOT_FOUND if the transaction does not exist, or ended long ago. Returns HF_UNSURE if the store
+ * did not reply: call again. Returns HF_DENIED for a commit if the transaction was not begun by
+ * hf_txn_open: only the process that began it may commit it. Returns HF_INVALID if `id` is not a
  * valid id, and HF_CORRUPT if the record, or a key that it names, is damaged. */
 HF_API enum hf_status hf_txn_decide(struct hf_client *client, const char *id,
                                     enum hf_decision decision, enum hf_decision *ret_decision,
                                     struct hf_error *error);
 
-/* Replaces a damaged decision record with a rollback. Use this function when a damaged record hides
- * whether the transaction was committed. The damaged bytes are kept under .holdfast/kept/. Returns
- * HF_OK also if the record can be read or does not exist. *ret_done, which may be NULL, is set to
- * whether the record was replaced. */
+/* Replaces a damaged decision record with a rollback. Use this function when the record is so
+ * damaged that the decision cannot be read. The damaged bytes are kept under .holdfast/kept/. Also
+ * returns HF_OK if the record can be read or does not exist. *ret_done is set to true if the record
+ * was replaced. `ret_done` may be NULL. */
 HF_API enum hf_status hf_txn_give_up(struct hf_client *client, const char *id, bool *ret_done,
                                      struct hf_error *error);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock.h: locks as leases: acquire, renew, release, pass on as text. The guarantees of a lease are
- * documented in holdfast.h.
+/* lock.h: acquires, renews and releases locks, and passes their leases on as text. The guarantees
+ * of a lease are documented in holdfast.h.
  *
  *     struct hf_lock *lock;
  *     if (hf_lock_new(client, "deploy", NULL, &lock, &error) == HF_OK &&
@@ -22,7 +22,7 @@ extern "C" {
 
 /* A handle to one lock, held or not. Acquisitions are counted per handle: acquiring a lock that the
  * handle already holds succeeds immediately, and the handle must be released as many times as it
- * was acquired. Threads that must exclude one another therefore need a handle each. */
+ * was acquired. Threads that must exclude one another therefore each need their own handle. */
 struct hf_lock;
 
 enum hf_mode {
@@ -40,7 +40,7 @@ enum hf_lock_event {
     HF_LOCK_GONE,
 };
 
-/* The limits of every ttl. A client may set a lower maximum (ttl_max_ms). */
+/* The limits for every ttl. A client may set a lower maximum (ttl_max_ms). */
 #define HF_TTL_MS_MIN 100
 #define HF_TTL_MS_MAX 86400000
 
@@ -55,7 +55,7 @@ struct hf_lock_options {
     uint32_t slots;
     bool no_renewal;       /* do not renew in the background; call hf_lock_renew */
     int64_t poll_ms;       /* how often a waiter polls; 0: depends on the kind of store */
-    int64_t once_per_ms;   /* HF_ALREADY if it was done within this period; 0: no period */
+    int64_t once_per_ms;   /* HF_ALREADY if the work was done within this period; 0: none */
     int64_t once_slack_ms; /* shortens the period; 0: a tenth of once_per_ms */
     /* For a lock on chunks: the object that the holder will write, or NULL. Compaction decides
      * whether that object is kept. HF_INVALID for other locks. */
@@ -76,24 +76,24 @@ struct hf_lock_options {
 /* ONCE PER PERIOD. A lock with once_per_ms is granted only if the work was not completed within
  * that period, less the slack. A holder of the same scopes completes the work by calling
  * hf_lock_complete. The period is counted from that holder's grant. An hourly job with a
- * once_per_ms of one hour therefore runs every hour, even if it takes long or its start time
- * varies. Time is measured by the store's clock. A local store uses the boot-time clock, and the
- * wall clock across reboots.
+ * once_per_ms of one hour therefore runs every hour, even if it takes a long time or its start time
+ * varies. Time is measured by the store's clock. On a local store, this is the boot-time clock or,
+ * across reboots, the wall clock.
  *
  * A completion is remembered for the once_per_ms of the lock that was completed, so all clients
- * should use the same value. A table remembers up to 512 completions. If it cannot guarantee that
- * it will remember one more, acquiring the lock returns HF_UNSUPPORTED. A name has a table of its
- * own and always has room; paths, trees and ranges share one table. A completion without a period
- * is remembered while there is room, and is counted from the end of the work. A table that was
- * damaged, or restored from a backup, may have lost completions. */
+ * should use the same value. A table remembers up to 512 completions. If a table cannot guarantee
+ * that it will remember another completion, hf_lock_acquire returns HF_UNSUPPORTED. Each name has
+ * its own table, which always has room; paths, trees and ranges share one table. A completion
+ * without a period is remembered while there is room, and is counted from the end of the work. A
+ * table that was damaged, or restored from a backup, may have lost completions. */
 
 /* Creates a handle for a scope. `options` may be NULL. Local. */
 HF_API enum hf_status hf_lock_new(struct hf_client *client, const char *scope,
                                   const struct hf_lock_options *options,
                                   struct hf_lock **ret_lock, struct hf_error *error);
 
-/* Creates a handle for several scopes, which are acquired all or none. The scopes must be chunks
- * and pins, ranges of one inode, or paths. Local. */
+/* Creates a handle for several scopes. Either all of them are acquired or none. The scopes must be
+ * chunks and pins, ranges of one inode, or paths. Local. */
 HF_API enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *scopes,
                                        size_t count, const struct hf_lock_options *options,
                                        struct hf_lock **ret_lock, struct hf_error *error);
@@ -103,7 +103,7 @@ HF_API enum hf_status hf_lock_new_many(struct hf_client *client, const char *con
 HF_API void hf_lock_free(struct hf_lock *lock);
 
 /* Frees a handle but leaves its lease in place for a process that has the lease's text
- * (hf_lock_text). From now on, only that process renews the lease. If this handle acquired the
+ * (hf_lock_text). From then on, only that process renews the lease. If this handle acquired the
  * lease with a ttl of 5 minutes or more, the lease is first recorded for the sweeper, which takes
  * one request and at most 5 seconds. Does nothing if `lock` is NULL. */
 HF_API void hf_lock_detach(struct hf_lock *lock);
@@ -120,7 +120,8 @@ HF_API void hf_lock_detach(struct hf_lock *lock);
  *
  * Returns HF_UNSURE if the store did not reply; the lock is then released in the background.
  * Returns HF_LOST if the lock was granted too late to be useful; the lock has been released.
- * Returns HF_EXPIRED or HF_LOST if the handle still has a lease that is over: release it first.
+ * Returns HF_EXPIRED or HF_LOST if the handle still has a lease that has ended: release the lock
+ * first.
  *
  * Returns HF_ALREADY if the work was done within once_per_ms, and HF_UNSUPPORTED if the table
  * cannot remember a completion for that long. Returns HF_INVALID if the table does not allow this
@@ -130,9 +131,9 @@ HF_API void hf_lock_detach(struct hf_lock *lock);
  * If the store does not reply, the call may return a few seconds after wait_ms, or after ten
  * seconds if wait_ms is 0.
  *
- * Some leases can be proven over only by watching them. On a local store, these are the leases from
- * before a reboot. A client that runs for less than the ttl and uses a wait_ms of 0 never takes
- * over such a lease. Let the client wait instead. */
+ * Some leases can be proven to have ended only by watching them. On a local store, these are the
+ * leases that were granted before a reboot. A client that runs for less than the ttl and uses a
+ * wait_ms of 0 never takes over such a lease. Let the client wait instead. */
 HF_API enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms,
                                       struct hf_error *error);
 
@@ -151,8 +152,9 @@ HF_API enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *erro
  * return, and has no effect if no call is waiting yet. Does nothing if `lock` is NULL. Local. */
 HF_API void hf_lock_interrupt(struct hf_lock *lock);
 
-/* Reports why a call that is waiting on this handle has had no reply from the store. Returns HF_OK
- * if there is no problem; otherwise returns the status and reason of the last attempt. Local. */
+/* Reports why a call that is waiting on this handle has received no reply from the store. Returns
+ * HF_OK if there is no problem; otherwise returns the status and reason of the last attempt.
+ * Local. */
 HF_API enum hf_status hf_lock_trouble(struct hf_lock *lock, struct hf_error *error);
 
 /* After HF_HELD: returns true if the scope with this index conflicted. hf_lock_blocker (observe.h)
@@ -164,8 +166,8 @@ HF_API bool hf_lock_blocked(struct hf_lock *lock, size_t index);
  * released. Local and cheap: call it often. */
 HF_API enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error);
 
-/* Returns how long the lease is certain to stay valid without a renewal, or 0 if it is not held.
- * Local. */
+/* Returns how long the lease is certain to stay valid without a renewal, or 0 if the lock is not
+ * held. Local. */
 HF_API int64_t hf_lock_remaining_ms(struct hf_lock *lock);
 
 /* Returns the token of the last grant, or 0 if there was no grant. Local. */
@@ -187,9 +189,9 @@ HF_API enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error
  * that, releasing it returns HF_NOT_FOUND.
  *
  * Returns HF_OK if no other client was granted the lock before the release. Returns HF_LOST if the
- * lease had expired or was broken: the work may have overlapped with another holder's. Returns
- * HF_UNSURE if the store did not reply; this handle no longer holds the lock, which is released in
- * the background.
+ * lease had expired or was broken: the work may have overlapped with another holder's work. Returns
+ * HF_UNSURE if the store did not reply; the handle no longer holds the lock, which is then released
+ * in the background.
  *
  * hf_lock_complete records the work as done, for the once_per_ms of the lock. hf_lock_fail records
  * it as failed, for display only. `note` is JSON or NULL. */
@@ -203,9 +205,9 @@ HF_API enum hf_status hf_lock_fail(struct hf_lock *lock, const char *note,
 
 /* Writes a held lease as one word that can be passed to another process. The word contains the
  * token, the id and the table. It identifies the lease and is not a secret: every client that can
- * write to the store can also read the lease there and act as its holder. To others, the word is
- * useless. Still, pass it in an environment variable or through a pipe, because every user of the
- * machine can see the arguments of a program. */
+ * write to the store can also read the lease there and act as its holder. To anyone else, the word
+ * is useless. Nevertheless, pass it in an environment variable or through a pipe, because every
+ * user of the machine can see a program's arguments. */
 #define HF_LEASE_TEXT_MAX 1536
 HF_API enum hf_status hf_lock_text(struct hf_lock *lock, char text[HF_LEASE_TEXT_MAX],
                                    struct hf_error *error);
@@ -223,26 +225,26 @@ struct hf_lease_name {
 #define HF_LEASE_NAME \
     HF_VALUE_(hf_lease_name, sizeof(struct hf_lease_name), 0, { 0 }, { 0 }, { 0 })
 
-/* Parses the text of a lease. Returns HF_INVALID if it is not the text of a lease. Local. */
+/* Parses the text of a lease. Returns HF_INVALID if the text does not describe a lease. Local. */
 HF_API enum hf_status hf_lease_parse(const char *text, struct hf_lease_name *name,
                                      struct hf_error *error);
 
 /* Creates a handle that holds the lease with this text, and renews it. Returns HF_LOST if the lease
- * is over. The handle can renew and release the lease and write fenced objects, but cannot acquire
- * it again. hf_lock_detach returns the lease to the process that passed it on. Options that
+ * has ended. The handle can renew and release the lease and write fenced objects, but cannot
+ * acquire it again. hf_lock_detach returns the lease to the process that passed it on. Options that
  * describe a request, such as ttl_ms, are ignored. */
 HF_API enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
                                     const struct hf_lock_options *options,
                                     struct hf_lock **ret_lock, struct hf_error *error);
 
-/* Ends the lease of another holder. The holder might not notice until its next renewal; until then,
- * only its fencing token can stop its writes. `by` and `reason` are recorded in the table. Returns
- * HF_LOST if the lease is already over. A later lease of the same lock is never affected. */
+/* Ends the lease of another holder. The holder may not notice until its next renewal; until then,
+ * only the fencing token can stop its writes. `by` and `reason` are recorded in the table. Returns
+ * HF_LOST if the lease has already ended. A later lease of the same lock is never affected. */
 HF_API enum hf_status hf_break(struct hf_client *client, const char *text, const char *by,
                                const char *reason, struct hf_error *error);
 
-/* Reports which of these objects are not leased for merging, in ret_free[i]. Reads the leases once.
- * The result is only a hint; only hf_lock_acquire is authoritative. */
+/* Sets ret_free[i] to true if the object keys[i] is not leased for a merge, and to false otherwise.
+ * Reads the leases once. The result is only a hint; only hf_lock_acquire is authoritative. */
 HF_API enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *keys,
                                          size_t count, bool *ret_free, struct hf_error *error);
 

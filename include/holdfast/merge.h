@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge.h: merging files of records into one. A merge reads its inputs in bounded memory and writes
- * one output. The output appears under its name only when it is complete and on disk. A merge needs
- * no store and no client.
+/* merge.h: merges files of records into one file. A merge reads its inputs in bounded memory and
+ * writes one output. The output appears under its name only when it is complete and on disk. A
+ * merge needs no store and no client.
  *
  *     const char *inputs[] = { "mon.csv", "tue.csv" };
  *     struct hf_merge_options options = HF_MERGE_OPTIONS;
@@ -10,18 +10,18 @@
  *     options.time = "updated";
  *     hf_merge(inputs, 2, "now.csv", &options, NULL, &error);
  *
- * ORDER. With a key or a time, records are sorted by that field. Records that are equal in it keep
- * the order of their file; between files, the smaller record comes first. With both, only the
- * record with the latest time of each key is kept; if two have the same time, the one that is
- * greater in byte order. Keys are compared as bytes, without CSV quotes and JSON escapes. Records
- * are written unchanged, each followed by LF. The order of the inputs does not affect the output.
- * An input that is not sorted is detected and sorted.
+ * ORDER. With a key or a time, records are sorted by that field. Records with the same value in
+ * that field keep their order within a file; between files, the smaller record comes first. With
+ * both a key and a time, only the record with the latest time is kept for each key; if times are
+ * equal, the record that is greatest in byte order is kept. Keys are compared as bytes, without CSV
+ * quotes and JSON escapes. Records are written unchanged, each followed by LF. The order of the
+ * inputs does not affect the output. An input that is not sorted is detected and sorted.
  *
- * REJECTS. A record that cannot be read is copied byte for byte to the reject file, one per line.
- * In the report, rows_in = rows_out + rows_superseded + rows_rejected. If more than rejects_max
- * records are rejected, the merge fails: the reject file is kept, the output is not. A time without
- * a time zone is not rejected. It makes the merge fail immediately, unless the options name a time
- * zone.
+ * REJECTS. Each record that cannot be read is copied byte for byte to the reject file, one per
+ * line. In the report, rows_in = rows_out + rows_superseded + rows_rejected. If more than
+ * rejects_max records are rejected, the merge fails: the reject file is kept, but the output is
+ * not. A time without a time zone makes the whole merge fail immediately, unless the options
+ * specify a time zone.
  *
  * FAILURE. Unless a merge returns HF_OK, it leaves no new file under any name, except the reject
  * file of a merge with too many rejects. (If the folder of the output could not be synced, the
@@ -74,7 +74,7 @@ HF_API enum hf_status hf_merge_coding_parse(const char *text, enum hf_merge_codi
 /* ---- Options ------------------------------------------------------------------------- */
 
 /* The progress of a merge, in bytes of the input files. An input that must be sorted is read twice,
- * which raises the total. While a command runs, both numbers are 0. */
+ * which increases the total. While a command runs, both numbers are 0. */
 struct hf_merge_progress {
     size_t struct_size;
     uint64_t bytes_done;
@@ -99,14 +99,14 @@ struct hf_merge_options {
     enum hf_merge_format format;
     /* A field: its number from 1, or its name in a header or JSON object. */
     const char *key;
-    /* A field, given in the same way. Times are RFC 3339, or s, ms, us or ns since 1970,
+    /* A field, specified in the same way. Times are RFC 3339, or s, ms, us or ns since 1970,
      * distinguished by their magnitude. */
     const char *time;
     /* For times without a time zone: "UTC", or an offset such as "+02:00". */
     const char *zone;
     bool headless;               /* csv, tsv: the first record is data */
     enum hf_merge_coding coding; /* of the output; does not apply to commands */
-    uint64_t memory_bytes;       /* the most memory to use; 0: 64 MiB; at least 8 MiB */
+    uint64_t memory_bytes;       /* memory limit; 0: 64 MiB; at least 8 MiB */
     /* Longer records are rejected; 0: 16 MiB, or a quarter of memory_bytes if that is less. */
     uint64_t record_bytes_max;
     /* The merge fails if more records are rejected; HF_MERGE_REJECTS_ANY: no limit. */
@@ -120,7 +120,7 @@ struct hf_merge_options {
      * by a shell. {inputs} stands for all inputs, {output} for the file to be written. Exit status
      * 0 means success. */
     const char *command;
-    /* After this time the process group is killed; 0: an hour. */
+    /* After this time, the command's process group is killed; 0: one hour. */
     int64_t command_limit_ms;
     /* Limits for each process of the command, as for setrlimit; 0: the limits of this process. */
     uint64_t command_memory_max;
@@ -131,9 +131,10 @@ struct hf_merge_options {
      * second while a command runs. Return false to stop the merge with HF_CANCELLED. */
     bool (*progress)(void *argument, const struct hf_merge_progress *progress);
     /* Optional. Called with the path of each file when it gets a temporary name, and with NULL when
-     * it no longer has one. A program that is being terminated can use it to remove the file. */
+     * it no longer has one. A program that is being terminated can use the path to remove the
+     * file. */
     void (*unfinished)(void *argument, enum hf_merge_part part, const char *path);
-    void *argument; /* of both */
+    void *argument; /* for both callbacks */
 };
 #define HF_MERGE_OPTIONS                                                                   \
     HF_VALUE_(hf_merge_options, sizeof(struct hf_merge_options), HF_MERGE_USV, NULL, NULL, \
@@ -164,22 +165,22 @@ struct hf_merge_report {
 /* ---- Merging ------------------------------------------------------------------------- */
 
 /* Merges 1 to 100,000 files into `output`, which is replaced if it exists. `options` and `report`
- * may be NULL; the report is set whatever the status, as far as the merge got.
+ * may be NULL; the report is set regardless of the status, and covers the work that was done.
  *
  * Returns HF_OK if the output is complete and on disk. Returns HF_INVALID if an option is out of
- * range, an input is not a file, headers differ, no header has the key, too many records were
+ * range, an input is not a file, headers differ, no header contains the key, too many records were
  * rejected, or a time has no time zone. Returns HF_NOT_FOUND if an input does not exist, and
  * HF_DENIED if it may not be read. Returns HF_CORRUPT if compressed data is damaged or truncated.
- * Returns HF_UNSUPPORTED if an input was compressed with a window that does not fit into the memory
- * setting. Returns HF_UNAVAILABLE if there is not enough space or memory, an I/O error occurred, an
- * input changed during the merge, or a command failed. Returns HF_TIMEOUT if a command ran too
- * long, and HF_CANCELLED if `progress` stopped the merge. */
+ * Returns HF_UNSUPPORTED if an input was compressed with a window that exceeds the memory limit.
+ * Returns HF_UNAVAILABLE if there is not enough space or memory, an I/O error occurred, an input
+ * changed during the merge, or a command failed. Returns HF_TIMEOUT if a command ran too long, and
+ * HF_CANCELLED if `progress` stopped the merge. */
 HF_API enum hf_status hf_merge(const char *const *inputs, size_t input_count,
                                const char *output, const struct hf_merge_options *options,
                                struct hf_merge_report *report, struct hf_error *error);
 
-/* A file, given by its path or, if `path` is NULL, by a descriptor. The caller keeps the
- * descriptor. */
+/* A file, given by its path or, if `path` is NULL, by a descriptor. The descriptor still belongs to
+ * the caller, and is not closed. */
 struct hf_merge_file {
     const char *path;
     int fd;
@@ -190,12 +191,13 @@ struct hf_merge_file {
  * An input descriptor must be a regular file that is open for reading. It is read from its start,
  * and its offset does not change. Errors name it /proc/self/fd/<number>.
  *
- * An output descriptor may be anything that can be written, such as a pipe. The merge first writes
- * a scratch file. Then the bytes of that file are written at the offset of the descriptor, and are
- * not synced. Nothing is written to the descriptor unless the merge itself succeeds. If writing to
- * the descriptor fails, a part may have been written: the call returns HF_UNAVAILABLE, or
- * HF_CANCELLED if the reader of a pipe has closed it. The rejects of such a merge need a
- * reject_path: the call returns HF_INVALID if rejects_max is above 0 and reject_path is NULL. */
+ * An output descriptor may be anything that can be written to, such as a pipe. The merge first
+ * writes a scratch file. The contents of that file are then written at the descriptor's current
+ * offset, and are not synced. Nothing is written to the descriptor unless the merge itself
+ * succeeds. If a write to the descriptor fails, part of the output may already have been written:
+ * the call returns HF_UNAVAILABLE, or HF_CANCELLED if the reader of a pipe has closed it. Rejects
+ * need a reject_path if the output is a descriptor: the call returns HF_INVALID if rejects_max is
+ * above 0 and reject_path is NULL. */
 HF_API enum hf_status hf_merge_files(const struct hf_merge_file *inputs, size_t input_count,
                                      const struct hf_merge_file *output,
                                      const struct hf_merge_options *options,

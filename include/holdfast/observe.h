@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* observe.h: holders and waiters of locks, listed from the store; events and counters of a client.
+/* observe.h: lists the holders and waiters of locks, and reports a client's events and counters.
  *
  *     static void log_event(void *argument, const struct hf_event *event)
  *     {
@@ -11,24 +11,25 @@
  *     options.event_argument = stderr;
  *     hf_client_open("sqlite:jobs.db", &options, &client, &error);
  *
- * LISTING changes nothing, needs no lease and does not wait for other clients. It does not adopt a
- * table of another program, or replace a damaged table. A listing reads one object after another,
- * so it is not a snapshot. The state of a lease is computed, not read. The lease of a dead holder
- * is still active in the store; it is shown as OVERDUE when its time has passed, and as OVER when
- * that is proven, so that any client may take over the lock.
+ * LISTING changes nothing, needs no lease and does not wait for other clients. It does not adopt
+ * another program's table or replace a damaged table. A listing reads one object after another, so
+ * it is not a snapshot. The state of a lease is computed, not read. In the store, the lease of a
+ * dead holder is still active. It is listed as OVERDUE once its time has passed, and as OVER once
+ * it has provably ended, so that any client may take over the lock.
  *
  * EVENTS are delivered in the order in which they happened, each once, by one client thread that
- * holds none of the library's internal locks. They arrive shortly after the fact. If your work must
- * stop immediately when a lease is lost, use hf_lock_options.notify and hf_lock_check instead. Up
- * to 4096 events are queued for a slow callback; further events are dropped, and the next event
- * reports how many. Without a callback there is no thread, and no event is kept. When
- * hf_client_close has returned and no handle of the client is left, all events have been delivered.
+ * holds none of the library's internal locks. An event arrives shortly after it happened. If your
+ * work must stop immediately when a lease is lost, use hf_lock_options.notify and hf_lock_check
+ * instead. Up to 4096 events are queued for a slow callback; further events are dropped, and the
+ * next event reports how many. Without a callback, there is no thread and no event is kept. Once
+ * hf_client_close has returned and all of the client's handles have been freed, all events have
+ * been delivered.
  *
  * COUNTERS are kept by every client, at negligible cost.
  *
- * All list functions call a callback for each entry. Return false from it to end the list, which is
- * not an error. Strings are valid only during the callback. Times since 1970 are for display only:
- * they come from the wall clock of the machine that wrote them. */
+ * All list functions call a callback for each entry. Return false from the callback to end the
+ * list, which is not an error. Strings are valid only during the callback. Times since 1970 are for
+ * display only: they come from the wall clock of the machine that wrote them. */
 #ifndef HOLDFAST_OBSERVE_H
 #define HOLDFAST_OBSERVE_H
 
@@ -63,8 +64,8 @@ enum hf_event_kind { HF_EVENT_TABLE(HF_EVENT_ENUM_) HF_EVENT_COUNT };
 /* Returns the name of an event, such as "taken_over". */
 HF_API const char *hf_event_name(enum hf_event_kind kind);
 
-/* One event. Members that do not apply to its kind are "" or 0. Members may be added at the end:
- * before you read such a member, check that struct_size includes it. */
+/* One event. Members that do not apply to its kind are "" or 0. Later versions may add members at
+ * the end: before you read such a member, check that struct_size covers it. */
 struct hf_event {
     size_t struct_size;
     enum hf_event_kind kind;
@@ -75,7 +76,7 @@ struct hf_event {
     const char *key;
     /* Granted, renewed, danger, safe, lost, released: the first scope of the lock. */
     const char *scope;
-    const char *holder; /* taken over, swept: the previous holder, the first of several */
+    const char *holder; /* taken over, swept: the (first) previous holder */
     const char *txn;    /* committed, rolled back */
     uint64_t token;     /* of the lease; taken over, swept: of the previous lease */
     uint64_t count;     /* taken over, swept, conflict: how many */
@@ -96,7 +97,7 @@ struct hf_request_stats {
     uint64_t bytes;  /* sent and received */
 };
 
-/* The work of a client since it was opened, without the requests that opened it. */
+/* The work of a client since it was opened, excluding the requests that opened it. */
 struct hf_stats {
     size_t struct_size;
     struct hf_request_stats gets, puts, deletes, lists, file_gets, file_puts;
@@ -106,7 +107,7 @@ struct hf_stats {
     uint64_t lost;           /* leases that expired while held, or that another client ended */
     uint64_t released;       /* leases released */
     uint64_t taken_over;     /* expired leases of other clients that this client ended */
-    uint64_t swept;          /* expired leases removed by sweeps of this client */
+    uint64_t swept;          /* expired leases removed by this client's sweeps */
     uint64_t committed;      /* transactions that this client committed, or found committed */
     uint64_t rolled_back;    /* transactions that it rolled back, or found rolled back */
     uint64_t events_dropped; /* because the callback was too slow, or memory ran out */
@@ -143,7 +144,7 @@ HF_API const char *hf_lease_state_name(enum hf_lease_state state);
 /* Returns "exclusive", "shared" or "slots". */
 HF_API const char *hf_mode_name(enum hf_mode mode);
 
-/* How a lease can be proven over. */
+/* How a lease can be proven to have ended. */
 enum hf_proof {
     HF_PROOF_NONE,       /* not until the lease changes */
     HF_PROOF_STORE_TIME, /* by the store's clock */
@@ -153,7 +154,7 @@ enum hf_proof {
 /* Returns "none", "store time" or "watched". */
 HF_API const char *hf_proof_name(enum hf_proof proof);
 
-/* How a lease relates to the scope that was asked for. */
+/* How a lease relates to the requested scope. */
 enum hf_relation {
     HF_RELATION_NONE,    /* no conflict: both could be held at the same time */
     HF_RELATION_IN_WAY,  /* it has other scopes, which conflict with this one */
@@ -167,17 +168,17 @@ struct hf_lease_info {
     enum hf_relation relation; /* set by hf_locks_show only */
     const char *table;         /* the object that contains it */
     const char *id;
-    /* For hf_lock_adopt and hf_break; "" unless active, overdue or over. */
+    /* The lease as text, for hf_lock_adopt and hf_break; "" unless active, overdue or over. */
     const char *lease;
     const char *holder;
     const char *const *scopes; /* in full: "named:deploy" */
     size_t scope_count;        /* 0: all scopes of its table */
-    /* Not held by any client: the table grants nothing until this entry is over, because the table
-     * was damaged and replaced, or restored from a backup. `holder` has the reason. */
+    /* Not held by any client: the table grants nothing until this entry has expired, because the
+     * table was damaged and replaced, or restored from a backup. `holder` contains the reason. */
     bool barrier;
     enum hf_mode mode;
     uint64_t slots;
-    int64_t ttl_ms;     /* 0: unknown, in files of other programs */
+    int64_t ttl_ms;     /* 0: unknown, in files written by other programs */
     const char *output; /* as in struct hf_lock_options, or "" */
     const char *note;   /* JSON, or "" */
     size_t place;       /* position in the queue, from 1; 0: a lease */
@@ -207,9 +208,9 @@ typedef void hf_each_damaged(void *argument, const char *key, const struct hf_er
 
 struct hf_list_options {
     size_t struct_size;
-    bool ended;   /* locks: include ended leases that are still remembered */
+    bool ended;   /* locks: include ended leases that the table still lists */
     bool waiting; /* locks: include waiters */
-    /* Called for each damaged object, and the list continues. If NULL, the first damaged object
+    /* Called for each damaged object; the list then continues. If NULL, the first damaged object
      * ends the list with HF_CORRUPT or HF_UNSUPPORTED. */
     hf_each_damaged *damaged;
     /* Optional. Called before each object; return false to end the list with HF_CANCELLED. Both
@@ -222,7 +223,7 @@ struct hf_list_options {
 /* Lists leases with a scope that starts with `start`: "" for all, "deploy" or "named:deploy" for
  * names, "path:", "range:7:" and so on. The list covers the leases of the client's namespace, and
  * the leases on chunks and shards, which belong to no namespace. It is ordered by table; for each
- * table, first the leases, then the queue. `options` may be NULL.
+ * table, the leases come first, then the queue. `options` may be NULL.
  *
  * Returns HF_OK if all leases were listed, or `each` returned false. Returns HF_INVALID if no scope
  * can start with `start`. Returns HF_CORRUPT or HF_UNSUPPORTED if a table cannot be read and
@@ -238,10 +239,10 @@ struct hf_table_info {
     bool absent;                   /* the table does not exist: nothing in it was ever locked */
     char scope[HF_SCOPE_TEXT_MAX]; /* the requested scope, in full */
     char table[1025];              /* the object */
-    bool adopted;                  /* a table of another program, without tokens so far */
+    bool adopted;                  /* another program's table, which has no tokens yet */
     uint64_t next_token;
-    /* The safety settings in effect: for each, the more conservative value of the table's and this
-     * client's. */
+    /* The safety settings in effect. Each is the table's value or this client's value, whichever is
+     * more conservative. */
     uint32_t drift_ppm;
     int64_t margin_ms, skew_tolerance_ms, ttl_max_ms, late_bound_ms;
     bool takeover_observed;
@@ -254,12 +255,12 @@ struct hf_table_info {
  * by, why, token, holder_id. */
 typedef bool hf_each_audit(void *argument, const char *json);
 
-/* Shows the table of one scope. First fills in `table`, then calls `each` for every lease and
- * waiter of the table, with its `relation` to the scope, then `audit` for every audit entry, oldest
- * first. Each of the three may be NULL.
+/* Shows the table of one scope. The call first fills in `table`. It then calls `each` for every
+ * lease and waiter of the table, with its `relation` to the scope, and finally `audit` for every
+ * audit entry, oldest first. Each of the three may be NULL.
  *
- * Returns HF_OK also if the table does not exist (`absent`). Returns HF_INVALID if `scope` is not a
- * scope, and HF_CORRUPT or HF_UNSUPPORTED if the table cannot be read. */
+ * Also returns HF_OK if the table does not exist (`absent`). Returns HF_INVALID if `scope` is not a
+ * valid scope, and HF_CORRUPT or HF_UNSUPPORTED if the table cannot be read. */
 HF_API enum hf_status hf_locks_show(struct hf_client *client, const char *scope,
                                     struct hf_table_info *table, hf_each_lease *each,
                                     hf_each_audit *audit, void *argument,
@@ -293,9 +294,9 @@ typedef bool hf_each_change(void *argument, enum hf_change change,
  * watch. */
 struct hf_watch;
 
-/* Creates a watch on leases that start with `start`, as in hf_locks_list. `options` may be NULL.
- * Its `damaged` and `proceed` apply to every read; without `damaged`, objects that cannot be read
- * are skipped. Local. */
+/* Creates a watch on leases with a scope that starts with `start`, as in hf_locks_list. `options`
+ * may be NULL. The `damaged` and `proceed` callbacks apply to every read; without `damaged`,
+ * objects that cannot be read are skipped. Local. */
 HF_API enum hf_status hf_watch_new(struct hf_client *client, const char *start,
                                    const struct hf_list_options *options,
                                    struct hf_watch **ret_watch, struct hf_error *error);
@@ -304,10 +305,10 @@ HF_API enum hf_status hf_watch_new(struct hf_client *client, const char *start,
 HF_API void hf_watch_free(struct hf_watch *watch);
 
 /* Reads all leases once. Calls `each` for every current lease and waiter, with its change since the
- * last read, and then for every lease and waiter that is gone, in its last known state. In the
+ * last read, and then for every lease and waiter that is gone, with its last known state. In the
  * first read, everything is new. After a failure, or if `each` returned false, nothing is reported
- * as gone; the next read continues. You choose how often to call it; once per second is a good
- * choice.
+ * as gone; the next read continues. You decide how often to call this function; once per second is
+ * a good choice.
  *
  * Returns HF_UNAVAILABLE or HF_TIMEOUT if the store is unavailable: call again later. Other
  * statuses are as for hf_locks_list. */
@@ -322,7 +323,7 @@ HF_API enum hf_status hf_watch_look(struct hf_watch *watch, hf_each_change *each
 struct hf_blocker {
     size_t struct_size;
     enum hf_lease_state state;     /* of its lease; COMPLETED after HF_ALREADY */
-    char scope[HF_SCOPE_TEXT_MAX]; /* the requested scope that it conflicts with */
+    char scope[HF_SCOPE_TEXT_MAX]; /* the requested scope with which it conflicts */
     char holder[HF_HOLDER_MAX + 1];
     bool barrier; /* as in struct hf_lease_info */
     uint64_t token;
@@ -339,10 +340,10 @@ struct hf_blocker {
               0, 0, 0, 0)
 
 /* After HF_HELD, HF_TIMEOUT or HF_ALREADY: reports the holder of the lock, or the client that did
- * the work. Reads the table once, for two seconds at most, so the result is the current holder.
+ * the work. Reads the table once, for at most two seconds, so the result is the current holder.
  *
  * Returns HF_OK if *blocker is set, for the first scope that is leased. Returns HF_NOT_FOUND if no
- * lease conflicts any more, or if there are only earlier waiters. */
+ * lease conflicts any more, or if only earlier waiters conflict. */
 HF_API enum hf_status hf_lock_blocker(struct hf_lock *lock, struct hf_blocker *blocker,
                                       struct hf_error *error);
 
@@ -359,34 +360,35 @@ HF_API enum hf_status hf_lock_blockers(struct hf_lock *lock, hf_each_blocker *ea
 struct hf_key_status {
     size_t struct_size;
     bool damaged; /* its document was damaged and replaced: the state is unknown */
-    bool staged;  /* it has staged changes, of the holder or of the transaction info.txn */
+    bool staged;  /* it has staged changes, by the holder or the transaction info.txn */
     bool held;
     char holder[HF_HOLDER_MAX + 1];
     uint64_t token;
-    /* Of its lease, by the wall clock, for display only; not negative. */
+    /* Time left on the lease, by the wall clock, for display only; not negative. */
     int64_t remaining_ms;
     size_t waiters;
 };
 #define HF_KEY_STATUS \
     HF_VALUE_(hf_key_status, sizeof(struct hf_key_status), false, false, false, { 0 }, 0, 0, 0)
 
-/* Describes a key as any reader sees it, and its holder. Expired leases and stages are cleaned up
- * first (best effort). `info` and `status` may be NULL. Returns HF_NOT_FOUND if there is no key and
- * no lock with this name. Returns HF_CORRUPT if its document, or the record of its transaction,
- * cannot be read. */
+/* Describes a key as readers see it, and the key's holder. Expired leases and stages are cleaned up
+ * first (best effort). `info` and `status` may be NULL. Returns HF_NOT_FOUND if no key and no lock
+ * has this name. Returns HF_CORRUPT if the key's document, or the record of its transaction, cannot
+ * be read. */
 HF_API enum hf_status hf_key_describe(struct hf_client *client, const char *name,
                                       struct hf_key_info *info, struct hf_key_status *status,
                                       struct hf_error *error);
 
-/* Returns the transaction that holds a key, or "", even if the state of the key cannot be read. */
+/* Returns the transaction that holds a key, or "". This works even if the key's state cannot be
+ * read. */
 HF_API enum hf_status hf_key_txn(struct hf_client *client, const char *name,
                                  char ret_txn[HF_TXN_ID_SIZE + 1], struct hf_error *error);
 
 typedef bool hf_each_key(void *argument, const char *name, const struct hf_key_info *info,
                          const struct hf_key_status *status);
 
-/* Lists the keys of the client's namespace that have a state or are held and whose names start with
- * `prefix`, in order. `options` may be NULL. */
+/* Lists the keys of the client's namespace whose names start with `prefix` and that have a state or
+ * are held, in name order. `options` may be NULL. */
 HF_API enum hf_status hf_keys_list(struct hf_client *client, const char *prefix,
                                    const struct hf_list_options *options, hf_each_key *each,
                                    void *argument, struct hf_error *error);
@@ -416,7 +418,7 @@ struct hf_txn_info {
     bool applied;          /* committed, and all its keys have their final state */
     bool marked;           /* rolled back by a client that found no record, or a damaged one */
     int64_t began_at_ms;   /* since 1970; 0: unknown */
-    int64_t decided_at_ms; /* likewise */
+    int64_t decided_at_ms; /* since 1970; 0: unknown */
     const char *const *keys; /* "<namespace>/<name>", as far as known */
     size_t key_count;
 };
@@ -430,8 +432,9 @@ typedef bool hf_each_txn(void *argument, const struct hf_txn_info *txn);
 HF_API enum hf_status hf_txn_show(struct hf_client *client, const char *id, hf_each_txn *each,
                                   void *argument, struct hf_error *error);
 
-/* Lists the transactions of all namespaces, until a day after they were committed or rolled back.
- * If `state` is not HF_TXN_ABSENT, lists only transactions in that state. `options` may be NULL. */
+/* Lists the transactions of all namespaces. A transaction is listed until a day after it was
+ * committed or rolled back. If `state` is not HF_TXN_ABSENT, lists only transactions in that state.
+ * `options` may be NULL. */
 HF_API enum hf_status hf_txns_list(struct hf_client *client, enum hf_txn_state state,
                                    const struct hf_list_options *options, hf_each_txn *each,
                                    void *argument, struct hf_error *error);

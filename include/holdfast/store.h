@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h: objects of a store, with conditional writes, and maintenance of a store. Objects can be
- * read, written, deleted, listed and copied. Maintenance is the probe, the store's clock, and the
- * steps after a restore.
+/* store.h: the objects in a store, with conditional writes, and the maintenance of a store. Objects
+ * can be read, written, deleted, listed and copied. Maintenance consists of the probe, the store's
+ * clock, and the steps after a restore.
  *
  *     struct hf_store *store;
  *     struct hf_store_put_options once = HF_STORE_PUT_OPTIONS;
@@ -20,18 +20,18 @@
  *     HF_NOT_FOUND     the object does not exist; with if_match: it no longer exists
  *     HF_NOT_MODIFIED  a get with if_none_match: the object still has that ETag
  *     HF_CONFLICT      the condition did not hold; nothing was changed
- *     HF_UNSURE        the store did not reply to a write, which may have happened or still happen
+ *     HF_UNSURE        no reply to a write, which may have happened or may still happen
  *     HF_UNAVAILABLE   not done: the store is unreachable, throttled, full or out of memory
  *     HF_CANCELLED     the progress callback stopped the call; a write changed nothing
  *     HF_DENIED, HF_INVALID, HF_UNSUPPORTED, HF_CORRUPT   nothing was changed
  *
  * After HF_UNSURE, read the object and write it again with a condition.
  *
- * KEYS are 1 to 1024 bytes long. A key is a string; to pass a key that contains NUL bytes, set
- * key_size. An ETag identifies one version of one object. Compare ETags, but never parse them.
- * Whether writing the same bytes again changes the ETag depends on the store.
+ * KEYS are 1 to 1024 bytes long. A key is passed as a string; to pass a key that contains NUL
+ * bytes, set key_size. An ETag identifies one version of one object. Compare ETags, but never parse
+ * them. Whether writing the same bytes again changes the ETag depends on the store.
  *
- * OBJECTS OF HOLDFAST (lock tables, catalogs, chunks and others) are in the same store. Writing
+ * HOLDFAST'S OWN OBJECTS (lock tables, catalogs, chunks and others) are in the same store. Writing
  * them directly can break locks and lose data. Every function that writes therefore returns
  * HF_INVALID for the keys of these objects, unless the option `force` is set. Reading them is
  * always allowed. */
@@ -54,7 +54,7 @@ extern "C" {
 HF_API bool hf_store_is_url(const char *text);
 
 /* Makes the path in the URL of a local store absolute, so the URL names the same store in any
- * working directory. "~/" is the home directory. The options of the URL are unchanged. Returns
+ * working directory. "~/" stands for the home directory. The URL's options are unchanged. Returns
  * HF_INVALID if the URL is not valid for any store, or is too long. */
 HF_API enum hf_status hf_store_url_absolute(const char *url, char ret_url[HF_STORE_URL_MAX],
                                             struct hf_error *error);
@@ -84,8 +84,7 @@ enum hf_store_call { HF_STORE_CALL_TABLE(HF_STORE_CALL_ENUM_) HF_STORE_CALL_COUN
 /* Returns the name of a call, such as "get_file". */
 HF_API const char *hf_store_call_name(enum hf_store_call call);
 
-/* A completed call to the store, including the calls that locks and other parts of the library
- * make. */
+/* A completed call to the store. Calls by locks and other parts of the library are included. */
 struct hf_store_request {
     size_t struct_size;
     enum hf_store_call call;
@@ -113,8 +112,8 @@ struct hf_store_options {
     void (*trace)(void *argument, const struct hf_store_request *request);
     void *trace_argument;
 
-    /* Optional. Called with a sentence during open if requests go to another machine
-     * unencrypted. */
+    /* Optional. Called during open, with a sentence for display, if requests to another machine are
+     * not encrypted. */
     void (*warn)(void *argument, const char *sentence);
     void *warn_argument;
 };
@@ -122,8 +121,8 @@ struct hf_store_options {
     HF_VALUE_(hf_store_options, sizeof(struct hf_store_options), false, false, NULL, NULL, \
               NULL, NULL)
 
-/* Opens a store by URL, as hf_client_open does, and reads the description of the bucket (one get).
- * A local store is created if it does not exist. `options` may be NULL.
+/* Opens a store by URL, as hf_client_open does, and reads the bucket's description (one get). A
+ * local store is created if it does not exist. `options` may be NULL.
  *
  * Returns HF_NOT_FOUND if must_exist is set and the store does not exist. Returns HF_INVALID if the
  * URL does not name a store. Returns HF_UNSUPPORTED if the bucket uses a feature that this version
@@ -172,7 +171,7 @@ typedef bool hf_progress_fn(void *argument, const struct hf_progress *progress);
 
 struct hf_store_get_options {
     size_t struct_size;
-    size_t key_size;           /* 0: the key ends with NUL */
+    size_t key_size;           /* 0: the key is NUL-terminated */
     const char *if_match;      /* HF_CONFLICT unless the object has this ETag; NULL: any */
     const char *if_none_match; /* HF_NOT_MODIFIED if the object still has this ETag */
     uint64_t offset;           /* where to start; HF_INVALID if past the end of the object */
@@ -202,11 +201,11 @@ HF_API enum hf_status hf_store_get_file(struct hf_store *store, const char *key,
 
 struct hf_store_put_options {
     size_t struct_size;
-    size_t key_size; /* 0: the key ends with NUL */
+    size_t key_size; /* 0: the key is NUL-terminated */
     bool if_absent;  /* HF_CONFLICT if the object exists */
     /* HF_CONFLICT unless the object has this ETag; HF_NOT_FOUND if the object does not exist. */
     const char *if_match;
-    bool force;               /* allow writing objects of Holdfast */
+    bool force;               /* allow writing Holdfast's own objects */
     int64_t timeout_ms;       /* 0: the store's default */
     hf_progress_fn *progress; /* for put_file; optional */
     void *progress_argument;
@@ -230,19 +229,19 @@ HF_API enum hf_status hf_store_put_file(struct hf_store *store, const char *key,
 
 struct hf_store_delete_options {
     size_t struct_size;
-    size_t key_size; /* 0: the key ends with NUL */
+    size_t key_size; /* 0: the key is NUL-terminated */
     /* HF_CONFLICT unless the object has this ETag; HF_UNSUPPORTED if the store has no conditional
      * delete. */
     const char *if_match;
-    bool force;         /* allow deleting objects of Holdfast */
+    bool force;         /* allow deleting Holdfast's own objects */
     int64_t timeout_ms; /* 0: the store's default */
 };
 #define HF_STORE_DELETE_OPTIONS                                                                \
     HF_VALUE_(hf_store_delete_options, sizeof(struct hf_store_delete_options), 0, NULL, false, \
               0)
 
-/* Deletes an object. Deleting an object that does not exist returns HF_OK, because not every store
- * reports the difference; with if_match it returns HF_NOT_FOUND or HF_CONFLICT. `options` may be
+/* Deletes an object. If the object does not exist, the call returns HF_OK, because not every store
+ * reports the difference; with if_match, it returns HF_NOT_FOUND or HF_CONFLICT. `options` may be
  * NULL. */
 HF_API enum hf_status hf_store_delete(struct hf_store *store, const char *key,
                                       const struct hf_store_delete_options *options,
@@ -252,10 +251,10 @@ HF_API enum hf_status hf_store_delete(struct hf_store *store, const char *key,
 typedef bool hf_store_deleted_fn(void *argument, size_t index, const struct hf_error *error);
 
 /* Deletes several objects independently of one another, in as few requests as the store allows. If
- * `sizes` is NULL, every key ends with NUL. `each` is optional. It is called once per key, in
- * order, when the request for that key has been answered. Return false to send no further requests,
- * which is not an error. Invalid keys, and keys that need `force`, are refused before anything is
- * deleted. options->key_size must be 0.
+ * `sizes` is NULL, every key is NUL-terminated. `each` is optional. It is called once per key, in
+ * order, when the store has replied to the request for that key. Return false to send no more
+ * requests, which is not an error. Invalid keys, and keys that need `force`, are refused before
+ * anything is deleted. options->key_size must be 0.
  *
  * Returns HF_OK if all objects are gone; otherwise returns the first failure. The other objects are
  * still deleted. */
@@ -265,9 +264,9 @@ HF_API enum hf_status hf_store_delete_many(struct hf_store *store, const char *c
                                            hf_store_deleted_fn *each, void *argument,
                                            struct hf_error *error);
 
-/* Checks a key, as every call that writes does first. Returns HF_INVALID if no object can have this
- * key or, without `force`, if it belongs to an object of Holdfast. If `key_size` is 0, the key ends
- * with NUL. Local. */
+/* Checks a key, as every writing call does before it writes. Returns HF_INVALID if no object can
+ * have this key or, without `force`, if it is the key of one of Holdfast's own objects. If
+ * `key_size` is 0, the key is NUL-terminated. Local. */
 HF_API enum hf_status hf_store_check_key(const char *key, size_t key_size, bool force,
                                          struct hf_error *error);
 
@@ -289,9 +288,9 @@ struct hf_store_entry {
 
 struct hf_store_list_options {
     size_t struct_size;
-    size_t prefix_size; /* 0: the prefix ends with NUL */
+    size_t prefix_size; /* 0: the prefix is NUL-terminated */
     const char *after;  /* only keys after this one, in byte order; NULL: all */
-    size_t after_size;  /* 0: `after` ends with NUL */
+    size_t after_size;  /* 0: `after` is NUL-terminated */
     /* Group keys by this byte: keys that are equal up to its first occurrence after the prefix
      * become one entry; 0: no grouping. */
     char delimiter;
@@ -328,13 +327,13 @@ struct hf_store_copied {
 
 struct hf_store_copy_options {
     size_t struct_size;
-    size_t source_size; /* 0: the source key ends with NUL */
-    size_t target_size; /* 0: the target key ends with NUL */
-    bool if_absent;     /* replace nothing; HF_CONFLICT if the target has other bytes */
-    bool force;         /* allow replacing objects of Holdfast */
-    bool count_first;   /* copy_all: list twice, to report the total as progress */
+    size_t source_size; /* 0: the source key is NUL-terminated */
+    size_t target_size; /* 0: the target key is NUL-terminated */
+    bool if_absent;     /* replace nothing; HF_CONFLICT if the target has different bytes */
+    bool force;         /* allow replacing Holdfast's own objects */
+    bool count_first;   /* copy_all: list twice, so that progress includes the total */
     bool (*each)(void *argument,
-                 const struct hf_store_copied *copied); /* optional; false stops */
+                 const struct hf_store_copied *copied); /* optional; return false to stop */
     void *each_argument;
     hf_progress_fn *progress; /* optional */
     void *progress_argument;
@@ -355,11 +354,11 @@ struct hf_store_copy_report {
 
 /* Copies an object within a store or between two stores. The object goes through a temporary file.
  * The copy is read back, and its size and CRC32C are compared with the source; the call returns
- * HF_CORRUPT if they differ. If the target already has the same bytes, it is left alone. `options`
+ * HF_CORRUPT if they differ. If the target already has the same bytes, it is not written. `options`
  * and `ret_report` may be NULL.
  *
- * Returns HF_NOT_FOUND if the object is not in `from`. Returns HF_INVALID if `target` is an object
- * of Holdfast and `force` is not set, or if source and target are the same. */
+ * Returns HF_NOT_FOUND if the object is not in `from`. Returns HF_INVALID if `target` is one of
+ * Holdfast's own objects and `force` is not set, or if source and target are the same object. */
 HF_API enum hf_status hf_store_copy(struct hf_store *from, const char *source,
                                     struct hf_store *to, const char *target,
                                     const struct hf_store_copy_options *options,
@@ -367,10 +366,11 @@ HF_API enum hf_status hf_store_copy(struct hf_store *from, const char *source,
                                     struct hf_error *error);
 
 /* Copies every object whose key starts with `source`, and replaces that prefix with `target`. Both
- * may be "". Objects of Holdfast are copied if the target does not exist, as for a backup. The
+ * may be "". Holdfast's own objects are copied if the target does not exist, as in a backup. The
  * verdict of the probe is not copied. The first failure ends the call, and the error names the key.
- * Objects copied before the failure stay, and calling again continues the copy. Within one store,
- * returns HF_INVALID if `target` starts with `source`, because the copies would be copied again. */
+ * Objects that were copied before the failure remain; call again to continue the copy. Within one
+ * store, returns HF_INVALID if `target` starts with `source`, because the copies would be copied
+ * again. */
 HF_API enum hf_status hf_store_copy_all(struct hf_store *from, const char *source,
                                         struct hf_store *to, const char *target,
                                         const struct hf_store_copy_options *options,
@@ -415,7 +415,7 @@ struct hf_store_probe_report {
     uint32_t findings;
     uint32_t requests; /* requests made */
     bool delete_conditional;
-    bool put_file_conditional; /* put_file obeys conditions at any size */
+    bool put_file_conditional; /* put_file honours conditions at any size */
     bool etag_fresh;           /* writing the same bytes again changes the ETag */
     bool list_ordered;         /* the store itself lists in byte order */
 };
@@ -429,9 +429,9 @@ struct hf_store_probe_report {
  *
  * Returns HF_UNSUPPORTED if the store does not provide a guarantee; the error names it. Any other
  * failure means that the store could not be probed; no verdict is saved. `each` and `ret_report`
- * receive the findings so far, whatever the status. Both are optional, and `options` may be NULL.
- * The first client that needs the verdict probes a network store automatically. Use this call to
- * see the findings, or to probe a store again. */
+ * receive the findings so far, regardless of the status. Both are optional, and `options` may be
+ * NULL. The first client that needs the verdict probes a network store automatically. Use this call
+ * to see the findings, or to probe a store again. */
 HF_API enum hf_status hf_store_probe(struct hf_store *store,
                                      const struct hf_store_probe_options *options,
                                      struct hf_store_probe_report *ret_report,
@@ -467,14 +467,14 @@ struct hf_store_clock_report {
     char id[HF_STORE_CLOCK_ID_MAX]; /* two clocks with the same id show the same time */
     bool known;
     int64_t since_boot_us;
-    /* The store time is between these two. For HF_STORE_CLOCK_DATE it counts from 1970, otherwise
-     * from boot. Both are 0 unless `known` is set. */
+    /* The store time is between these two. For HF_STORE_CLOCK_DATE, it is counted from 1970;
+     * otherwise, from boot. Both are 0 unless `known` is set. */
     int64_t earliest_us;
     int64_t latest_us;
     /* HF_STORE_CLOCK_DATE: the same bounds as offsets from the wall clock of this machine. */
     int64_t offset_min_us;
     int64_t offset_max_us;
-    uint32_t drift_ppm; /* the drift allowed for between samples */
+    uint32_t drift_ppm; /* the drift that is allowed for between samples */
     uint32_t sample_count;
     struct hf_store_clock_sample samples[HF_STORE_CLOCK_SAMPLES]; /* newest first */
 };
@@ -483,7 +483,7 @@ struct hf_store_clock_report {
               HF_STORE_CLOCK_NONE, { 0 }, false, 0, 0, 0, 0, 0, 0, 0, { { 0, 0, 0 } })
 
 /* Reports the store time, and the samples it was computed from. On a network store, this takes
- * three requests. Returns HF_UNSUPPORTED if no reply had a date. */
+ * three requests. Returns HF_UNSUPPORTED if no reply contained a date. */
 HF_API enum hf_status hf_store_clock(struct hf_store *store,
                                      struct hf_store_clock_report *ret_report,
                                      struct hf_error *error);
@@ -497,7 +497,7 @@ struct hf_store_restored_info {
     uint64_t epoch;     /* of the namespace: the upper half of every token from now on */
     const char *table;  /* the key of the table; NULL: this is a namespace */
     bool damaged;       /* the table could not be read, and is replaced */
-    int64_t barrier_ms; /* for how long the table grants nothing */
+    int64_t barrier_ms; /* how long the table grants nothing */
 };
 
 struct hf_store_restored_options {
@@ -505,7 +505,7 @@ struct hf_store_restored_options {
     bool dry_run; /* change nothing; report what would be done */
     /* A namespace to include even if it is not in the backup, or NULL. */
     const char *ns;
-    const char *by; /* shown as the holder of the barriers; NULL: this function */
+    const char *by; /* shown as the holder of the barriers; NULL: "hf_store_restored" */
     /* Optional. */
     bool (*each)(void *argument, const struct hf_store_restored_info *info);
     void *argument;
@@ -526,8 +526,8 @@ struct hf_store_restored_report {
 /* Prepares a store that was restored from a backup. Call it before work resumes, because the backup
  * does not contain the latest grants. It raises the epoch of every namespace above all tokens that
  * may have been issued since the backup. It also stops every table from granting anything until all
- * earlier holders have noticed that their leases are over. A lock whose table is not in the backup
- * is free immediately: stop all workers first, or wait for the longest ttl.
+ * earlier holders have noticed that their leases have ended. A lock whose table is not in the
+ * backup is free immediately: stop all workers first, or wait for the longest ttl.
  *
  * If `each` returns false, the call returns HF_CANCELLED and keeps the changes made so far; you can
  * call it again. If the store was opened without `coordinates`, its description is read first, as
@@ -542,7 +542,7 @@ struct hf_store_epoch_info {
     size_t struct_size;
     const char *ns;
     uint64_t epoch;
-    bool known; /* the old epoch could be read; it is epoch_before */
+    bool known; /* the old epoch could be read, and is epoch_before */
     uint64_t epoch_before;
     bool lost;              /* the old epoch could not be read, although tokens were issued */
     uint64_t highest_token; /* the highest token found in the store */

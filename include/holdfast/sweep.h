@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep.h: removal of leftovers. A sweep removes leases of dead holders, undecided transactions,
+/* sweep.h: removes leftovers. A sweep removes leases of dead holders, undecided transactions,
  * records of transactions decided long ago, unused tables, and files left over from compaction.
  *
  *     struct hf_sweep_report report = HF_SWEEP_REPORT;
@@ -9,19 +9,19 @@
  *     hf_sweeper_stop(sweeper);
  *
  * WHAT A SWEEP GUARANTEES. Every operation cleans up what it uses, so nothing depends on sweeping.
- * A sweep removes nothing without the proof that any other operation would need. Any number of
+ * A sweep removes nothing without the same proof that any other operation would need. Any number of
  * sweeps may run at any time, concurrently with other work. The cost of a run grows with the number
- * of expired entries, not with the number of existing ones. A run is limited in entries and time,
- * and the next run continues where it stopped. A full run examines everything, without the expiry
- * index.
+ * of expired entries, not with the number of existing entries. A run is limited in the number of
+ * entries and in time, and the next run continues where it stopped. A full run examines everything,
+ * without the expiry index.
  *
  * THE IDLE RULE. A background sweeper starts a run when this client has started no call for
- * idle_grace_ms and, on a local store, no other process has changed the store for as long. The run
- * stops, after at most one more entry, when the client or the store is no longer idle. On any
- * store, it also stops when another client changes an entry that the run is working on. A bucket
- * does not report changes by other clients, so there a run starts after each idle_grace_ms. If
- * activity has delayed or stopped runs for 12 times idle_grace_ms, the next run starts anyway and
- * ignores activity. */
+ * idle_grace_ms and, on a local store, no other process has changed the store for the same time.
+ * The run stops, after at most one more entry, when the client or the store is no longer idle. On
+ * any store, it also stops when another client changes an entry that the run is working on. A
+ * bucket does not report changes by other clients, so a run on a bucket starts whenever this client
+ * has been idle for idle_grace_ms. If activity has delayed or stopped runs for 12 times
+ * idle_grace_ms, the next run starts anyway and ignores activity. */
 #ifndef HOLDFAST_SWEEP_H
 #define HOLDFAST_SWEEP_H
 
@@ -50,14 +50,14 @@ enum hf_sweep_stop { HF_SWEEP_STOP_TABLE(HF_SWEEP_STOP_ENUM_) HF_SWEEP_STOP_COUN
 HF_API const char *hf_sweep_stop_name(enum hf_sweep_stop stop);
 HF_API const char *hf_sweep_stop_text(enum hf_sweep_stop stop);
 
-/* The work of one run, or of all runs together. With dry_run: the work that would be done, without
- * partitions. */
+/* The work of one run, or of all runs together. With dry_run, the work that a run would do,
+ * excluding partitions. */
 struct hf_sweep_report {
     size_t struct_size;
     uint64_t runs;
     uint64_t namespaces;      /* covered by the last run */
     uint64_t ops;             /* entries examined; a partition counts as one */
-    uint64_t leases_cleared;  /* leases proven over */
+    uint64_t leases_cleared;  /* leases proven to have ended */
     uint64_t stages_settled;  /* stages of ended transactions, published or dropped */
     uint64_t rolled_back;     /* undecided transactions */
     uint64_t markers_deleted; /* records of transactions */
@@ -81,11 +81,11 @@ struct hf_sweep_options {
     bool full;              /* examine everything, without the expiry index */
     bool dry_run;           /* change nothing; report what a run would do */
     bool all_namespaces;    /* false: only the namespace of the client */
-    int64_t op_delay_ms;    /* pause between two entries; up to a minute */
-    uint64_t ops_max;       /* the most entries to examine; 1 to 1,000,000,000 */
+    int64_t op_delay_ms;    /* pause between entries; up to one minute */
+    uint64_t ops_max;       /* maximum number of entries; 1 to 1,000,000,000 */
     int64_t runtime_max_ms; /* no work is started that would exceed this; 1 ms to a week */
 
-    /* Each is optional. `progress` is called between two entries; return false to stop the run with
+    /* Each is optional. `progress` is called between entries; return false to stop the run with
      * HF_CANCELLED. `failed` is called for each entry that failed. */
     bool (*progress)(void *argument, const struct hf_sweep_report *so_far);
     void (*failed)(void *argument, const char *about, const struct hf_error *why);
@@ -96,12 +96,13 @@ struct hf_sweep_options {
               1000000, 3600000, NULL, NULL, NULL)
 
 /* Runs one sweep now. The store records where the run stopped and what it did (best effort); a dry
- * run records nothing. `options` and `report` may be NULL; the report is set whatever the status.
+ * run records nothing. `options` and `report` may be NULL; the report is set regardless of the
+ * status.
  *
- * Returns HF_OK if the run ended; report->stop has the reason. HF_SWEEP_STOP_BUSY means that
- * another run of this process is under way and nothing was done. Returns HF_INVALID if an option is
- * out of range, and HF_CANCELLED if `progress` stopped the run. Other statuses come from the store;
- * the work done before the failure stays done. */
+ * Returns HF_OK if the run ended; report->stop contains the reason. HF_SWEEP_STOP_BUSY means that
+ * another run is under way in this process, and nothing was done. Returns HF_INVALID if an option
+ * is out of range, and HF_CANCELLED if `progress` stopped the run. Other statuses come from the
+ * store; the work done before the failure is kept. */
 HF_API enum hf_status hf_sweep(struct hf_client *client, const struct hf_sweep_options *options,
                                struct hf_sweep_report *report, struct hf_error *error);
 
@@ -119,8 +120,7 @@ struct hf_sweeper_options {
     /* Record each run in the store for hf_sweep_status: one get and one put. */
     bool remember;
 
-    /* Optional. Called after each run, from the thread of the sweeper. Must not stop the
-     * sweeper. */
+    /* Optional. Called after each run, from the sweeper's thread. Must not stop the sweeper. */
     void (*ran)(void *argument, const struct hf_sweep_report *run);
     void *argument;
 };
@@ -128,9 +128,9 @@ struct hf_sweeper_options {
     HF_VALUE_(hf_sweeper_options, sizeof(struct hf_sweeper_options), 300000, 100, 1000, 30000, \
               false, false, NULL, NULL)
 
-/* Starts a thread that sweeps by the idle rule. `options` may be NULL. An entry that fails in one
- * run is retried by the next. Returns HF_INVALID if an option is out of range, and HF_UNAVAILABLE
- * if the thread cannot be created or memory runs out. */
+/* Starts a thread that sweeps according to the idle rule. `options` may be NULL. An entry that
+ * fails in one run is retried by the next. Returns HF_INVALID if an option is out of range, and
+ * HF_UNAVAILABLE if the thread cannot be created or memory runs out. */
 HF_API enum hf_status hf_sweeper_start(struct hf_client *client,
                                        const struct hf_sweeper_options *options,
                                        struct hf_sweeper **ret_sweeper, struct hf_error *error);
@@ -155,7 +155,7 @@ struct hf_sweep_due {
     uint64_t lease_hours, lease_entries; /* for hours that have passed */
     uint64_t txn_hours, txn_entries;
     uint64_t later_hours; /* hours that have not passed yet */
-    bool more;            /* there are more than were counted */
+    bool more;            /* there are more entries than were counted */
     /* When the last recorded run ended, since 1970, by the wall clock of its machine; 0: never. */
     int64_t last_ms;
 };
@@ -163,14 +163,16 @@ struct hf_sweep_due {
     HF_VALUE_(hf_sweep_due, sizeof(struct hf_sweep_due), 0, 0, 0, 0, 0, false, 0)
 
 /* Reports the due work and the recorded runs. Changes nothing. `last` is the last recorded run of
- * any client, and `total` the sum of all; both may be NULL. Without all_namespaces, only runs over
- * the client's namespace are counted. The status comes from the store. */
+ * any client, and `total` is the sum of all recorded runs; both may be NULL. Without
+ * all_namespaces, only runs over the client's namespace are counted. Error statuses come from the
+ * store. */
 HF_API enum hf_status hf_sweep_status(struct hf_client *client, bool all_namespaces,
                                       struct hf_sweep_due *due, struct hf_sweep_report *last,
                                       struct hf_sweep_report *total, struct hf_error *error);
 
-/* Lists the namespaces that a run covers, in byte order: those with tables or an epoch, and the
- * client's own. Return false from `each` to stop. Returns HF_UNAVAILABLE if there are too many. */
+/* Lists the namespaces that a run covers, in byte order: namespaces with tables or an epoch, and
+ * the client's own namespace. Return false from `each` to stop. Returns HF_UNAVAILABLE if there are
+ * too many namespaces. */
 HF_API enum hf_status hf_sweep_namespaces(struct hf_client *client, bool all_namespaces,
                                           bool (*each)(void *argument, const char *ns),
                                           void *argument, struct hf_error *error);

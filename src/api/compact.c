@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact.c: opens partitions, reads and changes their settings, pauses and resumes them, and
- * walks over catalogs for the other compact files. One damaged catalog does not stop a walk. */
+/* compact.c: opens partitions, reads and changes their settings, pauses and resumes them, and walks
+ * the catalogs for the other compact files. One damaged catalog does not stop a walk. */
 #include "api/compact_inside.h"
 
 #include "file/new_file.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Default limits for each process of a command that a partition's settings name. */
+/* Default limits for each process of the command in a partition's settings. */
 #define EXEC_MEMORY_USUAL (8 * GIB)
 #define EXEC_FILE_USUAL   (64 * GIB)
 #define EXEC_CPU_USUAL    SPAN_S(3600)
@@ -203,7 +203,7 @@ enum hf_status hf_compact_policy_parse(const char *text, enum hf_compact_policy 
     return status == HF_OK ? error_clear(error) : status;
 }
 
-/* Numbers that have the same name in the public and the internal struct. */
+/* Numeric members that have the same name in the public and the internal struct. */
 #define SAME_NUMBERS(ROW)  \
     ROW(command_limit_ms)  \
     ROW(rejects_max)       \
@@ -249,7 +249,7 @@ static enum hf_status settings_from_caller(const struct hf_compact_settings *giv
     return compact_settings_check(&settings, error);
 }
 
-/* Keeps one copy of each string for as long as the handle lives; NULL for an empty string. */
+/* Keeps one copy of each string for the lifetime of the handle; NULL for an empty string. */
 static bool intern_text(struct hf_compact *compact, struct view text, const char **ret_text)
 {
     void *old;
@@ -344,7 +344,7 @@ enum hf_status hf_compact_get_settings(struct hf_compact *compact,
     return error_tell(error, status, &why);
 }
 
-/* The name of the first setting that differs and that existing chunks depend on, or NULL. */
+/* The name of the first setting that differs although existing chunks depend on it, or NULL. */
 static const char *find_fixed_setting(const struct compact_settings *a,
                                       const struct compact_settings *b)
 {
@@ -357,8 +357,8 @@ static const char *find_fixed_setting(const struct compact_settings *a,
     return a->headless != b->headless ? "header" : NULL;
 }
 
-/* Changes the settings of the partition and of the children of its splits, which have their
- * own. */
+/* Changes the settings of the partition and of its children after a split, which have their own
+ * copies. */
 static enum hf_status change_all_settings(struct hf_compact *compact,
                                           const struct compact_settings *settings,
                                           struct hf_error *error)
@@ -380,7 +380,7 @@ static enum hf_status change_all_settings(struct hf_compact *compact,
     return status;
 }
 
-/* Reads the caller's settings before they are written. */
+/* Validates the caller's settings before they are stored. */
 static enum hf_status read_caller_settings(struct hf_compact *compact,
                                            const struct hf_compact_settings *settings,
                                            struct compact_settings *ret_settings,
@@ -430,8 +430,8 @@ enum hf_status hf_compact_set(struct hf_compact *compact,
 
 /* ---- Pause and resume ---------------------------------------------------------------- */
 
-/* Fails for a mistyped name, which has no catalog. A damaged catalog counts as found, because it
- * may need a pause most. */
+/* Fails for a mistyped name, which has no catalog. A damaged catalog counts as found, because such
+ * a partition may need a pause most of all. */
 static enum hf_status find_catalog(struct hf_compact *compact, struct hf_error *error)
 {
     struct known_settings known;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_chunks.c: lists the chunks of a partition, quarantines and restores single chunks, and
- * pins chunks for a reader. */
+/* compact_chunks.c: lists the chunks of a partition, quarantines and restores individual chunks,
+ * and pins chunks for a reader. */
 #include "api/compact_inside.h"
 #include "compact/care/pin.h"
 
@@ -38,7 +38,7 @@ struct listing {
     enum hf_chunks which;
     bool (*each)(void *argument, const struct hf_chunk_info *chunk);
     void *argument;
-    struct arena arena; /* of one catalog */
+    struct arena arena; /* for one catalog */
     struct hf_chunk_info *infos;
     size_t count;
 };
@@ -128,10 +128,11 @@ struct search {
     struct view key;
     enum chunk_state wanted;
     enum chunk_state found;
-    char partition[PARTITION_BYTES_MAX + 1]; /* the catalog that has it in this state */
+    char partition[PARTITION_BYTES_MAX + 1]; /* whose catalog lists the chunk in this state */
 };
 
-/* A chunk is in the catalog of its home. If a split moved it, it is in a child. */
+/* A chunk is in the catalog of its home partition or, if a split moved it, in the catalog of a
+ * child. */
 static enum hf_status match_chunk(void *argument, struct catalog_ref *ref,
                                   const struct catalog *catalog)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_fsck.c: checks that the objects of a bucket match its catalogs, and repairs them on
- * request. */
+/* compact_fsck.c: checks that the objects in a bucket match its catalogs, and repairs differences
+ * on request. */
 #include "base/arena.h"
 #include "base/layout.h"
 #include "base/options.h"
@@ -65,7 +65,7 @@ enum hf_status hf_compact_fsck(struct hf_client *client, const char *partition,
     struct fsck_options used = {
         .repair = given.repair,
         .shallow = given.shallow,
-        /* 0 means the default, so a negative age becomes the shortest one. */
+        /* 0 means the default, so a negative age becomes the shortest possible age. */
         .age = given.age_ms < 0 ? SPAN_US(1) : span_of_ms(given.age_ms),
         .scratch = scratch_or_usual(given.scratch_folder),
         .tell = report_finding,

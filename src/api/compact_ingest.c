@@ -9,7 +9,7 @@
 struct ingesting {
     struct hf_compact *compact;
     struct hf_compact_ingest_options options;
-    bool objects; /* of the bucket; else files */
+    bool objects; /* objects in the bucket; otherwise files */
     struct ingest_file *files;
     size_t count;
     struct hf_compact_ingest_report report;

@@ -12,25 +12,26 @@
 #include <stdatomic.h>
 
 struct hf_compact {
-    atomic_size_t users; /* the caller until it closes, workers and readers */
+    atomic_size_t users; /* the caller, until it closes the handle; workers; readers */
     struct hf_client *client;
     struct catalog_tree *tree;
     struct allow_exec allowed; /* commands that may run here */
     const char *scratch;
     void (*trouble)(void *argument, const struct hf_compact_trouble *trouble);
     void *argument;
-    struct arena arena;     /* for texts of the options */
+    struct arena arena;     /* for the strings in the options */
     struct env_mutex mutex; /* guards the members below */
-    struct map texts;       /* strings of reported settings, one copy each */
+    struct map texts;       /* strings in reported settings, one copy each */
     struct arena kept;
 };
 
 /* Adds a user: a worker or a reader may outlive the caller's handle. */
 struct hf_compact *compact_keep(struct hf_compact *compact);
 
-/* A walk over the catalogs. `look` copies what is needed while it has the catalog; `told` uses the
- * copy afterwards, when we hold no lock. A catalog that cannot be read is reported to the caller;
- * the walk continues, and ends with that status. If `told` returns false, the walk ends with OK. */
+/* A walk over the catalogs. `look` copies what is needed while it has access to the catalog; `told`
+ * uses the copy afterwards, when no lock is held. A catalog that cannot be read is reported to the
+ * caller; the walk continues, and ends with the status of that catalog. If `told` returns false,
+ * the walk ends with OK. */
 struct compact_walk {
     enum hf_status (*look)(void *argument, struct catalog_ref *ref,
                            const struct catalog *catalog);
@@ -45,7 +46,7 @@ enum hf_status compact_walk(struct hf_compact *compact, const struct compact_wal
 void compact_tell_trouble(struct hf_compact *compact, const char *part,
                           const struct hf_error *why);
 
-/* Copies a string into the arena; "" for an empty one. NULL if memory runs out. */
+/* Copies a string into the arena; "" for an empty string. NULL if memory runs out. */
 const char *text_in(struct arena *arena, struct view text);
 
 /* Copies a chunk, and the name of its catalog, into the arena. False if memory runs out. */
@@ -67,8 +68,8 @@ void catalog_list_release(struct catalog_list *names);
 struct chunk_leases {
     struct arena arena;
     struct map keys;
-    struct map barred;      /* partitions whose tables grant nothing, or are damaged */
-    struct view home;       /* the one being read */
+    struct map barred;      /* partitions whose tables are damaged or grant nothing */
+    struct view home;       /* the partition being read */
     struct hf_error damage; /* the first table that cannot be read */
     /* Called with each table; may be NULL. */
     void (*also)(void *argument, const struct lease_table *table,
@@ -83,13 +84,13 @@ struct chunk_leases {
     }
 
 /* Reads the table of each catalog once. A table that cannot be read is reported to the caller and
- * set in `damage`; the other tables are still read. */
+ * recorded in `damage`; the other tables are still read. */
 enum hf_status chunk_leases_read(struct hf_compact *compact, struct chunk_leases *leased,
                                  struct hf_error *error);
 void chunk_leases_release(struct chunk_leases *leased);
 bool chunk_leases_have(void *leased, struct view key);
 
-/* Whether the command of the settings, if any, may run here; if not, `why` has the reason. */
+/* Whether the command in the settings, if any, may run here; if not, `why` contains the reason. */
 bool command_may_run(const struct hf_compact *compact, const struct compact_settings *settings,
                      struct hf_error *why);
 

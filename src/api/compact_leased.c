@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compact_leased.c: finds the catalogs of a partition, and the chunks that are being merged. Both
  * are read before anything is planned, because no request may be made while a catalog is being
- * shown. */
+ * visited. */
 #include "api/compact_inside.h"
 #include "lock/chunks.h"
 

@@ -71,7 +71,8 @@ static enum hf_status add_catalog_plan(void *argument, struct catalog_ref *ref,
     struct hf_compact_plan_report *report = &planning->report;
     struct plan plan;
     struct hf_error why, ignored; /* ignored: only memory can run out */
-    /* A command that may not run here is only noted: another machine may be allowed to run it. */
+    /* A command that may not run here is only noted, because another machine may be allowed to run
+     * it. */
     if (!report->why[0] && !command_may_run(planning->compact, &catalog->settings, &why))
         snprintf(report->why, sizeof report->why, "%s", why.why);
     if (plan_make(catalog, &options, &plan, &ignored) != HF_OK)
@@ -97,8 +98,8 @@ static bool report_groups(void *argument)
     return true;
 }
 
-/* Reads the leases before it shows the catalogs: no request may be made while one is being
- * shown. */
+/* Reads the leases before it visits the catalogs, because no request may be made while a catalog is
+ * being visited. */
 static enum hf_status plan_partition(struct planning *planning, struct hf_error *error)
 {
     struct hf_compact *compact = planning->compact;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_reader.c: a reader of the chunks that a partition had at one point in time. It pins them,
- * so no chunk is deleted before it has been read. */
+/* compact_reader.c: a reader of the chunks that a partition had at one point in time. The reader
+ * pins the chunks, so none of them is deleted before it has been read. */
 #include "api/compact_inside.h"
 #include "compact/care/pin.h"
 
@@ -8,8 +8,8 @@
 
 #define TTL_USUAL_MS INT64_C(60000)
 
-/* Where the grace is short, a chunk may be deleted between reading the catalog and pinning the
- * chunk. The reader then starts again with the new catalog. */
+/* If the grace period is short, a chunk may be deleted after the catalog was read and before the
+ * chunk is pinned. The reader then starts again with the new catalog. */
 #define OPEN_TRIES 8
 
 struct hf_compact_reader {
@@ -47,7 +47,7 @@ static enum hf_status copy_live_chunks(void *argument, struct catalog_ref *ref,
 
 /* ---- Pins ---------------------------------------------------------------------------- */
 
-/* Chunks are grouped by home, and keep the order in which they are reported. */
+/* Groups chunks by home partition, and keeps the order in which they are reported. */
 struct home_index {
     struct view home;
     size_t index;
@@ -62,7 +62,7 @@ static int compare_homes(const void *a, const void *b)
     return one->index < other->index ? -1 : one->index > other->index;
 }
 
-/* Pins chunks of one home, as many as one lease may have. */
+/* Pins chunks of one home partition, up to the maximum per lease. */
 static enum hf_status pin_some(struct hf_compact_reader *reader,
                                const struct home_index *indexes, size_t count, int64_t ttl_ms,
                                size_t *ret_pinned, struct hf_error *error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_status.c: the status of a partition, from its catalogs, lease tables, records of
- * merges, and the roster of its workers. A damaged part does not hide the others. */
+/* compact_status.c: the status of a partition, computed from its catalogs, lease tables, merge
+ * records and worker roster. A damaged part does not hide the others. */
 #include "api/compact_inside.h"
 #include "base/parse.h"
 #include "compact/plan/plan.h"
@@ -29,8 +29,8 @@ struct overview {
     struct chunk_leases leases;
     struct arena arena; /* for the report */
     struct noted_job *first_job, *last_job;
-    struct hf_compact_catalog catalog; /* the one being read */
-    bool tells_catalogs;               /* until the caller stops it */
+    struct hf_compact_catalog catalog; /* the catalog being read */
+    bool tells_catalogs;               /* true until the caller stops the reports */
     bool no_memory;
 };
 
@@ -147,8 +147,8 @@ static void note_job(struct overview *view, const struct lease_table *table,
     view->last_job = job;
 }
 
-/* "blocked: the table was damaged and replaced at 14:03 UTC; free again in 59s". Until this
- * lease is over nothing is granted. It has no holder. */
+/* "blocked: the table was damaged and replaced at 14:03 UTC; free again in 59s". Until this lease
+ * has expired, nothing is granted. It has no holder. */
 static void note_barrier(struct overview *view, const struct lease_table *table,
                          const struct lease *lease, const struct evidence *evidence)
 {
@@ -187,7 +187,7 @@ static void count_leases(void *argument, const struct lease_table *table,
     }
 }
 
-/* A table that cannot be read hides only the merges of its catalog. */
+/* A table that cannot be read hides only the merges of its own catalog. */
 static enum hf_status read_tables(struct overview *view, struct hf_error *error)
 {
     view->leases.also = count_leases;
@@ -288,7 +288,7 @@ static enum hf_status report_members(struct overview *view, struct hf_error *err
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
-/* The catalogs come last: if one cannot be read, the rest has already been reported. */
+/* The catalogs are read last, so if one cannot be read, the rest has already been reported. */
 static enum hf_status read_status(struct overview *view, struct hf_error *error)
 {
     struct compact_walk walk = { .look = count_catalog,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_worker.c: workers, in the caller's thread or in a library thread; their events; and
- * mergers that the caller implements. */
+/* compact_worker.c: workers that run in the caller's thread or in a library thread, their events,
+ * and custom mergers. */
 #include "api/compact_inside.h"
 #include "compact/work/worker.h"
 #include "merge/files.h"
@@ -11,7 +11,8 @@
 
 #define MEMORY_USUAL (256 * MIB)
 
-/* The default poll interval of a worker that only notifies. A stop is noticed within a NAP. */
+/* The default poll intervals of a worker that only notifies. A stop request is noticed within a
+ * NAP. */
 #define NOTIFY_LOCAL   SPAN_MS(200)
 #define NOTIFY_NETWORK SPAN_S(2)
 #define NAP            SPAN_MS(100)
@@ -20,7 +21,7 @@ struct hf_compact_worker {
     struct hf_compact *compact;
     struct hf_compact_worker_options options;
     struct hf_merger merger;
-    struct arena arena; /* for texts of the options */
+    struct arena arena; /* for the strings in the options */
     struct merger *file_merger;
     struct worker *worker;  /* NULL: it only notifies */
     struct env_task *task;  /* NULL: it runs in the caller's thread */
@@ -96,7 +97,7 @@ static void report_if_needed(struct hf_compact_worker *worker, bool needed,
         report_event(worker, &event);
 }
 
-/* Records the totals for callers that wait. */
+/* Records the totals for callers that are waiting. */
 static void note_totals(struct hf_compact_worker *worker,
                         const struct hf_compact_totals *totals)
 {
@@ -128,7 +129,7 @@ static void report_notice(void *argument, const struct worker_notice *notice)
         result = result_of(notice->report);
         event.result = &result;
     }
-    if (!notice->order || event.group) /* if memory runs out, only this event is lost */
+    if (!notice->order || event.group) /* if memory ran out, only this event is lost */
         report_event(worker, &event);
     arena_release(&arena);
 }
@@ -311,7 +312,7 @@ static bool is_stopping(struct hf_compact_worker *worker)
     return atomic_load_explicit(&worker->stopping, memory_order_relaxed);
 }
 
-/* Notifies a caller that does its own merges when there is work. */
+/* Notifies a caller that does its own merges whenever there is work. */
 static void watch_for_work(struct hf_compact_worker *worker)
 {
     struct env *env = client_env(worker->compact->client);

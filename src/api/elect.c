@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elect.c: the calls of holdfast/elect.h: ranks, turns and cascades, which need no request, and
- * the members of a group. */
+/* elect.c: the calls of holdfast/elect.h: ranks, start times and cascades, which need no request,
+ * and the members of a group. */
 #include "base/options.h"
 #include "elect/cascade.h"
 #include "elect/ladder.h"
@@ -11,7 +11,7 @@
 
 /* ---- Ranks --------------------------------------------------------------------------- */
 
-/* A piece of work in the form that the ladder takes, and its members as views. */
+/* A piece of work in the form that the ladder accepts, and the members as views. */
 struct ranking {
     struct arena arena;
     struct work work;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c: the calls of holdfast/index.h that create, open, describe and put. A batch is
- * checked as a whole before its first record is put. */
+/* index.c: the calls of holdfast/index.h that create, open and describe indexes and put records. A
+ * batch is checked as a whole before its first record is put. */
 #include "api/index_inside.h"
 
 #include "base/check.h"
@@ -197,7 +197,7 @@ enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_info *i
     return error_clear(error);
 }
 
-/* Names stay valid: fields are only added after them. */
+/* The names remain valid, because fields can only be appended. */
 const char *hf_index_field_name(struct hf_index *index, size_t field)
 {
     if (!index)
@@ -315,8 +315,8 @@ static enum hf_status read_row_values(const struct index *index, const struct hf
     return HF_OK;
 }
 
-/* A field that is unknown here may have been added by somebody else since, so the schema is
- * read again. */
+/* A field that is unknown here may have been added by another client since, so the schema is read
+ * again. */
 static enum hf_status refresh_and_read_row(struct index *index, const struct hf_index_row *row,
                                            struct view *values, struct hf_error *error)
 {
@@ -355,7 +355,7 @@ static enum hf_status encode_row(struct index *index, const struct hf_index_row 
     return status;
 }
 
-/* Builds records from rows, or, if `rows` is NULL, takes them as bytes, and puts them all. */
+/* Builds records from rows or, if `rows` is NULL, uses the given bytes, and puts all of them. */
 static enum hf_status put_converted(struct index *index, const struct hf_index_row *rows,
                                     const struct hf_index_bytes *bytes, size_t count,
                                     size_t *ret_bad, struct hf_error *error)

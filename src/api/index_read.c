@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_read.c: the calls of holdfast/index.h that read: records, cursors, counting, export. */
+/* index_read.c: the calls of holdfast/index.h that read records, open cursors, count and export. */
 #include "api/index_inside.h"
 
 #include "index/export.h"
@@ -10,9 +10,9 @@
 /* ---- Records ------------------------------------------------------------------------- */
 
 struct hf_index_record {
-    struct schema schema; /* as of the request for the record or its cursor */
+    struct schema schema; /* as of when the record was read or its cursor was opened */
     struct buffer bytes;
-    struct buffer values; /* all fields, each with a NUL; built on first use */
+    struct buffer values; /* all fields, each NUL-terminated; built on first use */
     struct {
         size_t at, size;
     } parts[INDEX_FIELDS_MAX];
@@ -44,7 +44,7 @@ void hf_index_record_free(struct hf_index_record *record)
     free(record);
 }
 
-/* The escapes of a record that was read are valid, so this fails only if memory runs out. */
+/* The escapes in a stored record are valid, so this fails only if memory runs out. */
 static bool decode_values(struct hf_index_record *record)
 {
     struct view rest = buffer_view(&record->bytes);
@@ -135,7 +135,7 @@ enum hf_status hf_index_get(struct hf_index *index, const char *key,
     status =
         record ? index_get(own, view_of(key), &record->bytes, &why) : error_no_memory(&why);
     if (status == HF_OK) {
-        record->schema = own->schema; /* the read may have loaded a later schema */
+        record->schema = own->schema; /* the read may have loaded a newer schema */
         *ret_record = record;
     } else {
         hf_index_record_free(record);
@@ -146,7 +146,8 @@ enum hf_status hf_index_get(struct hf_index *index, const char *key,
 
 /* ---- Queries ------------------------------------------------------------------------- */
 
-/* A query in the form of src/index, with copies of what it points to, and the callbacks. */
+/* A query in the form that src/index uses, with copies of everything it points to, and the
+ * callbacks. */
 struct query {
     struct hf_index_query given;
     struct arena arena;
@@ -240,7 +241,7 @@ static struct index_visitor query_visitor(const struct hf_index_query *query)
 
 struct hf_index_cursor {
     struct hf_client *client;
-    struct index *index; /* a copy of its own */
+    struct index *index; /* the cursor's own copy */
     struct query query;
     struct walk *walk;
     struct hf_index_record *record; /* the last one returned */
@@ -335,7 +336,7 @@ enum hf_status hf_index_cursor_progress(struct hf_index_cursor *cursor,
 
 /* One walk over all matching records. */
 struct whole_walk {
-    uint64_t *ret_count; /* counts them; NULL: writes them to `fd` */
+    uint64_t *ret_count; /* count the records; NULL: write them to `fd` */
     int fd;
     enum hf_index_format format;
     struct hf_index_progress totals;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease_info.c: turns a lease of a table into the public struct, and applies the options that all
+/* lease_info.c: converts a lease in a table to the public struct, and applies the options that all
  * lists share. */
 #include "api/lease_info.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* merge.c: the calls of holdfast/merge.h. They always use the real env, because a merge has no
- * client that could provide another. */
+ * client that could provide a different one. */
 #include "merge/merge.h"
 
 #include "base/instant.h"

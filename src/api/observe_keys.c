@@ -109,8 +109,8 @@ struct key_listing {
     hf_each_key *each;
 };
 
-/* The state of the transaction that has staged this key, from its record: PENDING if no
- * transaction has, ABSENT if there is no record. */
+/* The state of the transaction that has staged this key, read from the transaction's record:
+ * PENDING if no transaction has staged it, ABSENT if there is no record. */
 static enum hf_status read_stage_state(struct hf_client *client, const struct key_state *state,
                                        enum txn_state *ret_state, struct hf_error *error)
 {
@@ -129,8 +129,8 @@ static enum hf_status read_stage_state(struct hf_client *client, const struct ke
     return status;
 }
 
-/* The version that any reader would see. A committed stage may be newer than our read, or may
- * have been applied by now, so the key is read again in that case. */
+/* The version that any reader would see. If the transaction was committed, or its record is gone,
+ * the state that we read may be outdated, so the key is read again. */
 static enum hf_status read_shown_info(struct hf_client *client, const char *name,
                                       const struct key_state *state,
                                       struct hf_key_info *ret_info, struct hf_error *error)
@@ -289,7 +289,7 @@ struct txn_listing {
     hf_each_txn *each;
 };
 
-/* Skips a record that is gone by now. */
+/* Skips a record that has been deleted since it was listed. */
 static enum hf_status list_txn_record(struct txn_listing *listing, struct view key,
                                       struct hf_error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* observe_locks.c: lists leases, shows those of one scope, and finds the lease that blocks a
+/* observe_locks.c: lists leases, shows the leases of one scope, and finds the lease that blocks a
  * lock. */
 #include "api/lease_info.h"
 #include "base/options.h"
@@ -9,7 +9,7 @@
 
 /* ---- Lists --------------------------------------------------------------------------- */
 
-/* The caller, who gets one lease after the other. */
+/* The caller, which receives the leases one by one. */
 struct lease_reader {
     hf_each_lease *each;
     void *argument;
@@ -22,7 +22,7 @@ struct listing {
     struct lease_reader reader;
 };
 
-/* Passes one lease to the caller. CANCELLED: the caller stops. */
+/* Passes one lease to the caller. CANCELLED: the caller stopped the list. */
 static enum hf_status report_lease(struct lease_reader *reader,
                                    const struct table_snapshot *sight,
                                    const struct lease *lease, size_t place,
@@ -91,7 +91,7 @@ enum hf_status hf_locks_list(struct hf_client *client, const char *start,
 struct showing {
     struct scope scope;
     struct hf_table_info info;
-    struct hf_table_info *table; /* of the caller, or NULL */
+    struct hf_table_info *table; /* provided by the caller, or NULL */
     struct lease_reader reader;  /* `each` may be NULL */
     hf_each_audit *audit;
 };
@@ -203,9 +203,9 @@ struct blocking {
     struct hf_lock *lock;
     hf_each_blocker *each;
     void *argument;
-    size_t blocked; /* how many wanted scopes are blocked */
+    size_t blocked; /* how many of the requested scopes are blocked */
     bool stopped;
-    const struct hf_blocker *done; /* set after ALREADY, else NULL */
+    const struct hf_blocker *done; /* set after ALREADY, otherwise NULL */
     struct hf_blocker space;       /* memory for it */
 };
 
@@ -290,7 +290,7 @@ enum hf_status hf_lock_blockers(struct hf_lock *lock, hf_each_blocker *each, voi
     return find_in_table(&blocking, report_blockers, error);
 }
 
-/* Records the first blocker, and when all of them will be over. */
+/* Records the first blocker, and when all blocking leases can be taken over. */
 static bool summarize_blocker(void *argument, const char *scope,
                               const struct hf_lease_info *lease)
 {
@@ -335,7 +335,8 @@ static void find_completion(struct blocking *blocking, const struct table_snapsh
     }
 }
 
-/* A completion within the period comes first: while it counts, nobody is granted the lock. */
+/* A completion within the period takes precedence: while it counts, no client is granted the
+ * lock. */
 static enum hf_status find_reason(void *argument, const struct table_snapshot *sight,
                                   struct hf_error *error)
 {

@@ -73,7 +73,7 @@ void hf_store_close(struct hf_store *store)
 
 /* ---- Clients ------------------------------------------------------------------------- */
 
-/* The client becomes a user of the handle. */
+/* The client holds a reference to the handle. */
 static enum hf_status open_client(struct hf_store *handle, struct hf_client_options options,
                                   struct hf_client **ret_client, struct hf_error *error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c: the public calls on objects of a store: URLs, single objects, batch deletes, listings.
- * It refuses to overwrite Holdfast's own objects unless the caller sets force. */
+/* store.c: the public calls on the objects in a store: URLs, single objects, batch deletes and
+ * listings. They refuse to overwrite Holdfast's own objects unless the caller sets `force`. */
 #include "api/store.h"
 
 #include "base/layout.h"
@@ -52,7 +52,8 @@ enum hf_status hf_store_check_present(const char *url, struct hf_error *error)
 
 /* ---- Parts of a call ----------------------------------------------------------------- */
 
-/* The deadline for a timeout. 0 gives zero: the store's own timeout. */
+/* The deadline for a timeout. For a timeout of 0 the deadline is zero, which means the store's
+ * default timeout. */
 static enum hf_status timeout_deadline(struct hf_store *store, int64_t timeout_ms,
                                        struct mono_time *ret_deadline, struct hf_error *error)
 {
@@ -273,7 +274,7 @@ enum hf_status hf_store_put_file(struct hf_store *store, const char *key, int fd
 
 /* ---- delete -------------------------------------------------------------------------- */
 
-/* Fills in a call except for its key. */
+/* Fills in everything in a call except its key. */
 static enum hf_status prepare_delete(struct hf_store *store,
                                      const struct hf_store_delete_options *used,
                                      struct delete_call *ret_call, struct hf_error *error)
@@ -305,7 +306,7 @@ enum hf_status hf_store_delete(struct hf_store *store, const char *key,
     return error_tell(error, status, &call.error);
 }
 
-/* Deletes in batches and reports the result of each. Returns the first failure. */
+/* Deletes in batches, and reports the result for each key. Returns the first failure. */
 static enum hf_status delete_batches(struct hf_store *store, struct delete_call *calls,
                                      size_t count, hf_store_deleted_fn *each, void *argument,
                                      struct hf_error *error)
@@ -397,7 +398,7 @@ static bool report_page(const struct list_call *page, uint64_t *left, hf_store_e
     return *left > 0;
 }
 
-/* A page never requests more entries than are left to show. */
+/* A page never requests more entries than are left to report. */
 static size_t page_size(uint64_t left)
 {
     return left < LIST_PAGE_MAX ? (size_t)left : LIST_PAGE_MAX;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_copy.c: copies objects from one store to another, or within one.
+/* store_copy.c: copies objects from one store to another, or within one store.
  *
- * Each object passes through an unnamed temporary file. It is read from the source,
- * checksummed, put, read back from the target by the ETag of that put, and checksummed again. A
- * copy that exists already with equal bytes is left alone. That makes a copy restartable: its
- * only state is the two stores. */
+ * Each object passes through an unnamed temporary file. It is read from the source, checksummed,
+ * put, read back from the target with the ETag of that put, and checksummed again. If the target
+ * already has the same bytes, it is not written. A copy can therefore be restarted: its only state
+ * is the two stores. */
 #include "api/store.h"
 
 #include "base/hash.h"
@@ -35,9 +35,9 @@ struct copying {
     int spool;       /* bytes read from the source */
     int back_spool;  /* bytes read from the target */
     uint64_t total;  /* bytes of all objects; 0: unknown */
-    uint64_t before; /* bytes of the objects before this one */
+    uint64_t before; /* bytes of all objects before this one */
     uint64_t size;   /* bytes of this object ... */
-    unsigned pass;   /* ... which is moved PASSES times; this is the current pass */
+    unsigned pass;   /* ... which is transferred PASSES times; this is the current pass */
     bool stopped;    /* the caller stopped the copy */
     struct hf_store_copy_report report;
     struct hf_error *error;
@@ -45,7 +45,7 @@ struct copying {
 
 /* ---- One object ---------------------------------------------------------------------- */
 
-/* Reports the progress of one pass as a share of the whole, if the total is known. */
+/* Reports the progress of one pass as a fraction of the whole, if the total is known. */
 static bool report_copy_progress(void *argument, uint64_t done, uint64_t total)
 {
     struct copying *copying = argument;
@@ -156,8 +156,8 @@ static void report_copied(struct copying *copying, struct view from, struct view
     copying->stopped = !copying->options.each(copying->options.each_argument, &copied);
 }
 
-/* `there` is the object that the target has under that key, or NULL. Only an object that is
- * missing in the source counts as vanished; NOT_FOUND from the target is a failure. */
+/* `there` is the object that the target store already has under that key, or NULL. Only an object
+ * that is missing in the source counts as vanished; NOT_FOUND from the target is a failure. */
 static enum hf_status copy_object(struct copying *copying, struct view from, struct view to,
                                   const struct object_info *there)
 {
@@ -176,7 +176,7 @@ static enum hf_status copy_object(struct copying *copying, struct view from, str
             spool_object(copying, copying->to, to, &there->etag, copying->back_spool, &old);
         equal = status == HF_OK && sums_equal(sum, old);
         if (status == HF_NOT_FOUND || status == HF_CONFLICT)
-            status = HF_OK; /* it changed since it was listed: write it */
+            status = HF_OK; /* the object changed since it was listed: write it */
     }
     if (status == HF_OK && !equal && there)
         status = check_not_own(to, copying->options.force, copying->error);
@@ -194,8 +194,9 @@ static void prefix_key(struct copying *copying, struct view key)
     error_prefix(copying->error, "%.*s", VIEW_ARGS(view_first(key, 100)));
 }
 
-/* Reads one byte of each key. This is the cheapest call that returns size and ETag, and many
- * run together. Sets the result of each calls[i]; a missing object is not a failure. */
+/* Reads one byte of each object. This is the cheapest call that returns size and ETag, and many
+ * such calls run concurrently. Sets the result of each calls[i]; a missing object is not a
+ * failure. */
 static enum hf_status read_targets(struct copying *copying, struct get_call *calls,
                                    size_t count)
 {
@@ -230,14 +231,14 @@ static enum hf_status copy_single(struct copying *copying)
 
 /* ---- Many objects -------------------------------------------------------------------- */
 
-/* A page of the source, with one get call for the copy of each entry. */
+/* A page of the source listing, with one get call for the copy of each entry. */
 struct copied_page {
     struct list_call *list;
     struct get_call *calls;
     struct buffer *bodies;
 };
 
-/* Computes the new key of each entry: the target prefix, and the rest of the key after the
+/* Computes the new key of each entry: the target prefix, followed by the part of the key after the
  * source prefix. */
 static enum hf_status fill_calls(struct copying *copying, struct copied_page *page)
 {
@@ -266,7 +267,7 @@ static enum hf_status fill_calls(struct copying *copying, struct copied_page *pa
     return HF_OK;
 }
 
-/* The target must be probed itself, so the source's probe verdict is not copied. */
+/* The target must be probed separately, so the source's probe verdict is not copied. */
 static enum hf_status copy_entry(struct copying *copying, const struct list_entry *entry,
                                  const struct get_call *target)
 {
@@ -310,7 +311,7 @@ static enum hf_status count_page(struct copying *copying, struct copied_page *pa
     return go_on ? HF_OK : copying->error->status;
 }
 
-/* Calls `visit` for each page of the source. */
+/* Calls `visit` for each page of the source listing. */
 static enum hf_status each_page(struct copying *copying, struct copied_page *page,
                                 enum hf_status (*visit)(struct copying *, struct copied_page *))
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_probe.c: reports whether a store keeps its promises, and what its clock says. */
+/* store_probe.c: reports whether a store provides the guarantees that locks need, and the store's
+ * time. */
 #include "api/store.h"
 
 #include "doc/clock.h"
@@ -64,7 +65,7 @@ static_assert(HF_STORE_CLOCK_SAMPLES == CLOCK_SAMPLES &&
 /* How many replies to request. */
 #define ASKED 3
 
-/* Reads an object that does not exist: a cheap request whose reply has a date. */
+/* Reads an object that does not exist: a cheap request whose reply contains a date. */
 static enum hf_status request_date(struct store *store, struct doc_clock *clock,
                                    struct hf_error *error)
 {
@@ -79,8 +80,8 @@ static enum hf_status request_date(struct store *store, struct doc_clock *clock,
     return status;
 }
 
-/* Offsets are relative to the wall clock of this machine, which users know, not to the boot-time
- * clock. */
+/* Offsets are relative to the wall clock of this machine, which users can see, and not to the
+ * boot-time clock. */
 static void fill_clock_report(struct doc_clock *clock, struct hf_store_clock_report *report)
 {
     struct clock_sample samples[CLOCK_SAMPLES];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_restored.c: repairs a store that was restored from a backup, over all of its namespaces and
- * tables, and rewrites a token epoch. The rules are in lock/restore.h. */
+/* store_restored.c: repairs all namespaces and tables of a store that was restored from a backup,
+ * and rewrites a token epoch. The rules are in lock/restore.h. */
 #include "api/store.h"
 
 #include "base/layout.h"
@@ -84,7 +84,7 @@ static enum hf_status raise_namespace_epoch(struct restoring *restoring, const c
     return report_restored(restoring, &info, error);
 }
 
-/* Repairs all tables of a namespace, or those without one, with a separate client. */
+/* Repairs all tables of a namespace, or all tables without a namespace, with a separate client. */
 static enum hf_status restore_with(struct restoring *restoring, const char *ns,
                                    struct hf_error *error)
 {

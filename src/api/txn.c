@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txn.c: opens a transaction, and commits it or rolls it back by its id alone. */
+/* txn.c: opens a transaction, and commits it or rolls it back, given only its id. */
 #include "key/key.h"
 
 enum hf_status hf_txn_open(struct hf_client *client, char ret_id[HF_TXN_ID_SIZE + 1],

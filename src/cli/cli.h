@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli.h: the parts of the program `holdfast`: the table of commands, and the state of the command
- * that is running.
+/* cli.h: the shared parts of the program `holdfast`: the command table, and the state of the
+ * running command.
  *
  * The parser, the help, the manual pages and the completion all read the same rows (struct
- * command). tools/commands.py generates these rows from the files in commands/. A new command is
- * therefore one paragraph there and one function, which command_table.h declares.
+ * command). tools/commands.py generates these rows from the files in commands/. A new command
+ * therefore needs one paragraph in such a file and one function, which command_table.h declares.
  *
- * A command reads its options by name, writes to cli->out, and returns a status. When the status is
- * not OK, cli->error says why; main prints that error once and exits with the code for that status.
- */
+ * A command reads its options by name, writes to cli->out, and returns a status. If the status is
+ * not OK, cli->error contains the reason; main prints that error once and exits with the exit code
+ * for that status. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -35,7 +35,7 @@ enum option_type {
     OPTION_WAIT, /* a span, or "forever": WAIT_FOREVER */
 };
 
-/* Longer than anybody waits, yet adding it to the current time cannot overflow. */
+/* Longer than anyone waits, yet short enough that adding it to the current time cannot overflow. */
 #define WAIT_FOREVER SPAN_S(INT64_C(100) * 366 * 24 * 3600)
 
 /* The words that a shell offers for a value or an argument. */
@@ -60,8 +60,8 @@ struct option_spec {
     char letter;      /* the short form, or 0 */
     enum option_type type;
     int choice;         /* options of a command with the same number are mutually exclusive */
-    bool needed;        /* the command is refused without it */
-    bool many;          /* may be given more than once, and every value counts */
+    bool needed;        /* the command is refused without this option */
+    bool many;          /* may be given more than once; all values are used */
     const char *value;  /* how the help names the value; NULL for a flag */
     const char *values; /* the allowed values, separated by spaces; NULL: any text */
     enum completion completion;
@@ -85,15 +85,15 @@ struct argument_spec {
     const char *summary;
 };
 
-/* A line that works exactly as written, in the setting that commands/README.md describes. A test
- * runs every example. */
+/* A line that works exactly as written, in the environment that commands/README.md describes. A
+ * test runs every example. */
 struct example {
     const char *line; /* NULL ends a list */
     const char *what;
 };
 
-/* What main opens before it runs a command. A command that checks its options first opens it
- * itself. */
+/* What main opens before it runs a command. A command that must check its options first opens the
+ * store or client itself. */
 enum opens {
     OPENS_NOTHING,
     OPENS_OBJECTS,   /* cli_open_objects */
@@ -105,18 +105,18 @@ enum opens {
 
 /* Each list ends with a row whose first member is NULL. */
 struct command {
-    const char *group; /* the heading of the overview that lists the command */
+    const char *group; /* the overview heading under which the command is listed */
     const char *path;  /* "store get"; NULL ends the table */
     const char *summary;
     const struct argument_spec *arguments;
     const struct option_spec *options;
     const char *const *details; /* paragraphs */
-    const char *json;           /* the form of its output with --json, or NULL */
+    const char *json;           /* the form of the command's output with --json, or NULL */
     const struct example *examples;
     const char *script;         /* the text that print_script prints, or NULL */
     const char *const *aliases; /* names that similar programs use for the same command */
-    bool ends_in_order; /* after Ctrl-C it still releases its leases, or reports its progress */
-    bool only_reads;    /* never creates a local store: a missing one is NOT_FOUND */
+    bool ends_in_order; /* after Ctrl-C, it still releases its leases or reports its progress */
+    bool only_reads;    /* never creates a local store: NOT_FOUND if it is missing */
     enum opens opens;
     enum hf_status (*run)(struct cli *cli);
 };
@@ -126,10 +126,10 @@ struct term {
     const char *text;
 };
 
-/* The index in `topics` of the forms of store URLs, which the completion offers. */
+/* The index in `topics` of the list of store URL forms, which the completion offers. */
 #define TOPIC_STORES 0
 
-/* A list of terms about the whole program: kinds of stores, environment variables, files. */
+/* A list of terms for the whole program: kinds of stores, environment variables, files. */
 struct topic {
     const char *title; /* NULL ends a list */
     const char *intro; /* or NULL */
@@ -138,13 +138,13 @@ struct topic {
 
 extern const struct command command_table[];
 extern const struct topic topics[];
-extern const struct term command_hints[]; /* advice for commands of other programs */
+extern const struct term command_hints[]; /* advice for command names from other programs */
 extern const struct command program_row;  /* the program itself: summary, options, examples */
 
-/* The command with exactly this path or alias; NULL when there is no such command. */
+/* The command with exactly this path or alias, or NULL. */
 const struct command *command_find(struct view path);
 
-/* Whether these words are the start of a longer path, as `store` is of `store get`. */
+/* Whether these words are the start of a longer path, as `store` is the start of `store get`. */
 bool command_group_exists(struct view path);
 
 /* ---- The current command ------------------------------------------------------------- */
@@ -163,7 +163,7 @@ struct cli {
     const struct command *command;
     struct option_value global_values[GLOBAL_OPTIONS_MAX];
     struct option_value values[OPTIONS_MAX];
-    struct view words[PATH_WORDS_MAX]; /* the words of the command's path that were given */
+    struct view words[PATH_WORDS_MAX]; /* the given words of the command's path */
     size_t word_count;
     const char **arguments;
     size_t argument_count;
@@ -180,10 +180,10 @@ struct cli {
     struct hf_store *handle;    /* the store given by --store, once opened */
     struct hf_client *client;   /* a client on that store, once connected */
     struct hf_compact *compact; /* the partition given by --partition, once opened */
-    struct hf_error broken; /* of the first part of it that cannot be read; already printed */
-    struct hf_index *index; /* the index of the first argument, once opened */
-    struct hf_index_info info; /* as of the time the index was opened */
-    bool counts_requests;      /* set it before the store is opened to count its requests: */
+    struct hf_error broken;     /* for the first part that cannot be read; already printed */
+    struct hf_index *index;     /* the index named by the first argument, once opened */
+    struct hf_index_info info;  /* as of when the index was opened */
+    bool counts_requests;       /* set before the store is opened, to count its requests: */
     atomic_uint_fast64_t requests;
     struct view store_url; /* the absolute URL of the store; data NULL: not determined yet */
     bool uses_default;     /* neither --store nor $HOLDFAST_STORE names a store */
@@ -192,7 +192,7 @@ struct cli {
 };
 
 /* Fills in command, options and arguments. Without a command, or with --help or --version,
- * cli->command may stay NULL. */
+ * cli->command may remain NULL. */
 enum hf_status cli_parse(struct cli *cli, int argc, char **argv);
 
 /* Parses a line that is still being typed: words that make no sense yet are skipped. Only the arena
@@ -203,14 +203,14 @@ void cli_parse_typed(struct cli *line, const char *const *words, size_t count);
 #define COMMAND_PATH_MAX 128
 struct view cli_path(const struct cli *cli, char space[COMMAND_PATH_MAX]);
 
-/* The option of this name, of the command or global; NULL when there is no such option. */
+/* The command's option or the global option of this name, or NULL. */
 const struct option_spec *cli_option_spec(struct cli *cli, struct view name);
 
-/* The value of an option of this command, or of a global one; NULL when it was not given. */
+/* The value of an option of this command, or of a global option; NULL if it was not given. */
 const struct option_value *cli_option(struct cli *cli, const char *name);
 
-/* The value of an option: a duration, a duration in milliseconds, or a number; `otherwise` when it
- * was not given. A string is then NULL. */
+/* The value of an option: a duration, a duration in milliseconds, or a number; `otherwise` if the
+ * option was not given. For a string, the value is then NULL. */
 struct span cli_span(struct cli *cli, const char *name, struct span otherwise);
 int64_t option_ms(struct cli *cli, const char *name, int64_t otherwise);
 uint64_t option_number(struct cli *cli, const char *name, uint64_t otherwise);
@@ -224,20 +224,21 @@ static inline bool cli_given(struct cli *cli, const char *name)
     return cli_option(cli, name) != NULL;
 }
 
-/* The argument at this position; data is NULL when fewer were given. */
+/* The argument at this position; data is NULL if fewer arguments were given. */
 struct view cli_argument(const struct cli *cli, size_t index);
 
-/* The same for the key of an object, which --hex lets the user write in hexadecimal. */
+/* Like cli_argument, but for an object key, which the user may write in hexadecimal with --hex. */
 enum hf_status cli_key(struct cli *cli, size_t index, struct view *ret_key);
 
 /* ---- Stores and clients -------------------------------------------------------------- */
 
 /* Makes a URL absolute. If its data is NULL, it becomes the URL given by --store or
- * $HOLDFAST_STORE, or that of the default store. */
+ * $HOLDFAST_STORE, or the URL of the default store. */
 enum hf_status cli_find_store(struct cli *cli, struct view *url);
 
 /* Opens the store given by --store or $HOLDFAST_STORE, or the default store, into cli->handle. The
- * first function is for locks and everything built on them, the second only for plain objects. */
+ * first function opens the store for locks and everything built on them, the second only for plain
+ * objects. */
 enum hf_status cli_open_store(struct cli *cli);
 enum hf_status cli_open_objects(struct cli *cli);
 
@@ -246,16 +247,16 @@ enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, 
                             struct hf_store **ret_store);
 
 /* Opens the store into cli->handle, unless it is already open, and a client on it into cli->client.
- * main closes both. `ns` NULL: the namespace given by --ns, or the default one. `holder` NULL: host
- * name and process id. */
+ * main closes both. `ns` NULL: the namespace given by --ns, or the default namespace. `holder`
+ * NULL: the host name and process id. */
 enum hf_status cli_connect_as(struct cli *cli, const char *ns, const char *holder);
 enum hf_status cli_connect(struct cli *cli);
 enum hf_status cli_connect_as_user(struct cli *cli); /* --holder, or "joe@host" */
 
 /* Connects, and opens the partition given by --partition or the index given by the first argument;
- * main closes it. When a part of a partition cannot be read, stderr gets the reason and the command
- * continues with the other parts. `options` may be NULL; cli_open_partition sets its `trouble`
- * callback. */
+ * main closes it. If part of a partition cannot be read, the reason is printed to stderr and the
+ * command continues with the other parts. `options` may be NULL; cli_open_partition sets its
+ * `trouble` callback. */
 enum hf_status cli_open_partition(struct cli *cli, struct hf_compact_options *options);
 enum hf_status cli_open_index(struct cli *cli);
 
@@ -277,8 +278,8 @@ void cli_disconnect(struct cli *cli);
 /* Writes `object` as one line on stderr, with a single write, and frees it. */
 void write_error_line(json_t *object);
 
-/* Prints an error immediately. `about` names the object of the failure; data NULL: only the command
- * is named. */
+/* Prints an error immediately. `about` names the object that the failure is about; data NULL: only
+ * the command is named. */
 void cli_report(struct cli *cli, struct view about, const struct hf_error *error);
 
 /* ---- Help ---------------------------------------------------------------------------- */
@@ -291,7 +292,7 @@ void help_group(struct cli *cli, struct view path);
 /* Fails with INVALID, and suggests the command that was probably meant. */
 enum hf_status cli_unknown_command(struct cli *cli, struct view path);
 
-/* Appends "holdfast store put KEY FILE": the command with everything that it requires. */
+/* Appends "holdfast store put KEY FILE": the command with all required options and arguments. */
 void command_append_usage(struct buffer *to, const struct command *command);
 
 #endif

@@ -5,7 +5,7 @@
  * The first line of the output is its kind: `words` (one word per line, with a tab and a summary),
  * `nospace` (the same, but a word may continue), `file PREFIX` (a path after PREFIX) or `program`
  * (the name of a program). Names of locks, keys and so on are read from the store, which is never
- * created. Reading takes COMPLETE_S at most and fails silently, because the user is typing. */
+ * created. Reading takes at most COMPLETE_S and fails silently, because the user is typing. */
 #include "cli/lock/lock.h"
 
 #include <signal.h>
@@ -17,8 +17,8 @@
 
 /* A command line, as typed so far. */
 struct typed {
-    struct cli *cli;                 /* of `completion words` itself */
-    struct cli line;                 /* all words but the current one, parsed */
+    struct cli *cli;                 /* the command `completion words` itself */
+    struct cli line;                 /* all words except the current one, parsed */
     const struct option_spec *value; /* the option whose value the current word is, or NULL */
     struct view before;              /* the part "--name=" of the current word */
     struct view current;             /* the rest of the current word */
@@ -67,7 +67,7 @@ static void offer_options(struct typed *typed)
         }
 }
 
-/* The next word of a command's path after this one; data NULL when the command is not in the
+/* The word that follows `path` in a command's path; data NULL if the command is not in the
  * group. */
 static struct view next_word(const struct command *command, struct view path)
 {
@@ -78,7 +78,7 @@ static struct view next_word(const struct command *command, struct view path)
     return view_first(rest, view_find(rest, ' '));
 }
 
-/* Offers the next word of every command whose path starts with this one, each word once. */
+/* Offers the next word of every command whose path starts with `path`, each word once. */
 static void offer_commands(struct typed *typed, struct view path)
 {
     write_kind(typed, "words");
@@ -95,8 +95,8 @@ static void offer_commands(struct typed *typed, struct view path)
     }
 }
 
-/* Offers "dir:" for dir:PATH and "s3://" for s3://BUCKET; after a scheme that names a file,
- * files. */
+/* Offers "dir:" for dir:PATH and "s3://" for s3://BUCKET; after a scheme that is followed by a file
+ * name, offers files. */
 static void offer_urls(struct typed *typed)
 {
     struct view current = typed->current;
@@ -193,7 +193,7 @@ static void offer_names(struct typed *typed, const struct name_place *place)
         buffer_append(&prefix, view_of(ns ? ns : "default"));
     buffer_append(&prefix, view_of(place->folder));
     offering.folder_size = prefix.size;
-    if (place->kind != COMPLETE_PARTITION) /* the default partition has another key */
+    if (place->kind != COMPLETE_PARTITION) /* the default partition has a different key */
         buffer_append(&prefix, typed->current);
     options.max = COMPLETE_NAMES;
     options.delimiter = place->rolled_up ? '/' : '\0';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect.c: finds the store of a command (--store, $HOLDFAST_STORE, or the user's local store),
- * makes its URL absolute so that it is valid in every folder, and opens it with a client. */
+/* connect.c: finds a command's store (--store, $HOLDFAST_STORE, or the user's local store), makes
+ * its URL absolute so that it is valid in every folder, and opens the store and a client on it. */
 #include "cli/lock/lock.h"
 
 #include <inttypes.h>
@@ -42,7 +42,7 @@ enum hf_status cli_find_store(struct cli *cli, struct view *url)
 
 /* ---- Stores -------------------------------------------------------------------------- */
 
-/* Prints a warning once, however many stores are opened. */
+/* Prints a warning only once, no matter how many stores are opened. */
 static void warn_once(void *argument, const char *sentence)
 {
     static bool told;
@@ -56,7 +56,7 @@ static void warn_once(void *argument, const char *sentence)
         fprintf(stderr, "holdfast: warning: %s\n", sentence);
 }
 
-/* Appends the bytes sent and received; nothing when both are 0. */
+/* Appends the numbers of bytes sent and received; nothing if both are 0. */
 static void append_bytes(struct buffer *to, const struct hf_store_request *request)
 {
     uint64_t bytes = request->sent_bytes + request->received_bytes;
@@ -99,8 +99,8 @@ enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, 
     options.trace_argument = cli;
     options.warn = warn_once;
     options.warn_argument = cli;
-    /* No core dumps, because memory holds the store's credentials. Programs that we start can dump
-     * core as usual. */
+    /* Disables core dumps, because memory contains the store's credentials. Programs that we start
+     * can dump core as usual. */
     if (view_starts_with(url, VIEW("s3:")))
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return hf_store_open(text.data, &options, ret_store, &cli->error);

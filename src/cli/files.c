@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* files.c: local files as the source or target of a transfer. Output appears under its name only
- * when it is complete, and never goes to a pipe or device that another user has planted. */
+ * when it is complete, and is never written to a pipe or device that another user has planted. */
 #include "cli/files.h"
 
 #include "cli/interrupt.h"
@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opening /dev/stdin or /dev/stdout would truncate or rewind a file that the shell has already
- * opened, so the open descriptor is used. */
+/* If /dev/stdin or /dev/stdout were opened again, a file that the shell has already opened would be
+ * truncated or rewound. The open descriptor is used instead. */
 bool is_stdin(const char *path)
 {
     return !path || strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0;
@@ -28,7 +28,7 @@ bool is_stdout(const char *path)
 
 /* ---- Input files --------------------------------------------------------------------- */
 
-/* Copies `from` (a pipe or a terminal) into the spool until its end. A signal ends a blocked
+/* Copies `from` (a pipe or a terminal) into the spool until end of file. A signal ends a blocked
  * read. */
 static enum hf_status spool_fill(struct cli *cli, struct gauge *gauge, int from, int spool)
 {
@@ -151,7 +151,8 @@ static enum hf_status refuse_binary(struct cli *cli, int spool, int to)
                             "write it to, or use --force");
 }
 
-/* A failed write to stdout is also noted in cli->out: after EPIPE the program raises SIGPIPE. */
+/* A failed write to stdout is also recorded in cli->out, because the program raises SIGPIPE after
+ * EPIPE. */
 static enum hf_status write_in_order(struct cli *cli, int to, struct view bytes)
 {
     while (bytes.size > 0) {
@@ -195,7 +196,7 @@ static enum hf_status fetch_to_stream(struct cli *cli, int to, fetch_fn *fetch, 
     return status;
 }
 
-/* `failed`: the file's state could not be read. */
+/* `failed`: the file could not be opened, or stat failed. */
 static enum hf_status check_device(struct cli *cli, const struct safe_path *place, bool failed,
                                    const struct stat *st)
 {
@@ -209,9 +210,10 @@ static enum hf_status check_device(struct cli *cli, const struct safe_path *plac
                      (unsigned long)st->st_uid);
 }
 
-/* DENIED when another user made the device or pipe, or a link on the path, in a world-writable
- * folder. The owner is checked before opening, because opening a pipe may block until it has a
- * reader. It is checked again afterwards, because the file may have been replaced in between. */
+/* DENIED if another user created the device or pipe, or a link on the path, in a world-writable
+ * folder. The owner is checked before the file is opened, because opening a pipe may block until
+ * the pipe has a reader. The owner is checked again afterwards, because the file may have been
+ * replaced in between. */
 static enum hf_status open_device(struct cli *cli, const char *path, int *ret_fd)
 {
     struct safe_path place;

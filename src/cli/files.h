@@ -17,21 +17,21 @@ bool is_stdout(const char *path);
 enum hf_status source_take(struct cli *cli, const char *path, struct view label, int *ret_fd);
 
 /* Whether bytes for this path must be written in order, because it is a device or a pipe. INVALID
- * when it is a folder. */
+ * if it is a folder. */
 enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream);
 
-/* Creates a file under a temporary name (file/new_file.h). A second signal removes it, and
+/* Creates a file under a temporary name (file/new_file.h). A second signal removes the file, and
  * new_file_release discards it. */
 enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file);
 
-/* Syncs the file to disk and renames it to its final name. The file is always closed; on failure it
- * is also removed. */
+/* Syncs the file to disk and renames it to its final name. The file is always closed; on failure,
+ * it is also removed. */
 enum hf_status target_keep(struct cli *cli, struct new_file *file);
 
 /* Fills an empty file. */
 typedef enum hf_status fetch_fn(void *argument, int fd, struct hf_error *error);
 
-/* Calls `fetch`, and only when it has succeeded writes the bytes to `path`: stdout (NULL or "-"), a
+/* Calls `fetch` and, only if it succeeds, writes the bytes to `path`: stdout (NULL or "-"), a
  * device, or a file, which is replaced atomically. *ret_file is true for a file. */
 enum hf_status target_fetch(struct cli *cli, const char *path, fetch_fn *fetch, void *argument,
                             bool *ret_file);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* help.c: writes the help, the manual pages and the JSON description of all commands, from the
- * table of commands; and the commands about the program itself: help, version, and the scripts. */
+/* help.c: writes the help, the manual pages and the JSON description of all commands from the
+ * command table; also implements the commands about the program itself: help, version, and the
+ * scripts. */
 #include "cli/cli.h"
 #include "cli/output/page.h"
 
@@ -330,8 +331,8 @@ enum hf_status run_version(struct cli *cli)
     return HF_OK;
 }
 
-/* Writes one page, such as DIR/holdfast-store-get.1. With `command` NULL it is the page of the
- * program. */
+/* Writes one page, such as DIR/holdfast-store-get.1. If `command` is NULL, writes the page of the
+ * program itself. */
 static enum hf_status write_man_page(struct cli *cli, const char *folder,
                                      const struct command *command)
 {

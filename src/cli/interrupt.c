@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/timerfd.h> /* also declares the timers that send signals */
+#include <sys/timerfd.h> /* also declares timers that send signals */
 #include <unistd.h>
 
 static volatile sig_atomic_t signal_that_came;
@@ -68,9 +68,9 @@ static void on_patience_over(int number)
 static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 #define NUMBERS (sizeof numbers / sizeof numbers[0])
 
-/* Without SA_RESTART, so that a blocked read returns and the flag is checked. Signals that were
- * ignored at the start (nohup, background jobs) stay ignored. SIGPIPE is ignored and write fails
- * instead, because a store's socket may be closed too. */
+/* Handlers are installed without SA_RESTART, so that a blocked read returns and the flag is
+ * checked. Signals that were ignored at the start (nohup, background jobs) remain ignored. SIGPIPE
+ * is ignored, so that write fails instead, because a store's socket may also be closed. */
 void interrupt_watch(void)
 {
     /* SIGALRM is not used, because our parent may have set an alarm to end this process. */

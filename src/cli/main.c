@@ -140,7 +140,7 @@ static enum hf_status run(struct cli *cli)
 }
 
 /* The command's error takes precedence over an output error; only one is printed. If a signal ended
- * the command that we ran, we die by the same signal. */
+ * the command that we ran, we end with the same signal. */
 static int finish_run(struct cli *cli, enum hf_status status)
 {
     struct hf_error output_error;
@@ -168,8 +168,9 @@ static int finish_run(struct cli *cli, enum hf_status status)
     return WEXITSTATUS(cli->wait_status);
 }
 
-/* If stdin, stdout or stderr is closed, the next file opened would get its descriptor number, and
- * output could go into an object. Each is replaced by a descriptor that refuses reads or writes. */
+/* If stdin, stdout or stderr is closed, the next file that is opened would get its descriptor
+ * number, and output could end up in an object. Each closed descriptor is therefore replaced by one
+ * that refuses reads or writes. */
 int main(int argc, char **argv)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c: parses a command line into a command, its options and its arguments, as the table of
- * commands describes them. */
+/* options.c: parses a command line into a command, its options and its arguments, as the command
+ * table describes them. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "cli/cli.h"
@@ -71,7 +71,7 @@ uint64_t option_number(struct cli *cli, const char *name, uint64_t otherwise)
 const char *option_text(struct cli *cli, const char *name)
 {
     const struct option_value *option = cli_option(cli, name);
-    return option ? option->text.data : NULL; /* a word of the command line ends with NUL */
+    return option ? option->text.data : NULL; /* a word of the command line is NUL-terminated */
 }
 
 static enum hf_status unknown_option(struct cli *cli, struct view name)
@@ -127,19 +127,19 @@ static enum hf_status parse_value(struct cli *cli, const struct option_spec *spe
     return status;
 }
 
-/* The words of a command line, and the one that is being parsed. */
+/* The words of a command line, and the word that is being parsed. */
 struct words {
     const char *const *words;
     int count, at;
 };
 
-/* Stores one option. `inline_value` has data when the option was written as --name=value; otherwise
+/* Stores one option. `inline_value` has data if the option was written as --name=value; otherwise,
  * the value is the next word. */
 static enum hf_status take_option(struct cli *cli, const struct option_spec *spec,
                                   struct option_value *value, struct view inline_value,
                                   struct words *words)
 {
-    if (value->given && spec->many) { /* every value counts */
+    if (value->given && spec->many) { /* all values are used */
         while (value->next)
             value = value->next;
         value->next = arena_take(&cli->arena, sizeof *value->next);
@@ -244,9 +244,9 @@ static enum hf_status tell_group(struct cli *cli, struct view group, const char 
     return HF_INVALID;
 }
 
-/* A group may be mistyped as well as a command, so the first words of all commands are compared
- * too. Within an existing group only the last word is compared, because the common words would make
- * any command seem similar. */
+/* The name of a group may also be mistyped, so the first words of all commands are compared too.
+ * Within an existing group, only the last word is compared, because the shared words would make
+ * every command seem similar. */
 enum hf_status cli_unknown_command(struct cli *cli, struct view path)
 {
     size_t last = path.size;
@@ -282,7 +282,7 @@ enum hf_status cli_unknown_command(struct cli *cli, struct view path)
     return tell_group(cli, group, before);
 }
 
-/* A word after a command that has no options or arguments yet may form a longer command with it:
+/* If a command has no options or arguments yet, the next word may form a longer command with it:
  * `sweep` is a command, and so is `sweep status`. */
 static enum hf_status take_plain_word(struct cli *cli, const char *word)
 {
@@ -364,7 +364,7 @@ static bool rest_is_foreign(const struct cli *cli)
     return last->count == ARGUMENT_COMMAND;
 }
 
-/* Parses one word, and the value of an option after it. */
+/* Parses one word and, if it is an option, the value after it. */
 static enum hf_status take_next_word(struct cli *cli, struct words *words)
 {
     const char *word = words->words[words->at];
@@ -388,7 +388,7 @@ void cli_parse_typed(struct cli *line, const char *const *words, size_t count)
     line->options_over = line->options_over || rest_is_foreign(line);
 }
 
-/* Looks for --json first, so that an error in an earlier word is printed as JSON too. */
+/* Looks for --json first, so that an error in an earlier word is also printed as JSON. */
 enum hf_status cli_parse(struct cli *cli, int argc, char **argv)
 {
     struct words words = { (const char *const *)argv + 1, argc - 1, 0 };

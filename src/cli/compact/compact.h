@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact.h: declarations that the `compact` commands share: partition.c opens a partition, and
- * implements create, set and manual work on it; show.c implements plan, ls and status. The other
- * files are named after their commands. */
+/* compact.h: declarations that the `compact` commands share. partition.c opens a partition, and
+ * implements create, set and the manual operations; show.c implements plan, ls and status. The
+ * other files are named after their commands. */
 #ifndef CLI_COMPACT_COMPACT_H
 #define CLI_COMPACT_COMPACT_H
 
 #include "cli/lock/lock.h"
 #include "cli/output/progress.h"
 
-/* Returns `status`, the result of work on the partition. When cli->error is about a part that was
- * already printed, main does not print it again. */
+/* Returns `status`, the result of work on the partition. If cli->error is an error that was already
+ * printed for a part of the partition, main does not print it again. */
 enum hf_status partition_end(struct cli *cli, enum hf_status status);
 
 /* The name given by --partition (default: "default"). */
 struct view partition_option(struct cli *cli);
 
-/* The folder given by --scratch (default: $TMPDIR, else /tmp). */
+/* The folder given by --scratch (default: $TMPDIR, or /tmp). */
 const char *scratch_folder(struct cli *cli);
 
 /* Reads from --allow-exec and $HOLDFAST_ALLOW_EXEC the programs that merge commands stored in the
- * bucket may run on this machine. The limits on those programs stay unset. The list lives as long
- * as the cli. */
+ * bucket may run on this machine. The limits on those programs are left unset. The list is valid as
+ * long as the cli. */
 enum hf_status take_allow_exec(struct cli *cli, struct hf_compact_options *options);
 
 extern const struct field settings_record[]; /* struct hf_compact_settings */

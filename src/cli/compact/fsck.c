@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fsck.c: `compact fsck`: compares the objects of the bucket with its catalogs. */
+/* fsck.c: `compact fsck`: compares the objects in the bucket with its catalogs. */
 #include "cli/compact/compact.h"
 
 #include <inttypes.h>
@@ -26,7 +26,8 @@ static bool print_finding(void *argument, const struct hf_fsck_finding *finding)
     return true;
 }
 
-/* The total is passed as unknown: the number of bytes still to be read is not known. */
+/* The total is passed as unknown, because the number of bytes to be read is not known in
+ * advance. */
 static bool show_checked(void *argument, uint64_t chunks_done, uint64_t chunks_total,
                          uint64_t bytes_done)
 {
@@ -36,7 +37,7 @@ static bool show_checked(void *argument, uint64_t chunks_done, uint64_t chunks_t
     return gauge_step(&checking->gauge, bytes_done, /* total */ 0);
 }
 
-/* Fails when findings are left unrepaired, because somebody must look at them. */
+/* Fails if findings are left unrepaired, because someone must look at them. */
 enum hf_status run_compact_fsck(struct cli *cli)
 {
     struct checking checking = { .cli = cli, .report = HF_FSCK_REPORT };
@@ -46,7 +47,7 @@ enum hf_status run_compact_fsck(struct cli *cli)
     options.shallow = cli_given(cli, "shallow");
     options.age_ms = option_ms(cli, "older-than", 0);
     if (cli_given(cli, "older-than") && options.age_ms == 0)
-        options.age_ms = -1; /* to the library, 0 is the default age */
+        options.age_ms = -1; /* for the library, 0 means the default age */
     options.scratch_folder = scratch_folder(cli);
     options.finding = print_finding;
     options.progress = show_checked;

@@ -27,8 +27,8 @@ static bool show_ingested(void *argument, uint64_t files_done, uint64_t bytes_do
 const struct field ingested_record[] = INGESTED_RECORD;
 static const struct field sum_record[] = SUM_RECORD; /* the totals, only as text */
 
-/* Each file that could not be ingested is reported with its own reason. Without --json only the
- * first ones are shown. */
+/* Each file that could not be ingested is reported with its own reason. Without --json, only the
+ * first few are shown. */
 #define FAULTS_SHOWN 20
 
 static bool tell_file(void *argument, const struct hf_compact_ingested *file)
@@ -42,7 +42,7 @@ static bool tell_file(void *argument, const struct hf_compact_ingested *file)
         struct hf_error why;
         error_set(&why, file->status, "%s", file->why);
         if (ingesting->faults++ < FAULTS_SHOWN || cli->json)
-            cli_report(cli, (struct view){ NULL, 0 }, &why); /* which names the file */
+            cli_report(cli, (struct view){ NULL, 0 }, &why); /* `why` names the file */
         cli->reported = true;
     }
     return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* partition.c: opens the partition that a command works on; `compact create` and `set`, which write
- * its settings; and manual work on it: `pause`, `resume`, `pin`, `quarantine` and `undelete`. */
+ * its settings; and the manual operations `pause`, `resume`, `pin`, `quarantine` and `undelete`. */
 #include "cli/compact/compact.h"
 
 #include <stdio.h>
@@ -56,7 +56,8 @@ const char *scratch_folder(struct cli *cli)
 #define ALLOW_EXEC_VARIABLE "HOLDFAST_ALLOW_EXEC"
 #define ALLOW_EXEC_MAX      64
 
-/* The path must be absolute: a relative one would depend on the folder where the worker starts. */
+/* The path must be absolute, because a relative path would depend on the folder in which the worker
+ * is started. */
 static enum hf_status allow_program(struct cli *cli, struct names *programs, const char *where,
                                     struct view path)
 {
@@ -106,8 +107,8 @@ enum option_field_kind {
     TAKE_POLICY,
 };
 
-/* The option of each setting. Those with `of_chunks` describe the content of chunks, and cannot
- * change once the partition has chunks. */
+/* The option for each setting. Settings with `of_chunks` describe the contents of chunks, and
+ * cannot change once the partition has chunks. */
 static const struct option_field {
     const char *option;
     enum option_field_kind kind;
@@ -143,12 +144,12 @@ static const struct option_field {
 #undef FIELD
 };
 
-/* Settings are stored in milliseconds; a finer duration would be changed silently. */
+/* Settings are stored in milliseconds; a finer duration would be rounded silently. */
 static enum hf_status take_setting_option(struct cli *cli, const struct option_field *field,
                                           const struct option_value *value, void *at)
 {
     switch (field->kind) {
-    case TAKE_TEXT: *(const char **)at = value->text.data; return HF_OK; /* of argv */
+    case TAKE_TEXT: *(const char **)at = value->text.data; return HF_OK; /* from argv */
     case TAKE_FLAG: *(bool *)at = true; return HF_OK;
     case TAKE_COUNT: *(uint64_t *)at = value->number; return HF_OK;
     case TAKE_SPAN:
@@ -163,8 +164,8 @@ static enum hf_status take_setting_option(struct cli *cli, const struct option_f
     return HF_OK;
 }
 
-/* Copies the given options into the settings. Returns their number, and the first one that
- * describes the content of chunks. */
+/* Copies the given options into the settings. Returns their number, and the first option that
+ * describes the contents of chunks. */
 static enum hf_status take_setting_options(struct cli *cli,
                                            struct hf_compact_settings *settings,
                                            size_t *ret_count, const char **ret_of_chunks)
@@ -227,8 +228,8 @@ static bool note_chunk(void *has_chunks, const struct hf_chunk_info *chunk)
     return !was_data;
 }
 
-/* An option that describes the content of chunks is refused once there are chunks, even with its
- * current value: the user expects a change that will not happen. */
+/* An option that describes the contents of chunks is refused once there are chunks, even with its
+ * current value, because the user expects a change that will not happen. */
 enum hf_status run_compact_set(struct cli *cli)
 {
     struct hf_compact_settings settings = HF_COMPACT_SETTINGS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c: `compact run` and `compact watch`: run a worker in this process, and report its
- * events and its progress. */
+/* run.c: `compact run` and `compact watch`: run a worker in this process, and report its events and
+ * progress. */
 #include "cli/compact/compact.h"
 #include "cli/interrupt.h"
 
@@ -19,15 +19,15 @@ struct working {
     struct hf_compact_options exec; /* the limits on merge commands stored in the bucket */
     struct gauge gauge;
     bool busy;           /* the last plan had groups to merge */
-    uint64_t before;     /* the bytes done when the worker became busy ... */
-    uint64_t to_be_done; /* ... and the bytes to be done since then */
+    uint64_t before;     /* the bytes done when the worker became busy, ... */
+    uint64_t to_be_done; /* ... and the bytes to be done from then on */
     bool lines;          /* print one line per event */
     struct hf_compact_totals totals;
     struct hf_compact_totals tended; /* the totals at the last cleanup event */
-    struct hf_error error;           /* of the worker */
+    struct hf_error error;           /* the worker's error */
     struct hf_error missing;         /* the partition does not exist; already reported */
-    char trouble[HF_WHY_MAX];        /* of a run: the latest problem, not printed yet */
-    struct hf_error first_fault;     /* of the first group that failed */
+    char trouble[HF_WHY_MAX];        /* in a run: the latest problem, not printed yet */
+    struct hf_error first_fault;     /* the error of the first group that failed */
 };
 
 /* ---- Options ------------------------------------------------------------------------- */
@@ -43,8 +43,8 @@ static enum hf_status take_count(struct cli *cli, const char *name, uint64_t mos
     return HF_OK;
 }
 
-/* The jobs share the memory equally, and each merge needs HF_MERGE_MEMORY_MIN. Without --jobs the
- * library runs one per processor, four at most. */
+/* The jobs share the memory equally, and each merge needs HF_MERGE_MEMORY_MIN. Without --jobs, the
+ * library runs one job per processor, up to four. */
 static enum hf_status take_memory_option(struct working *working)
 {
     struct cli *cli = working->cli;
@@ -64,14 +64,15 @@ static enum hf_status take_memory_option(struct working *working)
     return HF_OK;
 }
 
-/* On the command line a limit of 0 means no limit; to the library 0 means the default. */
+/* On the command line, a limit of 0 means no limit; for the library, 0 means the default. */
 static uint64_t limit_option(struct cli *cli, const char *name)
 {
     uint64_t limit = option_number(cli, name, 0);
     return cli_given(cli, name) && limit == 0 ? INT64_MAX : limit;
 }
 
-/* Merge commands come from the bucket, so another user may have written them. They are limited. */
+/* Merge commands come from the bucket, so another user may have written them. Their resources are
+ * therefore limited. */
 static enum hf_status take_worker_options(struct working *working)
 {
     struct cli *cli = working->cli;
@@ -124,7 +125,7 @@ static const char *reason_name(unsigned kind)
 
 const struct field compact_event_record[] = COMPACT_EVENT_RECORD;
 
-/* The line that a worker prints for each event; NULL: it prints none. */
+/* The line that a worker prints for each event; NULL: no line. */
 static const char *const event_texts[HF_COMPACT_EVENT_COUNT] = {
     [HF_COMPACT_PLANNED] = EVENT_PLANNED_TEXT, [HF_COMPACT_STARTED] = EVENT_STARTED_TEXT,
     [HF_COMPACT_ENDED] = EVENT_ENDED_TEXT,     [HF_COMPACT_TENDED] = EVENT_TENDED_TEXT,
@@ -149,8 +150,8 @@ static bool is_news(struct working *working, const struct hf_compact_event *even
     return !same;
 }
 
-/* Progress is counted from when the worker became busy: idle time would make the estimate of the
- * remaining time too long. */
+/* Progress is measured from when the worker became busy, because idle time would make the estimate
+ * of the remaining time too long. */
 static void show_work(struct working *working, const struct hf_compact_event *event)
 {
     const struct hf_compact_totals *totals = event->totals;
@@ -180,7 +181,7 @@ static void keep_trouble(struct working *working, const char *why)
     snprintf(working->trouble, sizeof working->trouble, "%s", why);
 }
 
-/* The event callback. The worker calls it from one thread at a time. On a terminal only failures
+/* The event callback. The worker calls it from one thread at a time. On a terminal, only failures
  * are printed; the progress line covers the other events. */
 static bool print_worker_event(void *argument, const struct hf_compact_event *event)
 {
@@ -239,8 +240,8 @@ static void print_totals(struct working *working)
 
 /* ---- Working ------------------------------------------------------------------------- */
 
-/* The worker has its own threads; this one waits for their end and for signals. A signal is the
- * normal end of a watch. A run fails when a signal stopped it or when groups failed. */
+/* The worker has its own threads; this thread waits for them to end, and for signals. A signal is
+ * the normal end of a watch. A run fails if a signal stopped it or if groups failed. */
 static enum hf_status work_to_the_end(struct working *working)
 {
     struct cli *cli = working->cli;
@@ -269,8 +270,8 @@ static enum hf_status work_to_the_end(struct working *working)
     return cli->error.status;
 }
 
-/* A watch of a partition that does not exist waits until somebody creates it. This is reported even
- * with --quiet, because the name may be mistyped and the wait endless. */
+/* If the partition does not exist, a watch waits until someone creates it. This is reported even
+ * with --quiet, because the name may be mistyped and the wait would never end. */
 static void report_missing(struct working *working)
 {
     struct cli *cli = working->cli;

@@ -23,7 +23,7 @@ struct planning {
 
 const struct field compact_plan_record[] = COMPACT_PLAN_RECORD;
 
-/* Adds "L1  15 chunks  12.5 KiB  150 rows", and the first chunk to identify the group. */
+/* Adds "L1  15 chunks  12.5 KiB  150 rows", and the first chunk, which identifies the group. */
 static bool add_planned_group(void *argument, const struct hf_compact_group *group)
 {
     struct planning *planning = argument;
@@ -58,7 +58,7 @@ struct chunk_listing {
     bool all;
     bool titled;
     size_t count;
-    struct hf_error error; /* of the flush */
+    struct hf_error error; /* from the flush */
 };
 
 const struct field chunk_line_record[] = CHUNK_LINE_RECORD;
@@ -66,7 +66,7 @@ const struct field chunk_line_record[] = CHUNK_LINE_RECORD;
 /* For a chunk that is being deleted, the catalog keeps only its name. */
 const struct field chunk_name_record[] = CHUNK_NAME_RECORD;
 
-/* Prints the titles above the first chunk; with --all even for an empty list. */
+/* Prints the titles above the first chunk; with --all, even for an empty list. */
 static void print_titles(struct chunk_listing *listing)
 {
     struct cli *cli = listing->cli;
@@ -79,7 +79,7 @@ static void print_titles(struct chunk_listing *listing)
     output_text(&cli->out, "\n");
 }
 
-/* Flushed regularly, to notice when the reader of the output is gone. */
+/* The output is flushed regularly, to notice when its reader is gone. */
 #define FLUSH_EVERY 256
 
 static bool print_chunk(void *argument, const struct hf_chunk_info *chunk)

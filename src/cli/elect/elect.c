@@ -211,7 +211,7 @@ static enum hf_status print_all_ranks(const struct ranking *ranking)
     return HF_OK;
 }
 
-/* Prints the rank of one member, which need not have joined. HELD until it may start. */
+/* Prints the rank of one member, which need not have joined. HELD until the member may start. */
 static enum hf_status print_own_rank(const struct ranking *ranking, const char *own)
 {
     struct cli *cli = ranking->cli;
@@ -232,7 +232,7 @@ static enum hf_status print_own_rank(const struct ranking *ranking, const char *
                      rank == 1 ? "member comes" : "members come", own, brief_text(left, text));
 }
 
-/* How long the work has been due is measured by wall-clock time. */
+/* The time that the work has been due is measured by the wall clock. */
 enum hf_status run_elect_rank(struct cli *cli)
 {
     const char *as = option_text(cli, "as"), *due = option_text(cli, "due");

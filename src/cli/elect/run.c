@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c: `elect run`: runs a command on one machine of a fleet. It is `run`, except that the
- * members of the group queue for the lock in the order of the ladder: the first after one step,
- * each later member one step after the previous one. The lock alone decides which member runs the
- * command. */
+/* run.c: `elect run`: runs a command on one machine of a fleet. It works like `run`, except that
+ * the members of the group queue for the lock in the order of the ladder: the first member after
+ * one step, and each later member one step after the previous one. The lock alone decides which
+ * member runs the command. */
 #include "cli/run/run.h"
 #include "cli/lock/lock.h"
 
@@ -21,7 +21,7 @@ struct candidate {
     struct hf_elect_options options;
     char group[GROUP_MAX + 2];
     struct span step;
-    struct hf_client *client; /* separate: the client of the lock is closed before we leave */
+    struct hf_client *client; /* separate: the lock's client is closed before we leave */
     struct hf_elect_member *member;
 };
 
@@ -32,7 +32,7 @@ static bool is_our_turn(const struct candidate *candidate, struct span waited)
     work.base = 1;
     if (hf_elect_rank_own(candidate->member, &work, &rank, /* score */ NULL,
                           /* error */ NULL) != HF_OK)
-        return true; /* the order is only a hint: the lock decides anyway */
+        return true; /* the order is only a hint; the lock decides */
     return hf_elect_starts_in_ms(rank, candidate->step.us / 1000, waited.us / 1000) == 0;
 }
 
@@ -47,7 +47,7 @@ static enum hf_status rest(struct candidate *candidate, struct run *run, struct 
                                        : HF_OK;
 }
 
-/* The rest of --wait since `begun`; at least 1, so the lock is always tried. */
+/* The part of --wait that is left since `begun`; at least 1, so the lock is always tried. */
 static int64_t wait_left_ms(const struct run *run, struct env *env, struct mono_time begun)
 {
     int64_t left_ms = run->wait_ms - mono_since(env_now(env), begun).us / 1000;
@@ -104,7 +104,7 @@ enum hf_status run_elect_run(struct cli *cli)
         return status;
     status = run_through(&run, &options);
     if (atomic_load(&run.stopping))
-        raise(cli->wait_status); /* if the store hangs, the signal ends us while we leave */
+        raise(cli->wait_status); /* if the store hangs while we leave, the signal ends us */
     hf_elect_leave(candidate.member);
     hf_client_close(candidate.client);
     return status;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compile.c: `index compile`: moves entries of the inbox into shards, once or until it is
- * stopped. */
+/* compile.c: `index compile`: moves entries from the inbox into shards, once or until stopped. */
 #include "cli/index/index.h"
 #include "cli/interrupt.h"
 
@@ -35,7 +34,7 @@ static void flush_line(struct compiling *compiling)
 }
 
 /* A watch prints every shard. A single pass prints its totals at the end, so it prints a shard only
- * for a problem. */
+ * if there was a problem. */
 static void print_compiled_shard(void *argument, const struct hf_index_shard *shard)
 {
     struct compiling *compiling = argument;
@@ -86,7 +85,7 @@ static bool compile_goes_on(void *argument)
     return !interrupted() && !compiling->nobody_reads;
 }
 
-/* A call that was refused as INVALID has done nothing, so it has no totals. */
+/* A call that returned INVALID has done nothing, so it has no totals. */
 enum hf_status run_index_compile(struct cli *cli)
 {
     struct compiling compiling = { .cli = cli,

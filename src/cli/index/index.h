@@ -12,8 +12,8 @@
  * (--shard, --since, --where). */
 enum hf_status index_option_error(struct cli *cli, enum hf_status status);
 
-/* For people: escaped fields with tabs between them, without a header. It is only written, never
- * read. */
+/* A format for people: escaped fields separated by tabs, without a header. It is only written,
+ * never read. */
 #define FORMAT_PLAIN HF_INDEX_FORMAT_COUNT
 
 /* The format given by --format (default: `usual`). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* open.c: opens the index that a command works on, and suggests a similar name when it does not
+/* open.c: opens the index that a command works on, and suggests a similar name if it does not
  * exist. */
 #include "cli/index/index.h"
 

@@ -14,7 +14,7 @@
 
 /* ---- Creating ------------------------------------------------------------------------ */
 
-/* Splits --fields into its names. */
+/* Splits --fields into field names. */
 static enum hf_status take_field_names(struct cli *cli, struct hf_index_options *options)
 {
     struct view text = cli_option(cli, "fields")->text;
@@ -74,12 +74,12 @@ enum hf_status run_index_create(struct cli *cli)
 
 /* ---- One record ---------------------------------------------------------------------- */
 
-/* The result of a put. For a single record only the count and the key are set. */
+/* The result of a put. For a single record, only the count and the key are set. */
 struct loaded {
     struct hf_index_load_report report;
     bool of_file, stopped, folded;
     uint64_t by_inbox;
-    const char *key; /* of the one record */
+    const char *key; /* of the single record */
 };
 
 const struct field loaded_record[] = LOADED_RECORD;
@@ -125,7 +125,7 @@ struct loading {
     uint64_t size; /* of the file; 0: unknown */
     struct gauge gauge;
     uint64_t refusals_shown;
-    struct hf_error trouble; /* of the first damaged shard */
+    struct hf_error trouble; /* the error of the first damaged shard */
 };
 
 static bool show_loaded(void *argument, const struct hf_index_load_report *so_far)
@@ -153,7 +153,7 @@ static void print_damaged_shard(void *argument, const struct hf_error *why)
         loading->trouble = *why;
 }
 
-/* After a failure the records put so far stay in the index. The error names the line after which
+/* After a failure, the records put so far remain in the index. The error names the line after which
  * the user can continue. */
 static enum hf_status end_load(struct loading *loading, enum hf_status status)
 {

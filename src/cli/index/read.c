@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* --json selects JSON lines, whatever the default is. */
+/* --json selects JSON lines, regardless of the default. */
 static enum hf_status take_record_format(struct cli *cli, enum hf_index_format usual,
                                          enum hf_index_format *ret_format)
 {
@@ -133,7 +133,7 @@ struct index_walking {
     struct gauge gauge;
     const char *verb;
     struct hf_index_progress progress;
-    struct hf_error trouble; /* of the first shard that could not be read */
+    struct hf_error trouble; /* the error of the first shard that could not be read */
 };
 
 static bool show_walked(void *argument, const struct hf_index_progress *so_far)
@@ -170,8 +170,8 @@ static void walking_start(struct index_walking *walking)
     gauge_start(&walking->gauge, walking->cli, view_of(walking->verb));
 }
 
-/* Errors of unreadable shards were already printed, one by one. Unreadable entries are not a
- * failure, because all readable records were printed; they cause a warning. */
+/* The errors for unreadable shards were already printed, one by one. Unreadable entries only cause
+ * a warning and are not a failure, because all readable records were printed. */
 static enum hf_status walking_end(struct index_walking *walking, enum hf_status status)
 {
     struct cli *cli = walking->cli;
@@ -250,7 +250,7 @@ static enum hf_status print_walk(struct index_walking *walking, enum hf_index_fo
 
 /* ---- query --------------------------------------------------------------------------- */
 
-/* Each --where is FIELD=VALUE or FIELD!=VALUE. Names of fields contain neither '=' nor '!'. */
+/* Each --where is FIELD=VALUE or FIELD!=VALUE. Field names contain neither '=' nor '!'. */
 static enum hf_status take_conditions(struct cli *cli, struct hf_index_condition *conditions,
                                       size_t *ret_count)
 {

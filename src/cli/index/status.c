@@ -21,7 +21,7 @@ struct overview_of_index {
     struct hf_index_stats stats;
     const char *const *fields;
     const char *key, *time; /* the names of the key field and the time field */
-    bool aged, counted;     /* the age of the oldest entry, the number of records is known */
+    bool aged, counted;     /* the oldest entry's age, or the number of records, is known */
     int64_t now_ms, oldest_age_ms, records_in_ms;
     bool large, waits_long;
     unsigned more_digits;

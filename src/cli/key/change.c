@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* change.c: `key update` and `key rm`: change the state of a key under an existing lease, or
- * with --take under a lease for this one change. */
+/* change.c: `key update` and `key rm`: change the state of a key under an existing lease or, with
+ * --take, under a lease for this one change. */
 #include "cli/files.h"
 #include "cli/key/key.h"
 
@@ -35,8 +35,8 @@ static enum hf_status check_take(struct cli *cli)
     return HF_OK;
 }
 
-/* Changes the key under its lease, or with --take under one for this change. A failed release is
- * ignored: the change is published, and the lease expires by itself. */
+/* Changes the key under its existing lease or, with --take, under a lease for this change. A failed
+ * release is ignored, because the change is published and the lease expires on its own. */
 static enum hf_status change_state(struct changing *changing)
 {
     struct key_context *context = &changing->context;
@@ -68,9 +68,9 @@ static enum hf_status change_state(struct changing *changing)
     return status;
 }
 
-/* To the library an empty ETag means "any". It is refused here, because it probably comes from an
+/* For the library, an empty ETag means "any". It is refused here, because it probably comes from an
  * unset shell variable. The input is read before the key is acquired, so the lease is not held
- * while a user types. */
+ * while a user is typing. */
 static enum hf_status change_key_state(struct cli *cli, bool removes)
 {
     struct changing changing = {

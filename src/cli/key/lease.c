@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lease.c: `key acquire`, `key renew` and `key release`: the lease of a key, which outlives the
- * command and is passed to others as text; and the results that all commands about keys print. */
+ * command and is passed to others as text; and the results that all key commands print. */
 #include "cli/key/key.h"
 
 #include <stdio.h>
@@ -109,8 +109,8 @@ static bool name_holder(void *argument, const char *scope, const struct hf_lease
     return false;
 }
 
-/* Replaces an error that only says "held" with one that names the holder. False when no holder is
- * found. A key of a transaction has no handle yet, so a new handle of its lock is used. */
+/* Replaces an error that only says "held" with an error that names the holder. False if no holder
+ * is found. A key in a transaction has no handle yet, so a new handle for its lock is used. */
 static bool explain_waiting(struct key_context *context)
 {
     struct cli *cli = context->cli;
@@ -132,7 +132,7 @@ struct taking {
     const struct hf_key_options *options;
 };
 
-/* A key of a transaction is owned and freed by the transaction. */
+/* A key in a transaction is owned and freed by the transaction. */
 static enum hf_status acquire_key(void *argument, int64_t wait_ms, struct hf_error *error)
 {
     struct taking *taking = argument;
@@ -144,7 +144,7 @@ static enum hf_status acquire_key(void *argument, int64_t wait_ms, struct hf_err
     return status == HF_OK ? hf_key_seen(context->key, &context->info, error) : status;
 }
 
-/* A TIMEOUT without a holder comes from the store, and its error is kept. */
+/* If no holder is found, a TIMEOUT comes from the store, and its error is kept. */
 enum hf_status key_context_take(struct key_context *context, const char *name,
                                 const struct hf_key_options *options)
 {
@@ -173,9 +173,9 @@ enum hf_status key_context_take(struct key_context *context, const char *name,
 static const enum hf_status outcome_statuses[] = { HF_KEY_OUTCOME_TABLE(STATUS_OF) };
 static const char *const outcome_sentences[] = { HF_KEY_OUTCOME_TABLE(SENTENCE_OF) };
 
-/* Sets the error for a lease that is over. The error depends on whether the key has since been
- * granted to another client. A renewal or release fails with LOST; a change fails as in the
- * library. */
+/* Sets the error for a lease that has ended. The error depends on whether the key has since been
+ * granted to another client. A renewal or release fails with LOST; a change fails with the same
+ * status as in the library. */
 static enum hf_status refuse_lost(struct cli *cli, const struct hf_lease_name *lease,
                                   bool changes)
 {
@@ -249,7 +249,7 @@ void key_context_close(struct key_context *context)
 
 /* ---- acquire ------------------------------------------------------------------------- */
 
-/* A lease that could not be printed is released, because nobody else can release it. The lease of a
+/* A lease that could not be printed is released, because no one else can release it. The lease of a
  * key in a transaction stays with the transaction. */
 enum hf_status run_key_acquire(struct cli *cli)
 {
@@ -271,7 +271,7 @@ enum hf_status run_key_acquire(struct cli *cli)
         status = context.txn ? output_flush(&cli->out, &cli->error)
                              : output_flush_or_undo(&cli->out, &cli->error);
         context.adopted =
-            status == HF_OK && !context.txn; /* the reader of the output owns it now */
+            status == HF_OK && !context.txn; /* the reader of the output now owns the lease */
     }
     key_context_close(&context);
     return status;
@@ -311,8 +311,8 @@ static const char *decision_name(unsigned decision)
 
 const struct field released_key_record[] = RELEASED_KEY_RECORD;
 
-/* Releasing a key that belongs to a transaction commits or rolls back the whole transaction, whose
- * record may not name this key. */
+/* If the key belongs to a transaction, the whole transaction is committed or rolled back. The
+ * transaction's record might not name this key, so the key is then released separately. */
 enum hf_status run_key_release(struct cli *cli)
 {
     struct key_context context = KEY_CONTEXT(cli);

@@ -13,7 +13,7 @@ static bool note_state(void *argument, const struct hf_txn_info *txn)
     return true;
 }
 
-/* The state of the transaction that a key belongs to; ABSENT when it has no record. */
+/* The state of the transaction that a key belongs to; ABSENT if the transaction has no record. */
 static enum hf_status txn_state_of(struct hf_client *client, const char *id,
                                    enum hf_txn_state *ret_state, struct hf_error *error)
 {
@@ -23,11 +23,13 @@ static enum hf_status txn_state_of(struct hf_client *client, const char *id,
     return status == HF_NOT_FOUND ? HF_OK : status;
 }
 
-/* A client that acquires a key with a damaged document keeps a copy of it and writes a new one. */
+/* A client that acquires a key with a damaged document keeps a copy of that document and writes a
+ * new one. */
 #define WRITE_ANEW "'key update --take' keeps the damaged bytes aside, and writes a new state"
 
-/* Adds advice when the document or the body of the key is damaged: writing the key repairs it.
- * Other errors, about the record of a transaction or before there is a client, need none. */
+/* Adds advice if the document or the body of the key is damaged: writing the key repairs it. Other
+ * errors need no advice: errors about a transaction's record, and errors before there is a
+ * client. */
 static enum hf_status explain_damage(struct cli *cli, const char *name)
 {
     char txn[HF_TXN_ID_SIZE + 1] = "";
@@ -60,7 +62,7 @@ static enum hf_status fetch_key(void *argument, int fd, struct hf_error *error)
     return status == HF_NOT_FOUND && getting->info.version == 0 ? never_written(error) : status;
 }
 
-/* With --info it prints the version that a reader would get, without its bytes. */
+/* With --info, prints the version that a reader would get, without its bytes. */
 static enum hf_status get_key(struct cli *cli, struct getting *getting)
 {
     const char *path = option_text(cli, "output");
@@ -131,7 +133,8 @@ static bool list_key_row(void *argument, const char *name, const struct hf_key_i
     return listing_add_record(listing, listed_key_record, &told);
 }
 
-/* Adds advice if the document of the key is damaged, and not the record of its transaction. */
+/* Adds advice if the key's document is damaged, but not if the damage is in the transaction's
+ * record. */
 static void report_damage(void *argument, const char *document, const struct hf_error *why)
 {
     struct listing *listing = argument;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txn.c: `txn begin`, `show`, `commit`, `rollback` and `ls`: transactions named by their ids, so
- * several processes can share one. */
+/* txn.c: `txn begin`, `show`, `commit`, `rollback` and `ls`: transactions identified by their ids,
+ * so several processes can share one. */
 #include "cli/key/key.h"
 
 #include <string.h>
 
-/* A damaged decision record needs an operator: only its bytes can show whether the transaction was
- * committed. */
+/* A damaged decision record needs an operator, because only its bytes can show whether the
+ * transaction was committed. */
 static enum hf_status record_damaged(const char *id, struct hf_error *error)
 {
     return error_set(error, HF_CORRUPT,
@@ -24,7 +24,7 @@ struct decided {
 
 const struct field decided_record[] = DECIDED_RECORD;
 
-/* A transaction whose id could not be printed is rolled back, because nobody can use it. */
+/* A transaction whose id could not be printed is rolled back, because no one can use it. */
 enum hf_status run_txn_begin(struct cli *cli)
 {
     char id[HF_TXN_ID_SIZE + 1];
@@ -45,8 +45,8 @@ static enum hf_txn_state decided_state(enum hf_decision decision)
     return decision == HF_COMMIT ? HF_TXN_COMMIT : HF_TXN_ROLLBACK;
 }
 
-/* If the decision record is damaged, the error says so. If only a key is, the key's error is
- * kept. */
+/* If the decision record is damaged, the error says so. If only a key is damaged, the key's error
+ * is kept. */
 enum hf_status txn_settle(struct cli *cli, const char *id, enum hf_decision decision)
 {
     enum hf_decision recorded = decision;
@@ -87,7 +87,7 @@ enum hf_status run_txn_rollback(struct cli *cli)
     return decide_txn(cli, HF_ROLLBACK);
 }
 
-/* A remark on what happens to the transaction next. */
+/* A remark about what happens to the transaction next. */
 static const char *outlook(const struct hf_txn_info *txn)
 {
     if (txn->state == HF_TXN_PENDING)
@@ -100,7 +100,8 @@ static const char *outlook(const struct hf_txn_info *txn)
                         : "; each key gets its new state when it is next used";
 }
 
-/* A transaction as commands print it, with the times since it began and was decided. */
+/* A transaction as commands print it, with the time since it began and the time since it was
+ * decided. */
 struct told_txn {
     struct hf_txn_info info;
     const char *outlook;

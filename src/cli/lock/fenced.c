@@ -28,8 +28,8 @@ static enum hf_status hold_scope(struct cli *cli, const char *scope, struct hf_l
     return status == HF_OK ? lock_acquire(cli, *ret_lock) : status;
 }
 
-/* A lease that the user passed in is released by another process. A failed release of our own is
- * ignored: the object is written, and the lease expires by itself. */
+/* A lease that the user passed in is released by another process. If our own release fails, the
+ * failure is ignored, because the object is written and the lease expires on its own. */
 enum hf_status run_write(struct cli *cli)
 {
     const char *name = option_text(cli, "lock"), *key = cli->arguments[0];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hold.c: `acquire`, `renew` and `release`: a lease that outlives the command and is passed to
- * others as text. Also the functions with which other commands acquire a lock. */
+ * others as text. Also contains the functions with which other commands acquire a lock. */
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
 
@@ -109,7 +109,7 @@ void refusal_add_lease(json_t **refusal, const struct hf_lease_info *lease, cons
 }
 
 struct blocking {
-    struct buffer *text;  /* about the first lease that was found */
+    struct buffer *text;  /* describes the first lease that was found */
     json_t **refusal;     /* the same as JSON; or NULL */
     size_t scopes_leased; /* how many of the requested scopes are leased */
 };
@@ -201,8 +201,8 @@ bool tell_trouble_once(struct cli *cli, enum hf_status trouble, const struct hf_
     return true;
 }
 
-/* This thread waits for the one that acquires the lock, and for signals. Cancelling is repeated,
- * because the wait may not have begun yet. */
+/* This thread waits for the thread that acquires the lock, and for signals. The cancellation is
+ * repeated, because the wait may not have begun yet. */
 static void wait_or_cancel(struct cli *cli, struct waiting *waiting)
 {
     const struct wait_call *call = waiting->call;
@@ -407,6 +407,6 @@ enum hf_status run_release(struct cli *cli)
         if (status == HF_OK)
             record_tell(cli, released_record, &released, NULL);
     }
-    hf_lock_detach(lock); /* a lease that could not be ended (a bad note) stays as it was */
+    hf_lock_detach(lock); /* a lease that could not be ended (a bad note) is left unchanged */
     return status;
 }

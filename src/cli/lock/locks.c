@@ -48,7 +48,7 @@ struct showing {
     struct cli *cli;
     struct hf_table_info table;
     struct record_list held, queue, ended, audit;
-    struct record_list before, acts;  /* for people: the last few of `ended` and of `audit` */
+    struct record_list before, acts;  /* for people: the last few of `ended` and `audit` */
     struct buffer lines[ENDED_SHOWN]; /* a ring of the last leases that ended */
 };
 
@@ -60,7 +60,7 @@ static const char *takeover_name(unsigned observed)
 static const struct field table_settings_record[] = TABLE_SETTINGS_RECORD;
 const struct field table_record[] = TABLE_RECORD;
 
-/* The lines of the last few leases that ended are kept for display. */
+/* The lines for the last few leases that ended are kept for display. */
 static bool sort_lease(void *argument, const struct hf_lease_info *lease)
 {
     struct showing *showing = argument;
@@ -172,7 +172,7 @@ static bool choose_lease(void *argument, const struct hf_lease_info *lease)
     return true;
 }
 
-/* OK when exactly one lease was chosen. */
+/* OK if exactly one lease was chosen. */
 static enum hf_status check_choice(const struct breaking *breaking, struct hf_error *error)
 {
     if (breaking->table.absent)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* locks_watch.c: `locks watch`: the current leases, refreshed on a terminal, or one line per change
- * when the output is not a terminal. */
+/* locks_watch.c: `locks watch`: shows the current leases, refreshed on a terminal, or prints one
+ * line per change if the output is not a terminal. */
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
 
@@ -29,7 +29,7 @@ struct window {
 struct watching {
     struct cli *cli;
     struct hf_watch *watch;
-    struct hf_error trouble; /* of the last read of the store */
+    struct hf_error trouble; /* from the last read of the store */
     bool on_screen;
     struct grid grid; /* the leases that fit on the screen */
     size_t held, waiting, damaged;
@@ -45,7 +45,7 @@ static struct window window_of(const struct output *out)
     return (struct window){ size.ws_row, size.ws_col };
 }
 
-/* Writes the line, cut to the window's width, and clears the buffer. */
+/* Writes the line, truncated to the window's width, and clears the buffer. */
 static void draw_line(struct output *out, struct buffer *line, size_t columns)
 {
     struct view text = buffer_view(line);
@@ -196,7 +196,7 @@ static enum hf_status watch_leases(struct watching *watching)
     return status;
 }
 
-/* On a terminal it uses the alternate screen; a second Ctrl-C also leaves it. */
+/* On a terminal, the alternate screen is used; a second Ctrl-C also leaves it. */
 enum hf_status run_locks_watch(struct cli *cli)
 {
     struct watching watching = { .cli = cli, .on_screen = cli->out.terminal && !cli->json };

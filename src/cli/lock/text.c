@@ -78,7 +78,7 @@ static void append_takeover(struct buffer *to, const struct hf_lease_info *lease
 
 static const struct field takeover_record[] = TAKEOVER_RECORD;
 
-/* The fields that only a lease has. A lease that ended has no text. */
+/* The fields that only a lease has. A lease that has ended has no text. */
 static const struct field grant_record[] = GRANT_RECORD;
 const struct field lease_record[] = LEASE_RECORD;
 

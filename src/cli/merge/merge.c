@@ -61,7 +61,7 @@ static enum hf_status check_belongings(struct cli *cli, enum hf_merge_format for
     return HF_OK;
 }
 
-/* Reads a size, if it was given. The error prints the bounds in bytes, MiB or GiB. */
+/* Reads a size option, if it was given. The error states the bounds in bytes, MiB or GiB. */
 static enum hf_status take_size(struct cli *cli, const char *name, uint64_t least,
                                 uint64_t most, uint64_t *size)
 {
@@ -81,7 +81,7 @@ static int64_t limit_ms(struct cli *cli, const char *name, int64_t otherwise)
     return value ? (value->span.us + 999) / 1000 : otherwise;
 }
 
-/* To the library a limit of 0 means no limit, so 0 is refused here. */
+/* For the library, a limit of 0 means no limit, so 0 is refused here. */
 static enum hf_status take_limits(struct cli *cli, struct hf_merge_options *options)
 {
     static const char *const names[] = { "time-limit", "limit-cpu", "limit-memory",
@@ -125,7 +125,7 @@ static enum hf_status check_file_name(struct cli *cli, const char *what, const c
     return HF_OK;
 }
 
-/* --rejects is the output's name with .rejects by default. */
+/* The default for --rejects is the output's name plus ".rejects". */
 static enum hf_status take_file_names(struct merge *merge)
 {
     struct cli *cli = merge->cli;
@@ -148,7 +148,7 @@ static enum hf_status take_file_names(struct merge *merge)
     return HF_OK;
 }
 
-/* By default the ending of the output's name selects the compression. */
+/* By default, the suffix of the output's name selects the compression. */
 static enum hf_status take_merge_options(struct merge *merge)
 {
     struct cli *cli = merge->cli;
@@ -236,7 +236,7 @@ static void print_merge_remark(const char *what, const char *text, const char *t
     buffer_release(&escaped);
 }
 
-/* With --json the reasons are members of the error. */
+/* With --json, the reasons are members of the error. */
 static void report_failed_merge(const struct merge *merge)
 {
     struct cli *cli = merge->cli;

@@ -21,7 +21,7 @@ struct grid {
     bool failed;        /* out of memory */
 };
 
-/* `titles` are separated by tabs. Returns false when memory is exhausted. */
+/* `titles` are separated by tabs. Returns false if memory is exhausted. */
 bool grid_init(struct grid *grid, const char *titles);
 void grid_release(struct grid *grid);
 
@@ -36,13 +36,13 @@ void grid_append_row(const struct grid *grid, struct buffer *line, size_t row);
 /* Drops all rows. */
 void grid_clear(struct grid *grid);
 
-/* A list that is written to stdout piece by piece: lines of JSON, or rows below their titles. */
+/* A list that is written to stdout piece by piece, as lines of JSON or as rows below titles. */
 struct listing {
     struct cli *cli;
     const char *row;
     bool titled;
-    enum hf_status status;  /* of writing */
-    struct hf_error damage; /* of the first item that could not be read; already printed */
+    enum hf_status status;  /* of the writes */
+    struct hf_error damage; /* for the first item that could not be read; already printed */
     struct grid grid;
 };
 
@@ -53,8 +53,8 @@ bool listing_add_record(struct listing *listing, const struct field *record, con
 /* Prints the error of a damaged item; the list continues. It is an hf_each_damaged callback. */
 void listing_damaged(void *listing, const char *what, const struct hf_error *why);
 
-/* Writes the remaining rows and frees the listing. Returns the first failure among these: `status`
- * with `error`, the status of writing, the error of the first damaged item. */
+/* Writes the remaining rows and frees the listing. Returns the first failure among `status` with
+ * `error`, the status of the writes, and the error of the first damaged item. */
 enum hf_status listing_end(struct listing *listing, enum hf_status status,
                            struct hf_error *error);
 

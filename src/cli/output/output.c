@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Pending bytes are written when they exceed FLUSH_AT. One append may take the rest of the
+/* Pending bytes are written when they exceed FLUSH_AT. A single append may use the rest of the
  * buffer. */
 #define PENDING_MAX (4 * MIB)
 #define FLUSH_AT    (64 * KIB)
 
-/* As https://no-color.org defines it, NO_COLOR counts when it is set and not empty. */
+/* As defined at https://no-color.org, NO_COLOR takes effect if it is set and not empty. */
 void output_init(struct output *out, int fd)
 {
     const char *none = getenv("NO_COLOR"), *type = getenv("TERM");
@@ -100,7 +100,7 @@ static int append_dumped(const char *bytes, size_t size, void *out)
     return 0;
 }
 
-/* 12 digits: a fraction such as 0.3 is printed without the rounding errors of a double. */
+/* With 12 digits, a fraction such as 0.3 is printed without the rounding errors of a double. */
 void output_json(struct output *out, json_t *value)
 {
     size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(12);
@@ -186,7 +186,7 @@ size_t text_width(struct view text)
 
 /* ---- JSON ---------------------------------------------------------------------------- */
 
-/* When memory was exhausted, the whole value becomes NULL. */
+/* If memory was exhausted, the whole value becomes NULL. */
 static void json_drop(json_t **whole, json_t *value)
 {
     if (!*whole)

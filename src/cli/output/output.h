@@ -14,7 +14,7 @@ struct output {
     int fd;
     bool terminal;
     bool bold;        /* print titles in bold: on a capable terminal, unless NO_COLOR is set */
-    int failed_errno; /* of the first write that failed; nothing is written after it */
+    int failed_errno; /* from the first write that failed; nothing is written after it */
     struct buffer pending;
 };
 
@@ -26,10 +26,10 @@ void output_text(struct output *out, const char *text);
 __attribute__((format(printf, 2, 3))) void output_print(struct output *out, const char *format,
                                                         ...);
 
-/* Writes a title, in bold where out->bold says so. */
+/* Writes a title, in bold if out->bold is set. */
 void output_bold(struct output *out, struct view text);
 
-/* Writes the value as one line, and frees it. NULL, which jansson returns when memory is exhausted,
+/* Writes the value as one line, and frees it. NULL, which jansson returns if memory is exhausted,
  * counts as a failed write. */
 void output_json(struct output *out, json_t *value);
 
@@ -40,14 +40,15 @@ void output_key(struct output *out, struct view key);
  * the command was carried out, but its output could not be written. */
 enum hf_status output_flush(struct output *out, struct hf_error *error);
 
-/* The same for a command that is undone when its output cannot be written: UNAVAILABLE. */
+/* Like output_flush, but the status is UNAVAILABLE, for a command that is undone if its output
+ * cannot be written. */
 enum hf_status output_flush_or_undo(struct output *out, struct hf_error *error);
 
-/* Whether the reader of the output is gone (EPIPE). Long work stops then. It continues after other
+/* Whether the reader of the output is gone (EPIPE). Long work then stops, but continues after other
  * write errors, such as a full disk. */
 bool output_is_closed(const struct output *out);
 
-/* Sets the error for a failed write of the output. */
+/* Sets the error for a failed write to the output. */
 enum hf_status output_failed(int fd, int errno_value, struct hf_error *error);
 
 /* Appends text with control bytes, backslashes and bytes that are not UTF-8 written as \n, \t,
@@ -62,16 +63,16 @@ size_t text_width(struct view text);
  * changed. */
 struct view own_words(struct view sentence, struct buffer *space);
 
-/* Sets a member, or appends an item. When memory is exhausted the whole value becomes NULL, which
+/* Sets a member, or appends an item. If memory is exhausted, the whole value becomes NULL, which
  * output_json reports. */
 void json_add(json_t **object, const char *name, json_t *value);
 void json_push(json_t **array, json_t *value);
 
-/* Adds the key as text. JSON cannot hold bytes that are not UTF-8; such a key is added in
- * hexadecimal under the name NAME_hex. */
+/* Adds the key as a string. JSON cannot represent bytes that are not UTF-8; a key with such bytes
+ * is added in hexadecimal under the name NAME_hex. */
 void json_add_key(json_t **object, const char *name, struct view key);
 
-/* Adds a display string, with bytes that are not UTF-8 escaped; null when it is empty. */
+/* Adds a display string, with bytes that are not UTF-8 escaped; null if the string is empty. */
 void json_add_words(json_t **object, const char *name, struct view words);
 
 #endif

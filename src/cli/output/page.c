@@ -30,8 +30,8 @@ static void wrap(struct output *out, const char *text, size_t indent, size_t at)
     output_text(out, "\n");
 }
 
-/* Escapes a string so that roff shows it unchanged: no line is taken as a request, and no dash
- * becomes a hyphen. */
+/* Escapes a string so that roff shows it unchanged: no line is interpreted as a request, and no
+ * dash becomes a hyphen. */
 static void roff_text(struct output *out, const char *text, bool upper)
 {
     if (text[0] == '.' || text[0] == '\'')

@@ -30,8 +30,8 @@ void page_synopsis(struct page *page, const char *text);
 /* Writes a line exactly as the user types it. */
 void page_code(struct page *page, const char *text);
 
-/* Writes a term and its explanation, on one line when the term is short. The explanations of the
- * list begin at `column`. */
+/* Writes a term and its explanation, on one line if the term is short. All explanations in the list
+ * begin at `column`. */
 void page_row(struct page *page, const char *term, const char *text, size_t column);
 
 #endif

@@ -12,7 +12,7 @@ struct gauge {
     struct view label;
     struct mono_time start;
     struct mono_time last_shown;
-    size_t width; /* columns of the line that is shown now; 0: none */
+    size_t width; /* columns of the line that is currently shown; 0: none */
 };
 
 void gauge_start(struct gauge *gauge, struct cli *cli, struct view label);
@@ -21,7 +21,7 @@ void gauge_start(struct gauge *gauge, struct cli *cli, struct view label);
  * the transfer, after a signal has arrived. */
 bool gauge_watch(void *gauge, const struct hf_progress *progress);
 
-/* Reports progress of work that is not a library call. `total` 0 means unknown. */
+/* Reports the progress of work that is not a library call. A `total` of 0 means unknown. */
 bool gauge_step(struct gauge *gauge, uint64_t done, uint64_t total);
 
 /* Whether the line should be drawn again, for a caller that uses gauge_say. */

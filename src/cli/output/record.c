@@ -35,14 +35,14 @@ static size_t count_at(const struct field *field, const void *value)
     return count;
 }
 
-/* The struct of a record that is part of another; NULL when it is absent. */
+/* The struct of a record that is part of another record; NULL if it is absent. */
 static const void *part_at(const struct field *field, const void *value)
 {
     return field->pointed ? pointer_at(field->offset, value)
                           : (const char *)value + field->offset;
 }
 
-/* The text of a field; data NULL when the pointer is NULL. */
+/* The text of a field; data NULL if the pointer is NULL. */
 static struct view text_at(const struct field *field, const void *value)
 {
     struct view text;
@@ -72,7 +72,7 @@ static bool is_number(const struct field *field)
 
 /* ---- Finding fields ------------------------------------------------------------------ */
 
-/* A field in its record, which may be part of another. */
+/* A field in its record, which may be part of another record. */
 struct place {
     const struct field *record;
     const struct field *field;
@@ -189,7 +189,7 @@ static void add_value(json_t **object, const struct field *field, const void *va
         json_add(object, name, json_real((double)number_at(field, value) / 1000));
         break;
     case FIELD_TIME:
-    case FIELD_CRC32C: /* the same text that people read */
+    case FIELD_CRC32C: /* the same text as for people */
         append_field(&text, /* raw */ false, field, value);
         json_add_words(object, name, buffer_view(&text));
         buffer_release(&text);
@@ -232,7 +232,7 @@ json_t *record_json(const struct field *record, const void *value)
 
 /* ---- Texts --------------------------------------------------------------------------- */
 
-/* Appends a sentence, in the words of the program. */
+/* Appends a sentence, reworded for users of the program (own_words). */
 static void append_sentence(struct buffer *to, struct view words)
 {
     struct buffer space = BUFFER_INIT(8 * KEY_BYTES_MAX);

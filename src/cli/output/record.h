@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.h: the output of commands: one table of fields per kind of record. tools/records.py
- * generates the tables from the texts in src/cli/records, and describes their syntax. JSON lines
- * are made from the table, and display texts refer to its fields, so the two cannot disagree. A
- * test compares docs/json with the same texts.
+/* record.h: the output of commands, with one table of fields per kind of record. tools/records.py
+ * generates the tables from the files in src/cli/records, and describes their syntax. JSON lines
+ * are generated from the table, and display texts refer to its fields, so the two cannot disagree.
+ * A test compares docs/json with the same files.
  *
  *     record txn of hf_txn_info: txn-show txn-ls
  *         txn       text at id
@@ -32,20 +32,20 @@ struct cli;
 
 enum field_kind {
     FIELD_HINT,  /* a text that is not in JSON: the text itself, or written by .append */
-    FIELD_AGO,   /* not in JSON: negative milliseconds from now: "3m ago" */
-    FIELD_TEXT,  /* null when the pointer is NULL */
-    FIELD_WORDS, /* null when the pointer is NULL or the text is empty */
+    FIELD_AGO,   /* not in JSON; negative milliseconds from now: "3m ago" */
+    FIELD_TEXT,  /* null if the pointer is NULL */
+    FIELD_WORDS, /* null if the pointer is NULL or the text is empty */
     FIELD_KEY,   /* the key of an object: in hexadecimal, as name_hex, unless it is UTF-8 */
     FIELD_NAME,  /* an enum, by .name_of */
     FIELD_JSON,  /* a text that is JSON */
-    FIELD_BOOL,  /* in a text only a condition */
+    FIELD_BOOL,  /* in a text, only a condition */
     FIELD_NOT,   /* a bool that is negated in JSON */
     FIELD_COUNT,
     FIELD_BYTES,    /* a count; "1.5 MiB" */
     FIELD_SPAN,     /* milliseconds; "12s", rounded down as brief_text does */
     FIELD_LENGTH,   /* milliseconds; exact: "12s250ms" */
-    FIELD_MICROS,   /* microseconds; in JSON whole milliseconds */
-    FIELD_FRACTION, /* microseconds; in JSON milliseconds with their fraction; exact in texts */
+    FIELD_MICROS,   /* microseconds; in JSON, whole milliseconds */
+    FIELD_FRACTION, /* microseconds; in JSON, fractional milliseconds; exact in texts */
     FIELD_TIME,     /* milliseconds since 1970; RFC 3339 */
     FIELD_CRC32C,   /* eight hexadecimal digits */
     FIELD_TEXTS,    /* an array of texts, with .count items; "a, b, c" */
@@ -56,7 +56,7 @@ enum field_kind {
 
 enum field_store { STORED_BYTES, STORED_ARRAY, STORED_POINTER, STORED_VIEW };
 
-/* A row of a table; a record is an array of them, and ends with a name of NULL. */
+/* A row of a table. A record is an array of rows, and ends with a row whose name is NULL. */
 struct field {
     const char *name; /* of the member in JSON, and of the field in texts */
     enum field_kind kind;
@@ -65,7 +65,7 @@ struct field {
     const struct field *of;                 /* OBJECT, PART, LIST */
     const char *(*name_of)(unsigned value); /* NAME */
     size_t count;                           /* TEXTS, KEY: offset of the size_t; 0: none */
-    bool optional;                          /* omitted when it is zero or empty */
+    bool optional;                          /* omitted if it is zero or empty */
     bool pointed;                           /* OBJECT, PART: a pointer */
     bool hidden;                            /* not in JSON: for texts and conditions */
     void (*append)(struct buffer *to, const void *value); /* HINT */
@@ -96,23 +96,23 @@ json_t *record_json(const struct field *record, const void *value);
 void record_append(struct buffer *to, bool raw, const struct field *record, const void *value,
                    const char *text);
 
-/* Prints a result: one line of JSON with --json, else the text, which may be NULL. It prints even
- * with --quiet. */
+/* Prints a result: one line of JSON with --json, otherwise the text, which may be NULL. --quiet
+ * does not suppress it. */
 void record_show(struct cli *cli, const struct field *record, const void *value,
                  const char *text);
 
-/* The same for a text that only confirms an action: --quiet suppresses it. */
+/* Like record_show, but for a text that only confirms an action: --quiet suppresses it. */
 void record_tell(struct cli *cli, const struct field *record, const void *value,
                  const char *text);
 
-/* A list that is a member of a record: objects with --json, else lines. Zero-initialised. */
+/* A list that is a member of a record: objects with --json, otherwise lines. Zero-initialised. */
 struct record_list {
     size_t count;
     json_t *items;
     struct buffer lines;
 };
 
-/* Starts another line for people; the caller appends it to the returned buffer. */
+/* Starts another line for people; the caller appends the text to the returned buffer. */
 struct buffer *record_list_line(struct record_list *list);
 
 /* Adds an item to the JSON array, and takes ownership of it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* descendants.c: finds and signals all descendants of this process. It must not signal a process
- * that has been given the id of one that ended in the meantime. */
+/* descendants.c: finds and signals all descendants of this process. It must not signal an unrelated
+ * process that has been given the id of a descendant that ended in the meantime. */
 #include "cli/run/descendants.h"
 
 #include "base/check.h"
@@ -47,8 +47,8 @@ static bool parse_pid(struct view text, pid_t *ret_pid)
     return true;
 }
 
-/* The parent of a process; 0 when the process is gone. The text is "12 (a name) S 11 ...". The name
- * may contain brackets, so the last one ends it. */
+/* The parent of a process; 0 if the process is gone. The text is "12 (a name) S 11 ...". The name
+ * may contain parentheses, so the last one ends it. */
 static pid_t read_parent(pid_t pid)
 {
     char path[PROC_PATH_MAX], text[512];
@@ -70,7 +70,7 @@ static pid_t read_parent(pid_t pid)
 
 /* The process id may have been reused since the walk. A pidfd always refers to one process: it is
  * opened first, and used only if the parent of the process is still the one from the walk, or is
- * this process because the parent has ended. False when we may not signal the process. */
+ * this process because the parent has ended. False if we may not signal the process. */
 static bool signal_one(pid_t pid, pid_t parent, int number)
 {
     int fd = pidfd_open(pid, 0);
@@ -121,7 +121,8 @@ static bool add_children_of_thread(struct walk *walk, pid_t pid, const char *thr
     return true;
 }
 
-/* False when no thread has such a list: the process is gone, or the kernel does not provide it. */
+/* False if no thread has a list of children: the process is gone, or the kernel does not provide
+ * the list. */
 static bool add_children(struct walk *walk, pid_t pid)
 {
     char path[PROC_PATH_MAX];

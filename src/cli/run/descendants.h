@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* descendants.h: finds all descendants of this process in /proc, however they were forked:
- * children, their children, orphans, and processes in sessions of their own.
+/* descendants.h: finds all descendants of this process in /proc, no matter how they were forked:
+ * children, their children, orphans, and processes in their own sessions.
  *
  * This process must be a child subreaper. A descendant that loses its parent then becomes our
  * child, so a process without children has no descendants. This proves that no descendant is left;
@@ -19,14 +19,14 @@
 
 struct descendants_found {
     size_t count;
-    pid_t example; /* one that we may not signal, or else any of them; 0 when count is 0 */
+    pid_t example; /* one that we may not signal, otherwise any; 0 if count is 0 */
 };
 
-/* Sends the signal to every process that one walk finds, to parents before their children. */
+/* Sends the signal to every process that one walk finds, parents before children. */
 struct descendants_found descendants_signal(int number);
 
-/* The same by reading all of /proc, for kernels that do not list the children of a process. It
- * takes longer the more processes the machine runs. */
+/* Like descendants_signal, but reads all of /proc, for kernels that do not list the children of a
+ * process. The more processes the machine runs, the longer it takes. */
 struct descendants_found descendants_signal_by_scan(int number);
 
 /* Reaps one child that has ended, and returns its process id. 0: no child has ended; -1: this

@@ -19,9 +19,9 @@
 #define END_PATIENCE  SPAN_S(10)
 #define PAUSE_OF_ENDS SPAN_MS(2)
 
-/* The time between KILL and the deadline, the lead, is a tenth of the ttl; for a long ttl the
- * larger of a second and a twentieth. At least LEAD_LEAST, but never more than a quarter of the
- * ttl. */
+/* The lead is the time between KILL and the deadline. It is a tenth of the ttl; for a long ttl, it
+ * is one second or a twentieth of the ttl, whichever is larger. It is at least LEAD_LEAST, but
+ * never more than a quarter of the ttl. */
 struct guard_times guard_times_for(struct mono_time deadline, struct span ttl)
 {
     struct span lead =
@@ -55,7 +55,7 @@ enum hf_status guard_start(struct guard *guard, struct env *env,
         close(ends[0]);
         guard_process(env, ends[1], command);
     }
-    signal(SIGCHLD, SIG_DFL); /* if ignored, the kernel would reap the guard by itself */
+    signal(SIGCHLD, SIG_DFL); /* if ignored, the kernel would reap the guard itself */
     close(ends[1]);
     *guard = (struct guard){ .pid = pid, .socket = ends[0] };
     return HF_OK;
@@ -106,8 +106,8 @@ bool guard_next(struct guard *guard, struct guard_report *ret_report)
         return false;
     struct guard_report report;
     ssize_t size;
-    /* A guard that ended with unread orders causes one ECONNRESET, which recv returns before
-     * the reports that the guard had sent. */
+    /* If the guard ended with unread orders, recv returns ECONNRESET once, before the reports that
+     * the guard had sent. */
     bool reset = false, again;
     do {
         size = recv(guard->socket, &report, sizeof report, MSG_DONTWAIT);
@@ -124,8 +124,8 @@ bool guard_next(struct guard *guard, struct guard_report *ret_report)
     return true;
 }
 
-/* Unless the guard has reported that no process is left, kills and reaps until this process has no
- * children. */
+/* Unless the guard has reported that no process is left, kills and reaps processes until this
+ * process has no children. */
 bool guard_end_all(struct guard *guard, struct env *env)
 {
     struct mono_time give_up = mono_add(env_now(env), END_PATIENCE);

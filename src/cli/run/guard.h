@@ -3,15 +3,15 @@
  * take over its lock (docs/design.md section 6).
  *
  *     shell
- *       holdfast run        takes and renews the lease, passes on signals and the exit status
- *         guard             in a session of its own; knows the deadline; ends the command
+ *       holdfast run        acquires and renews the lease, passes on signals and exit status
+ *         guard             in its own session; knows the deadline; ends the command
  *           command         in holdfast's process group, so the terminal sees one job
  *             ...           the descendants of the command
  *
  * The guard is forked before the store is opened, while the process has a single thread and no
- * connections. It waits for the order to start the command. From then on it knows a deadline, which
- * holdfast moves forward with each renewal. The guard sends TERM to the command and all its
- * descendants, and KILL after a grace period, in these cases:
+ * connections. It waits for the order to start the command. From then on, the guard knows a
+ * deadline, which holdfast extends with each renewal. The guard sends TERM to the command and all
+ * its descendants, and KILL after a grace period, in these cases:
  *
  *     holdfast is killed     its end of the socket closes: immediately; then the lease is released
  *     holdfast is stopped    no new deadline arrives: TERM and KILL in time before the last one;
@@ -22,16 +22,17 @@
  *                            children of holdfast, which kills them (guard_end_all)
  *
  * Where it is permitted (root or CAP_SYS_NICE), the guard runs with real-time priority
- * (SCHED_FIFO), so a busy machine does not delay it. Elsewhere its margin is the time between KILL
- * and the deadline: a tenth of the ttl, or for a long ttl the larger of a second and a twentieth.
+ * (SCHED_FIFO), so a busy machine does not delay it. Elsewhere, its margin is the time between KILL
+ * and the deadline: a tenth of the ttl or, for a long ttl, one second or a twentieth of the ttl,
+ * whichever is larger.
  *
- * "Ended" means that every descendant has ended; the proof is that no child is left
- * (descendants.h). Only then does the guard report it, and holdfast releases the lock. If holdfast
- * is killed before that, the guard releases it: the guard executes a fresh program that reads the
- * text of the lease from its stdin. When the release fails, the lease expires by itself.
+ * The command has ended only when all its descendants have ended; the proof is that no child is
+ * left (descendants.h). Only then does the guard report the end, and holdfast releases the lock. If
+ * holdfast is killed before that, the guard releases the lock: it executes a new program that reads
+ * the text of the lease from its stdin. If the release fails, the lease expires on its own.
  *
- * The guard cannot help when it is stopped together with holdfast, when the machine is suspended,
- * or when it may not signal a process. In these cases only the fencing token protects the data. */
+ * The guard cannot help if it is stopped together with holdfast, if the machine is suspended, or if
+ * it may not signal a process. In these cases, only the fencing token protects the data. */
 #ifndef CLI_RUN_GUARD_H
 #define CLI_RUN_GUARD_H
 
@@ -43,7 +44,7 @@
 struct guard_times {
     struct mono_time term_at;
     struct mono_time kill_at;
-    struct span grace; /* from TERM to KILL, even when holdfast or the command is gone */
+    struct span grace; /* from TERM to KILL, even if holdfast or the command is gone */
 };
 
 /* The times for a lease with this ttl that is certainly held until `deadline`. KILL comes early
@@ -59,18 +60,19 @@ struct guard {
 struct guard_command {
     const char *const *words;  /* ends with NULL */
     const sigset_t *mask;      /* the signals that are blocked when it starts */
-    void (*before_exec)(void); /* restores the rest of the state it inherits; may be NULL */
+    void (*before_exec)(void); /* restores the rest of the inherited state; may be NULL */
 
     /* The program that the guard executes when holdfast is gone and no process of the command is
-     * left (NULL: none), and its words, which end with NULL. The program reads $HOLDFAST_LEASE of
-     * the command from its stdin, and finds $HOLDFAST_STORE in its environment. */
+     * left (NULL: none), and its words, which end with NULL. The program reads the lease, which is
+     * the command's $HOLDFAST_LEASE, from its stdin, and finds $HOLDFAST_STORE in its
+     * environment. */
     const char *releaser;
     const char *const *releaser_words;
-    const char *const *success_words; /* used when the command exited with 0; may be NULL */
+    const char *const *success_words; /* used if the command exited with 0; may be NULL */
 };
 
-/* Forks the guard, and makes both processes child subreapers. Call it while the process has one
- * thread, and with all watched signals blocked. */
+/* Forks the guard, and makes both processes child subreapers. Call this function while the process
+ * has only one thread, and with all watched signals blocked. */
 enum hf_status guard_start(struct guard *guard, struct env *env,
                            const struct guard_command *command, struct hf_error *error);
 
@@ -82,8 +84,8 @@ struct guard_variable {
     const char *value;
 };
 
-/* Each of these sends one message. The message is lost when the guard is dead or its socket is
- * full. That is safe: the guard then keeps an earlier deadline, or is dead. */
+/* Each of these functions sends one message. The message is lost if the guard is dead or its socket
+ * is full. This is safe, because the guard then keeps an earlier deadline, or is dead. */
 void guard_go(struct guard *guard, const struct guard_times *times,
               const struct guard_variable *variables, size_t count);
 void guard_move(struct guard *guard, const struct guard_times *times);
@@ -105,11 +107,11 @@ struct guard_report {
     int value;
 };
 
-/* Reads the next report; false when there is none. */
+/* Reads the next report; false if there is no report. */
 bool guard_next(struct guard *guard, struct guard_report *ret_report);
 
 /* Ends the guard. Unless the guard has reported that no process is left, also kills descendants
- * until this process has no child. False when some of them did not end. */
+ * until this process has no children. False if some of them did not end. */
 bool guard_end_all(struct guard *guard, struct env *env);
 
 /* The main function of the guard. It ends when the command and all its descendants have ended. */

@@ -28,7 +28,7 @@ size_t order_set_variables(struct order *order, const struct guard_variable *var
     return size;
 }
 
-/* Whether all variables are "NAME=value", and each ends with a NUL. */
+/* Whether every variable is a NUL-terminated "NAME=value". */
 static bool variables_check(const char *text, size_t size)
 {
     const char *limit = text + size;

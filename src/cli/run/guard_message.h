@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard_message.h: the messages between holdfast and its guard: orders to the guard, reports from
- * it, one packet each. Pure functions. Both ends are the same program, so a packet is the bytes of
- * a structure. Each packet is checked on arrival anyway, because a broken one could make the guard
- * signal the wrong process. */
+/* guard_message.h: the messages between holdfast and its guard: orders to the guard and reports
+ * from it, one packet each. All functions are pure. Both ends are the same program, so a packet
+ * consists of the bytes of a struct. Each packet is nevertheless checked on arrival, because a
+ * broken packet could make the guard signal the wrong process. */
 #ifndef CLI_RUN_GUARD_MESSAGE_H
 #define CLI_RUN_GUARD_MESSAGE_H
 
@@ -12,7 +12,7 @@
 
 enum order_kind { ORDER_GO, ORDER_MOVE, ORDER_SIGNAL, ORDER_END, ORDER_COUNT };
 
-/* Room for "NAME=value", each with its NUL: token, lease, store. */
+/* Room for the NUL-terminated variables "NAME=value": token, lease and store. */
 #define VARIABLES_BYTES_MAX 4096
 
 /* One packet. The bytes after the last variable are not sent. */
@@ -34,7 +34,7 @@ size_t order_set_variables(struct order *order, const struct guard_variable *var
                            size_t count);
 
 /* Whether the `size` bytes received into *order are a valid order: complete, of a known kind, with
- * times in range and a signal that exists. Each variable must be "NAME=value" and end with NUL. */
+ * times in range and an existing signal. Each variable must be a NUL-terminated "NAME=value". */
 bool order_check(const struct order *order, size_t size, size_t *ret_variables_size);
 
 /* The value of the variable `name` (written "NAME=") in `variables`, or NULL. */

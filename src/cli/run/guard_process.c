@@ -19,22 +19,22 @@
 #include <unistd.h>
 
 /* After KILL: the pause before the next round, which doubles up to PAUSE_MOST; when to report a
- * process that does not end; and when to give up if holdfast is gone too. */
+ * process that does not end; and when to give up if holdfast is also gone. */
 #define PAUSE_FIRST SPAN_MS(1)
 #define PAUSE_MOST  SPAN_MS(100)
 #define STUCK_AFTER SPAN_S(1)
 #define GIVE_UP     SPAN_S(30)
 
-/* A release that takes longer than this is abandoned; the lease then expires by itself. */
+/* A release that takes longer than this is abandoned; the lease then expires on its own. */
 #define RELEASE_SECONDS_MAX 30
 
-/* Each phase is left only for a later one. */
+/* The guard only ever moves from a phase to a later one. */
 enum phase {
     PHASE_WAITING,     /* the command has not been started */
-    PHASE_RUNNING,     /* the command runs, and is sent TERM at term_at */
+    PHASE_RUNNING,     /* the command is running, and is sent TERM at term_at */
     PHASE_TERMINATING, /* TERM was sent; KILL follows at kill_at */
     PHASE_KILLING,     /* KILL is sent to every process found, until none is left */
-    PHASE_EMPTY,       /* no process is left; if holdfast dies before it releases, we release */
+    PHASE_EMPTY,       /* no process is left; if holdfast dies first, we release the lock */
     PHASE_OVER,
 };
 
@@ -43,23 +43,23 @@ struct watch {
     const struct guard_command *command;
     int socket; /* -1: holdfast is gone */
     int timer;
-    int deaths;     /* a signalfd of SIGCHLD */
-    pid_t holdfast; /* our parent, as long as it lives */
-    bool empty;     /* certainly no process of the command is left */
+    int deaths;     /* a signalfd for SIGCHLD */
+    pid_t holdfast; /* our parent, as long as it is alive */
+    bool empty;     /* it is certain that no process of the command is left */
     enum phase phase;
     pid_t child;         /* 0: not started, or reaped */
     bool deaths_ignored; /* SIGCHLD was ignored when holdfast was started */
     bool cut_short;      /* the command was still running when we began to end it */
     bool succeeded;      /* the command exited with 0 */
-    bool overdue;        /* it was ended because of the deadline */
+    bool overdue;        /* the command was ended because of the deadline */
     struct guard_times times;
     struct span pause;
     bool stuck_told;
-    size_t variables_size; /* of the variables in the environment of the command */
+    size_t variables_size; /* of the variables for the command's environment */
     char variables[VARIABLES_BYTES_MAX];
 };
 
-/* The value of a variable ("NAME=") of the command, or NULL. */
+/* The value of one of the command's variables ("NAME="), or NULL. */
 static const char *variable_of(const struct watch *watch, const char *name)
 {
     return order_variable(watch->variables, watch->variables_size, name);
@@ -101,10 +101,10 @@ static _Noreturn void become_guarded(const struct watch *watch, pid_t guard,
     _exit(reason == ENOENT || reason == ENOTDIR ? 127 : 126);
 }
 
-/* Closes stdin and stdout, so a pipe of the command does not stay open because of us; stderr stays
- * open for our last message. Takes real-time priority, so that a busy command cannot delay its own
- * end. Where that is not permitted, the time between KILL and the deadline is the margin. Children
- * do not inherit it. */
+/* Closes stdin and stdout, so that the guard does not keep the command's pipes open; stderr stays
+ * open for our last message. Requests real-time priority, so that a busy command cannot delay its
+ * own end. Where that is not permitted, the time between KILL and the deadline is the margin.
+ * Children do not inherit the priority. */
 static void detach_from_command(void)
 {
     struct sched_param first = { .sched_priority = sched_get_priority_min(SCHED_FIFO) };
@@ -120,7 +120,7 @@ static void detach_from_command(void)
 
 /* The command stays in holdfast's session and process group, which the guard leaves. vfork is used
  * because copying the memory would take longer than everything else here. It blocks the guard until
- * exec is done; if that takes too long, the command is killed before it has begun. */
+ * exec is done; if that takes too long, the command is killed before it has started. */
 static void start_command(struct watch *watch, struct order *order, size_t variables_size)
 {
     pid_t guard = getpid();
@@ -159,9 +159,9 @@ static void terminate(struct watch *watch, struct span grace)
     descendants_signal(SIGCONT);
 }
 
-/* Now the lock may be released. holdfast does that, and then ends the guard. If the deadline passed
- * because holdfast was stopped, it is continued: it may have been stopped in the middle of a write
- * to a local store, where it blocks all other processes. */
+/* The lock may now be released. holdfast releases it, and then ends the guard. If the deadline
+ * passed because holdfast was stopped, the guard continues holdfast, which may have been stopped in
+ * the middle of a write to a local store and would block all other processes there. */
 static void report_nothing_left(struct watch *watch)
 {
     report(watch, GUARD_NOTHING_LEFT, 0);
@@ -171,7 +171,7 @@ static void report_nothing_left(struct watch *watch)
     watch->empty = true;
 }
 
-/* A guard without children has no descendants. When only the command has ended, its remaining
+/* A guard without children has no descendants. If only the command has ended, its remaining
  * descendants must end too, because the lock is about to be released. */
 static void reap_children(struct watch *watch)
 {
@@ -192,7 +192,7 @@ static void reap_children(struct watch *watch)
         terminate(watch, watch->times.grace);
 }
 
-/* Takes the steps that are due by the clock. */
+/* Performs the steps whose time has come. */
 static void act_by_clock(struct watch *watch)
 {
     struct mono_time now = env_now(watch->env);
@@ -245,8 +245,8 @@ static void obey_order(struct watch *watch, struct order *order, size_t variable
     }
 }
 
-/* holdfast is gone when its socket is closed. After a malformed order it cannot be trusted to renew
- * the lock either, so the guard acts as if it were gone. */
+/* holdfast is gone when its socket is closed. After a malformed order, holdfast cannot be trusted
+ * to renew the lock either, so the guard acts as if holdfast were gone. */
 static void take_orders(struct watch *watch)
 {
     static struct order order;
@@ -270,8 +270,8 @@ static void take_orders(struct watch *watch)
 
 /* ---- The loop ------------------------------------------------------------------------ */
 
-/* Sets the timer, which uses the boot-time clock because that keeps running during suspend. A span
- * of zero disarms it. */
+/* Sets the timer, which uses the boot-time clock because that clock keeps running during suspend. A
+ * span of zero disarms the timer. */
 static void set_timer(const struct watch *watch)
 {
     struct mono_time now = env_now(watch->env), at = now;
@@ -305,8 +305,8 @@ static void wait_for_event(const struct watch *watch)
 
 /* ---- After holdfast is gone ---------------------------------------------------------- */
 
-/* Prints a message, because holdfast cannot any more. It is dropped if writing to stderr would
- * block. */
+/* Prints a message, because holdfast no longer can. The message is dropped if a write to stderr
+ * would block. */
 static void print_last_words(const char *words)
 {
     struct pollfd ready = { .fd = STDERR_FILENO, .events = POLLOUT };
@@ -315,7 +315,7 @@ static void print_last_words(const char *words)
 }
 
 /* Executes the program that releases the lease; returns only on failure. The lease is passed on
- * stdin, because other users may read arguments. A pipe always has room for a string of this
+ * stdin, because other users can read arguments. A pipe always has room for a string of this
  * size. */
 static void become_releaser(const struct watch *watch)
 {

@@ -35,7 +35,7 @@ void run_hush(struct run *run)
 }
 
 /* Blocks these signals in all threads, and reads them from a signalfd instead. Signals that were
- * ignored at the start stay ignored, even in the command. */
+ * ignored at the start remain ignored, even in the command. */
 static enum hf_status watch_signals(struct run *run)
 {
     static const int numbers[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
@@ -56,12 +56,12 @@ static enum hf_status watch_signals(struct run *run)
 }
 
 /* The program that the guard executes when holdfast is killed. It reads the lease from stdin, and
- * ends it as holdfast would have. */
+ * releases it as holdfast would have. */
 static const char *const release_words[] = { "holdfast", "release", "--quiet", "-", NULL };
 static const char *const complete_words[] = { "holdfast",   "release", "--quiet",
                                               "--complete", "-",       NULL };
 
-/* Starts the guard with the words after the scope, in the form that exec takes. */
+/* Starts the guard with the words after the scope, in the form that exec requires. */
 static enum hf_status start_guard(struct run *run)
 {
     struct cli *cli = run->cli;
@@ -91,9 +91,9 @@ enum hf_status run_open_lock(struct run *run, const struct hf_lock_options *opti
 }
 
 /* Releases the lease, and decides whether the run failed. A lease that could not be renewed is not
- * released here: the store may not answer for a long time, and the client releases it in the
- * background. A failed release is not an error, because the lease expires by itself; a lost lease
- * is. */
+ * released here, because the store may not reply for a long time; the client releases the lease in
+ * the background. A failed release is not an error, because the lease expires on its own, but a
+ * lost lease is an error. */
 static enum hf_status end_run(struct run *run, const struct run_end *end)
 {
     struct cli *cli = run->cli;
@@ -119,8 +119,8 @@ static enum hf_status end_run(struct run *run, const struct run_end *end)
     return HF_OK;
 }
 
-/* Runs the command. The lock is held. A command that could not be started is reported with the
- * reasons that shells distinguish. */
+/* Runs the command. The lock is held. If the command could not be started, the error distinguishes
+ * the same reasons as shells do. */
 static enum hf_status run_locked(struct run *run)
 {
     struct cli *cli = run->cli;
@@ -159,7 +159,7 @@ enum hf_status run_through(struct run *run, struct hf_lock_options *options)
         status = start_guard(run);
     if (status == HF_OK)
         status = run_wait(run, options, &signal);
-    if (signal) { /* no error is printed: the program dies by the signal */
+    if (signal) { /* no error is printed: the program ends with the signal */
         cli->passes_on = true;
         cli->wait_status = signal;
         status = HF_OK;
@@ -185,7 +185,7 @@ enum hf_status run_run(struct cli *cli)
     struct run run = { .cli = cli, .once_per = cli_given(cli, "once-per") };
     struct hf_lock_options options;
     enum hf_status status = lock_options(cli, /* has_modes */ true, &options);
-    bool watched = isatty(STDERR_FILENO) == 1; /* a user sees the holder, and can stop it */
+    bool watched = isatty(STDERR_FILENO) == 1; /* a user sees the holder and can stop it */
     run.wait_ms = option_ms(cli, "wait", watched ? WAIT_FOREVER.us / 1000 : WAIT_MS_DEFAULT);
     if (cli_given(cli, "no-wait"))
         run.wait_ms = 0;

@@ -20,7 +20,7 @@ struct waiting {
     atomic_bool over;
 };
 
-/* The thread also opens the store, so a store that does not answer does not block signals. */
+/* The thread also opens the store, so a store that does not reply does not block signals. */
 static void open_and_acquire(void *argument)
 {
     struct waiting *waiting = argument;
@@ -50,8 +50,8 @@ static void show_blocker(struct run *run, struct gauge *gauge)
     buffer_release(&line);
 }
 
-/* The first signal that ends programs by default ends the wait in an orderly way; the second ends
- * this program immediately. */
+/* The first signal whose default action is to terminate ends the wait cleanly; the second ends this
+ * program immediately. */
 static void stop_on_signals(struct run *run, int *signal_that_came)
 {
     struct signalfd_siginfo signal;
@@ -85,7 +85,7 @@ static void wait_until_over(struct waiting *waiting, int *ret_signal)
             interrupt_die_as(*ret_signal); /* no command was started; the guard ends with us */
         if (!atomic_load(&waiting->opened))
             continue;
-        /* hf_lock_cancel would block until the wait is over. hf_lock_interrupt is repeated,
+        /* hf_lock_cancel would block until the wait has ended. hf_lock_interrupt is repeated,
          * because it has no effect before the wait has begun. */
         if (*ret_signal) {
             hf_lock_interrupt(run->lock);

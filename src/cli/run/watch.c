@@ -8,12 +8,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* The keeper renews at a third of the ttl. The new deadline reaches the guard within a twelfth of
- * it. */
+/* The keeper renews the lease after a third of the ttl. The new deadline reaches the guard within a
+ * twelfth of the ttl. */
 #define LOOKS_PER_TTL 12
 
-/* The grace after the lease was lost. It is short, because another client may already hold the
- * lock. */
+/* The grace period after the lease was lost. It is short, because another client may already hold
+ * the lock. */
 #define LOST_GRACE SPAN_MS(200)
 
 struct watch {
@@ -21,7 +21,7 @@ struct watch {
     struct run_end *end;
     pid_t child; /* 0: not started */
     bool over;
-    struct mono_time deadline; /* the last one sent: by then all processes must have ended */
+    struct mono_time deadline; /* last sent: all processes must have ended by then */
     struct guard_times times;
     struct mono_time look_at;
 };
@@ -42,7 +42,7 @@ __attribute__((format(printf, 3, 4))) static void print_remark(struct watch *wat
         cli_report(cli, view_of(watch->run->scope), &error);
 }
 
-/* Called in a thread of the keeper. */
+/* Called in one of the keeper's threads. */
 void run_notify(void *argument, struct hf_lock *lock, enum hf_lock_event event)
 {
     struct run *run = argument;
@@ -51,7 +51,7 @@ void run_notify(void *argument, struct hf_lock *lock, enum hf_lock_event event)
     run_ring(run);
 }
 
-/* The clock is read before the remaining time of the lease: a pause between the two makes the
+/* The clock is read before the remaining time of the lease, so a pause between the two makes the
  * deadline earlier, never later. */
 static bool read_deadline(struct watch *watch)
 {
@@ -142,8 +142,8 @@ static void take_report(struct watch *watch, const struct guard_report *report)
 }
 
 /* Forwards signals to the command, with two exceptions. A signal from the terminal goes to the
- * whole process group, so the command already has it. A signal from the command itself, sent to its
- * group, is not sent back. */
+ * whole process group, so the command has already received it. A signal from the command itself,
+ * sent to its group, is not sent back. */
 static void forward_signals(struct watch *watch)
 {
     struct signalfd_siginfo signal;
@@ -155,7 +155,7 @@ static void forward_signals(struct watch *watch)
     }
 }
 
-/* When the guard has not reported by then, it is stopped or stuck. */
+/* If the guard has not reported by this time, it is stopped or stuck. */
 static struct mono_time guard_failed_at(const struct watch *watch)
 {
     struct span lead = mono_since(watch->deadline, watch->times.kill_at);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c: the command `clock`: the bounds on the store time, and the samples behind them. */
+/* clock.c: the command `clock`: prints the bounds on the store time, and the samples they are based
+ * on. */
 #include "cli/lock/lock.h"
 
 #include <inttypes.h>
 
-/* Seconds with a fraction: easier to compare in a column than durations such as 1m30s. */
+/* Fractional seconds, which are easier to compare in a column than durations such as 1m30s. */
 static double seconds(int64_t us)
 {
     return (double)us / 1e6;

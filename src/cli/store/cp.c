@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cp.c: `store cp`: copies objects from one store to another, or within one. */
+/* cp.c: `store cp`: copies objects from one store to another, or within one store. */
 #include "cli/output/progress.h"
 #include "cli/output/record.h"
 
@@ -15,7 +15,7 @@ struct copy {
 const struct field copied_record[] = COPIED_RECORD;
 const struct field copy_record[] = COPY_RECORD;
 
-/* Flushes each line, so a reader sees it immediately. Stops the copy when the reader is gone. */
+/* Flushes each line, so a reader sees it immediately. Stops the copy if the reader is gone. */
 static bool tell_object(void *argument, const struct hf_store_copied *copied)
 {
     struct cli *cli = argument;
@@ -26,8 +26,8 @@ static bool tell_object(void *argument, const struct hf_store_copied *copied)
     return !output_is_closed(&cli->out);
 }
 
-/* Reads the names, and opens the stores. If source and target are the same store, it is opened
- * once: a mem: store cannot be opened twice. */
+/* Reads the names, and opens the stores. If source and target are the same store, it is opened only
+ * once, because a mem: store cannot be opened twice. */
 static enum hf_status open_both(struct copy *copy)
 {
     struct cli *cli = copy->cli;

@@ -12,7 +12,7 @@
 
 /* ---- get ----------------------------------------------------------------------------- */
 
-/* An object that is transferred, for its record. */
+/* An object that was transferred, for its record. */
 struct moved {
     struct cli *cli;
     struct view key, file;
@@ -23,7 +23,7 @@ struct moved {
 const struct field put_object_record[] = PUT_OBJECT_RECORD;
 const struct field got_object_record[] = GOT_OBJECT_RECORD;
 
-/* Parses "A-B", without the byte at B, or "A-". */
+/* Parses "A-B", which excludes the byte at B, or "A-". */
 static enum hf_status parse_range_option(struct cli *cli, struct hf_store_get_options *options)
 {
     const struct option_value *range = cli_option(cli, "range");
@@ -82,7 +82,8 @@ enum hf_status run_store_get(struct cli *cli)
 
 /* ---- put ----------------------------------------------------------------------------- */
 
-/* The ETag given by --if-match; NULL when it was not given. INVALID when it is not a valid ETag. */
+/* The ETag given by --if-match, or NULL if the option was not given. INVALID if it is not a valid
+ * ETag. */
 static enum hf_status parse_if_match(struct cli *cli, const char **ret_etag)
 {
     const struct option_value *given = cli_option(cli, "if-match");
@@ -195,7 +196,7 @@ struct listing {
     struct arena arena;
     struct hf_store_entry *rows;
     size_t count, capacity;
-    struct hf_error error; /* unless OK, the reason why the listing was stopped */
+    struct hf_error error; /* unless OK, why the listing was stopped */
 };
 
 static struct view key_of_entry(const struct hf_store_entry *entry)
@@ -216,8 +217,8 @@ static void write_object_name(struct cli *cli, struct view name)
     }
 }
 
-/* The rows of a page are kept until it is complete, because the widest ETag sets the width of its
- * column. */
+/* The rows of a page are kept until the page is complete, because the widest ETag sets the width of
+ * the column. */
 static void write_page(struct listing *listing)
 {
     struct cli *cli = listing->cli;

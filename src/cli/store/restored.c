@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* restored.c: `store restored`, which makes a store safe after a restore from backup, and
- * `store repair epoch`. Both keep fencing tokens from repeating. */
+/* restored.c: `store restored`, which makes a store safe to use after a restore from a backup, and
+ * `store repair epoch`. Both prevent fencing tokens from being reused. */
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
 

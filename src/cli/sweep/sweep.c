@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep.c: `sweep` and `sweep status`: clears away expired leases and other leftovers that no
- * client uses any more, in one run now or whenever the store is idle. */
+/* sweep.c: `sweep` and `sweep status`: removes expired leases and other leftovers that no client
+ * uses any more, in one run now or whenever the store is idle. */
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
 #include "cli/output/progress.h"
@@ -10,7 +10,7 @@
 
 /* ---- Results ------------------------------------------------------------------------- */
 
-/* Why a run stopped early; empty when it completed its work. */
+/* Why a run stopped early; empty if it completed its work. */
 static const char *stop_reason(unsigned stop)
 {
     return stop == HF_SWEEP_STOP_DONE ? "" : hf_sweep_stop_text(stop);
@@ -51,7 +51,7 @@ struct sweeping {
     struct hf_sweeper_options idle;
     struct gauge gauge;
     size_t told;             /* how many entries need attention */
-    struct hf_error last;    /* of the last such entry */
+    struct hf_error last;    /* the error of the last such entry */
     struct env_mutex output; /* the sweeper's thread and the main thread both print */
     atomic_bool unheard;     /* the report of a run could not be printed */
 };
@@ -69,7 +69,7 @@ static bool show_swept(void *argument, const struct hf_sweep_report *report)
 }
 
 /* Prints only errors that need attention: damage, and objects that are not Holdfast's. After a
- * temporary error a later run does the work. */
+ * temporary error, a later run does the work. */
 static void report_failed_entry(void *argument, const char *about, const struct hf_error *error)
 {
     struct sweeping *sweeping = argument;
@@ -145,7 +145,7 @@ static void append_names(struct buffer *to, const struct names *names)
 
 #define LOOK_EACH SPAN_MS(100)
 
-/* Announces what it will do and when, because it may print nothing else for minutes. */
+/* Announces what the sweeper will do and when, because it may print nothing else for minutes. */
 static enum hf_status announce_sweeper(struct sweeping *sweeping)
 {
     struct cli *cli = sweeping->cli;
