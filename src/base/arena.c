@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.c: takes memory from blocks that are freed together, at the end of a request or a page. */
+/* arena.c: allocates memory from blocks that are freed together, at the end of a request or a
+ * page. */
 #include "base/arena.h"
 
 #include <stdalign.h>

@@ -19,7 +19,7 @@ void arena_release(struct arena *arena);
 /* Aligned for any type. NULL if memory runs out. */
 void *arena_take(struct arena *arena, size_t size);
 
-/* A copy with a terminating NUL that the size does not count. data is NULL if memory runs out. */
+/* A copy, followed by a NUL that is not counted in its size. data is NULL if memory runs out. */
 struct view arena_copy(struct arena *arena, struct view bytes);
 
 #endif

@@ -31,7 +31,7 @@ static int letter_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* The 3 bytes of 4 letters, where the last `padding` letters are "=". */
+/* Decodes 4 letters, of which the last `padding` are "=", into 3 bytes. */
 static bool decode_four(const char *four, size_t padding, uint32_t *ret_three)
 {
     uint32_t three = 0;

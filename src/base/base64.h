@@ -11,8 +11,8 @@
 /* Writes the text and a NUL. */
 void base64_encode(struct view bytes, char *text);
 
-/* Strict: accepts only the exact text that base64_encode writes. `bytes` has room for text.size / 4
- * * 3, and may have been written to even if the result is false. */
+/* Strict: accepts only the exact text that base64_encode writes. `bytes` must have room for
+ * (text.size / 4 * 3) bytes, and may have been written to even if the function returns false. */
 bool base64_decode(struct view text, char *bytes, size_t *ret_size);
 
 #endif

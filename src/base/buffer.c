@@ -27,7 +27,8 @@ bool buffer_reserve(struct buffer *buffer, size_t extra)
     if (buffer->failed || extra > buffer->max - buffer->size ||
         buffer->size + extra >= SIZE_MAX / 4)
         goto fail;
-    /* The NUL of buffer_print and buffer_text is stored after the bound. */
+    /* buffer_print and buffer_text store their NUL in one more byte, which the bound does not
+     * count. */
     size_t needed = buffer->size + extra + 1;
     if (needed <= buffer->capacity)
         return true;
@@ -47,7 +48,7 @@ fail:
     return false;
 }
 
-/* Writes digits from the last to the first, ending at `end`, and returns where they start. */
+/* Writes the digits from last to first, ending at `end`, and returns their start. */
 static char *write_digits(char *end, uint64_t number)
 {
     do

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.h: bytes that grow up to a bound.
  *
- * Appending past the bound, or when memory runs out, marks the buffer as failed and changes nothing
- * else. So a long run of appends may be checked once at its end. */
+ * An append that would exceed the bound, or for which there is no memory, marks the buffer as
+ * failed and changes nothing else. So a caller may check a long series of appends once, at the
+ * end. */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
 
@@ -47,7 +48,7 @@ static inline bool buffer_append_byte(struct buffer *buffer, char byte)
     return buffer_append(buffer, (struct view){ &byte, 1 });
 }
 
-/* Appends decimal digits; many times faster than buffer_print. */
+/* Appends the number in decimal. Many times faster than buffer_print. */
 bool buffer_append_u64(struct buffer *buffer, uint64_t number);
 bool buffer_append_i64(struct buffer *buffer, int64_t number);
 

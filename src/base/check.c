@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c: ends the program when an assertion fails, because going on could corrupt data. */
+/* check.c: ends the program when an assertion fails, because continuing could corrupt data. */
 #include "base/check.h"
 
 #include <stdio.h>

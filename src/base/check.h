@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h: assertions that stay on in release builds. An impossible state aborts; an expected
- * failure is a status, never a check. */
+/* check.h: assertions that stay enabled in release builds. A state that should be impossible aborts
+ * the program. An expected failure is returned as a status, and is never checked this way. */
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* error.h: a status together with the reason, in words that a user can act on.
  *
- * The error is passed up with the result. Each layer may put its own name in front, so the
- * whole reads like "renew jobs/db-1: put: the store answered 412". */
+ * The error is passed up with the result. Each layer may prepend its own context, so that the whole
+ * message reads like "renew jobs/db-1: put: the store answered 412". */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
 #include "holdfast.h"
 
-/* Sets both and returns the status, which allows `return error_set(e, HF_DENIED, "...")`. A
- * reason that does not fit is cut. `error` may be NULL. */
+/* Sets the status and the reason, and returns the status, so that a function can end with `return
+ * error_set(e, HF_DENIED, "...")`. A reason that does not fit is truncated. `error` may be NULL. */
 __attribute__((format(printf, 3, 4))) enum hf_status error_set(struct hf_error *error,
                                                                enum hf_status status,
                                                                const char *format, ...);
 
-/* Status and reason for an errno value: full disks and busy files are UNAVAILABLE, missing
- * permissions and read-only file systems DENIED, and so on. `what` is the failed step as a command:
- * "open the log" becomes "cannot open the log: No such file or directory". */
+/* Sets the status and the reason for an errno value: full disks and busy files are UNAVAILABLE,
+ * missing permissions and read-only file systems are DENIED, and so on. `what` names the failed
+ * step as an infinitive: "open the log" becomes "cannot open the log: No such file or
+ * directory". */
 enum hf_status error_from_errno(struct hf_error *error, int errno_value, const char *what);
 
 /* The same for a file that could not be opened: "cannot open 'PATH': ...". */
 enum hf_status error_cannot_open(struct hf_error *error, int errno_value, const char *path);
 
-/* Puts "prefix: " in front of the reason. */
+/* Prepends "prefix: " to the reason. */
 __attribute__((format(printf, 2, 3))) void error_prefix(struct hf_error *error,
                                                         const char *format, ...);
 
-/* Puts the path of a file in front, cut to leave room for the reason. */
+/* Prepends the path of a file to the reason. A long path is truncated to leave room for the
+ * reason. */
 #define ERROR_PATH_MAX 120
 void error_about(struct hf_error *error, const char *path);
 
@@ -51,8 +53,8 @@ static inline enum hf_status error_tell(struct hf_error *error, enum hf_status s
     return status;
 }
 
-/* INVALID, with the name of the first of these pointers that is NULL. Public calls check their
- * required arguments with it before they do anything. At most ten pointers. */
+/* Returns INVALID, and names the first of these pointers that is NULL. Public functions use this
+ * macro to check their required arguments before they do anything else. At most ten pointers. */
 #define ERROR_IF_NULL(error, ...)                                            \
     error_if_null(error, #__VA_ARGS__, (const void *const[]){ __VA_ARGS__ }, \
                   sizeof((const void *const[]){ __VA_ARGS__ }) / sizeof(void *))

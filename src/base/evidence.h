@@ -7,8 +7,9 @@
 #include "base/moment.h"
 #include "base/view.h"
 
-/* A time on the store's clock: its Date or, for a local store, the machine's boot-time clock. Times
- * on two clocks cannot be compared, so each clock has an id. */
+/* A time on the store's clock. The clock is the one that dates the store's replies or, for a local
+ * store, the machine's boot-time clock. Times on different clocks cannot be compared, so each clock
+ * has an id. */
 struct store_time {
     int64_t us;
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash.c: XXH3 from its library, and CRC32C by a machine instruction or by tables, with the same
- * results on every machine. */
+/* hash.c: XXH3 from its library, and CRC32C computed by a machine instruction or from tables. The
+ * results are the same on every machine. */
 #include "base/hash.h"
 
 #include "base/check.h"
 
 #include <assert.h>
-#define XXH_STATIC_LINKING_ONLY /* for the size of its state only */
+#define XXH_STATIC_LINKING_ONLY /* only for the size of its state */
 #include <xxhash.h>
 
 #if defined(__aarch64__)

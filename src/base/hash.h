@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash.h: the three hashes: XXH3 to distribute and compare, CRC32C to detect damage, SHA-256
- * where an attacker must not be able to choose the result. */
+/* hash.h: the three hash functions: XXH3 for distribution and comparison, CRC32C for detecting
+ * damage, and SHA-256 wherever an attacker must not be able to choose the result. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -18,10 +18,10 @@ void hash_stream_init(struct hash_stream *stream);
 void hash_stream_add(struct hash_stream *stream, struct view bytes);
 uint64_t hash_stream_xxh3(const struct hash_stream *stream);
 
-/* CRC32C (Castagnoli). Start with 0, and pass the last result to continue. */
+/* CRC32C (Castagnoli). Start with 0, and pass the previous result to continue. */
 uint32_t crc32c(uint32_t crc, struct view bytes);
 
-/* The same, always by table, on every machine: the reference that tests compare crc32c with. */
+/* The same function, computed from a table on every machine. Tests compare crc32c with it. */
 uint32_t crc32c_by_table(uint32_t crc, struct view bytes);
 
 /* SHA-256 (FIPS 180-4). */
@@ -32,7 +32,7 @@ void hash_sha256(struct view bytes, unsigned char ret_digest[SHA256_BYTES]);
 #define SHA256_BLOCK_BYTES 64
 struct hash_sha256_stream {
     uint32_t state[SHA256_BYTES / 4];
-    uint64_t size;                           /* of all pieces */
+    uint64_t size;                           /* total size of all pieces */
     unsigned char block[SHA256_BLOCK_BYTES]; /* the start of an incomplete block */
 };
 void hash_sha256_init(struct hash_sha256_stream *stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* instant.c: parses timestamps eight bytes at a time, because a merge parses one for every record.
- * The first byte of the text is the lowest of its word. */
+ * The first byte of the text is the lowest byte of its word. */
 #include "base/instant.h"
 
 #include "base/word.h"
@@ -23,10 +23,10 @@ static inline uint64_t load_up_to_word(struct view text, size_t at)
     return word;
 }
 
-/* Sets the highest bit of each byte that is out of range: `values` may be 0 to 9 where the byte
- * of `room` is 0x76, and 0 where it is 0x7f. The result is exact up to the first such byte, and
- * is zero only if there is none, because only a byte with its highest bit set carries into the
- * next. */
+/* Sets the highest bit of each byte that is out of range. A byte of `values` must be 0 to 9 where
+ * the byte of `room` is 0x76, and must be 0 where the byte of `room` is 0x7f. The result is exact
+ * up to and including the first byte that is out of range, and is zero only if there is none,
+ * because only a byte with its highest bit set carries into the next. */
 static inline uint64_t odd_bytes(uint64_t values, uint64_t room)
 {
     return (values | (values + room)) & EACH_BYTE(0x80);
@@ -42,7 +42,8 @@ static inline uint64_t leading_digits(uint64_t word, size_t *ret_count)
     return values & ((first_odd >> 7) - 1);
 }
 
-/* The number that eight digit values form: pairs, then fours, then all. */
+/* The number that eight digit values form. They are combined into pairs, then into fours, then into
+ * one number. */
 static inline uint64_t number_of_digits(uint64_t values)
 {
     values = (values * 10 + (values >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
@@ -52,7 +53,7 @@ static inline uint64_t number_of_digits(uint64_t values)
 
 struct fraction {
     uint64_t atto; /* from the first 18 digits */
-    size_t digits; /* how many there are */
+    size_t digits; /* the number of digits */
 };
 
 static inline struct fraction read_fraction(struct view text, size_t at)
@@ -77,7 +78,7 @@ static const uint16_t days_before_month[] = { 0,   31,  59,  90,  120, 151,
                                               181, 212, 243, 273, 304, 334 };
 static const uint8_t days_of_month[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
 
-/* Counts the leap day of the year itself too, and subtracts it where it is `to_come`. */
+/* Also counts the leap day of the year itself, and subtracts it again if it is still `to_come`. */
 static inline int64_t count_days(uint32_t century, uint32_t year, uint32_t month, uint32_t day,
                                  bool to_come)
 {
@@ -102,7 +103,7 @@ int64_t days_of_date(struct date date)
 struct date date_of_days(int64_t days)
 {
     days += 719468;
-    int64_t era = days / 146097; /* eras of 400 years all have the same length */
+    int64_t era = days / 146097; /* all eras of 400 years have the same length */
     int64_t day_of_era = days - era * 146097;
     int64_t year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
@@ -116,8 +117,8 @@ struct date date_of_days(int64_t days)
                               (uint32_t)(day_of_year - (153 * month_from_march + 2) / 5 + 1) };
 }
 
-/* Parses eight bytes such as "26-02-06" or "10:00:00". The numbers are the bytes 0, 3 and 6 of
- * the result. */
+/* Parses eight bytes such as "26-02-06" or "10:00:00". The numbers are in bytes 0, 3 and 6 of the
+ * result. */
 static inline uint64_t read_pairs(const char *bytes, char between, uint64_t *odd)
 {
     const uint64_t places = UINT64_C(1) << 16 | UINT64_C(1) << 40;
@@ -317,7 +318,7 @@ bool instant_parse_epoch(struct view text, struct instant *ret_instant)
 
 bool instant_parse(struct view text, struct instant *ret_instant)
 {
-    /* A date has a dash here; a number never has. */
+    /* A date has a dash here; a number never does. */
     if (text.size > 4 && text.data[4] == '-')
         return instant_parse_rfc3339(text, ret_instant);
     return instant_parse_epoch(text, ret_instant);

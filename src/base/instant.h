@@ -13,22 +13,22 @@ struct instant {
     uint64_t atto;
 };
 
-/* RFC 3339: "2026-02-06T10:00:00Z", "2026-02-06 11:00:00.25+01:00". t and z may be lower case,
- * and a blank may replace the T. A leap second counts as the second before it. Years 0001 to
- * 9999 in UTC. Fractions beyond 18 digits are cut. False for anything else. */
+/* RFC 3339: "2026-02-06T10:00:00Z", "2026-02-06 11:00:00.25+01:00". t and z may be lower case, and
+ * a space may replace the T. A leap second counts as the second before it. The year must be 0001 to
+ * 9999 in UTC. Fraction digits after the 18th are dropped. Returns false for anything else. */
 bool instant_parse_rfc3339(struct view text, struct instant *ret_instant);
 
 /* The first and the last second of those years. */
 #define INSTANT_S_MIN INT64_C(-62135596800)
 #define INSTANT_S_MAX INT64_C(253402300799)
 
-/* The same, but the zone may move the time out of those years. */
+/* The same, but the conversion to UTC may move the time outside those years. */
 bool instant_parse_any_year(struct view text, struct instant *ret_instant);
 
-/* A number since 1970: below 10^11 in seconds, below 10^14 in milliseconds, below 10^17 in
- * microseconds, above that in nanoseconds, up to the range of an int64_t. It may have a minus
- * sign and a fraction ("1700000000.25"), which is cut beyond 18 digits and beyond 10^-18 s. No
- * exponent, no blanks, no plus sign. */
+/* The time since 1970 as a number: in seconds if it is below 10^11, in milliseconds if below 10^14,
+ * in microseconds if below 10^17, and otherwise in nanoseconds, up to the range of an int64_t. It
+ * may have a minus sign and a fraction ("1700000000.25"). Fraction digits after the 18th, or below
+ * 10^-18 s, are dropped. Exponents, spaces and plus signs are not accepted. */
 bool instant_parse_epoch(struct view text, struct instant *ret_instant);
 
 /* Either of the two forms. */
@@ -41,7 +41,7 @@ bool instant_parse_local(struct view text, int64_t east_s, struct instant *ret_i
 /* A zone: "UTC", "Z", or an offset such as "+02:00", as seconds east of UTC. */
 bool zone_parse(struct view text, int64_t *ret_east_s);
 
-/* <0, 0, >0. */
+/* Returns a negative value, zero or a positive value, like memcmp. */
 static inline int instant_compare(struct instant a, struct instant b)
 {
     if (a.s != b.s)
@@ -53,7 +53,8 @@ static inline int instant_compare(struct instant a, struct instant b)
 #define INSTANT_BYTES 16
 void instant_bytes(struct instant instant, char bytes[INSTANT_BYTES]);
 
-/* A day of the Gregorian calendar, from 0001-01-01 on, and its number counted from 1970-01-01. */
+/* A date in the Gregorian calendar, not before 0001-01-01, and its day number counted from
+ * 1970-01-01. */
 struct date {
     uint32_t year;
     uint32_t month;

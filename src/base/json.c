@@ -34,7 +34,7 @@ struct json_reader json_read_data(struct view text)
 
 /* ---- Passing over text --------------------------------------------------------------- */
 
-/* Each of these functions returns the end of what it has checked, or NULL after a mistake. */
+/* Each of these functions returns the end of the text it has checked, or NULL after an error. */
 
 static const char *mistake(struct json_reader *reader, enum json_fault fault, const char *why)
 {
@@ -64,12 +64,13 @@ static inline const char *pass_blanks(const struct json_reader *reader, const ch
     return at;
 }
 
-/* Sets the highest bit of each of eight bytes that does not represent itself in a string: quotes,
- * backslashes, control characters, parts of multi-byte characters. The lowest mark is exact.
- * Marks above it may be wrong, because a marked byte borrows from the bytes above it.
+/* Marks each of the eight bytes that does not represent itself in a string: quotes, backslashes,
+ * control characters, and bytes of multi-byte characters. A byte is marked by its highest bit. The
+ * lowest mark is exact. Higher marks may be wrong, because a marked byte borrows from the bytes
+ * above it.
  *
- * Flipping the second bit swaps the quote (0x22) with the blank (0x20), so the quote and the
- * control characters become the bytes up to 0x20. */
+ * The second bit of each byte is flipped, which swaps the quote (0x22) with the space (0x20). The
+ * quote and the control characters then have values up to 0x20. */
 static inline uint64_t unplain_bytes(uint64_t word)
 {
     uint64_t low = (word ^ EACH_BYTE(0x02)) - EACH_BYTE(0x21);
@@ -323,13 +324,13 @@ static inline const char *pass_value(struct json_reader *reader, const char *at,
 
 /* ---- Objects and arrays -------------------------------------------------------------- */
 
-/* Where the next value begins, or NULL after a mistake. */
+/* Where the next value starts, or NULL after an error. */
 static inline const char *value_start(const struct json_reader *reader)
 {
     return reader->why ? NULL : pass_blanks(reader, reader->at);
 }
 
-/* Ends a call: moves on to `at`, unless it is NULL. */
+/* Ends a call: advances the reader to `at`, unless `at` is NULL. */
 static inline bool move_to(struct json_reader *reader, const char *at)
 {
     if (at)
@@ -371,8 +372,8 @@ bool json_enter_array(struct json_reader *reader)
     return enter_container(reader, '[', "expected an array");
 }
 
-/* Where the next item of this level begins. NULL after the last one, when the reader leaves the
- * level, or after a mistake. */
+/* Where the next item of this level starts. NULL after an error, or after the last item, where the
+ * reader leaves the level. */
 static inline const char *next_item(struct json_reader *reader)
 {
     if (reader->depth == 0)
@@ -443,7 +444,7 @@ bool json_take_plain(struct json_reader *reader, struct view *ret_text)
 static bool append_unescaped(struct json_reader *reader, struct view raw, struct buffer *text)
 {
     if (!json_unescape(raw, text))
-        return json_fail(reader, "half a surrogate pair in a string");
+        return json_fail(reader, "unpaired surrogate in a string");
     return text->failed ? json_fail(reader, "a string is too long") : true;
 }
 
@@ -471,7 +472,7 @@ static inline int32_t hex4(struct view digits)
 {
     if (digits.size < 4)
         return -1;
-    /* A byte that is not a digit gives -1, which makes the whole negative. */
+    /* A byte that is not a digit gives -1, which makes the whole result negative. */
     const char *at = digits.data;
     return hex_digit(at[0]) * 0x1000 | hex_digit(at[1]) * 0x100 | hex_digit(at[2]) * 0x10 |
            hex_digit(at[3]);
@@ -480,9 +481,9 @@ static inline int32_t hex4(struct view digits)
 static const char escape_letters[] = "\"\\/bfnrt";
 static const char escape_meanings[] = "\"\\/\b\f\n\r\t";
 
-/* The size of the escape at the start of the text, which starts with a backslash; 0 if it is
- * not valid. *ret_code is the character. A high surrogate must be followed by a low one, and a
- * low one must not stand alone. */
+/* The size of the escape at the start of the text, which starts with a backslash; 0 if the escape
+ * is invalid. *ret_code is the character. A high surrogate must be followed by a low surrogate, and
+ * a low surrogate must not appear alone. */
 static size_t escape_size(struct view text, uint32_t *ret_code)
 {
     if (text.size < 2)
@@ -507,7 +508,7 @@ static size_t escape_size(struct view text, uint32_t *ret_code)
 }
 
 /* Decodes the escape at the start of `rest` and removes it. Returns the number of bytes, or 0 for
- * half a surrogate pair. */
+ * an unpaired surrogate. */
 static size_t unescape_next(struct view *rest, char bytes[UTF8_BYTES_MAX])
 {
     uint32_t code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.c: recognises and builds names of objects in a bucket. */
+/* layout.c: recognises and builds the names of objects in a bucket. */
 #include "base/layout.h"
 
 #include "base/parse.h"
@@ -16,7 +16,7 @@ bool layout_name_valid(struct view text, size_t bytes_max)
     return true;
 }
 
-/* Reserved names, with their slash. */
+/* Reserved names, each with its trailing slash. */
 static const struct view top_folders[] = {
     { LAYOUT_CHUNK_FOLDER, sizeof LAYOUT_CHUNK_FOLDER - 1 },
     { LAYOUT_DATA_FOLDER, sizeof LAYOUT_DATA_FOLDER - 1 },
@@ -47,7 +47,7 @@ bool layout_shard_valid(struct view shard)
     return shard.size > 0 && shard.size <= SHARD_NAME_MAX && text_is_hex(shard, shard.size);
 }
 
-/* Whether it is "L" and digits. */
+/* Whether the segment is "L" followed by digits. */
 static bool is_level(struct view segment)
 {
     if (segment.size < 2 || segment.data[0] != 'L')
@@ -58,7 +58,7 @@ static bool is_level(struct view segment)
     return true;
 }
 
-/* "data/<partition>/L<level>/" and a rest. */
+/* Whether the key is "data/<partition>/L<level>/" followed by something. */
 static bool is_chunk(struct view key)
 {
     struct view rest = view_from(key, strlen(LAYOUT_DATA_FOLDER));

@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "base/view.h"
 
-/* The features that a bucket uses, and the verdicts of the probe on its store. */
+/* The features that a bucket uses, and the probe's verdicts on its store. */
 #define LAYOUT_BUCKET_FORMAT "holdfast.bucket/1"
 #define LAYOUT_BUCKET_KEY    ".holdfast/format.json"
 
@@ -26,9 +26,9 @@
 /* Rows that a merge could not read: LAYOUT_KEPT_FOLDER <key of its output> LAYOUT_REJECTS. */
 #define LAYOUT_REJECTS ".rejects"
 
-/* Lease tables of a namespace: <ns>/meta/<name>.json, <ns>/inode/<id>.json, <ns>/paths.json; of
- * chunks: metadata/compaction-leases.json, or metadata/<partition>/compaction-leases.json by the
- * partition that the chunk's key names. */
+/* Lease tables of a namespace: <ns>/meta/<name>.json, <ns>/inode/<id>.json, <ns>/paths.json. Lease
+ * tables of chunks: metadata/compaction-leases.json, or metadata/<partition>/compaction-leases.json
+ * for the partition that is named in the chunk's key. */
 #define LAYOUT_NAMESPACE_DEFAULT "default"
 #define LAYOUT_META_FOLDER       "/meta/"
 #define LAYOUT_INODE_FOLDER      "/inode/"
@@ -37,8 +37,8 @@
 #define LAYOUT_CHUNK_TABLE       "/compaction-leases.json"
 #define LAYOUT_CHUNK_LEASES      "metadata/compaction-leases.json"
 
-/* Whether a namespace must not have this name, because a top-level folder of a bucket has it. Names
- * that start with a dot are never valid. */
+/* Whether this name is reserved: a top-level folder of the bucket has it, so a namespace must not.
+ * Names that start with a dot are never valid. */
 bool layout_namespace_reserved(struct view name);
 
 /* Keys: large states are <ns> LAYOUT_STATE_FOLDER <key>/<token>-<etag>. The expiry index, by
@@ -52,8 +52,9 @@ bool layout_namespace_reserved(struct view name);
 #define LAYOUT_TXN_FOLDER        ".txn-decisions/m/"
 #define LAYOUT_TXN_EXPIRY_FOLDER ".txn-decisions/e/"
 
-/* The progress of the sweeper of a namespace: LAYOUT_SWEEP_FOLDER <ns>.json. For all
- * namespaces: LAYOUT_SWEEP_FOLDER LAYOUT_SWEEP_ALL .json, which is not a valid namespace. */
+/* The sweeper's progress in one namespace: LAYOUT_SWEEP_FOLDER <ns>.json. Its progress over all
+ * namespaces: LAYOUT_SWEEP_FOLDER LAYOUT_SWEEP_ALL .json, where LAYOUT_SWEEP_ALL is not a valid
+ * namespace. */
 #define LAYOUT_SWEEP_FORMAT "holdfast.sweep/1"
 #define LAYOUT_SWEEP_FOLDER ".holdfast/sweep/"
 #define LAYOUT_SWEEP_ALL    ".all"
@@ -62,16 +63,17 @@ bool layout_namespace_reserved(struct view name);
 #define LAYOUT_SIGHT_FORMAT "holdfast.sight/1"
 #define LAYOUT_SIGHT_FOLDER ".holdfast/sight/"
 
-/* A fenced object: its fence is under its key, larger bodies are under <key> LAYOUT_BODY_FOLDER
- * <token>-<seq>-<nonce>. */
+/* A fenced object: its fence is stored under its key, and larger bodies are stored under <key>
+ * LAYOUT_BODY_FOLDER <token>-<seq>-<nonce>. */
 #define LAYOUT_BODY_FOLDER ".hf/"
 
 /* Members of a group: LAYOUT_ROSTER_FOLDER <group>/<fingerprint>. */
 #define LAYOUT_ROSTER_FORMAT "holdfast.member/1"
 #define LAYOUT_ROSTER_FOLDER "roster/"
 
-/* Compaction. The documents of a partition are in metadata/<partition>/, those of the default
- * partition in metadata/. Chunks are data/<partition>/L<level>/<yyyy>/<mm>/<id>.<format>. */
+/* Compaction. The documents of a partition are in metadata/<partition>/, and the documents of the
+ * default partition are in metadata/. Chunks are
+ * data/<partition>/L<level>/<yyyy>/<mm>/<id>.<format>. */
 #define LAYOUT_PARTITION_DEFAULT "default"
 #define LAYOUT_CATALOG_FORMAT    "holdfast.catalog/1"
 #define LAYOUT_CATALOG           "catalog.json"
@@ -88,10 +90,11 @@ static inline bool layout_is_name_byte(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 }
 
-/* Whether the text is a valid name of one key segment: not empty, and not starting with a dot. */
+/* Whether the text is a valid name for one segment of a key: not empty, and not starting with a
+ * dot. */
 bool layout_name_valid(struct view text, size_t bytes_max);
 
-/* The name of a partition is such a segment. */
+/* A partition name is such a segment. */
 #define PARTITION_BYTES_MAX 64
 bool layout_partition_valid(struct view partition);
 
@@ -99,7 +102,8 @@ bool layout_partition_valid(struct view partition);
  * data/<partition>/L<digits>/...; the default partition for all other keys. */
 struct view layout_home(struct view chunk_key);
 
-/* The key of a document of a partition, such as LAYOUT_CATALOG. False if it is too long. */
+/* The key of a partition's document, such as LAYOUT_CATALOG. Returns false if the key is too
+ * long. */
 bool layout_partition_key(struct view partition, const char *leaf,
                           char ret_key[KEY_BYTES_MAX + 1]);
 
@@ -114,7 +118,7 @@ bool layout_partition_key(struct view partition, const char *leaf,
 #define LAYOUT_SHARD_LOCK   ".lock"
 #define LAYOUT_ASIDE_FOLDER "aside/"
 
-/* The name of an index follows the rules for a partition. */
+/* An index name follows the rules for partition names. */
 #define INDEX_NAME_MAX 64
 bool layout_index_valid(struct view name);
 
@@ -122,10 +126,10 @@ bool layout_index_valid(struct view name);
 #define SHARD_NAME_MAX 4
 bool layout_shard_valid(struct view shard);
 
-/* Whether an object with this key belongs to Holdfast, by its name alone: documents, chunks,
- * states, bodies of fenced objects. table_key_is_ours checks the lease tables of namespaces.
- * Entries in an index's inbox, which anybody may write, do not count, nor do fences, which have the
- * names that users give them. */
+/* Whether an object with this key belongs to Holdfast, judged by the key alone: documents, chunks,
+ * states, and bodies of fenced objects. table_key_is_ours checks the lease tables of namespaces.
+ * Entries in an index's inbox do not count, because anybody may write them. Fences do not count,
+ * because users choose their keys. */
 bool layout_is_own(struct view key);
 
 #endif

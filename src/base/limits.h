@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.h: all limits of the program, with their relations checked at compile time. */
+/* limits.h: all limits of the program. The relations between them are checked at compile time. */
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
@@ -37,7 +37,8 @@
 /* Streams are copied in pieces of this size. */
 #define STREAM_PIECE (256 * KIB)
 
-/* Objects up to this size are rows of an sqlite store, larger ones files beside it. */
+/* An sqlite store keeps objects up to this size as rows, and larger ones as files beside the
+ * database. */
 #define SQLITE_INLINE_MAX (64 * KIB)
 
 static_assert(KEY_BYTES_MAX < URL_BYTES_MAX, "a key must fit into a URL");

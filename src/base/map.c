@@ -8,13 +8,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* A key is read as nine-bit symbols: 1 and the byte, or all zero after its end. So a prefix differs
- * from a longer key, and sorts before it. */
+/* A key is read as nine-bit symbols: a 1 followed by the byte, or all zeros after the end of the
+ * key. So a key that is a prefix of another differs from it, and sorts before it. */
 #define BITS_PER_BYTE 9
 #define LEAF          SIZE_MAX
 
-/* An inner node names the first bit in which the keys below it differ. Bit numbers rise on the
- * way down. A leaf holds an entry. */
+/* An inner node contains the number of the first bit in which the keys below it differ. Bit numbers
+ * increase on the way down. A leaf holds an entry. */
 struct map_node {
     size_t bit; /* LEAF in a leaf */
     union {
@@ -75,7 +75,8 @@ void map_release(struct map *map)
     *map = MAP_INIT;
 }
 
-/* The leaf that the deciding bits lead to: the leaf of the key, if the key is in the map. */
+/* The leaf that is reached by following the bits of the key. It is the leaf of the key if the key
+ * is in the map. */
 static struct map_node *likely_leaf(const struct map *map, struct view key)
 {
     struct map_node *node = map->root;
@@ -166,8 +167,8 @@ void *map_seek(const struct map *map, struct view key, bool beyond)
     bool found = view_equal(likely->key, key);
     size_t bit = found ? LEAF : first_difference(likely->key, key);
 
-    /* Go down to where the key is or would be. The subtree to the right of the last left turn
-     * comes next. */
+    /* Go down to where the key is or would be. The next larger keys are in the right subtree of the
+     * last node at which the walk went left. */
     const struct map_node *node = map->root, *next = NULL;
     while (node->bit < bit) {
         unsigned side = bit_of(key, node->bit);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* map.h: an ordered map from byte strings to pointers: a crit-bit tree.
  *
- * A lookup costs one walk over the bits in which the keys differ, and one comparison. Iteration
- * is in byte order and can start anywhere. The map keeps views: each key must stay valid and
- * unmoved as long as its entry, and is usually part of the value itself. */
+ * A lookup takes one walk over the bits in which the keys differ, and one comparison. Iteration is
+ * in byte order and can start anywhere. The map keeps only a view of each key. The key must stay
+ * valid, at the same address, as long as its entry exists; usually it is part of the value
+ * itself. */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
@@ -20,14 +21,15 @@ struct map {
 
 #define MAP_INIT ((struct map){ NULL, 0 })
 
-/* Frees the tree, not the values. */
+/* Frees the tree, but not the values. */
 void map_release(struct map *map);
 
 /* The value of a key, or NULL. */
 void *map_get(const struct map *map, struct view key);
 
-/* Puts a value, never NULL, under a key. If the key exists, *ret_old is the replaced value,
- * whose key the map no longer uses; otherwise NULL. False if memory runs out. */
+/* Stores a value, which must not be NULL, under a key. If the key exists, *ret_old is the value
+ * that was replaced, and the map no longer uses the old key. Otherwise *ret_old is NULL. Returns
+ * false if memory runs out. */
 bool map_put(struct map *map, struct view key, void *value, void **ret_old);
 
 /* Removes a key and returns its value, or NULL if it was not in the map. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* moment.h: clocks as types: adding two moments, or comparing a wall clock with a boot-time
- * clock, does not compile. All count microseconds. */
+/* moment.h: each clock has its own type. Code that adds two moments, or compares a wall clock with
+ * a boot-time clock, does not compile. All types count microseconds. */
 #ifndef BASE_MOMENT_H
 #define BASE_MOMENT_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant.h: a rule that is broken by doing something else, not by leaving a check out.
+/* mutant.h: breaks a rule by doing something wrong, not by omitting a check.
  *
  *     MUTANT(mutant_retries_blindly(doc->store, &put, &status));
  *
  * The product code is correct and has no extra branch: the call is compiled only into a simulator
- * that was configured with -Dmutants=true. sim/mutants contains the functions, and says what each
- * does wrong. */
+ * that was configured with -Dmutants=true. sim/mutants contains these functions, and describes what
+ * each of them does wrong. */
 #ifndef BASE_MUTANT_H
 #define BASE_MUTANT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* names.c: maps numbers to names from the tables in the public headers, one function per table. A
- * number without a row may come from a caller, or from a later version of a header, so it is never
- * used as an index. */
+ * caller may pass a number that has no row, for example one from a later version of a header. So a
+ * number is never used as an index unchecked. */
 #include "holdfast.h"
 
 static const char *word_of(const char *const *words, size_t count, size_t number)

@@ -24,7 +24,8 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The edit distance: letters to insert, delete or change, and neighbours to swap. */
+/* The edit distance: how many letters must be inserted, deleted or changed, or swapped with a
+ * neighbour. */
 static size_t distance(struct view a, struct view b)
 {
     size_t rows[NAME_MAX_ + 1][NAME_MAX_ + 1];
@@ -53,7 +54,7 @@ void nearest_offer(struct nearest *nearest, struct view name)
         away = 1; /* a truncated name is likely */
     if (equal_but_for_case(name, wanted))
         away = 0;
-    /* For a name of one or two letters, every other name would be near. */
+    /* Otherwise every name would be similar to a name of one or two letters. */
     if (away > 1 + wanted.size / 5 || away >= wanted.size ||
         (nearest->best.data && away >= nearest->distance))
         return;

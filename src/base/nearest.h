@@ -5,11 +5,11 @@
 
 #include "base/view.h"
 
-/* The candidate that is nearest to the wanted name, if any is near. Pass all candidates to it,
- * one after the other. */
+/* The candidate that is most similar to the wanted name, if any is similar enough. Pass it every
+ * candidate, one at a time. */
 struct nearest {
     struct view wanted;
-    struct view best; /* data NULL: none is near */
+    struct view best; /* data NULL: none is similar */
     size_t distance;
 };
 

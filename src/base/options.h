@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.h: structs of the public headers that may grow: options that a caller passes in, and
- * reports that it gets back. Their first member, struct_size, says how much of the struct the
- * caller knows, which may be less than the library knows, or more. New members are added at the
- * end, and zero must mean the behaviour from before the member existed. */
+/* options.h: structs in the public headers that may get new members: options that a caller passes
+ * in, and reports that it gets back. Their first member, struct_size, is the size of the struct
+ * that the caller was compiled with. It may be smaller or larger than the size that the library
+ * knows. New members are added at the end, and zero must select the behaviour that existed before
+ * the member was added. */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 
@@ -13,8 +14,8 @@
 #define STRUCT_SIZE_MAX 4096
 
 /* Copies the caller's options over `options`, which holds the defaults. `given` may be NULL.
- * INVALID: the struct was not initialised with the initialiser, which the error names.
- * UNSUPPORTED: a member is set that this version does not know. */
+ * INVALID: the struct was not initialised with the initialiser that the error names. UNSUPPORTED: a
+ * member is set that this version does not know. */
 enum hf_status read_caller_options(const char *initialiser, const void *given, void *options,
                                    size_t size, struct hf_error *error);
 
@@ -22,7 +23,7 @@ enum hf_status read_caller_options(const char *initialiser, const void *given, v
 enum hf_status check_caller_report(const char *initialiser, const void *report,
                                    struct hf_error *error);
 
-/* Short forms, for a public call that starts like this, with the defaults in `used`:
+/* Short forms for a public function that starts like this, with the defaults in `used`:
  *
  *     if (ERROR_IF_NULL(&why, client) != HF_OK ||
  *         READ_OPTIONS(HF_SWEEP_OPTIONS, options, &used, &why) != HF_OK ||
@@ -40,8 +41,8 @@ static inline struct span span_of_ms(int64_t ms)
     return SPAN_US(ms < 0 ? -1 : ms < most / 1000 ? ms * 1000 : most);
 }
 
-/* Writes as much of `filled` as the caller knows, and zeros after it. `report` may be NULL;
- * otherwise it must have been checked. */
+/* Copies as much of `filled` as fits into the caller's struct, and fills the rest of that struct
+ * with zeros. `report` may be NULL; otherwise it must have been checked. */
 void write_caller_report(void *report, const void *filled, size_t size);
 
 #endif

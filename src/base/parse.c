@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parse.c: parses and prints numbers, durations, sizes and timestamps. Input must match
- * completely, and an error shows an example of valid input. */
+/* parse.c: parses and prints numbers, durations, sizes and timestamps. The whole input must match,
+ * and an error shows an example of valid input. */
 #include "base/parse.h"
 
 #include "base/check.h"
@@ -16,7 +16,8 @@ static bool is_decimal_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Takes leading digits off *text. False if there are none, or the number is above `max`. */
+/* Removes leading digits from *text. Returns false if there are none, or if the number is above
+ * `max`. */
 static bool take_digits(struct view *text, uint64_t max, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -54,7 +55,7 @@ struct span_unit {
     int64_t us;
 };
 
-/* Descending: units must follow each other in the order of the table. */
+/* In descending order. The units in a text must appear in the order of this table. */
 static const struct span_unit span_units[] = {
     { "d", INT64_C(86400) * 1000000 },
     { "h", INT64_C(3600) * 1000000 },
@@ -80,7 +81,8 @@ static struct view take_unit_name(struct view *text)
     return letters;
 }
 
-/* Takes one "30s" off *text; *next_unit is the first unit still allowed. */
+/* Removes one part, such as "30s", from *text. *next_unit is the first unit that is still
+ * allowed. */
 static bool take_span_part(struct view *text, size_t *next_unit, int64_t *total_us)
 {
     uint64_t number;
@@ -223,7 +225,7 @@ enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct h
     return HF_OK;
 }
 
-/* Writes `count` digits and the byte `behind`; returns the next position. */
+/* Writes `count` digits followed by the byte `behind`, and returns the next position. */
 static char *write_padded(char *at, int64_t number, int count, char behind)
 {
     for (int i = count; i-- > 0; number /= 10)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prng.h: a seeded sequence, the same on every machine and compiler: for fault plans, the
- * simulator and tests. Never for names or nonces; those come from env_random. */
+/* prng.h: a pseudo-random sequence from a seed, identical on every machine and with every compiler,
+ * for fault plans, the simulator and tests. It is never used for names or nonces, which come from
+ * env_random. */
 #ifndef BASE_PRNG_H
 #define BASE_PRNG_H
 
@@ -25,7 +26,8 @@ static inline uint64_t prng_next(struct prng *prng)
     return z ^ (z >> 31);
 }
 
-/* In [0, bound); bound > 0. The bias of the remainder is below 2^-32 for bounds below 2^32. */
+/* Returns a number in [0, bound); bound > 0. The modulo bias is below 2^-32 for bounds below
+ * 2^32. */
 static inline uint64_t prng_below(struct prng *prng, uint64_t bound)
 {
     return prng_next(prng) % bound;

@@ -5,8 +5,8 @@
  *
  * A rule always holds. Only a simulator configured with -Dmutants=true can break one (holdfast-sim
  * --mutant NAME), and then its checks must detect it: `make mutants` shows for each rule how many
- * seeds that took. So this is the list of code that must not be simplified away, and of how it
- * would fail. Nothing else in the library knows about mutants. */
+ * seeds that took. So this table lists the code that must not be simplified away, and how the
+ * system would fail without it. Nothing else in the library knows about mutants. */
 #ifndef BASE_RULE_H
 #define BASE_RULE_H
 
@@ -69,7 +69,7 @@
     ROW(TURN_SINCE_WRITTEN, "ranges", "counts a turn from before the write that gave it")      \
     ROW(MISSED_TURN_IS_DROPPED, "locks", "waits for ever for one who does not claim")          \
     ROW(CANCEL_GIVES_BACK, "locks", "a cancel leaves what was granted meanwhile")              \
-    /* Epochs, births and damage. */                                                           \
+    /* Epochs, new tables and damage. */                                                       \
     ROW(BARRIER_AFTER_DAMAGE, "epochs", "replaces a damaged table by one that grants at once") \
     ROW(BARRIER_OF_THE_LONGEST, "epochs",                                                      \
         "the barrier after damage is shorter than leases can be")                              \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sanitizer.h: which sanitizers the code is compiled with, for the simulator and tests. gcc and
- * clang report it in different ways. */
+ * clang report this in different ways. */
 #ifndef BASE_SANITIZER_H
 #define BASE_SANITIZER_H
 

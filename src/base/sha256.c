@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sha256.c: SHA-256 as defined by FIPS 180-4, in plain C, and for whole blocks with the arm64
+/* sha256.c: SHA-256 as defined by FIPS 180-4, in plain C. Whole blocks are hashed with the arm64
  * instructions where they exist. The result is the same on every machine and in the simulator.
  * docs/decisions/0013-sha256-by-hand.md says why no library is used. */
 #include "base/hash.h"
@@ -13,7 +13,7 @@
 #define BLOCK_BYTES SHA256_BLOCK_BYTES
 #define ROUNDS      64
 
-/* The first 32 bits of the fractions of the square roots of the first 8 primes, ... */
+/* The first 32 bits of the fractional parts of the square roots of the first 8 primes, ... */
 static const uint32_t first_state[8] = {
     0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
@@ -50,7 +50,7 @@ static void store_word(uint32_t word, unsigned char *bytes)
         bytes[i] = (unsigned char)(word >> (24 - 8 * i));
 }
 
-/* The sixteen words of a block, and the words that are computed from them. */
+/* The message schedule: the sixteen words of a block, and the words that are computed from them. */
 static void make_schedule(const unsigned char *block, uint32_t schedule[ROUNDS])
 {
     for (size_t i = 0; i < 16; i++)
@@ -64,8 +64,8 @@ static void make_schedule(const unsigned char *block, uint32_t schedule[ROUNDS])
 }
 
 /* Round i. The standard moves values from variable to variable. Here they stay in place, and each
- * round names the eight one position further. `word` is a word of the schedule with its constant
- * added. */
+ * round rotates the roles of the eight variables by one position. `word` is a word of the schedule
+ * with its constant added. */
 static inline void sha256_round(uint32_t v[8], unsigned i, uint32_t word)
 {
     uint32_t a = v[-i & 7], b = v[(1 - i) & 7], c = v[(2 - i) & 7], *d = &v[(3 - i) & 7];
@@ -99,8 +99,8 @@ static void hash_block(uint32_t state[8], const unsigned char *block)
         state[i] += v[i];
 }
 
-/* Adds the remaining bytes, a set bit, zeros, and the number of bits: one block, or two if the
- * number does not fit into the first. */
+/* Hashes the remaining bytes, a 1 bit, zeros, and the number of bits. Together they fill one block,
+ * or two if the number of bits does not fit into the first. */
 static void add_end(uint32_t state[8], struct view left, uint64_t bits)
 {
     unsigned char blocks[2 * BLOCK_BYTES] = { 0 };

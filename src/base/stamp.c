@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stamp.c: timestamps in documents, and the proof that a span has passed since. */
+/* stamp.c: timestamps in documents, and the proof that a span has passed since then. */
 #include "base/stamp.h"
 
 #include "base/hash.h"
@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Larger stamps are invalid: sums with any span stay far from overflow. */
+/* Larger stamps are invalid, so that adding any span to a stamp cannot overflow. */
 #define STAMP_US_MAX (MOMENT_FAR / 4)
 
 #define CLOCK_DIGITS 16

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stamp.h: a timestamp as a document stores it, and whether a span has certainly passed since.
+/* stamp.h: a timestamp as a document stores it, and whether a span has certainly passed since then.
  *
- * A stamp is the latest time that the store's clock could have shown when the stamp was made, with
- * the id of that clock. There are two proofs that a span has passed, as for leases. Either the
- * earliest time that the same clock can show now is later than stamp + span + skew tolerance. Or we
- * have seen the stamp unchanged for the span plus clock drift, on our own boot-time clock. So a
- * stamp from another clock (on a machine that was rebooted) needs a process that watches it. A
- * process that does not live that long may restamp it: the span then starts again, by a clock that
- * the next process can read. The number of restamps is limited (STAMP_RESTAMPS_MAX), because two
- * machines that share a directory would otherwise restamp forever. No I/O. */
+ * A stamp is the latest time that the store's clock could have shown when the stamp was made,
+ * together with the id of that clock. As for leases, there are two proofs that a span has passed.
+ * Either the earliest time that the same clock can show now is later than stamp + span + skew
+ * tolerance, or we have seen the stamp unchanged for the span plus clock drift, on our own
+ * boot-time clock. So a stamp from another clock (for example, from before a reboot) needs a
+ * process that watches it. A process that does not run that long may restamp it: the span is then
+ * counted from the new stamp, on a clock that the next process can read. The number of restamps is
+ * limited (STAMP_RESTAMPS_MAX), because two machines that share a directory would otherwise restamp
+ * forever. No I/O. */
 #ifndef BASE_STAMP_H
 #define BASE_STAMP_H
 
@@ -18,7 +19,7 @@
 
 #define STAMP_RESTAMPS_MAX 16
 
-/* The drift of boot-time clocks, and a margin for unknown effects. */
+/* The drift of boot-time clocks, and a safety margin. */
 #define STAMP_DRIFT_PPM 200
 #define STAMP_MARGIN    SPAN_MS(50)
 
@@ -27,7 +28,7 @@ struct stamp {
     int64_t us;
 };
 
-/* The stamp of this attempt: the latest time that the store's clock can show. */
+/* The stamp for this attempt: the latest time that the store's clock can show. */
 struct stamp stamp_now(const struct evidence *evidence);
 
 /* Whether the stamp belongs to the clock of the evidence. */
@@ -37,8 +38,8 @@ bool stamp_is_readable(struct stamp stamp, const struct evidence *evidence);
 bool stamp_passed(struct stamp stamp, struct mono_time seen, struct span span,
                   struct span skew_tolerance, const struct evidence *evidence);
 
-/* The least age of the stamp; 0 if it is unknown. Where the age is only used for an optimisation,
- * pass the age to assume for a stamp from another clock as `unreadable`. */
+/* The minimum age of the stamp. If its clock is unknown, or is not the clock of the evidence,
+ * returns `unreadable`. Pass 0, unless the age is used only for an optimisation. */
 struct span stamp_age(struct stamp stamp, struct span unreadable,
                       const struct evidence *evidence);
 

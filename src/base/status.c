@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.c: the names and exit codes of the table in holdfast.h. */
+/* status.c: status names and exit codes, from the table in holdfast.h. */
 #include "holdfast.h"
 
 struct status_row {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* url.c: parses a store URL into scheme, host, path and parameters, and refuses unknown or repeated
- * parameters, which would otherwise be ignored silently. */
+ * parameters, which would otherwise be silently ignored. */
 #include "base/url.h"
 
 #include "base/parse.h"

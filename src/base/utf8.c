@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utf8.c: checks and encodes UTF-8. Overlong forms and surrogates are refused, so one text has
- * one encoding. */
+/* utf8.c: checks and encodes UTF-8. Overlong forms and surrogates are refused, so each text has
+ * only one encoding. */
 #include "base/utf8.h"
 
 size_t utf8_size(struct view text)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.c: comparing, searching and cutting views of bytes. */
+/* view.c: compares, searches and splits views of bytes. */
 #include "base/view.h"
 
 int view_compare(struct view a, struct view b)

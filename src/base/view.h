@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.h: a range of bytes that somebody else owns. Keys, ETags and bodies carry their length;
- * no terminating NUL is needed. */
+/* view.h: a range of bytes that is owned elsewhere. Keys, ETags and bodies carry their length and
+ * need no terminating NUL. */
 #ifndef BASE_VIEW_H
 #define BASE_VIEW_H
 
@@ -56,11 +56,11 @@ static inline struct view view_first(struct view v, size_t count)
     return (struct view){ v.data, count < v.size ? count : v.size };
 }
 
-/* The position of the first such byte, or v.size. */
+/* The position of the first occurrence of the byte, or v.size. */
 size_t view_find(struct view v, char byte);
 
-/* Returns the part before the first `separator`; *rest becomes the part after it. Without a
- * separator, returns all, and *rest becomes empty. */
+/* Returns the part before the first `separator`; *rest becomes the part after it. If there is no
+ * separator, returns all of it, and *rest becomes empty. */
 struct view view_cut(struct view *rest, char separator);
 
 #endif

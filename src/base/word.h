@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* word.h: eight bytes of text as one number, with the same result on every machine.
  *
- * Little-endian for searching: the first byte is the lowest, so the lowest bit found is the
- * first position. Big-endian for comparing: the numbers sort as their bytes do. */
+ * Searches use little-endian words: the first byte is the lowest, so the lowest bit that is found
+ * gives the first position. Comparisons use big-endian words: the numbers sort in the same order as
+ * their bytes. */
 #ifndef BASE_WORD_H
 #define BASE_WORD_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* A word of eight equal bytes. */
+/* A word that consists of eight copies of a byte. */
 #define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (unsigned char)(byte))
 
 static inline uint64_t load_little_endian(const char *bytes)

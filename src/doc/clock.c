@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c: an interval for the store's clock, computed from the dates of recent replies. It
- * guards against a reply from a cache, front ends that disagree, and clocks that drift: each of
- * them could otherwise make a lease look over while its holder is still using it. */
+/* clock.c: an interval for the store's clock, computed from the dates of recent replies. It guards
+ * against replies from a cache, front ends that disagree, and clocks that drift. Any of these could
+ * otherwise make a lease seem to be over while its holder is still using it. */
 #include "doc/clock.h"
 
 #include "base/check.h"
@@ -27,10 +27,13 @@ void clock_release(struct doc_clock *clock)
 
 void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
 {
+    /* A cache repeats an old date, which says nothing about the store's clock now. */
     bool cached = RULE(CACHED_DATES_TELL_NOTHING) && stamp->cached;
     if (clock->kind != STORE_CLOCK_DATE || !stamp->known || cached)
         return;
     check(!mono_before(stamp->received, stamp->sent));
+    /* The store read its clock at some time between `sent` and `received`, and dropped the fraction
+     * of the second. The two offsets are the extreme cases. */
     struct clock_sample sample = {
         .taken = stamp->received,
         .offset_min_us = stamp->date.us - stamp->received.us,
@@ -44,8 +47,8 @@ void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp)
 void clock_learn_from_write(struct doc_clock *clock, const struct store_stamp *stamp, bool done)
 {
     clock_learn(clock, stamp);
-    /* No cache answers a write. If the reply to a successful write has no date, the store sends
-     * none. */
+    /* A cache never answers a write. If the reply to a successful write has no date, the store
+     * sends no dates. */
     if (!done || (stamp->known && !stamp->cached))
         return;
     env_mutex_lock(&clock->mutex);
@@ -62,7 +65,8 @@ struct offsets {
     int64_t min_us, max_us;
 };
 
-/* The offsets that a sample allows now: its own, widened by the drift since it was taken. */
+/* The offsets that a sample allows now: its own, widened by the drift since it was taken. The drift
+ * is rounded up, so the interval is never too narrow. */
 static struct offsets offsets_now(const struct clock_sample *sample, struct mono_time now)
 {
     int64_t age_us = mono_since(now, sample->taken).us;
@@ -82,9 +86,10 @@ static void widen(struct offsets *all, struct offsets more)
     all->max_us = more.max_us > all->max_us ? more.max_us : all->max_us;
 }
 
-/* Takes the union of the samples, not the intersection: front ends of a store may disagree, and
- * an intersection would hide that. A wide sample comes from a slow request. It counts only if
- * there are no others, or if it contradicts them. */
+/* Takes the union of the samples, not the intersection: the front ends of a store may disagree, and
+ * an intersection would hide that. A wide sample comes from a slow request. It is used only if
+ * there are no other samples, or if it contradicts them. Otherwise one slow upload would widen the
+ * interval, and the client's own leases would end that much too early. */
 static void interval_locked(const struct doc_clock *clock, struct mono_time now,
                             struct evidence *evidence)
 {
@@ -104,6 +109,7 @@ static void interval_locked(const struct doc_clock *clock, struct mono_time now,
             widen(&all, wide);
     }
     evidence->time_known = clock->sample_count > 0;
+    /* No date will ever come from this store, so there is nothing to wait for. */
     if (!evidence->time_known && clock->undated)
         evidence->clock = VIEW("");
     if (evidence->time_known) {
@@ -120,7 +126,7 @@ void clock_evidence(struct doc_clock *clock, struct evidence *evidence)
     evidence->time_known = false;
     if (clock->kind == STORE_CLOCK_BOOT) {
         evidence->time_known = true;
-        /* Not the wall clock: a step by NTP could make every lease look over. */
+        /* Not the wall clock: if NTP stepped it, every lease could seem to be over. */
         evidence->earliest.us = evidence->latest.us = evidence->now.us;
         MUTANT(mutant_reads_the_wall_clock(evidence));
     } else if (clock->kind == STORE_CLOCK_DATE) {

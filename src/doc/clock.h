@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h: the store's clock, known as an interval from the dates of the store's replies.
+/* clock.h: the store's clock, known only as an interval that is computed from the dates of the
+ * store's replies.
  *
  * Each reply that carries a date bounds the offset between the store's clock and our boot-time
- * clock: the date was correct at some time between sending and receiving, give or take one
- * second, because dates are truncated. We keep the last samples and take the widest interval that
- * they allow, not the narrowest, because the front ends of a store may disagree.
+ * clock: the date was correct, to within one second, at some time between sending the request and
+ * receiving the reply. (Dates are truncated to whole seconds.) We keep the most recent samples and
+ * use the widest interval that they allow, not the narrowest, because the front ends of a store may
+ * disagree.
  *
- * On a local store the clock is the boot-time clock of this machine. It is known exactly, and
- * its clock id is the boot id, because no other boot and no other machine can read it.
+ * On a local store the clock is the boot-time clock of this machine. It is known exactly. Its clock
+ * id is the boot id, because its times mean nothing after a reboot or on another machine. See
  * docs/design.md section 5. */
 #ifndef DOC_CLOCK_H
 #define DOC_CLOCK_H
@@ -50,17 +52,17 @@ void clock_release(struct doc_clock *clock);
 /* Learns from a reply. A stamp without a date, or from a cache, is ignored. */
 void clock_learn(struct doc_clock *clock, const struct store_stamp *stamp);
 
-/* Learns from the reply to a write. No cache answers a write, so a successful one without a
- * date shows that the store sends no dates. */
+/* Learns from the reply to a write. No cache answers a write, so a successful write whose reply has
+ * no date shows that the store sends no dates. */
 void clock_learn_from_write(struct doc_clock *clock, const struct store_stamp *stamp,
                             bool done);
 
-/* Fills in now, the interval, the clock id and the wall time; the nonce is left alone. An empty
- * clock id means that this store has no store time. With a clock id, the time may still be
+/* Sets `now`, the interval, the clock id and the wall time, but not the nonce. An empty clock id
+ * means that this store has no store time. Even if there is a clock id, the time may still be
  * unknown. */
 void clock_evidence(struct doc_clock *clock, struct evidence *evidence);
 
-/* A copy of the samples, newest first, for display. */
+/* Copies the samples, newest first, and returns their number. For display. */
 size_t clock_samples(struct doc_clock *clock, struct clock_sample ret[CLOCK_SAMPLES]);
 
 #endif

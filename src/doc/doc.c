@@ -16,6 +16,7 @@
 #define REQUEST_TIME_MIN  SPAN_MS(500)
 #define REQUEST_TIME_MAX  SPAN_S(10)
 
+/* The pauses before retries are multiples of the round trip, so it must not become 0. */
 #define ROUND_TRIP_MIN SPAN_US(100)
 
 enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view key,
@@ -61,6 +62,7 @@ struct view doc_key(const struct doc *doc)
 bool doc_etag(struct doc *doc, struct etag *ret_etag)
 {
     env_mutex_lock(&doc->shared.mutex);
+    /* A task that is busy owns the body and the ETag, and may be changing them. */
     bool known = !doc->shared.busy && doc->body && !doc->stale && doc->etag.size > 0;
     if (known)
         *ret_etag = doc->etag;
@@ -98,8 +100,8 @@ static void report_written_body(struct doc *doc, const struct evidence *evidence
 
 /* ---- Attempts ------------------------------------------------------------------------ */
 
-/* The first attempt keeps slot 0: a result whose nonce we no longer remember counts from that
- * attempt's t0, the earliest possible. */
+/* The first attempt keeps slot 0: a result whose nonce we no longer remember counts from the t0 of
+ * the first attempt, which is the earliest possible. */
 static void note_attempt(struct doc_op *op, const struct evidence *evidence)
 {
     size_t n = op->attempt_count++;
@@ -112,6 +114,8 @@ static void note_attempt(struct doc_op *op, const struct evidence *evidence)
     attempt->time_known = evidence->time_known;
 }
 
+/* The nonce in the document shows which attempt landed. If a lease were counted from a later
+ * attempt, its holder would consider it valid for too long. */
 const struct doc_attempt *doc_attempt_of(const struct doc_op *op, struct view nonce)
 {
     size_t kept = op->attempt_count < DOC_ATTEMPTS_MAX ? op->attempt_count : DOC_ATTEMPTS_MAX;
@@ -160,6 +164,8 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     buffer_clear(&doc->text);
     doc->unreadable = false;
     struct get_call get = { .key = doc->key, .deadline = deadline, .body = &doc->text };
+    /* A stale body may contain changes that were never written, under the ETag of the version
+     * without them. "Not modified" would make these changes look as if they were stored. */
     if (doc->body && !doc->stale)
         get.none_match = doc->etag;
     enum hf_status status = store_get(doc->store, &get);
@@ -169,6 +175,8 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
         doc->doubted = false;
         return HF_OK;
     }
+    /* An object that is too large to be a document is damage too. If it were only INVALID, nobody
+     * could ever replace it. */
     doc->unreadable = status == HF_INVALID && get.info.size > doc->type->bytes_max;
     if (doc->unreadable)
         return error_set(error, HF_CORRUPT, "%s", get.error.why);
@@ -177,8 +185,8 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
         return status;
     }
     void *body;
-    /* Sightings count from when the reply arrives. If they counted from when the request was
-     * sent, a slow reply would make a lease look over too early. */
+    /* Sightings count from the arrival of the reply. If they counted from the sending of the
+     * request, a slow reply would make a lease seem to be over too early. */
     struct mono_time arrived = env_now(doc->store->env);
     MUTANT(mutant_watches_since_sent(sent, &arrived));
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);
@@ -216,9 +224,9 @@ static struct condition write_condition(const struct etag *etag)
     return condition;
 }
 
-/* Replaces the object that has this ETag with an incomplete body, and stores the new ETag in
- * *etag. After this write, no write that was based on the old object can land, so what `prepare`
- * reads now (such as the epoch) stays true for the new body. */
+/* Replaces the object that has this ETag with an incomplete body, and stores the new ETag in *etag.
+ * After this write, no write that was based on the old object can land, so what `prepare` reads
+ * from now on (such as the epoch) stays true for the new body. */
 static enum hf_status write_placeholder(struct doc *doc, void *body, struct etag *etag,
                                         struct mono_time deadline, struct hf_error *error)
 {
@@ -241,9 +249,9 @@ static enum hf_status write_placeholder(struct doc *doc, void *body, struct etag
     return status;
 }
 
-/* Continues with a body that is not in the store yet, in place of the object with this ETag, or
- * of no object. An incomplete body is written as a placeholder before it is prepared
- * (README.md, rule 8). */
+/* Continues with a body that is not in the store yet. It will replace the object with this ETag or,
+ * if the ETag is empty, create the object. An incomplete body is written as a placeholder before it
+ * is prepared (README.md, rule 8). */
 static enum hf_status begin_with(struct doc *doc, void *body, struct etag etag,
                                  struct mono_time deadline, struct hf_error *error)
 {
@@ -261,6 +269,8 @@ static enum hf_status begin_with(struct doc *doc, void *body, struct etag etag,
     set_body(doc, body, &etag);
     doc->prepared = whole;
     status = prepare_body(doc, deadline, error);
+    /* A body that replaces damage is written even if no operation changes it. Otherwise the damage,
+     * or the mark that was put over it, would stay in the store. */
     doc->unwritten = rescued;
     if (status == HF_OK && !whole && etag.size > 0)
         report_loaded_body(doc);
@@ -275,10 +285,10 @@ static enum hf_status create_document(struct doc *doc, struct mono_time deadline
                 : error_no_memory(error);
 }
 
-/* Reads a damaged object again, because the bytes may have been damaged only in transit: CONFLICT
- * if they can be read now. An object too large for memory was never a document of this kind. Only
- * its beginning is read, since keeping a copy of all of it would take longer than a caller
- * waits. */
+/* Reads a damaged object again, because the bytes may have been damaged only in transit. Returns
+ * CONFLICT if the object can be decoded now. An object that is too large for memory was never a
+ * document of this kind. Only its beginning is read, because copying all of it would take longer
+ * than a caller waits. */
 static enum hf_status read_damaged(struct doc *doc, struct get_call *get,
                                    struct hf_error *error)
 {
@@ -286,6 +296,7 @@ static enum hf_status read_damaged(struct doc *doc, struct get_call *get,
     enum hf_status status = store_get(doc->store, get);
     bool too_large = status == HF_INVALID && get->info.size > BODY_BYTES_MAX;
     if (too_large) {
+        /* Only this version may be replaced later, so the copy must be made of this version. */
         get->match = get->info.etag;
         get->length = doc->type->bytes_max;
         buffer_clear(get->body);
@@ -315,7 +326,7 @@ static enum hf_status replace_damaged(struct doc *doc, struct mono_time deadline
     return status == HF_OK ? begin_with(doc, body, get.info.etag, deadline, error) : status;
 }
 
-/* Ensures that there is a body; **ret_fresh: it was loaded just now. */
+/* Ensures that there is a body. *ret_fresh: it was loaded just now. */
 static enum hf_status ensure_body(struct doc *doc, struct mono_time deadline, bool *ret_fresh,
                                   struct hf_error *error)
 {
@@ -345,6 +356,9 @@ struct attempt {
     bool any_write;
 };
 
+/* Begins an attempt with a new nonce and a new t0. The nonce makes the bytes of every write unique,
+ * so that an ETag names one write even on a store whose ETags are content hashes. t0 is read before
+ * the operations are applied, so that a slow write never makes a lease longer. */
 static void begin_attempt(struct doc *doc, struct attempt *attempt)
 {
     env_random_hex(doc->store->env, NONCE_SIZE, attempt->nonce);
@@ -365,12 +379,15 @@ static void apply_batch(struct doc *doc, struct batch *batch, struct attempt *at
         check(status == HF_OK || op->error.status == status);
         if (status == HF_OK)
             error_clear(&op->error);
-        /* An operation that finds its own effect stays in doubt until its result is published:
-         * another operation in the batch may have caused it, and the batch might not get written.
-         * The same applies to an operation that finds part of its effect and adds the rest. */
+        /* An operation that finds its own effect remains in doubt until its result is published.
+         * The batch may still need a put for another operation. If that put fails until the
+         * deadline, this operation must not be reported as not done. The same applies to an
+         * operation that finds part of its effect and adds the rest. */
         bool found = op->found || (status == HF_OK && !op->changed);
         if (op->doubt == DOC_DOUBT_OPEN && !found && !may_still_land(doc, op))
             op->doubt = DOC_DOUBT_OVER;
+        /* A write that changes nothing still gives the document a new ETag. An earlier attempt
+         * without a reply can then no longer land. */
         attempt->any_write = attempt->any_write || op->changed ||
                              (RULE(SETTLE_WRITES) && op->settle) || may_still_land(doc, op);
     }
@@ -422,8 +439,8 @@ static enum hf_status put_doc_body(struct doc *doc, const struct batch *batch,
 
 /* ---- Results of an attempt ----------------------------------------------------------- */
 
-/* A batch whose request may succeed next time is tried again. An operation refused now may then
- * succeed, so only the reason for the retry is kept, in case the deadline comes first. */
+/* A batch whose request may succeed next time is tried again. An operation that was refused may be
+ * accepted then, so only the reason for the retry is kept, in case the deadline passes first. */
 static void after_failure(struct doc *doc, struct batch *batch, enum hf_status status,
                           const struct hf_error *error)
 {
@@ -439,6 +456,7 @@ static void after_failure(struct doc *doc, struct batch *batch, enum hf_status s
         if (retry)
             continue;
         op->answer = damaged ? DOC_DAMAGED : DOC_FAILED;
+        /* This failure does not show what became of an earlier attempt. */
         if (op->doubt == DOC_DOUBT_OPEN)
             op->error.status = HF_UNSURE;
     }
@@ -447,16 +465,17 @@ static void after_failure(struct doc *doc, struct batch *batch, enum hf_status s
 static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
                                const struct hf_error *error)
 {
-    /* The write may have landed anyway, or may still land. Something between us and the store may
-     * have sent it twice: then the first copy landed, and the second conflicts with our own
-     * write. */
+    /* The write may have landed anyway, or may still land. A proxy may have sent it twice: then the
+     * first copy landed, and the second conflicted with the first. */
     bool conflict = status == HF_CONFLICT || status == HF_NOT_FOUND;
     bool may_have_landed = status == HF_UNSURE || (RULE(CONFLICT_MAY_BE_OURS) && conflict);
+    /* The body contains the changes of this attempt, which may not be in the store. */
     if (RULE(RELOAD_AFTER_FAILURE))
         doc->stale = true;
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
-        /* An operation in doubt may have caused the conflict itself, so it is not counted. */
+        /* An operation in doubt may have caused the conflict itself, so the conflict is not
+         * counted. */
         op->conflicts += status == HF_CONFLICT && op->doubt != DOC_DOUBT_OPEN;
         if (op->changed && may_have_landed) {
             op->doubt = DOC_DOUBT_OPEN;
@@ -475,6 +494,8 @@ static void after_success(struct doc *doc, struct batch *batch)
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         op->answer = DOC_KNOWN;
+        /* OVER and not NONE: what the operation found may be the effect of its own earlier
+         * attempt. */
         if (op->doubt == DOC_DOUBT_OPEN)
             op->doubt = DOC_DOUBT_OVER;
     }
@@ -515,9 +536,11 @@ static bool ensure_current_body(struct step *step, const struct etag *now, struc
      * cannot be used for another try. */
     if (step->applied || step->absent)
         return false;
+    /* Without bytes, the object still has the ETag that we know. */
     if (!bytes.data)
         return etag_equal(now, &doc->etag) && (doc->prepared || !type->prepare);
     doc->stale = true; /* our body is outdated, even if these bytes cannot be used */
+    /* Damage is handled outside the step, because it needs further requests. */
     if (bytes.size > type->bytes_max ||
         type->decode(bytes, env_now(doc->store->env), doc->body, &body, &error) != HF_OK)
         return false;
@@ -547,8 +570,8 @@ static struct view decide_step(void *argument, const struct etag *now, struct vi
 
 enum step_end { STEP_DONE, STEP_ABSENT, STEP_TOO_MUCH, STEP_TOO_LARGE };
 
-/* The store refused a document of refused_size. Half of that size is the limit for the next try,
- * so a document that shrinks slowly does not fail again at every step. */
+/* The store refused a document of refused_size. The next try waits until the document is less than
+ * half as large, so a document that shrinks slowly does not fail again each time. */
 static bool may_fit_a_step(const struct doc *doc)
 {
     return doc->store->ops->change &&
@@ -571,9 +594,10 @@ static enum step_end try_in_one_step(struct doc *doc, struct batch *batch)
     struct mono_time sent = env_now(doc->store->env);
     enum hf_status status = store_change(doc->store, &step.change);
     clock_learn(doc->clock, &step.change.stamp);
-    if (status != HF_UNSUPPORTED) /* UNSUPPORTED: no request was made */
+    if (status != HF_UNSUPPORTED) /* UNSUPPORTED: a get and a put follow */
         update_round_trip(doc, sent);
     if (status == HF_UNSUPPORTED || (status == HF_OK && step.given_up)) {
+        /* The operations have changed the body, but nothing was written. */
         doc->stale = doc->stale || step.applied;
         if (status == HF_UNSUPPORTED)
             return STEP_TOO_LARGE;

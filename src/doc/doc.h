@@ -5,8 +5,8 @@
  * A change is an operation: a pure function of the document's body and of evidence about time. It
  * is applied to the cached body, and the result is written if the ETag is still the one that was
  * loaded. After a conflict or a lost reply it is applied again to a fresh body. So an operation
- * must recognise its own effect: applied to a document that it has already changed, it reports
- * this and succeeds. docs/design.md section 4; src/doc/README.md has the invariants.
+ * must recognise its own effect: applied to a document that it has already changed, it reports this
+ * and succeeds. See docs/design.md section 4. The invariants are in src/doc/README.md.
  *
  * Operations in one process that are waiting for the same document are applied together and
  * written in one put. Results, including refusals, are published only when that put is known to
@@ -23,40 +23,40 @@
 struct doc_type {
     size_t bytes_max; /* the size limit for reading */
 
-    /* Decodes bytes that arrived at this time into a body. `previous` is the body before it, or
-     * NULL; it is freed after the call. */
+    /* Decodes bytes that arrived at this time into a body. `previous` is the body that the new one
+     * replaces, or NULL; it is freed after the call. */
     enum hf_status (*decode)(struct view bytes, struct mono_time arrived, const void *previous,
                              void **ret_body, struct hf_error *error);
 
-    /* May be NULL. Whether `prepare` needs no request to the store. */
+    /* May be NULL. Returns true if `prepare` needs no request to the store for this body. */
     bool (*is_whole)(const void *body);
 
-    /* May be NULL. Completes a body that cannot be used as it was read, by reading the missing
-     * part from the store. CONFLICT: the object has changed, read it again. */
+    /* May be NULL. Completes a body that cannot be used as it was read, by reading the missing part
+     * from the store. CONFLICT: the object has changed and must be read again. */
     enum hf_status (*prepare)(void *context, struct view key, void *body,
                               struct mono_time deadline, struct hf_error *error);
 
-    /* The first body of an object that does not exist; NULL if out of memory. An incomplete one
-     * is written as it is, and only then prepared (README.md, rule 8). */
+    /* The first body of an object that does not exist; NULL if out of memory. An incomplete body is
+     * written as it is, and only then prepared (README.md, rule 8). */
     void *(*birth)(void *context);
 
-    /* May be NULL: then operations on a damaged object fail with CORRUPT. Keeps a copy of the
-     * damaged bytes, or of a reasonable part, if they are worth keeping, and makes a body to
-     * replace them. That body is written and prepared like a first one. */
+    /* May be NULL; operations on a damaged object then fail with CORRUPT. Saves a copy of the
+     * damaged bytes, or of part of them, if they are worth keeping, and creates a body that
+     * replaces them. That body is written and prepared like the first body of a new object. */
     enum hf_status (*rescue)(void *context, struct view key, struct view bytes,
                              struct mono_time deadline, void **ret_body,
                              struct hf_error *error);
 
     bool (*encode)(const void *body, struct view nonce, struct buffer *text);
 
-    /* May be NULL. Called when the changed body is known to be in the store, since now at the
-     * latest. */
+    /* May be NULL. Called when the changed body is known to be in the store. It has been there
+     * since `now` at the latest. */
     void (*written)(void *body, struct mono_time now);
     void (*free)(void *body);
 };
 
-/* One attempt to write. If it landed, its nonce is in the document. A lease that it granted
- * counts from its t0. */
+/* One attempt to write. If it landed, its nonce is in the document. The ttl of a lease that it
+ * granted is counted from its t0. */
 struct doc_attempt {
     char nonce[NONCE_SIZE + 1];
     struct mono_time t0;
@@ -64,7 +64,7 @@ struct doc_attempt {
     bool time_known;
 };
 
-/* An operation remembers its first attempt and the last few. */
+/* How many attempts an operation remembers: the first one and the most recent ones. */
 #define DOC_ATTEMPTS_MAX 8
 
 /* The owner of an operation: the queue, a leader, or its caller again. */
@@ -78,24 +78,24 @@ enum doc_answer {
     DOC_DAMAGED, /* the document cannot be read: CORRUPT, or the reason for UNSURE */
 };
 
-/* Whether an unconfirmed write of the operation may have landed. Columns are the events that
- * change the state:
+/* Whether one of the operation's writes may have landed, or may still land, without our knowledge.
+ * The columns are the events that change the state:
  *
- *        a write of it      a body shows that no write     the result
- *        has no reply       of it can land any more        is known
+ *        one of its writes  a body shows that none of      the result
+ *        may have landed    its writes can still land      is known
  *   NONE      OPEN               NONE                           NONE
  *   OPEN      OPEN               OVER                           OVER
  *   OVER      OPEN               OVER                           OVER */
 enum doc_doubt { DOC_DOUBT_NONE, DOC_DOUBT_OPEN, DOC_DOUBT_OVER };
 
-/* Zero-initialised, except for the fields of the request. An operation that is submitted again,
- * after UNSURE or for another reason, continues: it remembers its attempts, and the one that may
- * still land. */
+/* Zero-initialised, except for the fields of the request. An operation may be submitted again,
+ * after UNSURE or for another reason. It still remembers its earlier attempts, including one that
+ * may still land. */
 struct doc_op {
-    /* The request. Pure. Returns OK, or a refusal with its reason in `error`, and sets
-     * `changed` if the body must be written; otherwise the body must be left as it was. Called
-     * once per attempt, so possibly many times. Sets `found` if it finds an earlier attempt of
-     * its own and still has more to do. */
+    /* The request. Pure. Returns OK, or a refusal with its reason in `error`, and sets `changed` if
+     * the body must be written; otherwise the body must be left as it was. Called once per attempt,
+     * so possibly many times. Sets `found` if it finds the effect of an earlier attempt of its own
+     * and still has more to do. */
     enum hf_status (*apply)(struct doc_op *op, void *body, const struct evidence *evidence);
     struct mono_time deadline;
     bool quiet;  /* may be set by apply: this write need not wake other processes */
@@ -105,16 +105,17 @@ struct doc_op {
     bool changed;
     bool found;
     enum doc_answer answer;
-    enum doc_doubt doubt; /* not NONE: what it found may be its own effect */
+    enum doc_doubt doubt; /* not NONE: an effect that it found may be its own */
     unsigned conflicts;   /* how many times another client's write made ours fail */
     struct hf_error error;
-    struct doc_attempt attempts[DOC_ATTEMPTS_MAX]; /* the first one, then the last ones */
+    struct doc_attempt attempts[DOC_ATTEMPTS_MAX]; /* the first, then the most recent */
     size_t attempt_count;
 
     /* Private to the document. */
     enum doc_op_state state;
     struct env_cond *wake; /* the caller's */
-    /* A write in doubt may land only while the document has this ETag (empty: is absent). */
+    /* A write in doubt can land only while the document has this ETag (empty: while it is
+     * absent). */
     struct etag doubt_base;
     struct doc_op *next;
 };
@@ -125,16 +126,17 @@ enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view
                        const struct doc_type *type, void *context, struct doc **ret_doc,
                        struct hf_error *error);
 
-/* No operation may be under way. NULL is allowed. */
+/* No operation may be in progress. NULL is allowed. */
 void doc_free(struct doc *doc);
 
 struct view doc_key(const struct doc *doc);
 
-/* Why the last attempt failed and will be repeated; false if there was no failure other than
- * conflicts. For progress messages. */
+/* Sets *ret_why to the reason why the last attempt failed and will be repeated. Returns false if it
+ * did not fail, or failed only because of a conflict. For progress messages. */
 bool doc_trouble(struct doc *doc, struct hf_error *ret_why);
 
-/* The ETag of the body as we know it. False: unknown, or an attempt is under way. */
+/* The ETag of the last known body. Returns false if it is unknown, or if an attempt is in
+ * progress. */
 bool doc_etag(struct doc *doc, struct etag *ret_etag);
 
 /* The smoothed duration of a request. Call it only from a callback of the document. */
@@ -157,24 +159,24 @@ void doc_observe(struct doc *doc,
  *   TIMEOUT    the deadline passed, and nothing was or will be changed
  *   others     the refusal of the operation, or the failure of the store
  *
- * No attempt starts after the deadline; one that is under way is finished. Each request gets at
- * least half a second, however near the deadline is, and at most a third of the time left: if a
- * reply is lost, there is time for a retry. */
+ * No attempt starts after the deadline, but one that is in progress is finished. Each request
+ * gets a third of the time left, but at most ten seconds, so that there is time for a retry if a
+ * reply is lost. It gets at least half a second, however near the deadline is. */
 enum hf_status doc_update(struct doc *doc, struct doc_op *op);
 
 /* Applies several operations together, each with its own result. Returns the first status that is
  * not OK. */
 enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count);
 
-/* Passes the current body to `look`. The body is loaded unless the cached one is still current
- * (one conditional get, without retries). NOT_FOUND if there is no object. `look` must not use
- * the document. */
+/* Passes the current body to `look`. One conditional get, without retries, loads the body unless
+ * the cached one is still current. NOT_FOUND if there is no object. `look` must not use the
+ * document. */
 enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
                         void (*look)(void *argument, const void *body,
                                      const struct evidence *evidence),
                         void *argument, struct hf_error *error);
 
-/* The attempt with this nonce; the first attempt if none that we remember has it. */
+/* The attempt with this nonce; the first attempt if no remembered attempt has it. */
 const struct doc_attempt *doc_attempt_of(const struct doc_op *op, struct view nonce);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doc_inside.h: the private structs of a document: doc.c loads, applies and writes; turns.c
- * decides which task does so, and when. */
+/* doc_inside.h: the private structs of a document. doc.c loads, applies and writes; turns.c decides
+ * which task does this, and when. */
 #ifndef DOC_DOC_INSIDE_H
 #define DOC_DOC_INSIDE_H
 
@@ -25,7 +25,7 @@ struct doc {
         struct hf_error trouble; /* why the last attempt is being repeated; OK: it is not */
     } shared;
 
-    void *body;       /* as we know it, or NULL */
+    void *body;       /* the last known body, or NULL */
     struct etag etag; /* of the body; empty: the object does not exist yet */
     bool stale;       /* the body is kept for its sightings only */
     bool unreadable;  /* the object could not be decoded when it was last loaded */
@@ -36,7 +36,7 @@ struct doc {
     bool conflicted; /* the last failure was a conflict */
     struct span round_trip;
     struct buffer text;
-    size_t refused_size; /* not 0: the store cannot change this size in one step */
+    size_t refused_size; /* not 0: the store refused to change this size in one step */
 };
 
 /* The operations of one attempt. */
@@ -47,7 +47,7 @@ struct batch {
 
 /* doc_try and doc_load may be called only by the task that set `busy`.
  *
- * Applies a batch once. Operations without a result afterwards must be tried again. */
+ * Applies a batch once. Operations that have no result afterwards must be tried again. */
 void doc_try(struct doc *doc, struct batch *batch);
 
 /* Reads the object, unless the cached body is still current. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turns.c: tasks that change the same document take turns: one leads an attempt for all that are
- * waiting. It guards against lost wake-ups, conflicts between requests of one process, and
- * retries that overload the store. */
+/* turns.c: tasks that change the same document take turns: one of them leads an attempt for all
+ * that are waiting. It guards against lost wake-ups, conflicts between requests from one process,
+ * and retries that overload the store. */
 #include "base/check.h"
 #include "base/rule.h"
 #include "doc/doc_inside.h"
@@ -42,6 +42,8 @@ static void remove_locked(struct doc *doc, struct doc_op *op)
 static void time_out(struct doc_op *op)
 {
     struct hf_error last = op->error;
+    /* TIMEOUT promises that nothing was or will be changed. That is not known while an earlier
+     * attempt may still land (README.md, rule 3). */
     bool unsure = RULE(LATE_IS_UNSURE) && op->doubt == DOC_DOUBT_OPEN;
     error_set(&op->error, unsure ? HF_UNSURE : HF_TIMEOUT, "%s%s%s",
               unsure ? "no reply before the deadline; the change may still happen"
@@ -50,14 +52,15 @@ static void time_out(struct doc_op *op)
     op->answer = DOC_FAILED;
 }
 
-/* From here on the operation belongs to its caller again, as soon as the mutex is unlocked. */
+/* Returns the operation to its caller. Must be the last access to it: once the mutex is unlocked,
+ * the caller may return, and the operation may be on its stack. */
 static void publish_op_locked(struct doc_op *op)
 {
     op->state = DOC_OP_DONE;
     env_cond_signal(op->wake);
 }
 
-/* Takes the waiting operations. Those past their deadline time out instead. */
+/* Takes the waiting operations. Operations whose deadline has passed time out instead. */
 static void take_batch_locked(struct doc *doc, struct batch *batch)
 {
     struct mono_time now = env_now(doc->store->env);
@@ -79,8 +82,10 @@ static void take_batch_locked(struct doc *doc, struct batch *batch)
 static void give_back_locked(struct doc *doc, struct batch *batch)
 {
     struct mono_time now = env_now(doc->store->env);
+    /* From the last to the first, because each one is put in front of the queue. */
     for (size_t i = batch->count; i-- > 0;) {
         struct doc_op *op = batch->ops[i];
+        /* A conflict is not reported as trouble: it means that another client made progress. */
         if (op->answer != DOC_UNANSWERED || op->error.status == HF_CONFLICT)
             error_clear(&doc->shared.trouble);
         else
@@ -101,8 +106,9 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
 
 /* ---- Leading ------------------------------------------------------------------------- */
 
-/* Full jitter. The limit grows with consecutive failures and never exceeds the earliest
- * deadline. */
+/* Full jitter, so that clients that failed at the same time do not retry at the same time. The
+ * limit grows with consecutive failures. The pause never extends past the deadline of the leader's
+ * own operation. */
 static void pause_before_retry(struct doc *doc, struct mono_time deadline)
 {
     if (doc->failures_in_row == 0 || (doc->conflicted && doc->failures_in_row == 1))
@@ -116,14 +122,14 @@ static void pause_before_retry(struct doc *doc, struct mono_time deadline)
     env_sleep_until(env, mono_earlier(wake, deadline));
 }
 
-/* Leads one attempt for all waiting operations. Called with the mutex held; unlocks it
- * meanwhile. */
+/* Leads one attempt for all waiting operations. Called with the mutex held, which is unlocked
+ * during the attempt. */
 static void lead_locked(struct doc *doc, struct mono_time deadline)
 {
     struct batch batch;
     doc->shared.busy = true;
     env_mutex_unlock(&doc->shared.mutex);
-    /* The batch is taken after the pause, so operations that arrive during it join the same
+    /* The batch is taken after the pause, so operations that arrive during the pause join the same
      * put. */
     pause_before_retry(doc, deadline);
     env_mutex_lock(&doc->shared.mutex);
@@ -138,8 +144,8 @@ static void lead_locked(struct doc *doc, struct mono_time deadline)
     doc->shared.busy = false;
 }
 
-/* A task that leaves while no other is leading wakes the first in the queue, and one that is
- * waiting in doc_look. So a task is always awake while there is work, and none is woken
+/* A task that leaves while no other is leading wakes the first operation in the queue, and one task
+ * that is waiting in doc_look. So a task is always awake while there is work, and none is woken
  * needlessly. */
 static void leave_locked(struct doc *doc)
 {
@@ -151,8 +157,8 @@ static void leave_locked(struct doc *doc)
     env_mutex_unlock(&doc->shared.mutex);
 }
 
-/* Waits for a turn to lead, or until a leader has finished the operation. A leader must not lose
- * an operation that it is working on, so one that is TAKEN ignores its deadline here. */
+/* Waits for a turn to lead, or until a leader has finished the operation. An operation that is
+ * TAKEN ignores its deadline here, because its leader is still using it. */
 static void wait_for_turn_locked(struct doc *doc, struct doc_op *op)
 {
     bool in_time = true;
@@ -160,6 +166,8 @@ static void wait_for_turn_locked(struct doc *doc, struct doc_op *op)
         in_time = env_cond_wait_until(op->wake, &doc->shared.mutex, op->deadline);
     else
         env_cond_wait(op->wake, &doc->shared.mutex);
+    /* A leader may have taken the operation just before its deadline. Its write may already be on
+     * the way, so the caller must then wait for the result. */
     if (!in_time && op->state == DOC_OP_QUEUED) {
         remove_locked(doc, op);
         time_out(op);
@@ -180,6 +188,8 @@ bool doc_trouble(struct doc *doc, struct hf_error *ret_why)
 enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count)
 {
     enum hf_status first = HF_OK;
+    /* Each call has its own condition, so that only the calls that are finished, and the next
+     * leader, are woken. */
     struct env_cond wake;
     env_cond_init(doc->store->env, &wake);
     env_mutex_lock(&doc->shared.mutex);
@@ -219,6 +229,7 @@ enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
     env_mutex_lock(&doc->shared.mutex);
     while (doc->shared.busy)
         if (!env_cond_wait_until(&doc->shared.idle, &doc->shared.mutex, deadline)) {
+            /* The last leader may have woken this task and no other, so pass the wake-up on. */
             leave_locked(doc);
             return error_set(error, HF_TIMEOUT, "the document was busy until the deadline");
         }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* env.h: clocks, sleep, randomness, tasks, mutexes and conditions behind one interface.
  *
- * Code against this header is straight-line and blocking. In the program a task is a thread
- * (env/real.c). In the simulator it is a fiber, and time is virtual (sim/). Outside of src/env,
- * nothing under src/ reads a clock, sleeps, draws randomness or starts a thread by other means.
- * Nothing holds a library's lock, or thread-local state, across a call to env, because in the
- * simulator another fiber of the same thread may run meanwhile.
+ * Code that uses this header is sequential and blocking. In the program a task is a thread
+ * (env/real.c). In the simulator it is a fiber, and time is virtual (sim/). Outside src/env, code
+ * under src/ does not read a clock, sleep, generate random numbers or start a thread by any other
+ * means. It holds no library lock and keeps no thread-local state across a call to env, because in
+ * the simulator another fiber of the same thread may run in the meantime.
  *
- * Every call is safe from any task of that env. Only env_task_start can fail. */
+ * Any task of an env may make any call. Only env_task_start can fail. */
 #ifndef ENV_ENV_H
 #define ENV_ENV_H
 
@@ -20,7 +20,8 @@
 struct env;
 struct env_task;
 
-/* Room for the state of either implementation, in place, so initialising cannot fail. */
+/* The struct itself has room for the state of either implementation, so initialisation cannot
+ * fail. */
 struct env_mutex {
     struct env *env;
     uint64_t state[8];
@@ -101,8 +102,8 @@ static inline void env_random(struct env *env, void *bytes, size_t size)
 
 uint64_t env_random_u64(struct env *env);
 
-/* `digits` lower-case hexadecimal digits and a NUL: for names and nonces. `digits` is even and at
- * most 64. */
+/* Writes `digits` random lower-case hexadecimal digits and a NUL, for names and nonces. `digits`
+ * must be even and at most 64. */
 void env_random_hex(struct env *env, size_t digits, char *text);
 
 /* Uniform in [0, bound); bound > 0. */
@@ -111,7 +112,7 @@ uint64_t env_random_below(struct env *env, uint64_t bound);
 /* Uniform in [0, limit]: full jitter. */
 struct span env_jitter(struct env *env, struct span limit);
 
-/* Every task that was started must be joined once. */
+/* Every task that was started must be joined exactly once. */
 static inline enum hf_status env_task_start(struct env *env, void (*run)(void *),
                                             void *argument, struct env_task **ret_task,
                                             struct hf_error *error)
@@ -156,8 +157,9 @@ static inline void env_cond_release(struct env_cond *cond)
     cond->env->ops->cond_release(cond);
 }
 
-/* Unlocks, waits for a signal or the given time, and locks again. False once that time has come.
- * May also wake spuriously, so always wait in a loop on the condition itself. */
+/* Unlocks the mutex, waits for a signal or until the given time, and locks the mutex again. Returns
+ * false once that time has come. It may also wake spuriously, so always call it in a loop that
+ * checks the condition itself. */
 static inline bool env_cond_wait_until(struct env_cond *cond, struct env_mutex *mutex,
                                        struct mono_time moment)
 {

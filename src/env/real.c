@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* real.c: env on this machine: threads, CLOCK_BOOTTIME, getrandom. Waits are cut into slices,
- * so a deadline is noticed soon after a suspend. */
+/* real.c: the env of this machine: threads, CLOCK_BOOTTIME, getrandom. Waits are divided into
+ * slices, so that a deadline that passed during a suspend is noticed soon after the resume. */
 #include "base/check.h"
 #include "env/env.h"
 
@@ -17,8 +17,9 @@
 
 #define STACK_BYTES (512 * 1024)
 
-/* A condition can wait only by the monotonic clock, which stops during suspend. Waiting in slices
- * bounds how late a deadline on the boot-time clock is noticed after a resume. */
+/* A condition variable can wait only on the monotonic clock, which stops during suspend. Because
+ * waits are divided into slices, a deadline on the boot-time clock is noticed at most one slice
+ * late after a resume. */
 #define WAIT_SLICE SPAN_S(1)
 
 struct env_task {
@@ -72,9 +73,9 @@ static size_t read_small(const char *path, char *text, size_t room)
     return size > 0 ? (size_t)size : 0;
 }
 
-/* In a time namespace the boot-time clock has an offset, so it is another clock and needs
- * another id. The line reads "boottime <seconds> <nanoseconds>"; it is appended without its
- * spaces. */
+/* In a time namespace the boot-time clock has an offset. So it is a different clock, and needs a
+ * different id. The line reads "boottime <seconds> <nanoseconds>", and is appended to the id
+ * without its spaces. */
 static void add_clock_offset(void)
 {
     char offsets[256];

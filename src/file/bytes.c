@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.c: reads and writes an open file at an offset. Short reads and writes and EINTR are
- * retried, so callers never see part of what they asked for. */
+/* bytes.c: reads and writes an open file at an offset. Short reads, short writes and EINTR are
+ * retried, so a caller never gets a partial result. */
 #include "file/bytes.h"
 
 #include <errno.h>

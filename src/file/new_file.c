@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* new_file.c: the names, modes and calls that make a file appear atomically. Everything happens in
- * the folder that was opened first, so replacing part of the path meanwhile has no effect. */
+ * the folder that was opened first, so it makes no difference if part of the path is replaced in
+ * the meantime. */
 #include "file/new_file.h"
 
 #include "base/view.h"
@@ -96,7 +97,7 @@ static enum hf_status check_replaceable(const char *path, struct hf_error *error
     return HF_OK;
 }
 
-/* Opens the path as it will be used. */
+/* Opens the folder of the path, and checks that the path can be replaced. */
 static enum hf_status open_place(struct new_file *file, const char *path,
                                  struct hf_error *error)
 {
@@ -134,10 +135,10 @@ static enum hf_status new_file_prepare(struct new_file *file, struct env *env, c
     return status;
 }
 
-/* ---- Making it ----------------------------------------------------------------------- */
+/* ---- Creating the file --------------------------------------------------------------- */
 
-/* Keeps the mode of the old file only if we own it: another user may have put it there to choose
- * the mode. */
+/* Keeps the mode of the old file only if we own that file. Otherwise another user may have put it
+ * there to determine the mode. */
 static void keep_mode(const struct new_file *file)
 {
     struct stat old;
@@ -200,14 +201,15 @@ enum hf_status new_file_create(struct new_file *file, struct env *env, const cha
     return HF_OK;
 }
 
-/* ---- Its name ------------------------------------------------------------------------ */
+/* ---- Renaming it --------------------------------------------------------------------- */
 
 enum hf_status new_file_keep(struct new_file *file, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     const struct safe_path *place = &file->place;
     bool by_others = file->own >= 0;
-    /* A folder that is writable but not readable cannot be synced; some systems sync none. */
+    /* A folder that is writable but not readable cannot be synced, and some file systems cannot
+     * sync folders at all. */
     int folder = openat(place->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (renameat(by_others ? file->own : place->folder, by_others ? place->leaf : file->part,
                  place->folder, place->leaf) != 0) {

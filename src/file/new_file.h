@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* new_file.h: a file that appears under its name only when it is complete. Until then it is
- * NAME.part-RANDOM in the same folder; a file written by a command is NAME in a private
- * folder NAME.part-RANDOM. A link that another user made in a world-writable folder is not
+ * NAME.part-RANDOM in the same folder; a file that is written by a command is NAME in a private
+ * folder, NAME.part-RANDOM. A link that another user has created in a world-writable folder is not
  * followed (safe_path.h). */
 #ifndef FILE_NEW_FILE_H
 #define FILE_NEW_FILE_H
@@ -11,23 +11,23 @@
 
 #include <limits.h>
 
-/* The folder that a path leads to; `folder` has room for it. */
+/* The folder part of a path, or ".". `folder` is space for the result. */
 const char *folder_of(const char *path, char folder[PATH_MAX]);
 
-/* Opens an unnamed file in the folder. It is gone once it is closed, even if we crash. Returns -1
- * with errno on failure. */
+/* Opens an unnamed file in the folder. The file disappears when it is closed, even after a crash.
+ * On failure, returns -1 and sets errno. */
 int nameless_file(const char *folder);
 
-/* The folder for temporary files: this one or, if it is NULL, $TMPDIR or /tmp. */
+/* The folder for temporary files: `folder` or, if that is NULL, $TMPDIR or /tmp. */
 const char *scratch_or_usual(const char *folder);
 
-/* Creates an unnamed file there for temporary data. Every failure is UNAVAILABLE, since it is not
- * the fault of the data's source. */
+/* Creates an unnamed file there for temporary data. Every failure is UNAVAILABLE, because it is not
+ * the fault of the source of the data. */
 enum hf_status temporary_file(int *ret_fd, struct hf_error *error);
 
-/* For a caller that removes unfinished files when the process is killed: it gets the
- * temporary name before the file exists, and NULL once it is gone. The private folder of a command
- * is passed as FILE_WATCH_FOLDER. */
+/* For a caller that removes unfinished files when the process is terminated. `writes` is called
+ * with the temporary name before the file exists, and with NULL once the file is gone. A command's
+ * private folder is reported as FILE_WATCH_FOLDER. */
 struct file_watch {
     void (*writes)(void *context, int which, const char *path); /* may be NULL */
     void *context;
@@ -38,12 +38,12 @@ struct file_watch {
 struct new_file {
     int fd;                  /* -1: not open */
     struct safe_path place;  /* its final location */
-    const char *path;        /* its final path, with the links of an old file followed */
+    const char *path;        /* its final path, with links followed */
     char part[NAME_MAX + 1]; /* the temporary name of the file or its folder */
     char *scratch;           /* its temporary path */
     int own;                 /* the private folder of a command; -1: none */
     char *own_path;
-    bool kept; /* it has its name */
+    bool kept; /* it has its final name */
     struct file_watch watch;
 };
 #define NEW_FILE_NONE                                \
@@ -52,8 +52,8 @@ struct new_file {
         .fd = -1, .place = SAFE_PATH_INIT, .own = -1 \
     }
 
-/* Chooses the names for a file that a command writes into a private folder. INVALID: the
- * path is not a regular file, or leads through /dev or /proc, where a name may refer to another
+/* Chooses the names for a file that a command writes into a private folder. INVALID: the path is
+ * not a regular file, or leads through /dev or /proc, where a name may refer to a different
  * file. */
 enum hf_status new_file_reserve(struct new_file *file, struct env *env, const char *path,
                                 struct file_watch watch, struct hf_error *error);
@@ -72,7 +72,7 @@ enum hf_status new_file_keep(struct new_file *file, struct hf_error *error);
 /* Removes a kept file by its final name. */
 void new_file_take_back(struct new_file *file);
 
-/* Closes it, and removes it unless it was kept. */
+/* Closes the file, and removes it unless it was kept. */
 void new_file_release(struct new_file *file);
 
 #endif

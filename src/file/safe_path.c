@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safe_path.c: follows a path without trusting links of other users, and removes a tree
- * without leaving it. */
+/* safe_path.c: follows a path without trusting other users' links, and removes a tree without
+ * following links out of it. */
 #include "file/safe_path.h"
 
 #include "base/view.h"
@@ -16,13 +16,13 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-/* As many links as the kernel follows. */
+/* The maximum number of links that are followed, the same as in the kernel. */
 #define LINKS_MAX 40
 
 /* The deepest nesting of folders that is removed; each level needs a descriptor. */
 #define CLEAR_DEPTH_MAX 64
 
-/* ---- Whose --------------------------------------------------------------------------- */
+/* ---- Ownership ----------------------------------------------------------------------- */
 
 bool is_planted(int folder, const struct stat *file)
 {
@@ -56,7 +56,7 @@ struct walk {
     char text[PATH_MAX]; /* the path so far, with a trailing slash unless it is empty */
     size_t text_size;
     char rest[PATH_MAX]; /* the rest of the path */
-    int links;           /* followed so far */
+    int links;           /* how many were followed so far */
 };
 
 static enum hf_status too_long(struct hf_error *error)
@@ -89,7 +89,7 @@ static bool next_name(struct walk *walk, char name[NAME_MAX + 2], bool *ret_last
     return size > 0;
 }
 
-/* The link's target takes the place of its name. */
+/* Replaces the link's name with its target. */
 static enum hf_status follow_link(struct walk *walk, const char *name, struct hf_error *error)
 {
     char target[PATH_MAX];

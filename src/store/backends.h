@@ -13,7 +13,7 @@
 enum hf_status mem_store_open(struct env *env, const struct url *url, struct store **ret_store,
                               struct hf_error *error);
 
-/* Plain files under a directory. ?sync=off gives up durability for speed. */
+/* Plain files under a directory. ?sync=off trades durability for speed. */
 enum hf_status dir_store_open(struct env *env, const struct url *url, struct store **ret_store,
                               struct hf_error *error);
 
@@ -21,7 +21,7 @@ enum hf_status dir_store_open(struct env *env, const struct url *url, struct sto
 enum hf_status sqlite_store_open(struct env *env, const struct url *url,
                                  struct store **ret_store, struct hf_error *error);
 
-/* The file that "sqlite:" without a path names: $XDG_STATE_HOME/holdfast/store.db, or
+/* The file that "sqlite:" without a path refers to: $XDG_STATE_HOME/holdfast/store.db, or
  * ~/.local/state/holdfast/store.db. Creates nothing. */
 enum hf_status sqlite_default_path(char path[PATH_MAX], struct hf_error *error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bucket.c: reads, checks and writes the format document of a bucket, and probes the store when the
- * document holds no verdict on it. It refuses a store that ignores conditions, and a bucket whose
- * formats this version does not know. */
+ * document contains no verdict on it. It refuses a store that ignores conditions, and a bucket
+ * whose formats this version does not know. */
 #include "store/bucket.h"
 
 #include "base/evidence.h"
@@ -157,6 +157,7 @@ static enum hf_status read_format(struct store *store, struct format *format,
                             .deadline = mono_add(env_now(store->env), READ_TIME) };
     *format = (struct format){ .text = BUFFER_INIT(FORMAT_BYTES_MAX) };
     enum hf_status status = store_get(store, &get);
+    /* A reply from a cache carries an old date, by which an expired verdict could still count. */
     bool dated = get.stamp.known && !get.stamp.cached;
     format->now = dated ? get.stamp.date : env_wall(store->env);
     if (status == HF_OK) {
@@ -269,7 +270,7 @@ static bool is_current(const struct verdict *verdict, struct wall_time now)
     return wall_before(now, verdict->expires) && !wall_before(last, verdict->expires);
 }
 
-/* Finds the verdict on the store of this identity, if there is one that has not expired. */
+/* Finds the verdict on the store with this identity, if there is one that has not expired. */
 static bool find_verdict(const struct format *format, const struct store *store,
                          struct view identity, struct verdict *ret_verdict)
 {
@@ -295,7 +296,7 @@ struct probe_outcome {
     const struct hf_error *error; /* UNSUPPORTED: the store was refused */
     struct view identity;
     struct wall_time at;
-    bool yields; /* a refusal that another client wrote meanwhile wins */
+    bool yields; /* to a refusal that another client has written in the meantime */
 };
 
 static void write_string_member(struct buffer *text, const char *name, struct view value)
@@ -351,8 +352,8 @@ static void write_verdict(struct buffer *text, const struct probe_outcome *outco
     buffer_print(text, " }");
 }
 
-/* Keeps the verdicts on other stores that have not expired. If there are too many, the oldest,
- * which come first in the list, are dropped. */
+/* Keeps those verdicts on other stores that have not expired. If there are too many, the oldest
+ * ones, which come first in the list, are dropped. */
 static void keep_verdicts(const struct format *format, struct view identity,
                           struct buffer *text)
 {
@@ -410,6 +411,8 @@ static struct view identity_of(struct store *store, struct buffer *space)
 static enum hf_status write_format(struct store *store, const struct format *format,
                                    struct probe_outcome *outcome, struct hf_error *error)
 {
+    /* On some stores equal bytes have equal ETags. The nonce ensures that an ETag names one
+     * write. */
     char nonce[NONCE_SIZE + 1];
     struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
     env_random_hex(store->env, NONCE_SIZE, nonce);
@@ -481,7 +484,8 @@ static enum hf_status reread_format(struct store *store, struct format *format,
     return status;
 }
 
-/* Writes the verdict, and retries on the new document if another client changed it meanwhile. */
+/* Writes the verdict, and retries with the new document if another client has changed it in the
+ * meantime. */
 static enum hf_status keep_outcome(struct store *store, struct format *format,
                                    struct probe_outcome *outcome, struct hf_error *error)
 {
@@ -518,6 +522,8 @@ static enum hf_status probe_with_patience(struct store *store, struct probe_repo
                                           struct hf_error *error)
 {
     struct mono_time deadline = mono_add(env_now(store->env), PROBE_TIME);
+    /* A probe whose requests got no answer gives no verdict, because a wrong refusal would be kept
+     * for a day and stop every client. It is repeated instead. */
     enum hf_status status = store_probe(store, deadline, report, error);
     for (int i = 1; i < PROBE_TRIES; i++) {
         if (!may_pass_later(status) || !pause_within(store, deadline))
@@ -573,8 +579,8 @@ enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report 
 
 /* ---- Checking a bucket at open ------------------------------------------------------- */
 
-/* Probes a store that has no verdict, or only an expired one. The verdict counts here even if
- * it cannot be written for others. */
+/* Probes a store that has no verdict, or only an expired one. The verdict applies to this handle
+ * even if it cannot be saved for other clients. */
 static enum hf_status probe_and_record(struct store *store, struct format *format,
                                        struct hf_error *error)
 {
@@ -619,9 +625,9 @@ static enum hf_status read_format_for(struct store *store, enum bucket_use use,
     return status;
 }
 
-/* Decides how to continue without the document. A client that may not read the document may not
- * write either, and its next call will report DENIED. A damaged document does not stop access to
- * single objects. */
+/* Decides how to continue without the document. A client without permission to read the document
+ * must not write either, and its next call will report DENIED. A damaged document does not prevent
+ * access to single objects. */
 static enum hf_status open_without_format(struct store *store, enum bucket_use use,
                                           enum hf_status status, struct hf_error *error)
 {

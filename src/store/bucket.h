@@ -3,28 +3,28 @@
  * in one object, .holdfast/format.json (docs/formats.md), and one get reads them:
  *
  *   features   additions to the formats of this bucket that not every version of Holdfast knows.
- *              If this version does not know a feature, its list decides. `compatible`: continue.
- *              `read_only`: reads are safe, and every write is UNSUPPORTED. `incompatible`: the
- *              objects may not mean what they seem to, so everything is UNSUPPORTED and nothing
- *              is touched.
+ *              If this version does not know a feature, the list that names the feature decides.
+ *              `compatible`: continue. `read_only`: reads are safe, and every write is
+ *              UNSUPPORTED. `incompatible`: the objects may not mean what they seem to mean, so
+ *              every call is UNSUPPORTED and nothing is changed.
  *   verdicts   the results of the probe (probe.h), one for each way to reach the store: whether
  *              the store keeps the promises that locks are built on, and what it can do.
  *
  * Invariants:
  *
  *   1. A client that coordinates (locks and everything built on them) first needs a verdict on this
- *      very store, either read from the bucket or its own. A store that breaks its promises is
- *      UNSUPPORTED before anything is written, granted or started, and before anything is read.
+ *      very store, either from the bucket or from its own probe. A store that breaks its promises
+ *      is UNSUPPORTED before anything is written, granted or started, and before anything is read.
  *   2. A verdict counts only for the store that was probed (store_identify: endpoint, bucket, and
- *      whether it keeps versions), and only until it expires, by the store's own clock where it
- *      has one. So a verdict that was copied with a bucket does not count, nor does an old one.
+ *      whether it keeps versions), and only until it expires, by the store's own clock if it has
+ *      one. So a verdict that was copied with a bucket does not count, and neither does an old one.
  *   3. A refusal is a verdict too. It is kept for a day, and the next process needs only one get.
- *      A verdict that passed is kept for 30 days. `holdfast store probe` makes a new one.
+ *      A verdict that passed is kept for 30 days. `holdfast store probe` creates a new one.
  *   4. A store is refused only for a fault that the probe has shown. A probe without an answer
  *      gives no verdict: the store is UNAVAILABLE, and nothing is recorded.
  *   5. Our own stores (mem, dir, sqlite) need no verdict: the test suite proves their promises.
  *      If there is a verdict, it counts anyway, and so do the features.
- *   6. A client without write permission may read: where the verdict is missing and the probe is
+ *   6. A client without write permission may read: if the verdict is missing and the probe is
  *      DENIED, every write through this handle is DENIED, and reads still work.
  *   7. Members of the document that this version does not know are written back unchanged. The
  *      document is changed only by compare-and-swap, so a concurrent change is never lost.
@@ -35,17 +35,17 @@
 
 #include "store/probe.h"
 
-/* The purpose that the store is opened for. */
+/* The purpose for which the store is opened. */
 enum bucket_use {
     BUCKET_OBJECTS, /* single objects: features count, and no verdict is needed */
     BUCKET_LOCKS,   /* locks, and everything that is built on them */
 };
 
-/* Reads the document of the bucket, sets the store's traits, and blocks writes where only reads are
- * safe. UNSUPPORTED: the store, or a feature of the bucket, cannot be used; the error says which.
- * CORRUPT: the document cannot be read (BUCKET_OBJECTS continues anyway, so that you can remove
- * it). This takes one get. Where a verdict is needed and missing, it also takes the probe, and a
- * put to keep the verdict. */
+/* Reads the format document of the bucket, sets the store's traits, and blocks writes if only reads
+ * are safe. UNSUPPORTED: the store, or a feature of the bucket, cannot be used; the error says
+ * which. CORRUPT: the document cannot be read (BUCKET_OBJECTS continues anyway, so that you can
+ * remove it). This takes one get. If a verdict is needed and missing, it also takes the probe, and
+ * a put that saves the verdict. */
 enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_error *error);
 
 /* Probes now, even if there is a verdict. With `keep`, the verdict is written to the bucket, even

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handle.h: an open store as the public calls see it. Its users are counted: the last client
- * that is open on a store closes it. */
+/* handle.h: an open store, as the public functions use it. Its users are counted, and the store is
+ * closed when the last of them is gone. */
 #ifndef STORE_HANDLE_H
 #define STORE_HANDLE_H
 
@@ -26,10 +26,10 @@ enum hf_status store_handle_new(
     struct store *store, void (*trace)(void *argument, const struct hf_store_request *request),
     void *trace_argument, struct hf_store **ret_handle, struct hf_error *error);
 
-/* Checks the bucket for locks (bucket_check), unless that was done already. */
+/* Checks that the bucket can be used for locks (bucket_check), unless this was done before. */
 enum hf_status store_handle_check_locks(struct hf_store *handle, struct hf_error *error);
 
-/* Adds a user, or removes one. Removing the last user closes the store. */
+/* Adds a user, or removes one. The store is closed when its last user is removed. */
 struct hf_store *store_handle_keep(struct hf_store *handle);
 void store_handle_drop(struct hf_store *handle);
 

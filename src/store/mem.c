@@ -25,9 +25,9 @@ struct mem_store {
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
         struct map objects;
-        uint64_t writes; /* so far; the next one is the ETag */
+        uint64_t writes; /* how many so far; the number of a write is its ETag */
         struct env_cond changed;
-        uint64_t changes; /* so far, plus 1; a listener's ticket is a copy */
+        uint64_t changes; /* how many so far, plus 1; a listener's ticket is a copy */
         size_t listening; /* tasks waiting for the next change */
     } shared;
 };

@@ -183,6 +183,8 @@ static void observed_change(struct store *store, struct change_call *call)
         return; /* the caller continues with a get and a put, which are reported */
     struct span took = time_since(store, start);
     bool put = call->wrote || call->error.status == HF_UNSURE;
+    /* A change that wrote without reading the bytes used a cached body. Without the step, it would
+     * have been a single put. */
     if (watched.read || !put)
         report_get_of_change(store, &watched, put, took);
     struct observation seen = { .kind = CALL_PUT,

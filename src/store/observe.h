@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* observe.h: a store that passes every call on and then reports the call and its result to an
- * observer. It serves the trace of a public handle (handle.h), events, and the tests' meter. */
+/* observe.h: a wrapper that passes every call on to its inner store and then reports the call and
+ * its result to an observer. It is used for the trace of a public handle (handle.h), for events,
+ * and for the request meter of the tests. */
 #ifndef STORE_OBSERVE_H
 #define STORE_OBSERVE_H
 
@@ -27,7 +28,7 @@ struct observation {
     uint64_t bytes_sent;
     uint64_t bytes_received;
     struct span took;
-    bool first_of_batch; /* the store saw the whole batch as one request */
+    bool first_of_batch; /* several calls may share one request to the store */
 };
 
 struct observer {
@@ -35,12 +36,12 @@ struct observer {
     void *argument;
 };
 
-/* Takes ownership of `inner`, which it closes when it is closed; on failure the caller keeps it.
- * `saw` runs in the task that made the call, and must not call the store. */
+/* Takes ownership of `inner`, which is closed together with the wrapper; on failure the caller
+ * keeps it. `saw` runs in the task that made the call, and must not call the store. */
 enum hf_status store_observe(struct store *inner, struct observer observer,
                              struct store **ret_store, struct hf_error *error);
 
-/* Frees the observer alone. The inner store stays open and belongs to the caller again. */
+/* Frees only the wrapper. The inner store stays open and belongs to the caller again. */
 void store_unobserve(struct store *observed);
 
 #endif

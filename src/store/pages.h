@@ -11,8 +11,8 @@
  *     while (status == HF_OK && (entry = pages_next_entry(&pages, store)))
  *         status = check_entry(entry, error);
  *
- * Each page starts after the last name of the previous page. An object that is written meanwhile
- * may or may not appear, and no name appears twice. */
+ * Each page starts after the last name of the previous page. An object that is written during the
+ * listing may or may not appear, and no name appears twice. */
 #ifndef STORE_PAGES_H
 #define STORE_PAGES_H
 

@@ -16,7 +16,7 @@
 
 #define RACERS 8
 
-/* Room for the prefix, the random part and the name of a scratch object, which are all short. */
+/* Room for the prefix, the random part and the name of a scratch object, all of which are short. */
 #define SCRATCH_KEY_MAX 96
 
 struct probe {
@@ -54,8 +54,8 @@ static struct view format_scratch_key(const struct probe *probe, const char *nam
     return view_of(space->text);
 }
 
-/* Calls the back end directly, because store_put refuses calls that the traits do not promise, and
- * the probe's purpose is to find out those traits. */
+/* Calls the back end directly, because the functions of store.h refuse calls that the traits do not
+ * allow, and the probe must determine these traits. */
 static enum hf_status try_put(struct probe *probe, const char *name, const char *body,
                               struct condition condition, struct etag *ret_etag)
 {
@@ -118,6 +118,7 @@ static enum hf_status must_conflict(struct probe *probe, const char *what, enum 
 {
     if (got == HF_OK)
         return refuse_promise(probe, what, sentence);
+    /* Some stores refuse a put to a missing object with 404. */
     if (got != HF_CONFLICT && got != HF_NOT_FOUND) {
         error_prefix(probe->error, "probe: %s", what);
         return got;
@@ -160,8 +161,7 @@ static enum hf_status must_read(struct probe *probe, const char *name, const cha
     return status;
 }
 
-/* The get also lets the back end see a reply to a get, which shows whether the bucket is
- * versioned. */
+/* The get also gives the back end a reply that shows whether the bucket is versioned. */
 static enum hf_status find_absent(struct probe *probe)
 {
     enum hf_status status = must_succeed(probe, "a first put if absent",
@@ -264,6 +264,7 @@ static enum hf_status find_conditional_delete(struct probe *probe)
     struct etag etag;
     struct store_stamp stamp;
     bool survived = false, works = false;
+    /* The wrong ETag comes first: some stores accept the condition and delete the object anyway. */
     enum hf_status asked = try_delete(probe, "b", wrong_match()), status = asked;
     if (has_answer(asked))
         status = try_get(probe, "b", &body, &etag, &stamp);
@@ -290,6 +291,8 @@ static enum hf_status find_conditional_delete(struct probe *probe)
 
 static enum hf_status find_listing(struct probe *probe)
 {
+    /* The byte order of these names differs from alphabetical order and from the order of a
+     * directory tree. */
     static const char *const names[] = { "l-B", "l-a", "l-a-b", "l-a/b", "l-a0" };
     size_t count = sizeof names / sizeof names[0];
     for (size_t i = 0; i < count; i++) {
@@ -386,8 +389,8 @@ static enum hf_status race(struct probe *probe, struct condition condition,
     return status;
 }
 
-/* There must be one winner, and its bytes must be there. Having no winner is acceptable only if
- * replies were lost. */
+/* There must be no more than one winner, and the object must contain its bytes. If there is no
+ * winner although no reply was lost, the report contains a warning. */
 static enum hf_status check_race(struct probe *probe, const char *what, const char *several,
                                  const struct outcome *outcome, struct etag *ret_etag)
 {
@@ -500,6 +503,8 @@ enum hf_status store_probe(struct store *store, struct mono_time deadline,
     };
     *ret_report = (struct probe_report){ .traits = store->traits };
     char random[17];
+    /* Each probe has its own folder, so that clients that probe at the same time do not disturb
+     * each other. */
     env_random_hex(store->env, 16, random);
     snprintf(probe.scratch, sizeof probe.scratch, LAYOUT_PROBE_SCRATCH "%s/", random);
 
@@ -510,7 +515,8 @@ enum hf_status store_probe(struct store *store, struct mono_time deadline,
             break;
     }
     remove_scratch(&probe);
-    /* Inspect refused stores too, because their surroundings may be the reason. */
+    /* Inspect refused stores too, because their settings may be the reason: Ceph 16 ignores
+     * conditions in a versioned bucket. */
     bool judged = status == HF_OK || status == HF_UNSUPPORTED;
     for (struct store *layer = judged ? store : NULL; layer; layer = layer->inner)
         if (layer->ops->inspect)

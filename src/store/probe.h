@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.h: does this store keep the promises that everything above it is built on?
+/* probe.h: tests whether a store keeps the promises that everything above it is built on.
  *
- * Some stores accept conditions and ignore them. A lock on such a store protects nothing, so
- * the store must be refused before the first lock is taken. The probe tries, on scratch
- * objects, every operation that the protocol needs (the store is refused if one fails) and
- * every operation that it can use if present (noted in the store's traits). bucket.h says which
- * clients need a verdict, and keeps it in the bucket for others. */
+ * Some stores accept conditions and ignore them. A lock on such a store protects nothing, so the
+ * store must be refused before the first lock is acquired. The probe tries, on scratch objects,
+ * every operation that the protocol needs (the store is refused if one fails) and every operation
+ * that it can use if present (noted in the store's traits). bucket.h says which clients need a
+ * verdict, and keeps it in the bucket for others. */
 #ifndef STORE_PROBE_H
 #define STORE_PROBE_H
 
@@ -23,7 +23,7 @@ struct probe_report {
     struct probe_finding findings[PROBE_FINDINGS_MAX];
     size_t count;
     struct store_traits traits;
-    uint32_t requests; /* how many the probe took */
+    uint32_t requests; /* how many the probe has sent */
 };
 
 /* Records one finding. Back ends that report on themselves (store_ops.inspect) use it too. */
@@ -32,9 +32,9 @@ __attribute__((format(printf, 4, 5))) void probe_note(struct probe_report *repor
                                                       const char *format, ...);
 
 /* Tests the store and sets its traits, until `deadline` (zero: each request has the store's own
- * timeout). UNSUPPORTED, with a message that says what failed, when the store breaks a promise;
- * another status when the store could not be tested. In both cases the report holds the findings so
- * far. Scratch objects are removed again. bucket.h keeps the result. */
+ * timeout). Returns UNSUPPORTED, with a message that says what failed, if the store breaks a
+ * promise, and another status if the store could not be tested. In both cases the report contains
+ * the findings so far. The scratch objects are removed. bucket.h saves the result. */
 enum hf_status store_probe(struct store *store, struct mono_time deadline,
                            struct probe_report *ret_report, struct hf_error *error);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c: the entry point of every store. It checks arguments once for all back ends, and
- * asserts on the way out what callers rely on, such as an ETag with every success. */
+/* store.c: the entry point of every store. It checks arguments once for all back ends, and asserts
+ * what callers rely on in the results, such as an ETag with every success. */
 #include "store/store.h"
 
 #include "base/check.h"

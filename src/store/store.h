@@ -12,17 +12,17 @@
  * The statuses mean the same on every back end:
  *
  *   OK            done, and durable as far as the store can guarantee it
- *   NOT_FOUND     get: no such object. put or delete if-match: the object is gone (some stores
- *                 report CONFLICT instead)
+ *   NOT_FOUND     get: the object does not exist. put or delete if-match: the object is gone
+ *                 (some stores report CONFLICT instead)
  *   NOT_MODIFIED  get with none_match: the object still has that ETag
  *   CONFLICT      the condition did not hold; this call changed nothing
- *   UNSURE        a write without an answer: it may have happened, or may still happen later
+ *   UNSURE        a write got no answer: it may have happened, or may still happen later
  *   UNAVAILABLE   certainly not done (full disk, unreachable, throttled, out of memory)
  *   DENIED, INVALID, UNSUPPORTED, CORRUPT   as in holdfast.h; nothing was changed
  *
- * An unconditional delete of an object that does not exist is OK, because stores on the network
- * do not report whether it existed. An ETag names one version of one key; never parse it.
- * Whether writing equal bytes again gives a new ETag depends on the store (traits.etag_fresh).
+ * An unconditional delete of an object that does not exist is OK, because stores on the network do
+ * not report whether it existed. An ETag names one version of one key; never parse it. Whether a
+ * repeated write of equal bytes gives a new ETag depends on the store (traits.etag_fresh).
  *
  * Keys are 1 to KEY_BYTES_MAX bytes long. Every function may be called from any task of the env
  * that the store was opened with. */
@@ -61,7 +61,7 @@ bool etag_set(struct etag *etag, struct view text);
 
 enum condition_kind { CONDITION_ALWAYS, CONDITION_ABSENT, CONDITION_MATCH };
 
-/* When a write may happen. Zero-initialised: always. */
+/* The condition under which a write happens. Zero-initialised: always. */
 struct condition {
     enum condition_kind kind;
     struct etag etag;
@@ -83,9 +83,9 @@ struct object_info {
     struct wall_time modified; /* by the store's clock; for display */
 };
 
-/* The store's clock as one reply shows it: its Date, and when the request left and the reply came
- * by our boot-time clock. `known` is false where replies carry no date. A reply from a cache
- * (`cached`) carries an old date. */
+/* The store's clock according to one reply: its Date, and the times on our boot-time clock at which
+ * the request was sent and the reply arrived. `known` is false if the reply carries no date. A
+ * reply from a cache (`cached`) carries an old date. */
 struct store_stamp {
     bool known;
     bool cached;
@@ -94,7 +94,7 @@ struct store_stamp {
     struct mono_time received;
 };
 
-/* Called from time to time while a stream is copied. Returning false stops the stream
+/* Called from time to time while a stream is copied. If it returns false, the stream stops
  * (CANCELLED). */
 struct progress {
     bool (*step)(void *argument, uint64_t done, uint64_t total);
@@ -108,14 +108,14 @@ struct progress {
 struct get_call {
     /* request */
     struct view key;
-    struct etag none_match; /* set: answer NOT_MODIFIED if the object still has this ETag */
-    struct etag match;      /* set: answer CONFLICT unless the object has this ETag */
+    struct etag none_match; /* if set: NOT_MODIFIED if the object still has this ETag */
+    struct etag match;      /* if set: CONFLICT unless the object has this ETag */
     uint64_t offset;        /* read from here ... */
     uint64_t length;        /* ... this many bytes; 0: to the end */
     struct mono_time deadline;
     struct buffer *body; /* bytes are appended; at most up to its bound */
     /* result */
-    struct object_info info; /* of the whole object, whatever range was requested */
+    struct object_info info; /* of the whole object, regardless of the range */
     struct store_stamp stamp;
     struct hf_error error;
 };
@@ -125,7 +125,7 @@ struct put_call {
     struct view key;
     struct view body;
     struct condition condition;
-    bool quiet; /* no listener needs to wake for this write */
+    bool quiet; /* this write need not wake listeners */
     /* put_file: nobody writes to the file again, so the file itself may become the object */
     bool give;
     struct mono_time deadline;
@@ -138,7 +138,7 @@ struct put_call {
 struct delete_call {
     /* request */
     struct view key;
-    struct condition condition; /* ALWAYS, or MATCH where traits.delete_conditional */
+    struct condition condition; /* ALWAYS, or MATCH if traits.delete_conditional */
     struct mono_time deadline;
     /* result */
     struct store_stamp stamp;
@@ -151,25 +151,25 @@ struct change_call {
     /* request */
     struct view key;
     struct etag known; /* the version whose bytes the caller has, or empty */
-    /* Called with the store's lock held, perhaps by another task. It must be quick, and must
-     * not call a store. `now` is the ETag of the object, or empty when there is no object.
-     * `body` is its bytes; body.data is NULL when `now` equals `known`. Both are valid only
-     * during the call, and show only committed state. Returns the bytes to write, which must
-     * stay valid until store_change returns; data NULL leaves the object unchanged. May be
-     * called again if the step failed and is retried. */
+    /* Called with the store's lock held, possibly in another task. It must be quick, and must not
+     * call a store. `now` is the ETag of the object, or empty if there is no object. `body`
+     * contains the bytes of the object; body.data is NULL if `now` equals `known`. Both are valid
+     * only during the call, and show only committed state. Returns the bytes to write, which must
+     * stay valid until store_change returns; data NULL leaves the object unchanged. May be called
+     * again if the step failed and is retried. */
     struct view (*decide)(void *argument, const struct etag *now, struct view body);
     void *argument;
     bool quiet; /* as in put_call; decide may set it */
     struct mono_time deadline;
     /* result; OK even if nothing was written; UNSUPPORTED: use a get and a put instead */
     bool wrote;
-    struct etag etag; /* of the object now, after the call */
+    struct etag etag; /* of the object after the call */
     struct store_stamp stamp;
     struct hf_error error;
 };
 
-/* One object. Or, with `is_prefix`, all keys that start with `key`, which ends with the
- * delimiter; then only `key` is set. */
+/* One object or, with `is_prefix`, a group: all keys that start with `key`, which ends with the
+ * delimiter. In a group only `key` is set. */
 struct list_entry {
     struct view key;
     bool is_prefix;
@@ -181,7 +181,7 @@ struct list_call {
     struct view prefix;
     struct view after;     /* only names greater than this; empty: all */
     size_t max;            /* 1 to LIST_PAGE_MAX; 0: LIST_PAGE_MAX */
-    struct view delimiter; /* empty, or one byte: names are grouped up to it */
+    struct view delimiter; /* empty, or the byte up to which names are grouped */
     struct mono_time deadline;
     /* result; free it with list_release */
     struct arena arena;
@@ -202,16 +202,16 @@ enum store_clock {
     STORE_CLOCK_DATE, /* replies carry the store's date */
 };
 
-/* The abilities of a store. Our own back ends set them. For stores on the network the probe finds
- * them out, and the safe value is used until then. */
+/* The abilities of a store. Our own back ends set them. For stores on the network the probe
+ * determines them, and the safe values are used until then. */
 struct store_traits {
     bool delete_conditional;   /* delete obeys CONDITION_MATCH */
     bool put_file_conditional; /* put_file obeys conditions at any size */
-    bool etag_fresh;           /* writing equal bytes again gives a new ETag */
-    bool list_ordered;         /* listings come in byte order */
+    bool etag_fresh;           /* a repeated write of equal bytes gives a new ETag */
+    bool list_ordered;         /* listings are in byte order */
     bool etag_bare;            /* If-Match must carry the ETag without its quotes */
     enum store_clock clock;
-    uint32_t clock_skew_ms; /* the clocks of its front ends agree within half of this */
+    uint32_t clock_skew_ms; /* the clocks of its front ends agree to within half of this */
 };
 
 struct store;
@@ -234,8 +234,9 @@ struct store_ops {
     void (*lend_file)(struct store *store, struct get_call *call, int *ret_fd);
     /* May be NULL: changes one object in one step. */
     void (*change)(struct store *store, struct change_call *call);
-    /* The following may be NULL too; then a wrapper passes the call on to its inner store.
-     * `inspect` notes facts about the store's surroundings that only the back end can see. */
+    /* The following may also be NULL; a wrapper then passes the call on to its inner store.
+     * `inspect` records facts about the store's settings and environment that only the back end can
+     * see. */
     void (*inspect)(struct store *store, struct probe_report *report);
     /* Like store_identify. NULL in our own stores. */
     bool (*identify)(struct store *store, struct buffer *text);
@@ -255,9 +256,9 @@ struct store {
     const struct store_ops *ops;
     struct env *env;
     struct store *inner;         /* the store that this one wraps, or NULL */
-    struct write_notify *notify; /* by which it learns of writes (write_notify.h), or NULL */
+    struct write_notify *notify; /* reports writes by others (write_notify.h), or NULL */
     struct store_traits traits;
-    struct hf_error barred; /* not OK: every write fails with this, and nothing is sent */
+    struct hf_error barred; /* not OK: every write fails with this error, and nothing is sent */
 };
 
 /* Opens a store by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. Options follow as
@@ -268,21 +269,21 @@ enum hf_status store_open(struct env *env, struct view url, struct store **ret_s
 /* Whether a string starts like a store URL: with a known scheme and ':'. */
 bool store_is_url(struct view text);
 
-/* Appends the same URL with the path of a local store made absolute ("~/" is the home
- * directory). The result means the same store to a process in another directory. The options
- * stay as they are. */
+/* Appends the URL, with the path of a local store made absolute ("~/" is the home directory). In a
+ * process with another working directory, the result still refers to the same store. The options
+ * are unchanged. */
 enum hf_status store_url_absolute(struct view url, struct buffer *to, struct hf_error *error);
 
-/* NOT_FOUND, with the path in the error: the local store of this URL does not exist yet.
+/* NOT_FOUND, with the path in the error, if the local store with this URL does not exist yet.
  * Creates nothing, and is always OK for stores on the network. */
 enum hf_status store_check_present(struct view url, struct hf_error *error);
 
-/* Waits for nothing and writes nothing. No call may be in progress. NULL is allowed. */
+/* Changes no object. No call may be in progress. NULL is allowed. */
 void store_close(struct store *store);
 
-/* Appends a string that distinguishes this store from every other, as far as is known by now: its
- * kind, a space, and its location. True: the store is not our own code, so its promises must be
- * probed (bucket.h). */
+/* Appends a string that distinguishes this store from every other, as far as is known at this
+ * point: its kind, a space, and its location. Returns true if the store is not our own code, so
+ * that its promises must be probed (bucket.h). */
 bool store_identify(struct store *store, struct buffer *text);
 
 /* Each returns the status that is also in call->error. */
@@ -291,28 +292,30 @@ enum hf_status store_put(struct store *store, struct put_call *call);
 enum hf_status store_delete(struct store *store, struct delete_call *call);
 enum hf_status store_list(struct store *store, struct list_call *call);
 
-/* UNSUPPORTED if the store cannot do this, or not for this object: use get and put instead. */
+/* UNSUPPORTED if the store cannot do this at all, or cannot do it for this object: use a get and a
+ * put instead. */
 enum hf_status store_change(struct store *store, struct change_call *call);
 
-/* Many calls, at most BATCH_MAX, which the back end combines as well as it can. OK when all are OK;
- * otherwise the first status that is not. If one call is INVALID or UNSUPPORTED before anything is
- * sent, the whole batch fails: nothing is done, and every call has that error. */
+/* Many calls, at most BATCH_MAX, which the back end combines as well as it can. Returns OK if all
+ * calls are OK; otherwise the first status that is not OK. If one call is INVALID or UNSUPPORTED
+ * before anything is sent, the whole batch fails: nothing is done, and every call has that
+ * error. */
 enum hf_status store_get_many(struct store *store, struct get_call *calls, size_t count);
 enum hf_status store_put_many(struct store *store, struct put_call *calls, size_t count);
 enum hf_status store_delete_many(struct store *store, struct delete_call *calls, size_t count);
 
-/* Streams an object to or from a file without holding it in memory. get_file writes from offset
- * 0 of the file; put_file reads from offset 0 to the end of the file. `fd` stays the caller's,
- * and after a failed get_file its contents are undefined. call->body is not used. `progress`
- * may be NULL. */
+/* Streams an object to or from a file without holding it in memory. get_file writes from offset 0
+ * of the file; put_file reads from offset 0 to the end of the file. The caller still owns `fd`.
+ * After a failed get_file the contents of the file are undefined. call->body is not used.
+ * `progress` may be NULL. */
 enum hf_status store_get_file(struct store *store, struct get_call *call, int fd,
                               const struct progress *progress);
 enum hf_status store_put_file(struct store *store, struct put_call *call, int fd,
                               const struct progress *progress);
 
-/* Opens the object itself for reading, where it is a file on this machine: no byte is copied. The
- * file does not change while it is open, unless somebody edits it by hand. The caller closes it.
- * UNSUPPORTED where the object is not a file: use get_file. */
+/* If the object is a file on this machine, opens that file for reading, so that no byte is copied.
+ * The file does not change while it is open, unless somebody edits it by hand. The caller closes
+ * it. UNSUPPORTED if the object is not a file: use get_file. */
 enum hf_status store_lend_file(struct store *store, struct get_call *call, int *ret_fd);
 
 /* ---- Waiting for others to write ----------------------------------------------------- */
@@ -326,20 +329,20 @@ enum hf_status store_lend_file(struct store *store, struct get_call *call, int *
  *
  * Local stores are notified of every put and delete that changed something, by any process on this
  * machine including this one. They miss a writer that was killed just after its commit, and files
- * that are changed by hand. So choose `until` near enough to read from time to time anyway.
+ * that are changed by hand. So choose an `until` that makes the task read from time to time anyway.
  *
- * store_listens: whether the store is currently notified of writes. Where it is not, `until` is the
- * next time to poll. Notification may stop working (when the user's inotify instances are used up)
- * and resume later, so call this before each wait. */
+ * store_listens: whether the store is currently notified of writes. If it is not, `until` is the
+ * next time to poll. Notification may stop working (when the user's inotify instances are
+ * exhausted) and resume later, so call this before each wait. */
 bool store_listens(const struct store *store);
 
 /* Waits until somebody may have written since the call that set *ticket, or until the given time.
- * True: something may have changed, and *ticket is new. False: the time has come. A ticket of 0
- * means that the task has not listened yet: returns true immediately. No write is missed between
- * two calls: a write that is committed after a call has returned makes the next call with its
- * ticket return true immediately.
+ * Returns true if something may have changed; *ticket is then new. Returns false if the time has
+ * come. A ticket of 0 means that the task has not listened yet; the call then returns true
+ * immediately. No write is missed between two calls: a write that is committed after a call has
+ * returned makes the next call with its ticket return true immediately.
  *
- * A write of any key wakes the listener, unless that write was quiet. The call may also return true
+ * A write to any key wakes the listener, unless that write was quiet. The call may also return true
  * without a write, and does so immediately when notification stops working or resumes. Many tasks
  * may listen, each with its own ticket. */
 bool store_listen(struct store *store, uint64_t *ticket, struct mono_time until);
@@ -347,9 +350,9 @@ bool store_listen(struct store *store, uint64_t *ticket, struct mono_time until)
 /* Wakes all listeners, as a write would. */
 void store_ring(struct store *store);
 
-/* Sets *ret_mark to a number that changes whenever anybody but this open store has put or deleted
- * something, quietly or not; it may also change without a write. Cheap. False: the store cannot
- * know, either ever (stores on the network) or at present. */
+/* Sets *ret_mark to a number that changes whenever a client other than this open store has put or
+ * deleted something, quietly or not. It may also change without a write. The call is cheap. Returns
+ * false if the store cannot know this, either at all (stores on the network) or at present. */
 bool store_peer_changes(struct store *store, uint64_t *ret_mark);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Copies inside the kernel, where both files allow it. Returns the number of bytes copied. */
+/* Copies inside the kernel, if both file systems allow it. Returns the number of bytes copied. */
 static uint64_t copy_inside(int from, uint64_t at, uint64_t size, int to, uint64_t to_at)
 {
     loff_t in = (loff_t)at, out = (loff_t)to_at;
@@ -30,6 +30,8 @@ enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
     while (status == HF_OK && done < length) {
         uint64_t size = length - done < STREAM_PIECE ? length - done : STREAM_PIECE;
         uint64_t copied = inside ? copy_inside(from, offset + done, size, to, done) : 0;
+        /* The kernel cannot copy between all kinds of files. After its first failure, the rest is
+         * copied through memory. */
         inside = copied > 0;
         if (!inside) {
             size_t got = 0;
@@ -50,8 +52,8 @@ enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
     return status;
 }
 
-/* The mode of a new file. It is read from /proc because umask() can only be read by changing
- * it, for all threads. */
+/* The mode of a new file. The umask is read from /proc, because umask() returns it only by changing
+ * it for all threads. */
 static bool mode_of_new_files(mode_t *ret_mode)
 {
     char text[4096];

@@ -11,9 +11,9 @@
 enum hf_status file_copy(int from, uint64_t offset, uint64_t length, int to,
                          const struct progress *progress, struct hf_error *error);
 
-/* Links an open file on the same file system under this name, which saves copying its bytes. The
- * file gets the mode and the group of a file that is created there now, because temporary files are
- * private and objects are not. False if this is not possible. */
+/* Gives an open file on the same file system this name in the folder, without copying its bytes.
+ * The file also gets the mode and the group that a new file in the folder would get, because
+ * temporary files are private and objects are not. Returns false if this is not possible. */
 bool file_link(int fd, int folder, const char *name);
 
 /* False, with CANCELLED, when the callback stops the stream. `progress` may be NULL. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* toolkit.c: conditions, ranges, waiting and listing for our own back ends. They decide here,
- * in one place, which call succeeds, so the memory, directory and SQLite stores cannot differ. */
+/* toolkit.c: conditions, ranges, waiting and listing for our own back ends. The rules for which
+ * call succeeds are in this one place, so that the memory, directory and SQLite stores cannot
+ * differ. */
 #include "store/toolkit.h"
 
 #include "base/check.h"
@@ -104,7 +105,7 @@ enum hf_status get_append_file(struct get_call *call, int fd, uint64_t length,
 
 /* ---- Waiting ------------------------------------------------------------------------- */
 
-/* Most lock holders need microseconds, some need a disk write. */
+/* Most holders release their lock after microseconds; some hold it during a disk write. */
 #define PAUSE_FIRST SPAN_US(50)
 
 struct patience patience_until(struct env *env, struct mono_time deadline, struct span most)

@@ -17,10 +17,10 @@
 /* True, with INVALID, if this process is a forked child of the one that opened the store. */
 bool store_is_forked(pid_t opened_by, struct hf_error *error);
 
-/* Whether a name in a folder is a name of this open file, which may have other names too. */
+/* Whether a name in a folder refers to this open file, which may also have other names. */
 bool file_has_name(int fd, int folder, const char *name);
 
-/* The deadline of a call, with a default where the call has none. */
+/* The deadline of a call, or a default if the call has none. */
 struct mono_time local_deadline(struct env *env, struct mono_time asked);
 
 /* Whether the condition of a write holds: OK, CONFLICT or NOT_FOUND. `current` is NULL when
@@ -48,8 +48,8 @@ enum hf_status get_append_file(struct get_call *call, int fd, uint64_t length,
             (calls)[i_].error = (why);          \
     while (0)
 
-/* Waiting for somebody else's lock: the pauses grow up to `most`, and are random, which keeps
- * waiters out of step. */
+/* Pauses while another client holds a lock. They grow up to `most`, and are random, so that waiters
+ * do not all retry at the same time. */
 struct patience {
     struct env *env;
     struct mono_time deadline;
@@ -69,13 +69,13 @@ struct list_cursor {
     char space[KEY_BYTES_MAX + 1];
 };
 
-/* Whether a name of the listing is a group: all keys up to and including a delimiter. */
+/* Whether a name in the listing is a group: all keys up to and including a delimiter. */
 bool list_is_group(const struct list_call *call, struct view name);
 
 void list_start(const struct list_call *call, struct list_cursor *cursor);
 
-/* False when the page is complete (call->more says if there is another) or the call has failed.
- * `key` need not outlive the call. */
+/* False when the page is complete (call->more says whether there is another) or the call has
+ * failed. `key` need not outlive the call. */
 bool list_offer(struct list_call *call, struct list_cursor *cursor, struct view key,
                 const struct object_info *info);
 

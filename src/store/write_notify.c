@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* write_notify.c: the notify file of a local store: touching it, watching it with inotify, and
+/* write_notify.c: the notify file of a local store: ringing it, watching it with inotify, and
  * listening. A write that is committed while nobody is listening, or while the notify file is
  * removed and created again, is never missed. */
 #include "store/write_notify.h"
@@ -20,11 +20,11 @@
 /* A ring, or any event after which the name may belong to another file. */
 #define EVENTS (IN_OPEN | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 
-/* The kernel merges equal events that follow each other, so there are never many. Events that
- * do not fit are read the next time. */
+/* The kernel merges consecutive equal events, so there are never many. Events that do not fit are
+ * read the next time. */
 #define EVENTS_BYTES 1024
 
-/* How often the notify file may be removed between finding it and watching it. */
+/* How many times the notify file may be removed between the search for it and the watch. */
 #define WATCH_TRIES_MAX 8
 
 /* poll uses a clock that stops during suspend (see env/real.c), so it sleeps in short slices. */
@@ -100,8 +100,8 @@ void write_notify_ring(const struct write_notify *notify)
 
 /* ---- Watching ------------------------------------------------------------------------ */
 
-/* If the file to copy the owner and mode from is missing, the store itself is gone and needs no
- * notify file. */
+/* Creates the notify file with the owner and the mode of `like`. If `like` is missing, the store
+ * itself is gone and needs no notify file. */
 static void make_notify(const struct write_notify *notify)
 {
     struct stat like;
@@ -128,9 +128,9 @@ static int find_or_make(const struct write_notify *notify)
     return openat(notify->folder, notify->name, flags);
 }
 
-/* Watches the file that has the name now, and stops watching the one that had it before.
- * Watching the same file again changes nothing. False with *ret_again: the name has moved to
- * another file meanwhile. */
+/* Watches the file that has the name now, and stops watching the one that had it before. Watching
+ * the same file again changes nothing. False with *ret_again: the name belongs to another file by
+ * now. */
 static bool watch_locked(struct write_notify *notify, bool *ret_again)
 {
     char path[32];
@@ -185,8 +185,8 @@ static void count_ring_locked(struct write_notify *notify)
         env_cond_broadcast(&notify->shared.turned);
 }
 
-/* Reads the events. An event other than a ring, or the end of a watch (which another event
- * announces), may mean that the name belongs to another file now. */
+/* Reads the events. Any event but a ring may mean that the name belongs to another file now.
+ * IN_IGNORED, which ends a watch, does not count, because another event announces it. */
 static void read_events_locked(struct write_notify *notify)
 {
     char events[EVENTS_BYTES];
@@ -204,7 +204,7 @@ static void read_events_locked(struct write_notify *notify)
     count_ring_locked(notify);
 }
 
-/* Whether there are events, or will be soon. May return early. */
+/* Waits for events until the given time, and returns whether there are any. May return early. */
 static bool poll_notify(struct env *env, int fd, struct mono_time until)
 {
     struct pollfd notify = { .fd = fd, .events = POLLIN };
@@ -251,6 +251,7 @@ static void listen_locked(struct write_notify *notify, uint64_t ticket, struct m
             poll_locked(notify, until);
         in_time = mono_before(env_now(notify->env), until);
     }
+    /* This task stops polling, so a waiting one must take its place. */
     if (!notify->shared.polled && notify->shared.waiting > 0)
         env_cond_signal(&notify->shared.turned);
 }
@@ -262,6 +263,7 @@ bool write_notify_listen(struct write_notify *notify, uint64_t *ticket, struct m
     env_mutex_lock(&notify->shared.mutex);
     if (notify->shared.fd < 0 && !notify->unsupported) {
         start_watch_locked(notify);
+        /* Writes before the watch were not counted, so every listener must read once after it. */
         if (notify->shared.fd >= 0)
             notify->shared.heard++;
     }

@@ -3,17 +3,18 @@
  * writes. The notify file is empty. A process that has committed a write opens the notify file and
  * closes it again, and the kernel (inotify) notifies every process that watches the file.
  *
- * Opening has the fewest side effects: it dirties nothing that a sync of the store would wait for,
- * and it needs only read permission. It also always reaches the file that has the name now, even
- * after somebody removed the notify file and another was created. It takes 1.4 us, or 0.8 us while
- * nobody has ever listened, because the first listener creates the notify file.
+ * Opening the file has the fewest side effects: it dirties nothing that a sync of the store would
+ * have to wait for, and it needs only read permission. It also always reaches the file that has the
+ * name now, even if somebody has removed the notify file and another was created. A ring takes 1.4
+ * us. It takes 0.8 us if nobody has ever listened, because the first listener creates the notify
+ * file.
  *
  *     writer:    commit, ring
  *
  *     listener:  watch, read, listen, read, listen, ...
  *
  * The first read after the watch sees everything that was committed before the watch. Every later
- * commit notifies. A writer that dies between its commit and the ring notifies nobody.
+ * commit notifies the listener. A writer that dies between its commit and the ring notifies nobody.
  *
  * An open store has one inotify instance, created for its first listener, because a user may
  * have only 128 by default. One of the listening tasks polls the instance. The others wait until
@@ -33,8 +34,8 @@ struct write_notify {
     int folder; /* the folder that `name` and `like` are relative to */
     const char *like;
     char name[PATH_MAX];
-    bool unsupported;      /* a watch would miss some writers, or may not be made */
-    atomic_bool unwatched; /* for now: there is no watch, and the last attempt failed */
+    bool unsupported;      /* a watch would miss some writers, or is not permitted */
+    atomic_bool unwatched; /* at present there is no watch: the last attempt failed */
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
         struct env_cond turned; /* an event was read, or nobody is polling any more */
@@ -46,9 +47,9 @@ struct write_notify {
     } shared;
 };
 
-/* Touches no file. `folder` is a descriptor that stays open, or AT_FDCWD where the names are
- * absolute. `like` names a file and must stay valid: a user who may write that file may listen
- * and ring. Without `writable` there is no notify file. */
+/* Touches no file. `folder` is a descriptor that stays open, or AT_FDCWD if the names are absolute.
+ * `like` names a file and must stay valid: a user who may write that file may listen and ring.
+ * Without `writable` there is no notify file. */
 void write_notify_init(struct write_notify *notify, struct env *env, int folder,
                        const char *name, const char *like, bool writable);
 

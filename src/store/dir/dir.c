@@ -33,16 +33,16 @@ enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int 
     return status;
 }
 
-/* Where a get sends the bytes: to the body of the call, or to a file. With `lent` it copies
+/* Where a get writes the bytes: to the body of the call, or to a file. With `lent` it copies
  * nothing, and returns the object's own file. */
 struct sink {
     int fd;     /* -1: to the body */
     off_t size; /* of the file, before the get */
     const struct progress *progress;
-    int *lent; /* NULL: not a loan */
+    int *lent; /* NULL: copy the bytes */
 };
 
-/* Reads an open object. *ret_changed: somebody wrote to the file meanwhile. */
+/* Reads an open object. *ret_changed: somebody wrote to the file while it was being read. */
 static enum hf_status read_open_file(int fd, struct get_call *call, const struct sink *sink,
                                      bool *ret_changed)
 {
@@ -63,8 +63,10 @@ static enum hf_status read_open_file(int fd, struct get_call *call, const struct
         sink->fd < 0
             ? get_append_file(call, fd, length, "the file became shorter while it was read")
             : file_copy(fd, call->offset, length, sink->fd, sink->progress, &call->error);
+    /* A file that seems too short is not damaged if somebody has just written to it. */
     if (status == HF_OK || status == HF_CORRUPT)
         *ret_changed = !dir_file_unchanged(fd, &st);
+    /* Discard what this attempt has written: the next one may write fewer bytes. */
     if (*ret_changed && sink->fd < 0)
         call->body->size = body_size;
     else if (*ret_changed && ftruncate(sink->fd, sink->size) != 0)
@@ -136,7 +138,7 @@ static bool dir_peer_changes(struct store *store, uint64_t *ret_mark)
 
 /* ---- Opening ------------------------------------------------------------------------- */
 
-/* Creates the directory at `path`, but not its parents, to catch a mistyped path. */
+/* Creates the directory at `path`, but not its parents, so that a mistyped path is noticed. */
 static enum hf_status make_root(const char *path, bool sync, struct hf_error *error)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
@@ -146,6 +148,8 @@ static enum hf_status make_root(const char *path, bool sync, struct hf_error *er
                              path);
         return error_from_errno(error, errno, "create the store's folder");
     }
+    /* Even if another process has created the directory, its name may not be durable yet. After a
+     * power loss, all objects in it would be gone. */
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int above = root < 0 ? -1 : openat(root, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool failed = above < 0 || (sync && fsync(above) != 0);

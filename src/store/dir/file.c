@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c: opens objects without following symbolic links, which could lead out of the store,
- * and reads the label that tells our own files from files that were changed or added by hand. */
+/* file.c: opens objects without following symbolic links, which could lead out of the store, and
+ * reads the label that distinguishes our own files from files that were changed or added by
+ * hand. */
 #include "store/dir/file.h"
 
 #include "base/check.h"
@@ -22,8 +23,9 @@
 
 #define OPEN_FLAGS (O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
-/* RESOLVE_NO_SYMLINKS refuses a link anywhere in the path with ELOOP. Adding O_NOFOLLOW would
- * report a link at the end as ENOTDIR, which means a file in the middle of the path. */
+/* RESOLVE_NO_SYMLINKS refuses a link anywhere in the path with ELOOP. With O_NOFOLLOW, a link at
+ * the end would be reported as ENOTDIR, which means that there is a file in the middle of the
+ * path. */
 int dir_open_beneath(int at, const char *path, int flags)
 {
     struct open_how how = {
@@ -36,7 +38,8 @@ int dir_open_beneath(int at, const char *path, int flags)
     return (int)fd;
 }
 
-/* The kernel reports a link in place of a directory as "not a directory"; report ELOOP instead. */
+/* The kernel reports a link in place of a directory as "not a directory"; this function reports
+ * ELOOP instead. */
 static int open_step(int at, const char *name, int flags)
 {
     int fd = openat(at, name, flags | O_NOFOLLOW | OPEN_FLAGS);
@@ -195,6 +198,8 @@ static bool has_label(int fd, const struct stat *st, struct etag *ret_etag)
     struct label expected;
     if (fgetxattr(fd, ATTRIBUTE, &label, sizeof label) != sizeof label)
         return false;
+    /* A file that was edited, copied or restored has another size, time or inode than its label. It
+     * is foreign, because its old ETag no longer describes its bytes. */
     label_init(&expected, label.random, st);
     if (memcmp(&label, &expected, sizeof label) != 0)
         return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* file.h: one object of a `dir:` store as a file: how to open it without leaving the store, and
- * whether it is as Holdfast wrote it, or was changed or added by hand. */
+ * whether it is still as Holdfast wrote it, or was changed or added by hand. */
 #ifndef STORE_DIR_FILE_H
 #define STORE_DIR_FILE_H
 
@@ -17,7 +17,8 @@ int dir_open_beneath(int at, const char *path, int flags);
 /* The same, one path component at a time, for kernels without openat2. */
 int dir_open_stepwise(int at, const char *path, int flags);
 
-/* Where the object for a path is or, if there is none (fd is -1), where to create it. */
+/* The location of the object for a path or, if there is no object (fd is -1), where to create
+ * it. */
 struct dir_found {
     int fd;
     bool aside;

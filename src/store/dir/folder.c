@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* How many times we create a directory while others remove it or put a file in its place. */
+/* How many times a directory is created again while others remove it or put a file in its place. */
 #define FOLDER_TRIES_MAX 100
 
 /* The length of the directory part of a path; 0 for the root. */
@@ -83,6 +83,8 @@ static enum hf_status make_step_folder(struct dir_store *dir, const struct step 
         bool made = mkdirat(step->above, step->name, 0777) == 0;
         if (!made && errno != EEXIST && errno != ENOENT)
             status = error_from_errno(error, errno, "create a folder");
+        /* The mark stays if the sync fails: the next task that uses the directory must make it
+         * durable. */
         bool durable = !made || !dir->sync || fsync(step->above) == 0;
         if (!durable)
             status = error_from_errno(error, errno, "sync a folder");
@@ -138,8 +140,8 @@ static enum hf_status move_aside(struct dir_store *dir, const struct step *step,
     return status;
 }
 
-/* Opens the directory of a step, and creates it first if it is missing. -1 and OK: the
- * directory above has been removed meanwhile. */
+/* Opens the directory of a step, and creates it first if it is missing. -1 and OK: the directory
+ * above has been removed. */
 static enum hf_status open_step_folder(struct dir_store *dir, const struct step *step,
                                        int *ret_fd, struct hf_error *error)
 {
@@ -156,6 +158,7 @@ static enum hf_status open_step_folder(struct dir_store *dir, const struct step 
             status = move_aside(dir, step, error);
         else if (errno != ENOENT)
             status = error_from_errno(error, errno, "open a folder");
+        /* The directory above has been removed, so nothing can be created in it. */
         else if (fstat(step->above, &st) == 0 && st.st_nlink == 0)
             return HF_OK;
         else

@@ -36,7 +36,7 @@ enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *pat
                                struct hf_error *error);
 const char *dir_leaf(const struct dir_path *path);
 
-/* The same without creating: *ret_folder is -1 if the directory is missing. */
+/* The same, but creates nothing: *ret_folder is -1 if the directory is missing. */
 enum hf_status dir_folder_find(struct dir_store *dir, const struct dir_path *path,
                                int *ret_folder, struct hf_error *error);
 
@@ -52,7 +52,7 @@ void dir_remove(struct store *store, struct delete_call *calls, size_t count);
 /* list.c */
 void dir_list(struct store *store, struct list_call *call);
 
-/* dir.c: opens an object for reading. fd is -1, and the status OK, if there is none. */
+/* dir.c: opens an object for reading. If there is no object, fd is -1 and the status is OK. */
 enum hf_status dir_look(struct dir_store *dir, const struct dir_path *path, int *ret_fd,
                         struct hf_error *error);
 

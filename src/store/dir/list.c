@@ -2,11 +2,11 @@
 /* list.c: lists a `dir:` store in the byte order of its keys, one directory at a time.
  *
  * The walk is a stack of directories. Each is read once into a sorted array of at most
- * LEVEL_ENTRIES_MAX names, the smallest that the listing may still need. When the names of a larger
- * directory are used up, it is read again from there. Directories that lie entirely before the
- * start of the page, or outside its prefix, are not opened. So memory is bounded by the depth, and
- * the cost of a page depends on the size of the directories that it visits, not on the size of the
- * store. */
+ * LEVEL_ENTRIES_MAX names, the smallest that the listing may still need. If the directory has more
+ * names, it is read again when these have been used, starting after the last of them. Directories
+ * that lie entirely before the start of the page, or outside its prefix, are not opened. So memory
+ * is bounded by the depth, and the cost of a page depends on the size of the directories that it
+ * visits, not on the size of the store. */
 #include "base/check.h"
 #include "store/dir/inside.h"
 
@@ -195,7 +195,7 @@ static enum hf_status read_stream(struct dir_walk *walk, struct level *level, DI
     return HF_OK;
 }
 
-/* A directory that has been removed meanwhile, or replaced by a link, counts as empty. */
+/* A directory that has since been removed, or replaced by a link, counts as empty. */
 static enum hf_status open_level_stream(struct dir_walk *walk, const struct level *level,
                                         DIR **ret_stream)
 {
@@ -216,8 +216,8 @@ static bool past_deadline(const struct dir_walk *walk)
     return !mono_before(env_now(walk->dir->base.env), walk->deadline);
 }
 
-/* Reads the directory under DIR_LOCK_MOVE: if a file moved aside meanwhile, the listing could
- * miss it. */
+/* Reads the directory under DIR_LOCK_MOVE. If a file were moved aside during the read, the listing
+ * could miss it under both names. */
 static enum hf_status read_under_lock(struct dir_walk *walk, struct level *level, DIR *stream,
                                       const struct entry *after)
 {
@@ -231,8 +231,8 @@ static enum hf_status read_under_lock(struct dir_walk *walk, struct level *level
     return status;
 }
 
-/* The same for a reader without permission to lock: reads again until no file has moved
- * meanwhile. */
+/* The same for a reader without permission to lock: reads again until no file was moved during a
+ * read. */
 static enum hf_status read_without_lock(struct dir_walk *walk, struct level *level, DIR *stream,
                                         const struct entry *after)
 {

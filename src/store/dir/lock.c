@@ -28,9 +28,9 @@
 #define WRITERS_AT (MOVES_AT + sizeof(uint64_t))
 #define MARKS_SIZE (WRITERS_AT + DIR_WRITERS * sizeof(uint64_t))
 
-/* Reserves room for all marks in one step, because a delete must work on a full disk too. fallocate
- * changes no existing byte, so several processes may do this. On a full disk the file stays
- * sparse. */
+/* Reserves room for all marks in one step, because a delete must also work on a full disk.
+ * fallocate changes no existing byte, so several processes may do this. On a full disk the file
+ * stays sparse. */
 static void reserve_marks(int fd)
 {
     struct stat st;
@@ -41,6 +41,7 @@ static void reserve_marks(int fd)
 
 static bool ignores_case(int root)
 {
+    /* Only "%lock" was created, so the file system ignores case if this name exists too. */
     return faccessat(root, "%LOCK", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -50,8 +51,8 @@ static mode_t writers_only(mode_t mode)
     return mode & (0222 | (mode & 0222) << 1);
 }
 
-/* True if a file has the name afterwards, ours or another. Some file systems support only one
- * of the two calls. */
+/* Returns true if a file has the name afterwards, whether ours or another. Some file systems
+ * support only one of the two calls. */
 static bool rename_if_absent(int root, const char *from, const char *name)
 {
     if (renameat2(root, from, root, name, RENAME_NOREPLACE) == 0 || errno == EEXIST)
@@ -228,6 +229,7 @@ enum hf_status dir_lock_take(struct dir_locks *locks, int64_t at, enum dir_lock_
     int fd = take_fd(locks);
     if (fd < 0)
         return error_from_errno(error, errno == ENOENT ? EIO : errno, "open the lock file");
+    /* The lock is polled, because a blocking fcntl would ignore the deadline and bypass env. */
     struct patience patience = patience_until(locks->env, deadline, WAIT_MAX);
     while (set_lock(fd, at, lock_type(mode)) != 0) {
         int failed = errno;
@@ -259,6 +261,7 @@ bool dir_lock_try(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
 
 void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock)
 {
+    /* If the lock cannot be released, closing its only descriptor releases it too. */
     if (set_lock(lock->fd, lock->at, F_UNLCK) == 0)
         give_fd(locks, lock->fd);
     else
@@ -299,8 +302,8 @@ static enum hf_status sync_all(struct dir_locks *locks, struct hf_error *error)
                : error_from_errno(error, errno, "sync the changes of a writer that died");
 }
 
-/* The stripe is held, shared or exclusively, so no writer is active, and a mark was left by a
- * dead one. It may have changed any directory, so all are synced. */
+/* The stripe is held, shared or exclusively, so no writer is active. If there is a mark, a writer
+ * has died. It may have changed any directory, so everything is synced. */
 static enum hf_status settle_held(struct dir_locks *locks, int64_t stripe,
                                   struct hf_error *error)
 {
@@ -348,8 +351,11 @@ enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_t
             return error->status;
         if (!marked)
             return HF_OK;
+        /* Without permission to lock, we cannot find out whether the writer is still active. A sync
+         * makes the change durable in any case. */
         if (locks->fd < 0)
             return sync_all(locks, error);
+        /* If the lock is free, the writer that set the mark is dead or has just finished. */
         struct dir_lock lock;
         if (dir_lock_try(locks, stripe, DIR_LOCK_SHARED, &lock)) {
             enum hf_status status = settle_held(locks, stripe, error);
@@ -405,6 +411,7 @@ static bool write_moves(struct dir_locks *locks, uint64_t moves)
 
 enum hf_status dir_move_begin(struct dir_locks *locks, struct hf_error *error)
 {
+    /* Odd in any case, even if a process that died during a move has left an odd count. */
     if (!write_moves(locks, (read_moves(locks) + 1) | 1))
         return error_from_errno(error, errno, "write the marks file");
     return HF_OK;
@@ -428,9 +435,9 @@ enum hf_status dir_moves(struct dir_locks *locks, struct mono_time deadline,
 
 /* ---- Changes by others --------------------------------------------------------------- */
 
-/* Another writer, dead or alive, may use the same slot. Its number, which we overwrite, is
- * remembered and still counts as the slot's number, so our change does not look like a change
- * by others. */
+/* Another writer, dead or alive, may use the same slot. We overwrite its number, but remember it
+ * and still count it as the slot's number, so that our own change does not look like a change by
+ * others. */
 void dir_note_change(struct dir_locks *locks)
 {
     uint64_t count = atomic_fetch_add(&locks->changes, 1) + 1;

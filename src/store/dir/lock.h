@@ -20,10 +20,11 @@
  *
  * A number after the marks counts file moves (DIR_LOCK_MOVE); it is odd during a move. After it
  * come DIR_WRITERS numbers. An open store picks one of them at random, gives it a random upper
- * half, and writes it with a new lower half after each change. These numbers show others that the
- * store has changed, and let an open store ignore its own changes.
+ * half, and writes it with a new lower half after each change. These numbers show other clients
+ * that the store has changed, and let an open store ignore its own changes.
  *
- * Order: DIR_LOCK_KEEP before DIR_LOCK_MOVE before a stripe, never two stripes together. */
+ * Locks are acquired in this order: DIR_LOCK_KEEP, DIR_LOCK_MOVE, a stripe. Nobody holds two
+ * stripes at once. So no two processes can wait for each other. */
 #ifndef STORE_DIR_LOCK_H
 #define STORE_DIR_LOCK_H
 
@@ -44,7 +45,8 @@
 #define DIR_LOCK_MOVE INT64_C(65536)
 
 /* Held shared by a writer whose directory was repeatedly removed, and exclusively while empty
- * directories are removed. If the lock is not free immediately, the empty directories stay. */
+ * directories are removed. A process that cannot get the exclusive lock immediately leaves the
+ * empty directories in place. */
 #define DIR_LOCK_KEEP INT64_C(65537)
 
 /* From here on: one byte for each open store that writes, locked for as long as the store is
@@ -115,8 +117,8 @@ enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_t
 enum hf_status dir_move_begin(struct dir_locks *locks, struct hf_error *error);
 void dir_move_end(struct dir_locks *locks);
 
-/* For readers without permission to lock: returns the count of moves once no move is in
- * progress. If a later call returns the same count, no file has moved meanwhile. */
+/* For readers without permission to lock: returns the count of moves once no move is in progress.
+ * If a later call returns the same count, no file was moved in between. */
 enum hf_status dir_moves(struct dir_locks *locks, struct mono_time deadline,
                          uint64_t *ret_moves, struct hf_error *error);
 

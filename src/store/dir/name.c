@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* name.c: turns keys into file paths and back. A name is accepted only in its one canonical
- * form, so two file names never stand for the same key. */
+/* name.c: turns keys into file paths and back. A name is accepted only in its one canonical form,
+ * so two file names never represent the same key. */
 #include "store/dir/name.h"
 
 #include "base/check.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* name.h: keys as paths of plain files, reversible and in order. No I/O.
+/* name.h: maps keys to paths of plain files, reversibly and in order. No I/O.
  *
  * A key is split at "/". Each segment becomes a directory and the last one a file, which a user can
  * find and read. Printable ASCII stays as it is. Every other byte, and "%", is written as %XX in
@@ -32,8 +32,8 @@
 static_assert(DIR_PIECE_MAX + 2 <= 255, "a piece and its mark are one file name");
 static_assert(DIR_PATH_MAX <= 4096, "every key is one path for the kernel");
 
-/* Relative to the root of the store, with a NUL that `size` does not count. There is always
- * room for the mark of a file aside. */
+/* A path relative to the root of the store. Its NUL is not counted in `size`. There is always room
+ * for the mark of a file aside. */
 struct dir_path {
     size_t size;
     char text[DIR_PATH_MAX];

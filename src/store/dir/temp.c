@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* temp.c: files of a `dir:` store that have no name yet, and the removal of files that dead writers
- * left behind. A lock per open store tells the two apart, so a sweep never removes a file in
+ * left behind. A lock per open store distinguishes the two, so a sweep never removes a file in
  * use. */
 #include "store/dir/temp.h"
 #include "store/stream.h"
@@ -17,8 +17,8 @@
 
 #define TEMP_DIRECTORY "%tmp"
 
-/* Ids have 48 bits. Drawing an id that is in use is unlikely; four times in a row is no
- * coincidence. */
+/* Ids have 48 random bits, so it is unlikely that an id is in use. If four in a row are, a process
+ * has locked the whole file. */
 #define ID_BYTES     6
 #define ID_TRIES_MAX 4
 
@@ -58,8 +58,8 @@ static int64_t alive_at(uint64_t id)
 
 /* ---- The directory of this store ----------------------------------------------------- */
 
-/* Draws an id, locks its byte and only then creates the directory, so no sweep finds a
- * directory whose byte is free. */
+/* Generates an id, locks its byte and only then creates the directory. So a sweep never finds the
+ * directory of a live store with a free byte. */
 static enum hf_status make_own_locked(struct dir_temp *temp, int all, struct hf_error *error)
 {
     for (int tries = 0; tries < ID_TRIES_MAX; tries++) {
@@ -123,7 +123,8 @@ enum hf_status dir_temp_make(struct dir_temp *temp, int given, struct dir_new *r
 }
 
 /* On some file systems, swapping two names and removing the old file later is much faster than
- * renaming over it. Where renameat2 lacks these flags, the older calls have the same effect. */
+ * renaming over it. If renameat2 does not support these flags, the older calls have the same
+ * effect. */
 int dir_new_place(struct dir_new *file, int parent, const char *name, bool replace)
 {
     unsigned flags = replace ? RENAME_EXCHANGE : RENAME_NOREPLACE;

@@ -22,7 +22,7 @@ struct dir_temp {
 
 void dir_temp_init(struct dir_temp *temp, struct dir_locks *locks);
 
-/* Works in a forked child too (`forked`), which does not own the directory. */
+/* Also works in a forked child (`forked`), which does not own the directory. */
 void dir_temp_release(struct dir_temp *temp, bool forked);
 
 /* Removes the files of dead writers. Does nothing without write permission. */
@@ -36,16 +36,16 @@ struct dir_new {
     char name[2 * DIR_ETAG_BYTES + 1];
 };
 
-/* Creates a new file. Or, if `given` is not -1 and the file system allows it, gives that file
- * itself a new name; then *ret_is_given is true. */
+/* Creates a new file or, if `given` is not -1 and the file system allows it, gives the file `given`
+ * itself a new name. In the second case *ret_is_given is true. */
 enum hf_status dir_temp_make(struct dir_temp *temp, int given, struct dir_new *ret_new,
                              bool *ret_is_given, struct hf_error *error);
 
-/* Gives the file its final name, or, with `replace`, puts it in place of the file of that name.
- * The old file may then have the temporary name. Returns 0, or -1 with errno. */
+/* Gives the file its final name. With `replace`, it takes the place of the file that has this name,
+ * and the old file may then have the temporary name. Returns 0, or -1 with errno. */
 int dir_new_place(struct dir_new *file, int parent, const char *name, bool replace);
 
-/* Closes the file and, unless `keep`, removes the file with its temporary name. */
+/* Closes the file and, unless `keep`, removes the file that has its temporary name. */
 void dir_new_release(struct dir_new *file, bool keep);
 
 #endif

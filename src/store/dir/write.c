@@ -5,9 +5,9 @@
  * Under the lock it checks the condition, gives the file its name and syncs the directory. So a
  * name always leads to a complete object, and the lock is held only for one rename and one fsync.
  *
- * A failure before the rename means that nothing has happened. A sync that fails after the
- * rename leaves the outcome to the disk: the status is UNSURE, and the mark stays until the
- * next reader or writer of the path has made it durable.
+ * A failure before the rename means that nothing has happened. If the sync after the rename fails,
+ * the outcome is unknown: the status is UNSURE, and the mark stays until the next reader or writer
+ * of the path has made the change durable.
  *
  *     killed here             leaves                              cleaned up by
  *     before the rename       a temporary file                    the next open
@@ -24,7 +24,7 @@
 
 /* Directories may vanish, and files may move aside, between the check and the write. A writer that
  * is waiting for a busy lock may find its directory gone each time, so after WRITE_TRIES_POLITE
- * attempts it takes DIR_LOCK_KEEP, which stops the removal of directories. */
+ * attempts it acquires DIR_LOCK_KEEP, which prevents the removal of directories. */
 #define WRITE_TRIES_MAX    20
 #define WRITE_TRIES_POLITE 3
 
@@ -38,8 +38,8 @@ struct change {
     int folder;
     const char *leaf;
     bool visible; /* it has happened, durable or not */
-    bool quiet;   /* no listener needs to wake */
-    bool again;   /* a path changed meanwhile, and nothing was written: start over */
+    bool quiet;   /* need not wake listeners */
+    bool again;   /* the path has changed, and nothing was written: start over */
 };
 
 static void init_change(struct change *change, struct dir_store *dir, struct view key,
@@ -72,7 +72,7 @@ static enum hf_status check_current(const struct condition *condition, int fd,
     return condition_check(condition, &info.etag, error);
 }
 
-/* Checks the condition before any work: if it fails already, no file, sync or lock is needed. */
+/* Checks the condition before any other work: if it fails now, no file, sync or lock is needed. */
 static enum hf_status check_condition_early(struct dir_store *dir, const struct change *change,
                                             struct hf_error *error)
 {
@@ -107,6 +107,7 @@ static enum hf_status finish_locked(struct dir_store *dir, struct change *change
         error->status = HF_UNSURE;
         return HF_UNSURE;
     }
+    /* Only now: until the change is durable, the mark keeps readers from reporting it. */
     dir_stripe_clear(&dir->locks, change->stripe);
     return HF_OK;
 }
@@ -116,6 +117,7 @@ static enum hf_status cancel_locked(struct dir_store *dir, struct change *change
                                     int errno_value, struct hf_error *error)
 {
     dir_stripe_clear(&dir->locks, change->stripe);
+    /* The directory was removed, or the name was taken, after they were checked. */
     change->again = errno_value == ENOENT || errno_value == EEXIST;
     return error_from_errno(error, change->again ? EBUSY : errno_value, "name the object");
 }
@@ -126,6 +128,7 @@ static enum hf_status place_locked(struct dir_store *dir, struct change *change,
     char aside[256 + 2];
     dir_aside_name(change->leaf, strlen(change->leaf), aside);
     const char *name = found->aside ? aside : change->leaf;
+    /* Mark before the change: a reader that sees the new object must also find the mark. */
     if (dir_stripe_mark(&dir->locks, change->stripe, error) != HF_OK)
         return error->status;
     if (dir_new_place(change->file, change->folder, name, found->fd >= 0) != 0)
@@ -166,6 +169,7 @@ static enum hf_status apply_locked(struct dir_store *dir, struct change *change,
     if (change->folder >= 0 &&
         dir_find(change->folder, change->leaf, strlen(change->leaf), &found, error) != HF_OK)
         return error->status;
+    /* The early check was made without the lock, so only this one counts. */
     enum hf_status status = check_current(change->condition, found.fd, error);
     if (status == HF_OK && change->file)
         status = place_locked(dir, change, &found, error);
@@ -193,6 +197,7 @@ static enum hf_status apply_once(struct dir_store *dir, struct change *change,
         status = apply_locked(dir, change, error);
         dir_lock_drop(&dir->locks, &lock);
     }
+    /* Even if the sync has failed, readers can see the change. */
     if (change->visible)
         dir_note_change(&dir->locks);
     if (change->visible && !change->quiet)
@@ -229,7 +234,7 @@ struct source {
     struct view body;
     int fd; /* -1: from the body */
     const struct progress *progress;
-    bool given; /* the file itself becomes the object, nothing to copy */
+    bool given; /* the file itself becomes the object; nothing is copied */
 };
 
 static enum hf_status fill_new_file(int to, const struct source *source, struct hf_error *error)

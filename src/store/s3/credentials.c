@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* Keys and tokens are sent in headers, so they must be printable and without blanks. */
+/* Keys and tokens are sent in headers, so they must be printable and must not contain spaces. */
 static bool copy_printable(char *to, size_t size, struct view value)
 {
     if (value.size >= size)
@@ -78,7 +78,7 @@ static bool is_section(struct view line, struct view *ret_name)
 }
 
 /* The value of a name in a profile; data is NULL if it is missing. Indented lines belong to a
- * nested setting and are skipped. Of equal names, the last one counts. */
+ * nested setting and are skipped. If a name occurs more than once, the last occurrence counts. */
 static struct view find_value(struct view text, struct view profile, const char *wanted)
 {
     struct view found = { NULL, 0 };

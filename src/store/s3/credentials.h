@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* credentials.h: the keys for signing: found in the usual places, cached, and fetched again before
- * they expire. Nothing here ever prints a secret. */
+/* credentials.h: the keys for signing. They are found in the usual places, cached, and fetched
+ * again before they expire. Nothing here ever prints a secret. */
 #ifndef STORE_S3_CREDENTIALS_H
 #define STORE_S3_CREDENTIALS_H
 
@@ -18,7 +18,7 @@ struct s3_credentials {
     struct wall_time expires;
 };
 
-/* Parsers for each source. They do no I/O, for tests and fuzzing. */
+/* A parser for each source. The parsers do no I/O, so that they can be tested and fuzzed. */
 
 /* Reads one profile of a shared credentials or config file ("[name]" or "[profile name]", "key
  * = value", "#" and ";" comments). NOT_FOUND if the profile has no keys there, INVALID if it
@@ -27,8 +27,8 @@ enum hf_status s3_credentials_from_ini(struct view text, struct view profile,
                                        struct s3_credentials *ret_credentials,
                                        struct hf_error *error);
 
-/* Whether the file has the profile. *ret_way: a setting that selects a source of keys that Holdfast
- * does not support (such as "role_arn"), or NULL. */
+/* Whether the file contains the profile. *ret_way: a setting that selects a source of keys that
+ * Holdfast does not support (such as "role_arn"), or NULL. */
 bool s3_ini_has_profile(struct view text, struct view profile, const char **ret_way);
 
 /* One value of a profile. False if it is missing or too long. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crypto.h: the hashes that S3 needs, from libcrypto. It is loaded when a store on the network is
- * opened, because loading takes longer than a whole command on a local store may take (curl.c). */
+/* crypto.h: the hash functions that S3 needs, from libcrypto. The library is loaded when a store on
+ * the network is opened, because loading it takes longer than a whole command on a local store
+ * (curl.c). */
 #ifndef STORE_S3_CRYPTO_H
 #define STORE_S3_CRYPTO_H
 
@@ -11,8 +12,8 @@
 #define SHA256_SIZE 32
 #define MD5_SIZE    16
 
-/* False if libcrypto is missing, or memory runs out. The functions below may be called only
- * after this returned true. */
+/* False if libcrypto is missing, or memory runs out. The functions below may be called only after
+ * this function has returned true. */
 bool crypto_load(void);
 
 void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE]);
@@ -20,7 +21,7 @@ void sha256(struct view bytes, unsigned char ret_digest[SHA256_SIZE]);
 /* False if memory runs out. */
 bool hmac_sha256(struct view key, struct view text, unsigned char ret_digest[SHA256_SIZE]);
 
-/* False where the system does not allow MD5. */
+/* False if the system does not allow MD5. */
 bool md5(struct view bytes, unsigned char ret_digest[MD5_SIZE]);
 
 /* SHA-256 of data that arrives piece by piece. NULL, or false, if memory runs out. */

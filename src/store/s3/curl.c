@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* curl.c: libcurl, loaded when the first store on the network is opened.
  *
- * libcurl depends on some thirty libraries, which take longer to load than a whole `holdfast
- * run` on a local store may last. So Holdfast is not linked with it. Instead, the functions
- * that we call are defined here under their own names and pass each call on. They are hidden,
- * so a program that uses libcurl itself gets its own. All of them but curl_global_init may be
- * called only after curl_global_init has succeeded. */
+ * libcurl depends on some thirty libraries, which take longer to load than a whole `holdfast run`
+ * on a local store takes. So Holdfast is not linked with it. Instead, the functions that we call
+ * are defined here under their own names and pass each call on. They are hidden, so they do not
+ * affect a program that uses libcurl itself. All of them but curl_global_init may be called only
+ * after curl_global_init has succeeded. */
 #define CURL_DISABLE_TYPECHECK
 #include "store/s3/library.h"
 

@@ -2,9 +2,9 @@
 /* file.c: puts a file: as one streamed put, or, if it is large and unconditional, in parts that
  * are sent in parallel.
  *
- * Over TLS the body is not hashed for the signature, because the channel protects it. Without
- * TLS the signature must cover the body, so the file is read twice. Signing each piece as it is
- * sent would change the bytes on the wire in a way that several stores do not understand. */
+ * Over TLS the body is not hashed for the signature, because the channel protects it. Without TLS
+ * the signature must cover the body, so the file is read twice. If each piece were signed as it is
+ * sent, the bytes on the wire would have a form that several stores do not understand. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "store/s3/inside.h"
@@ -341,6 +341,8 @@ void s3_put_file(struct store *store, struct put_call *call, int fd,
     char hash[S3_HASH_TEXT_SIZE];
     if (file_size(fd, &source.size, &call->error) != HF_OK)
         return;
+    /* Several stores ignore the condition when a multipart upload is completed, so a conditional
+     * put is always a single put. */
     bool conditional = call->condition.kind != CONDITION_ALWAYS;
     if (source.size > (conditional ? S3_SINGLE_PUT_MAX : (uint64_t)OBJECT_BYTES_MAX)) {
         error_set(&call->error, conditional ? HF_UNSUPPORTED : HF_INVALID,

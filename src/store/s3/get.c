@@ -16,8 +16,8 @@ struct reading {
     size_t body_size; /* size of call->body at the start */
     uint64_t arrived;
     struct mono_time moved; /* when bytes last arrived, or the start */
-    bool begun;             /* the headers of the reply were checked */
-    bool refused;           /* by us; call->error has the reason */
+    bool begun;             /* the headers of the reply have been checked */
+    bool refused;           /* by us; call->error contains the reason */
     char range[64];
     char match[S3_ETAG_SPACE];
     char none_match[S3_ETAG_SPACE];
@@ -44,6 +44,7 @@ static enum hf_status check_reply_headers(struct reading *reading,
         .size = reply->has_range ? reply->range_total : reply->length,
         .modified = reply->modified,
     };
+    /* Refuse an object that is too large now, before its whole body is fetched. */
     if (reading->fd < 0 && reply->length > call->body->max - call->body->size)
         return get_append(call, (struct view){ NULL, reply->length }); /* sets the error */
     return error_clear(&call->error);
@@ -63,7 +64,8 @@ static bool take_bytes(void *argument, const struct http_reply *reply, struct vi
     struct get_call *call = reading->call;
     if (!begin_body(reading, reply))
         return false;
-    if (!reply->has_length && !reply->has_range) /* the size so far */
+    /* A chunked reply announces no size. The size so far still shows whether it is too large. */
+    if (!reply->has_length && !reply->has_range)
         call->info.size = reading->arrived + bytes.size;
     enum hf_status status =
         reading->fd < 0 ? get_append(call, bytes)
@@ -122,7 +124,7 @@ static bool resume_reading(void *argument, struct s3_request *request)
     return true;
 }
 
-/* A 206 reply may be complete and still hold fewer bytes than were requested. */
+/* A 206 reply may be complete and still contain fewer bytes than were requested. */
 static void check_end(struct reading *reading, const struct http_reply *reply)
 {
     struct get_call *call = reading->call;

@@ -15,7 +15,7 @@
 #include <strings.h>
 
 /* A connection that was idle for longer is not reused: servers close idle connections, and a
- * request that crosses such a close gets no answer. */
+ * request that is sent just as the server closes the connection gets no answer. */
 #define IDLE_SECONDS_MAX 15L
 
 /* A stream that is slower than this for the whole timeout counts as stalled. Otherwise an
@@ -29,19 +29,19 @@ struct http_pool {
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
         struct env_cond freed;
-        CURL *idle[HTTP_CONNECTIONS_MAX]; /* most recently used last: still connected */
+        CURL *idle[HTTP_CONNECTIONS_MAX]; /* the most recently used last: still connected */
         size_t idle_count;
         size_t made;
     } shared;
 };
 
-/* State that the callbacks of one request share. */
+/* The state that the callbacks of one request share. */
 struct transfer {
     const struct http_request *request;
     struct http_reply *reply;
     uint64_t taken;   /* bytes of the source passed to libcurl */
     uint64_t arrived; /* bytes passed to the sink */
-    int begun;        /* how often a connection was ready to send */
+    int begun;        /* how many times a connection was ready to send */
     bool body_cut;    /* the error page exceeded its limit */
     size_t body_max;
 };
@@ -130,8 +130,9 @@ static void give_handle(struct http_pool *pool, CURL *handle)
 
 /* ---- Callbacks of libcurl ------------------------------------------------------------ */
 
-/* Whether anything has left that could take effect. A body of which no byte was passed to
- * libcurl has not. A request without a body consists of headers only, so it may have. */
+/* Whether anything that could take effect may have been sent. If there is a body and no byte of it
+ * was passed to libcurl, nothing was. A request without a body consists only of headers, and may
+ * have been sent. */
 static bool may_have_left(const struct transfer *transfer)
 {
     const struct http_source *source = transfer->request->source;
@@ -140,9 +141,9 @@ static bool may_have_left(const struct transfer *transfer)
     return !source || source->size == 0 || transfer->taken > 0;
 }
 
-/* Called when a connection is ready and the request is about to be sent. A second call means
- * that libcurl wants to send the request again, because a kept connection was dead. That is
- * harmless only while nothing that could take effect has left. */
+/* Called when a connection is ready and the request is about to be sent. A second call means that
+ * libcurl wants to send the request again, because a kept connection was dead. That is harmless
+ * only if nothing that could take effect has been sent. */
 static int on_begin(void *argument, char *peer, char *local, int peer_port, int local_port)
 {
     struct transfer *transfer = argument;
@@ -156,9 +157,9 @@ static int on_begin(void *argument, char *peer, char *local, int peer_port, int 
                                                        : CURL_PREREQFUNC_OK;
 }
 
-/* libcurl rewinds a body in order to send it again. If nothing was read yet, the body is still at
- * its start. libcurl rewinds in this case too, if the previous request on this handle ended that
- * way. */
+/* libcurl rewinds a body in order to send it again, which must not happen once part of a write was
+ * sent. If nothing was read yet, the body is still at its start. libcurl also rewinds such a body
+ * if the previous request on this handle ended in a rewind. */
 static int on_seek(void *argument, curl_off_t offset, int origin)
 {
     struct transfer *transfer = argument;
@@ -405,9 +406,10 @@ static void set_common(CURL *handle, const struct http_pool *pool)
     curl_easy_setopt(handle, CURLOPT_MAXCONNECTS, 2L);
     curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-    /* A redirect would send the request, signed for this host, to another. */
+    /* A redirect would send a request that is signed for this host to another host. */
     curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* not part of the reply */
+    /* The path must be sent exactly as it was signed. */
     curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(handle, CURLOPT_USERAGENT, "holdfast/" HOLDFAST_VERSION);
     curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 128L * 1024);
@@ -481,7 +483,9 @@ static void set_method(CURL *handle, const struct http_request *request)
 static void set_outcome(struct transfer *transfer, CURLcode code, const char *detail)
 {
     struct http_reply *reply = transfer->reply;
-    bool answered = code == CURLE_OK && reply->whole_headers; /* libcurl accepts a part */
+    /* libcurl reports success even if a reply breaks off inside its headers. */
+    bool answered = code == CURLE_OK && reply->whole_headers;
+    /* An error page may be longer than what we keep of it. Its status is an answer all the same. */
     if (code == CURLE_WRITE_ERROR && transfer->body_cut && reply->status >= 300)
         answered = true;
     if (code == CURLE_WRITE_ERROR && transfer->body_cut && !answered)

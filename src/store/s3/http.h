@@ -2,8 +2,8 @@
 /* http.h: blocking HTTP requests over a bounded pool of connections, one at a time on each.
  *
  * This layer knows nothing about S3. It guarantees that a request is sent at most once: libcurl
- * would silently send it again when a kept connection turns out to be dead, and this layer
- * stops that. If no answer came, it reports whether any part of the request may have left.
+ * would silently send it again if a kept connection turned out to be dead, and this layer prevents
+ * that. If there was no answer, it reports whether any part of the request may have been sent.
  *
  * A handle keeps its connection open for the next request. libcurl may start threads of its own
  * to resolve names. */
@@ -15,7 +15,7 @@
 #define HTTP_CONNECTIONS_MAX 512
 #define HTTP_HEADERS_MAX     24
 
-/* Metadata by which the writer of an object recognises it. */
+/* The metadata by which a writer recognises its own object. */
 #define HTTP_MARK_HEADER "x-amz-meta-holdfast-upload"
 
 /* How much of an error page is kept; the rest is not read. */
@@ -46,8 +46,8 @@ struct http_source {
 
 struct http_reply;
 
-/* Receives the body of a 2xx reply piece by piece. Returning false stops the request; the sink
- * must remember the reason. */
+/* Receives the body of a 2xx reply piece by piece. If it returns false, the request is stopped; the
+ * sink must remember the reason. */
 struct http_sink {
     bool (*write)(void *argument, const struct http_reply *reply, struct view bytes);
     void *argument;
@@ -113,8 +113,8 @@ void http_reply_line(struct http_reply *reply, struct view line);
 
 void http_reply_release(struct http_reply *reply);
 
-/* Waits for a free handle, sends the request and reads the reply. *reply is initialised here
- * and holds the whole result. body_max bounds the body of a 2xx reply that is kept. */
+/* Waits for a free handle, sends the request and reads the reply. *reply is initialised here and
+ * contains the whole result. body_max limits the body of a 2xx reply that is kept. */
 void http_perform(struct http_pool *pool, const struct http_request *request, size_t body_max,
                   struct http_reply *reply);
 

@@ -77,7 +77,7 @@ struct s3_request {
     const char *payload; /* hash of the body; NULL: there is no body */
     const struct http_source *source;
     struct http_sink sink;
-    size_t body_max; /* limit of a kept 2xx body; 0: as for an error page */
+    size_t body_max; /* limit for a 2xx body that is kept; 0: as for an error page */
     struct mono_time deadline;
     struct span stall;
     bool writes;     /* not retried, and no answer means UNSURE */
@@ -92,7 +92,7 @@ struct s3_request {
 void s3_add_parameter(struct s3_request *request, const char *name, struct view value);
 void s3_add_header(struct s3_request *request, const char *name, struct view value);
 
-/* The deadline of a call: its own, or the store's timeout from now. */
+/* The deadline of a call: its own or, if it has none, now plus the store's timeout. */
 struct mono_time s3_deadline(struct s3_store *s3, struct mono_time asked);
 
 /* The same for a body of this size. The store's timeout then limits how long the transfer may
@@ -105,14 +105,14 @@ struct mono_time s3_stream_deadline(struct s3_store *s3, struct mono_time asked,
  * retried with growing, jittered pauses within the deadline. A request that was refused because of
  * the time in its signature had no effect, so it is signed and sent once more, even if it is a
  * write. `again`, if not NULL, is called before each retry and may prevent it. The caller releases
- * the reply, which is the last one. */
+ * the reply, which belongs to the last attempt. */
 enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
                        bool (*again)(void *argument, struct s3_request *request),
                        void *argument, struct http_reply *reply, struct hf_error *error);
 
 /* ---- The time in signatures (skew.c) ---------------------------------------------- */
 
-/* The store's own time if a reply has shown it, else the wall clock. */
+/* The store's own time if a reply has shown it; otherwise the wall clock. */
 struct wall_time s3_signing_time(struct s3_store *s3);
 
 /* Learns the store's time from the date of a reply, unless the reply came from a cache. */
@@ -163,11 +163,11 @@ enum hf_status s3_add_condition(struct s3_store *s3, struct s3_request *request,
                                 const struct condition *condition, char space[S3_ETAG_SPACE],
                                 struct hf_error *error);
 
-/* False for an ETag that would break out of its header line, and for one that would match more
- * than one version: "*" matches any, and a list matches each of its members. */
+/* False for an ETag that would break out of its header line, and for one that would match more than
+ * one version: "*" matches any version, and a list matches each of its members. */
 bool s3_can_send_etag(const struct etag *etag);
 
-/* The text in quotes, unless it contains quotes already (weak ETags do). */
+/* The ETag in quotes, unless it already contains quotes (weak ETags do). */
 struct view s3_quoted(const struct etag *etag, char space[S3_ETAG_SPACE]);
 
 /* Sends one put whose body is ready, conditional or not. `md5` may be NULL. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* library.h: a library that only stores on the network need, loaded when the first of them is
- * opened. */
+/* library.h: a library that only stores on the network need. It is loaded when the first such store
+ * is opened. */
 #ifndef STORE_S3_LIBRARY_H
 #define STORE_S3_LIBRARY_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c: reads one page of names. A page always starts after a key that we name, so no token
- * from the previous page is needed. The names that a store returns are checked to be in order,
- * within the prefix, and after the start. A store that lists in another order would hide
- * objects between pages. */
+/* list.c: reads one page of names. A page always starts after a key that we name, so no token from
+ * the previous page is needed. It checks that the names that a store returns are in order, within
+ * the prefix, and after the start. A store that lists in another order would hide objects between
+ * pages. */
 #include "store/s3/inside.h"
 #include "store/s3/xml.h"
 #include "store/toolkit.h"
@@ -24,7 +24,7 @@ static int compare_entry_keys(const void *a, const void *b)
                         ((const struct list_entry *)b)->key);
 }
 
-/* Objects and groups arrive as two sequences; merge them into one order. */
+/* Objects and groups arrive as two sequences, which are merged into one. */
 static void sort_page(struct s3_page *page)
 {
     for (size_t i = 1; i < page->count; i++)
@@ -34,7 +34,7 @@ static void sort_page(struct s3_page *page)
         }
 }
 
-/* Each of the two sequences must be in byte order; otherwise names could be lost between two
+/* Each of the two sequences must be in byte order; otherwise names could be missed between two
  * pages. */
 static bool is_ordered(const struct s3_page *page)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c: finds out in which form a bucket accepts ETags, and which of its settings a user should
+/* probe.c: determines in which form a bucket accepts ETags, and which of its settings a user should
  * know about. */
 #include "store/probe.h"
 #include "base/check.h"
@@ -21,7 +21,7 @@ enum s3_etag_form s3_etag_form(struct store *store)
     return form;
 }
 
-/* A form from the URL, or one found meanwhile, takes precedence. */
+/* A form from the URL, or one that has been found in the meantime, takes precedence. */
 void s3_learn(struct store *store, const struct store_traits *traits)
 {
     struct s3_store *s3 = s3_of(store);
@@ -31,8 +31,8 @@ void s3_learn(struct store *store, const struct store_traits *traits)
     env_mutex_unlock(&s3->shared.mutex);
 }
 
-/* The address of the bucket and, as far as the last get has shown, whether it keeps versions.
- * On some stores that decides whether conditions are honoured. */
+/* The address of the bucket and, as far as the last get has shown, whether it keeps versions. On
+ * some stores, versioning determines whether conditions are honoured. */
 bool s3_identify(struct store *store, struct buffer *text)
 {
     struct s3_store *s3 = s3_of(store);

@@ -20,7 +20,8 @@
 /* Credentials are fetched again this long before they expire. */
 #define REFRESH_BEFORE SPAN_S(300)
 
-/* The shortest time between two searches, after a refusal by the store or a failing endpoint. */
+/* The shortest time between two searches, after the store has refused the credentials or an
+ * endpoint has failed. */
 #define LOOK_AGAIN_AFTER SPAN_S(5)
 
 #define METADATA_TIME_OUT SPAN_S(2)
@@ -34,7 +35,7 @@ struct s3_provider {
     /* Used only by the task that fetches. */
     struct mono_time deadline;
     struct mono_time answered; /* when the endpoint's answer came, ... */
-    struct wall_time date;     /* ... and its date, or that of our wall clock */
+    struct wall_time date;     /* ... and its date, or our wall clock's */
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
         struct env_cond fetched;
@@ -328,7 +329,7 @@ static bool to_word(struct buffer *answer, char *word, size_t size)
     return true;
 }
 
-/* If there is no answer, there is no instance endpoint, and the next source is tried. */
+/* If there is no answer, there is no instance endpoint, and the search continues. */
 static enum hf_status instance_session(struct s3_provider *provider, const char *base,
                                        char *token, size_t size, struct hf_error *error)
 {
@@ -450,6 +451,8 @@ static enum hf_status search_credentials(struct s3_provider *provider,
         from_environment, from_web_identity, from_files, from_container, from_instance,
     };
     const size_t of_files = 2;
+    /* The search ends at the first source that is configured, even if it fails. The next source
+     * could be another identity. */
     for (size_t i = provider->profile[0] ? of_files : 0; i < sizeof sources / sizeof sources[0];
          i++)
         if (sources[i](provider, ret_credentials, error) != HF_NOT_FOUND)
@@ -505,8 +508,8 @@ static bool good_for_locked(struct s3_provider *provider, struct span span)
            mono_before(mono_add(env_now(provider->env), span), provider->shared.ends_at);
 }
 
-/* Whether to use the cached credentials. Not if they expire soon or were refused, unless a
- * search has just ended or is running, and they are still valid. */
+/* Whether to use the cached credentials. Credentials that expire soon, or that were refused, are
+ * used only if they are still valid and a search is running or has just ended. */
 static bool cache_is_usable_locked(struct s3_provider *provider)
 {
     bool settled = !provider->shared.distrusted && good_for_locked(provider, REFRESH_BEFORE);
@@ -556,7 +559,7 @@ enum hf_status s3_provider_get(struct s3_provider *provider, struct mono_time de
         waited = !provider->shared.fetching && !provider->shared.cut_short;
     }
     /* A task that waited for a search takes its result, even a failure; otherwise all tasks would
-     * search in turn. */
+     * search, one after the other. */
     if (waited)
         *error = provider->shared.failure;
     else if (!cache_is_usable_locked(provider) && !provider->shared.fetching)

@@ -49,7 +49,8 @@ static void remove_failed(void *argument, struct view key, struct view code,
     removal->stray = removal->stray || !known;
 }
 
-/* Selects the calls for the common request. A key that XML or S3 cannot carry is sent alone. */
+/* Selects the calls for the common request. A key that XML cannot represent, or that S3 does not
+ * accept, is deleted by itself. */
 static size_t choose_together(struct removal *removal)
 {
     size_t chosen = 0;
@@ -128,6 +129,7 @@ static bool remove_together(struct removal *removal)
         answer_together(removal, &error, s3_stamp(&reply));
         if (status == HF_OK &&
             s3_xml_deleted(buffer_view(&reply.body), remove_failed, removal, &error) != HF_OK) {
+            /* The store accepted the request, but it is unknown which keys were deleted. */
             error.status = HF_UNSURE;
             answer_together(removal, &error, s3_stamp(&reply));
         }

@@ -136,6 +136,8 @@ static enum hf_status check_forbidden(const struct http_reply *reply,
                                       const struct s3_error_body *body,
                                       struct s3_advice *advice, struct hf_error *error)
 {
+    /* AccessDenied is about permissions. Other refusals may mean that the credentials have expired
+     * or were replaced, so they are fetched again. */
     advice->distrust = strcmp(body->code, "AccessDenied") != 0;
     const struct refusal *refusal = find_refusal(body->code);
     return set_reply_error(error, HF_DENIED, reply, body,
@@ -175,6 +177,8 @@ static enum hf_status check_server_error(const struct s3_request *request,
                                          const struct s3_error_body *body,
                                          struct s3_advice *advice, struct hf_error *error)
 {
+    /* A gateway may fail after it has passed a write on, so a 5xx says nothing about the outcome of
+     * a write. */
     advice->again = reply->status != 501;
     if (request->writes)
         return set_reply_error(error, HF_UNSURE, reply, body, NULL);
@@ -274,6 +278,8 @@ enum hf_status s3_check_reply(struct s3_store *s3, const struct s3_request *requ
     if (reply->outcome != HTTP_ANSWERED)
         return check_no_answer(s3, request, reply, ret_advice, error);
     bool done = reply->status >= 200 && reply->status < 300;
+    /* S3 may answer a long write with 200 and an error document, so the bodies of replies to writes
+     * are checked. */
     if (done && !request->writes)
         return error_clear(error);
     struct s3_error_body body;

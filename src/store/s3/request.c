@@ -66,7 +66,7 @@ static bool find_signing_key(struct s3_store *s3, const struct s3_credentials *c
     return ok;
 }
 
-/* The strings of one request, NUL-terminated, one after the other. They are kept as offsets
+/* The strings of one request, each NUL-terminated, one after the other. They are kept as offsets
  * until all are written, because the buffer moves as it grows. */
 struct wire {
     struct buffer text;
@@ -267,6 +267,8 @@ enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
         s3_check_reply(s3, &attempt, reply, &advice, error);
         if (advice.distrust)
             s3_provider_distrust(s3->provider);
+        /* A write may have taken effect although its answer was lost, so it is not sent again. The
+         * caller must first read the object. Repeatable writes change no object. */
         if (!advice.again || (attempt.writes && !attempt.repeatable) || tries + 1 == TRIES_MAX)
             break;
         if (!pause_before(s3, tries, attempt.deadline) || (again && !again(argument, &attempt)))

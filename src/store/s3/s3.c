@@ -103,6 +103,7 @@ void s3_put_source(struct s3_store *s3, struct put_call *call, const struct http
     call->stamp = s3_stamp(&reply);
     if (call->error.status == HF_OK) {
         call->etag = reply.etag;
+        /* The write has happened, but without its ETag the caller cannot recognise it. */
         if (reply.etag.size == 0)
             error_set(&call->error, HF_UNSURE, "the store accepted the put but sent no ETag");
     }
@@ -206,7 +207,8 @@ static enum hf_status set_names(struct s3_store *s3, const struct url *url,
     return HF_OK;
 }
 
-/* The first of: the URL, two environment variables, the profile, AWS's default. */
+/* Uses the first of these that is set: the URL, two environment variables, the profile, AWS's
+ * default. */
 static enum hf_status set_region(struct s3_store *s3, const struct url *url,
                                  struct hf_error *error)
 {

@@ -9,15 +9,15 @@
  * bare. */
 enum s3_etag_form { S3_ETAG_UNKNOWN, S3_ETAG_QUOTED, S3_ETAG_BARE };
 
-/* Whether this is an s3 store itself. False for a wrapper around one. */
+/* Whether this store itself is an s3 store. False for a wrapper around one. */
 bool s3_is(const struct store *store);
 
 /* The address of a store that is reached over http on another machine, where anybody on the network
  * path can read and change the requests. NULL for any other store. */
 const char *s3_exposed_to(const struct store *store);
 
-/* Unless the form is known, finds it out with one scratch object, which it deletes again. The first
- * put with if-match does this automatically. UNSUPPORTED if neither form works. */
+/* Determines the form, unless it is known, with one scratch object, which it then deletes. The
+ * first put with if-match does this automatically. UNSUPPORTED if neither form works. */
 enum hf_status s3_probe_etag_form(struct store *store, struct mono_time deadline,
                                   struct hf_error *error);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sign.h: AWS Signature Version 4, text in and text out: no network, no clock.
+/* sign.h: AWS Signature Version 4, as pure functions of text: no network, no clock.
  *
- * The signed path and query must be exactly the bytes that are sent, so both are encoded here
- * once and used twice. */
+ * The signed path and query must be exactly the bytes that are sent. So each is encoded once, here,
+ * and the same bytes are signed and sent. */
 #ifndef STORE_S3_SIGN_H
 #define STORE_S3_SIGN_H
 
@@ -51,8 +51,8 @@ struct s3_signing {
     struct view access_key;
 };
 
-/* Derived from the secret for one day, region and service. It is cached, because deriving it
- * costs four times as much as signing with it. */
+/* Derived from the secret for one day, region and service. It is cached, because it takes four
+ * times as long to derive the key as to sign with it. */
 struct s3_signing_key {
     unsigned char bytes[SHA256_SIZE];
 };
@@ -71,7 +71,7 @@ bool s3_sign(const struct s3_signing *signing, const struct s3_signing_key *key,
 #define S3_HASH_TEXT_SIZE (2 * SHA256_SIZE + 1)
 void s3_payload_hash(struct view body, char text[S3_HASH_TEXT_SIZE]);
 
-/* The value of Content-MD5. False where the system policy has disabled MD5. */
+/* The value of Content-MD5. False if the system policy has disabled MD5. */
 #define S3_MD5_TEXT_SIZE 25
 bool s3_content_md5(struct view body, char text[S3_MD5_TEXT_SIZE]);
 

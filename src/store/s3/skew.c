@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* skew.c: the time to sign with. S3 refuses a request whose signature is more than 15 minutes
- * from its own time, and many machines have a wrong wall clock: boards without a battery,
- * guests that were suspended. So requests are signed with the store's own time, taken from its
- * replies and advanced by the boot-time clock, which never jumps.
+/* skew.c: the time to sign with. S3 refuses a request if the time in its signature differs from its
+ * own by more than 15 minutes. Many machines have a wrong wall clock, such as boards without a
+ * battery and guests that were suspended. So requests are signed with the store's own time, taken
+ * from its replies and advanced by the boot-time clock, which never jumps.
  *
  * This time is only for signatures. src/doc/clock.c decides whether a lease is over, and knows
  * how far off each date may be. */
@@ -39,6 +39,7 @@ void s3_learn_time(struct s3_store *s3, const struct http_reply *reply)
     if (!is_dated(reply) || mono_since(reply->received, reply->sent).us > DATED_WITHIN.us)
         return;
     env_mutex_lock(&s3->shared.mutex);
+    /* Once the store has refused its own dates, they are no longer used: a proxy may write them. */
     if (!s3->shared.dates_refused) {
         s3->shared.time_known = true;
         s3->shared.time_offset_us = reply->date.us - reply->received.us;
@@ -63,8 +64,8 @@ static struct span apart(struct wall_time a, struct wall_time b)
     return SPAN_US(llabs(a.us - b.us));
 }
 
-/* Not every store says explicitly that it refused the time. A refusal whose date is far from our
- * signature's time may have that reason. */
+/* Not every store says explicitly that it has refused the time. A refusal whose date is far from
+ * our signature's time may have that reason. */
 static bool refused_for_time(const struct s3_request *request, const struct http_reply *reply,
                              const struct s3_error_body *body)
 {

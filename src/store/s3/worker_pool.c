@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-/* One batch. It lives on the stack of the caller of worker_pool_run. */
+/* One batch. It is on the stack of worker_pool_run. */
 struct worker_pool_job {
     void (*run)(void *argument, size_t index);
     void *argument;
@@ -73,7 +73,8 @@ static void helper_main(void *argument)
     env_mutex_unlock(&workers->shared.mutex);
 }
 
-/* With fewer helpers the batch is only slower, so failing to start one is not an error. */
+/* With fewer helpers the batch only takes longer, so it is not an error if one cannot be
+ * started. */
 static void find_helpers_locked(struct worker_pool *workers, size_t wanted)
 {
     size_t ready = workers->shared.idle;
@@ -105,6 +106,7 @@ void worker_pool_run(struct worker_pool *workers, size_t width, size_t count,
     if (width > 1)
         env_cond_broadcast(&workers->shared.work);
     work_locked(workers, &job);
+    /* The job is on this stack, so wait until no helper uses it any more. */
     while (job.finished < job.count || job.room < width - 1)
         env_cond_wait(&workers->shared.done, &workers->shared.mutex);
     struct worker_pool_job **at = &workers->shared.first;

@@ -15,7 +15,8 @@
 #define TEXT_MAX     (16 * KIB) /* a key of 1,024 bytes is 3,072 encoded */
 #define ELEMENTS_MAX 100000
 
-/* The parse of one document: the path of open elements, and the text of the innermost. */
+/* The state of parsing one document: the path of open elements, and the text of the innermost
+ * one. */
 struct parse {
     XML_Parser parser;
     char names[DEPTH_MAX][NAME_MAX_];
@@ -35,7 +36,7 @@ static void stop_parsing(struct parse *parse, const char *why)
     XML_StopParser(parse->parser, XML_FALSE);
 }
 
-/* The name of the element `above` levels over the innermost; empty above the root. */
+/* The name of the element `above` levels above the innermost one; empty above the root. */
 static const char *name_above(const struct parse *parse, size_t above)
 {
     return parse->depth > above ? parse->names[parse->depth - 1 - above] : "";
@@ -104,7 +105,7 @@ static enum hf_status parse_document(struct parse *parse, struct view xml,
     XML_SetElementHandler(parse->parser, on_start, on_end);
     XML_SetCharacterDataHandler(parse->parser, on_text);
     XML_SetStartDoctypeDeclHandler(parse->parser, on_doctype);
-    /* During a long request some stores send blanks to keep the connection alive. */
+    /* During a long request some stores send whitespace to keep the connection alive. */
     while (xml.size > 0 && strchr(" \r\n\t", xml.data[0]))
         xml = view_from(xml, 1);
     enum XML_Status result = xml.size > BODY_BYTES_MAX
@@ -305,7 +306,7 @@ static bool decode_key(struct view *key)
     return true;
 }
 
-/* The number of bytes at the start of the text that form a character which XML 1.0 forbids,
+/* The number of bytes at the start of the text that form a character that XML 1.0 forbids,
  * literally or as "&#1;"; 0 if there is none. */
 static size_t forbidden_size(struct view text)
 {
@@ -341,9 +342,9 @@ static enum hf_status listing_parse(struct view xml, struct listing *listing,
     return parse_document(&parse, xml, error);
 }
 
-/* Ceph encodes the keys, but not the prefix, start and token that it repeats. If these contain
- * a control character, the document is not valid XML. We need none of them, so the document is
- * read again with such characters replaced; the keys must be encoded then. */
+/* Ceph encodes the keys, but not the prefix, start and token that it repeats. If these contain a
+ * control character, the document is not valid XML. We need none of them, so the document is parsed
+ * again with such characters replaced. This is safe only if the keys are encoded. */
 static enum hf_status listing_repaired(struct view xml, struct listing *listing,
                                        struct hf_error *error)
 {

@@ -6,7 +6,7 @@
 
 #include "store/store.h"
 
-/* The text to find, by the name of its element anywhere in the document. The first match counts. */
+/* A text to find: the contents of the first element with this name, anywhere in the document. */
 struct s3_xml_field {
     const char *name;
     char *text; /* NUL-terminated; truncated to fit; empty if missing */
@@ -55,7 +55,7 @@ enum hf_status s3_xml_deleted(struct view xml, s3_delete_failed *failed, void *a
 /* Appends text with "&", "<", ">" and quotes escaped. */
 bool s3_xml_escape(struct buffer *to, struct view text);
 
-/* Whether XML 1.0 can carry this text; it cannot carry control characters. */
+/* Whether XML 1.0 can represent this text; it cannot represent control characters. */
 bool s3_xml_can_carry(struct view text);
 
 #endif

@@ -14,15 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* "HOLD" in the header of the file, by which `file` and other tools recognise it. */
+/* "HOLD" in the header of the file. `file` and other tools recognise the file by it. */
 #define APPLICATION_ID 0x484f4c44
 #define LAYOUT_VERSION 1
 
 #define TEXT_OF_(number) #number
 #define TEXT_OF(number)  TEXT_OF_(number)
 
-/* The body comes last, so the small columns of a row are read without touching it. The key has
- * its own index: a row of up to a page stays in one page, and a new body leaves the index
+/* The body comes last, so the small columns of a row can be read without reading the body. The key
+ * has its own index: a row of up to a page stays in one page, and a new body leaves the index
  * unchanged. */
 #define LAYOUT_SQL                                                                       \
     "CREATE TABLE objects ("                                                             \
@@ -70,8 +70,8 @@ bool sqlite_is_busy(int code)
     return primary == SQLITE_BUSY || primary == SQLITE_LOCKED || primary == SQLITE_PROTOCOL;
 }
 
-/* A failed system call is UNAVAILABLE (or DENIED), whatever its errno: NOT_FOUND would be about
- * an object, and INVALID about the request. */
+/* A failed system call is UNAVAILABLE (or DENIED), regardless of its errno: NOT_FOUND would refer
+ * to an object, and INVALID to the request. */
 static enum hf_status system_error(struct hf_error *error, sqlite3 *handle, int code,
                                    const char *what)
 {
@@ -259,8 +259,8 @@ static int create_layout(sqlite3 *handle, const char *store_id)
     return code;
 }
 
-/* Every step of the first connection that another process can block; the caller retries while
- * busy. */
+/* Performs all steps of opening the first connection that another process can block. The caller
+ * retries while the database is busy. */
 static int prepare_file(struct sqlite_database *database, sqlite3 *handle,
                         enum file_kind *ret_kind)
 {
@@ -306,7 +306,7 @@ static enum hf_status read_store_id(struct sqlite_database *database, sqlite3 *h
 
 /* ---- Connections --------------------------------------------------------------------- */
 
-/* The path is absolute, so SQLite cannot take it for a URI or for ":memory:". */
+/* The path is absolute, so SQLite cannot mistake it for a URI or for ":memory:". */
 static enum hf_status open_sqlite_handle(const struct sqlite_database *database, int flags,
                                          sqlite3 **ret_handle, struct hf_error *error)
 {
@@ -326,12 +326,12 @@ static enum hf_status open_sqlite_handle(const struct sqlite_database *database,
     return HF_OK;
 }
 
-/* group.c runs the checkpoints. Overwriting deleted data, which some builds of SQLite do by
- * default, would double the writes. */
+/* group.c runs the checkpoints. Some builds of SQLite overwrite deleted data by default, which
+ * would double the writes. */
 static int set_up_handle(const struct sqlite_database *database, sqlite3 *handle)
 {
-    /* The last connection to close does not copy the WAL back: reading a short WAL at the next
-     * open takes less time than removing it (group.c copies back a long one). */
+    /* No checkpoint when the last connection is closed: it takes less time to read a short WAL at
+     * the next open than to remove it. (group.c checkpoints a long one.) */
     sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
     int code = run_text(handle, "PRAGMA secure_delete = OFF; PRAGMA wal_autocheckpoint = 0;"
                                 "PRAGMA trusted_schema = OFF");
@@ -419,9 +419,9 @@ static enum hf_status check_database_path(const struct sqlite_database *database
     return HF_OK;
 }
 
-/* A writer that died between writing the WAL and syncing it leaves a commit that opening the
- * database makes visible. It must be durable before anybody acts on it. SQLite holds no lock on
- * the WAL file, so closing this descriptor drops none. */
+/* If a writer dies after it has written the WAL and before it has synced it, the commit becomes
+ * visible when the database is opened. It must be durable before anybody acts on it. SQLite holds
+ * no lock on the WAL file, so closing this descriptor drops none. */
 static enum hf_status sync_log(const struct sqlite_database *database, struct hf_error *error)
 {
     char path[PATH_MAX + 8];
@@ -438,7 +438,7 @@ static enum hf_status sync_log(const struct sqlite_database *database, struct hf
 static enum hf_status open_first(struct sqlite_database *database,
                                  struct sqlite_connection *connection, struct hf_error *error)
 {
-    /* Needed if this process creates the store. */
+    /* Used if this process creates the store. */
     env_random_hex(database->env, STORE_ID_DIGITS, database->id);
     if (open_sqlite_handle(database, SQLITE_OPEN_CREATE, &connection->handle, error) != HF_OK)
         return error->status;

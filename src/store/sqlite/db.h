@@ -19,10 +19,10 @@
 /* Shared by all connections of one open store. Does not change once the store is open. */
 struct sqlite_database {
     struct env *env;
-    char path[PATH_MAX]; /* absolute, no symbolic links: all processes use the same */
+    char path[PATH_MAX]; /* absolute, without symbolic links: the same in all processes */
     bool durable;
     bool writable;
-    char id[STORE_ID_DIGITS + 1]; /* drawn when the store was created */
+    char id[STORE_ID_DIGITS + 1]; /* random, chosen when the store was created */
 };
 
 enum sqlite_statement {
@@ -46,8 +46,8 @@ struct sqlite_connection {
     sqlite3_stmt *statements[SQL_COUNT];
 };
 
-/* Opens the store's first connection, the one that writes. Checks the file, creates missing
- * tables, and fills in `database`; the caller has set its env, path and durable. */
+/* Opens the store's first connection, the one that writes. Checks the file, creates missing tables,
+ * and completes `database`, in which the caller has set env, path and durable. */
 enum hf_status sqlite_database_open(struct sqlite_database *database,
                                     struct sqlite_connection *ret_writer,
                                     struct hf_error *error);
@@ -57,12 +57,12 @@ enum hf_status sqlite_connection_open(const struct sqlite_database *database,
                                       struct hf_error *error);
 void sqlite_connection_close(struct sqlite_connection *connection);
 
-/* Runs a statement that returns no rows and whose parameters are bound. SQLITE_OK or an error
- * code. */
+/* Runs a statement that returns no rows and whose parameters are bound. Returns SQLITE_OK or an
+ * error code. */
 int sqlite_run(struct sqlite_connection *connection, enum sqlite_statement which);
 
-/* SQLite's data_version: it changes when another connection commits. Values from different
- * connections cannot be compared. False if it cannot be read now. */
+/* SQLite's data_version, which changes when another connection commits. Values from different
+ * connections cannot be compared. Returns false if it cannot be read now. */
 bool sqlite_data_version(struct sqlite_connection *connection, uint64_t *ret_version);
 
 /* Ends a statement that returned a row: views into the row become invalid, and its read
@@ -75,7 +75,7 @@ void sqlite_bind_view(sqlite3_stmt *statement, int parameter, struct view bytes)
 enum hf_status sqlite_error(struct hf_error *error, sqlite3 *handle, int code,
                             const char *what);
 
-/* Whether somebody else holds a lock, so a retry may work. */
+/* Whether the code means that another connection holds a lock, so that a retry may succeed. */
 bool sqlite_is_busy(int code);
 
 /* A row of the table of objects. */

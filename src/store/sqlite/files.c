@@ -132,7 +132,7 @@ enum hf_status large_file_new(const struct large_folder *folder, int given,
             return error_set(error, HF_UNAVAILABLE, "the folder of large objects is gone");
         if (fd < 0)
             return error_from_errno(error, errno, "create a file for a large object");
-        /* Between creating and locking, a sweep may have taken the file for an orphan. */
+        /* Before the file was locked, a sweep may have mistaken it for an orphan. */
         if (lock_is_held(fd) && file_has_name(fd, folder->fd, ret_file->name)) {
             ret_file->fd = fd;
             return HF_OK;
@@ -192,6 +192,7 @@ static bool is_large_entry(const struct large_folder *folder, const struct diren
 static void sweep_one(const struct large_folder *folder, const char *name,
                       bool (*is_named)(void *argument, const char *name), void *argument)
 {
+    /* Most files have a row. They need not be opened and locked. */
     if (is_named(argument, name))
         return;
     int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

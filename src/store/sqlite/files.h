@@ -19,8 +19,8 @@
 
 #include "store/store.h"
 
-/* 16 digits of the store's id, which protect the files of another database in this directory;
- * then 32 random digits; then NUL. */
+/* 16 digits of the store's id, so that the sweep does not touch the files of another database in
+ * this directory; then 32 random digits; then a NUL. */
 #define LARGE_NAME_SIZE 49
 
 struct large_folder {
@@ -44,8 +44,8 @@ void large_folder_close(struct large_folder *folder);
 /* Makes the names of new files durable. */
 enum hf_status large_folder_sync(const struct large_folder *folder, struct hf_error *error);
 
-/* Creates a new, empty, locked file. Or, if `given` is not -1 and the file system allows it,
- * gives that file itself a new name; then *ret_is_given is true. */
+/* Creates a new, empty, locked file or, if `given` is not -1 and the file system allows it, gives
+ * the file `given` itself a new name and locks it. In the second case *ret_is_given is true. */
 enum hf_status large_file_new(const struct large_folder *folder, int given,
                               struct large_file *ret_file, bool *ret_is_given,
                               struct hf_error *error);
@@ -59,7 +59,7 @@ void large_file_keep(struct large_file *file);
 /* Removes the file, while it is still locked. */
 void large_file_drop(const struct large_folder *folder, struct large_file *file);
 
-/* Opens a file for reading. NOT_FOUND: it was replaced meanwhile, or the store is damaged. */
+/* Opens a file for reading. NOT_FOUND: the object has been replaced, or the store is damaged. */
 enum hf_status large_file_read(const struct large_folder *folder, const char *name, int *ret_fd,
                                struct hf_error *error);
 
@@ -68,10 +68,10 @@ void large_name_remove(const struct large_folder *folder, const char *name);
 
 bool large_name_is_good(struct view name);
 
-/* Removes files of dead writers. Visits at most SWEEP_MAX names, a random range of them where there
- * are more. The number is small because every open does this, and reading one key should not pay
- * for scanning hundreds of names. `is_named` returns whether a row names the file now, or true if
- * it cannot find out. */
+/* Removes files of dead writers. Visits at most SWEEP_MAX names; if there are more, a random range
+ * of them. The number is small because every open does this, and a program that reads one key
+ * should not have to scan hundreds of names. `is_named` returns whether a row names the file now,
+ * or true if this cannot be determined. */
 #define SWEEP_MAX 32
 void large_folder_sweep(const struct large_folder *folder,
                         bool (*is_named)(void *argument, const char *name), void *argument);

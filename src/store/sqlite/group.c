@@ -13,10 +13,10 @@
 /* The maximum number of writes per transaction, unless a single batch has more. */
 #define GROUP_MAX 256
 
-/* The WAL is copied back into the database when it has this many pages. */
+/* The WAL is checkpointed (copied back into the database) when it has this many pages. */
 #define CHECKPOINT_PAGES 1000
 
-/* With more pages than this, the WAL is also copied back when the store is closed. */
+/* If the WAL has more pages than this, it is also checkpointed when the store is closed. */
 #define CLOSE_PAGES 64
 
 /* A leader waits until this fraction of the active writers has queued again, but at most half the
@@ -25,9 +25,9 @@
 #define GATHER_MIN  SPAN_US(100)
 #define GATHER_MAX  SPAN_MS(1)
 
-/* A leader whose own batch is done keeps leading for this long while others wait: waking a new
- * leader, while all the other tasks wake too, takes about as long as a transaction. One call in a
- * few thousand returns that much later. */
+/* A leader whose own batch is done continues to lead for this long while others are waiting. A new
+ * leader would have to be woken while all the other tasks wake too, which takes about as long as a
+ * transaction. As a result, one call in a few thousand returns that much later. */
 #define LEAD_ON SPAN_MS(20)
 
 /* The outcome of a transaction. */
@@ -51,7 +51,7 @@ static void draw_etag(struct sqlite_writer *writer, struct etag *etag)
         etag->data[--at] = "0123456789abcdef"[count & 15];
 }
 
-/* OK with *ret_found false if there is no such row. */
+/* If there is no row for the key, returns OK and sets *ret_found to false. */
 static enum hf_status find_object_row(struct sqlite_writer *writer, struct sqlite_write *write,
                                       struct sqlite_row *ret_row, bool *ret_found)
 {
@@ -100,9 +100,9 @@ static int run_put(struct sqlite_writer *writer, struct sqlite_write *write,
     return sqlite_run(&writer->connection, which);
 }
 
-/* Does the most frequent write, a replacement conditional on the ETag, in one statement. *ret_done
- * is false, and nothing has changed, if the write is of another kind or the ETag does not match;
- * the write then takes the general path. */
+/* Performs the most frequent kind of write, a replacement conditional on the ETag, in one
+ * statement. *ret_done is false, and nothing has changed, if the write is of another kind or the
+ * ETag does not match; the write then takes the general path. */
 static int swap_row(struct sqlite_writer *writer, struct sqlite_write *write, bool *ret_done)
 {
     sqlite3_stmt *statement = writer->connection.statements[SQL_SWAP];
@@ -168,7 +168,7 @@ static void write_decided(struct sqlite_writer *writer, struct sqlite_write *wri
     error_clear(write->error);
 }
 
-/* Whether the current transaction created this ETag. */
+/* Whether the current transaction has generated this ETag. */
 static bool is_new_etag(const struct sqlite_writer *writer, struct view etag)
 {
     struct view prefix = view_of(writer->etag_prefix);
@@ -187,6 +187,8 @@ static enum hf_status check_changed_row(struct sqlite_writer *writer,
 {
     if (sqlite_row_read(fetch, ret_row, write->error) != HF_OK)
         return write->error->status;
+    /* If this group wrote the row, the caller must not see it: the group may still be rolled
+     * back. */
     write->postponed = is_new_etag(writer, etag_view(&ret_row->info.etag));
     if (etag_equal(&ret_row->info.etag, &write->change->known))
         return HF_OK;
@@ -216,6 +218,8 @@ static void change_row(struct sqlite_writer *writer, struct sqlite_write *write)
     if (code == SQLITE_ROW)
         status = check_changed_row(writer, write, fetch, &row, &body);
     else if (code == SQLITE_DONE)
+        /* The row may be missing only because this group, which is not committed yet, has deleted
+         * it. */
         write->postponed = writer->removed;
     else
         status = sqlite_error(write->error, connection->handle, code, "look up the object");
@@ -227,7 +231,7 @@ static void change_row(struct sqlite_writer *writer, struct sqlite_write *write)
         write_decided(writer, write, code == SQLITE_ROW ? &row : NULL);
 }
 
-/* False if the write has ended the whole transaction; its error has the reason. */
+/* False if the write has ended the whole transaction; its error contains the reason. */
 static bool apply_write(struct sqlite_writer *writer, struct sqlite_write *write)
 {
     bool swapped = false;
@@ -256,10 +260,11 @@ static void roll_back_transaction(struct sqlite_writer *writer)
     check(sqlite3_get_autocommit(writer->connection.handle));
 }
 
-/* A commit appends to the WAL, writes the page that makes it valid last, and then syncs. On a full
- * disk that last page was not written completely. After any other failure it may have been written.
- * Then the next process that opens the store would make the transaction visible, unless another
- * commit overwrites that part of the WAL first. So the outcome is unknown. */
+/* A commit appends its pages to the WAL and then syncs the WAL. The last of these pages makes the
+ * commit valid. If the disk is full, that page was not completely written. After any other failure
+ * it may have been written. The next process that opens the store would then make the transaction
+ * visible, unless another commit overwrites that part of the WAL first. So the outcome is
+ * unknown. */
 static enum outcome commit_transaction(struct sqlite_writer *writer, struct hf_error *error)
 {
     int code = sqlite_run(&writer->connection, SQL_COMMIT);
@@ -295,10 +300,11 @@ static void fail_begin(struct sqlite_writer *writer, struct sqlite_write *write,
         sqlite_error(write->error, writer->connection.handle, code, "start writing");
 }
 
-/* A result from inside a lost transaction is void, even a conflict. */
+/* A result that was computed in a lost transaction does not count, not even a conflict. */
 static void fail_commit(struct sqlite_write *write, enum outcome outcome,
                         const struct hf_error *reason)
 {
+    /* A change that wrote nothing cannot appear later, so it is never UNSURE. */
     bool idle = write->change && !write->change->wrote;
     bool unsure = outcome == UNKNOWN && write->error->status == HF_OK && !idle;
     *write->error = *reason;
@@ -368,6 +374,7 @@ static void batches_remove(struct sqlite_batches *list, struct sqlite_batch *bat
 
 static void add_arrival(struct sqlite_writer *writer, struct sqlite_batch *batch)
 {
+    /* Counted before it is in the list, because the leader subtracts what it finds in the list. */
     size_t count = atomic_fetch_add(&writer->arrived_count, 1) + 1;
     struct sqlite_batch *first = atomic_load(&writer->arrived);
     do
@@ -437,7 +444,7 @@ static void fail_late_batches(struct sqlite_writer *writer, struct sqlite_batche
 
 /* ---- A group ------------------------------------------------------------------------- */
 
-/* Runs the waiting batches and those that arrive meanwhile, up to a change that must start a
+/* Runs the waiting batches and those that arrive in the meantime, up to a change that must start a
  * new group. False if the transaction was rolled back. */
 static bool apply_batches(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
 {
@@ -476,10 +483,10 @@ static void run_group(struct sqlite_writer *writer, struct sqlite_batches *ret_g
                 fail_commit(&batch->writes[i], outcome, &reason);
 }
 
-/* Copies the WAL back once it is long. This happens before a group, when the tasks of the last
- * group have been answered. FULL takes the write lock; otherwise a steady stream of other writers
- * could let the WAL grow without bound. If the lock is busy, it copies as much as it can, and is
- * retried some pages later. A failure loses nothing. */
+/* Checkpoints the WAL once it has grown large. This happens before a group, when the tasks of the
+ * last group have been answered. FULL takes the write lock; otherwise a steady stream of other
+ * writers could let the WAL grow without bound. If the lock is busy, the checkpoint copies as much
+ * as it can, and is retried some pages later. A failure loses nothing. */
 static void checkpoint(struct sqlite_writer *writer)
 {
     if (writer->wal_pages < writer->checkpoint_at)
@@ -553,7 +560,7 @@ static void wake_answered(struct sqlite_batches *answered, struct sqlite_batch *
 
 /* ---- Leading --------------------------------------------------------------------- */
 
-/* Begins a transaction. Waits for other processes for as long as any batch has time left. */
+/* Begins a transaction. Waits for other processes as long as any batch has time left. */
 static int begin_patiently(struct sqlite_writer *writer, struct sqlite_batch *own)
 {
     struct mono_time never = { MOMENT_FAR };
@@ -719,8 +726,9 @@ void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_databa
 
 void sqlite_writer_release(struct sqlite_writer *writer)
 {
-    /* The next process to open an idle store does not know how much of the WAL has been copied
-     * back, and appends to all of it. Only an empty WAL starts afresh. */
+    /* The next process that opens an idle store does not know how much of the WAL has been
+     * checkpointed, and appends to the end of it. A WAL is written from its start again only if it
+     * is empty. */
     if (writer->wal_pages > CLOSE_PAGES)
         (void)sqlite3_wal_checkpoint_v2(writer->connection.handle, "main",
                                         SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* group.h: the writing side of an sqlite store: puts and deletes by many tasks, committed together.
  *
- * A durable commit costs one disk sync, however much it contains. So tasks queue their writes, and
- * one of them leads: it begins a transaction, runs the queued writes and those that arrive
- * meanwhile, commits, and answers each. While it waits for the disk, the next group gathers. Only
- * one connection writes, and only the leader uses it.
+ * A durable commit takes one disk sync, regardless of how much it contains. So tasks queue their
+ * writes, and one of them leads: it begins a transaction, runs the queued writes and those that
+ * arrive in the meantime, commits, and answers each of them. While it waits for the disk, the next
+ * group gathers. Only one connection writes, and only the leader uses it.
  *
  * Each write has its own condition, checked in the order of the queue, and is answered only after
  * COMMIT. A change (store_change) must show its caller only committed state. If it reads a row that
@@ -28,7 +28,7 @@
 struct sqlite_write {
     /* request */
     bool is_delete;
-    bool quiet; /* no listener needs to wake */
+    bool quiet; /* need not wake listeners */
     struct view key;
     struct view body; /* of a put without a file */
     uint64_t size;
@@ -85,7 +85,7 @@ struct sqlite_writer {
     int checkpoint_at; /* when the WAL has this many pages */
 };
 
-/* Takes ownership of the connection. The notify file is touched after each commit that changed
+/* Takes ownership of the connection. Listeners are notified after each commit that changed
  * something, unless all its writes were quiet. */
 void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_database *database,
                         const struct sqlite_connection *connection,

@@ -53,6 +53,7 @@ enum hf_status sqlite_reader_take_briefly(struct sqlite_readers *readers,
                                           struct hf_error *error)
 {
     env_mutex_lock(&readers->mutex);
+    /* Once a reader is open, there is nothing to save by borrowing the write connection. */
     bool lend = readers->open_count == 0 && readers->lent_count < READS_LENT_MAX;
     readers->lent_count += lend;
     env_mutex_unlock(&readers->mutex);

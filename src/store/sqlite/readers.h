@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* readers.h: the connections that an open sqlite store reads with: a few, opened on demand.
+/* readers.h: the connections with which an open sqlite store reads. There are only a few, and they
+ * are opened on demand.
  *
  * The first short reads do not use them. Opening a connection takes longer than everything else
  * that a short-lived program does with the store, so these reads use the write connection when no

@@ -45,9 +45,10 @@ static struct sqlite_store *sqlite_of(struct store *store)
 
 /* ---- Reading one object -------------------------------------------------------------- */
 
-/* Looks the object up and checks the conditions of the get. OK with an empty ret_row->file: the
- * range is in call->body. OK with a name: the range is in that file. Returns SQLITE_OK, or a code
- * that call->error does not contain yet. Does not call env while the row is being read. */
+/* Looks up the object and checks the conditions of the get. If they hold and ret_row->file is
+ * empty, the range is in call->body. If ret_row->file contains a name, the range is in that file.
+ * Returns SQLITE_OK, or a code that is not in call->error yet. Does not call env while the row is
+ * being read. */
 static int fetch_row(struct sqlite_connection *reader, struct get_call *call,
                      struct sqlite_row *ret_row, uint64_t *ret_length)
 {
@@ -71,7 +72,7 @@ static int fetch_row(struct sqlite_connection *reader, struct get_call *call,
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* The same, and waits while another connection briefly locks the whole database. */
+/* The same, but waits while another connection briefly locks the whole database. */
 static enum hf_status fetch_row_patiently(struct sqlite_store *sqlite,
                                           struct sqlite_connection *reader,
                                           struct get_call *call, struct sqlite_row *ret_row,
@@ -90,8 +91,8 @@ static enum hf_status fetch_row_patiently(struct sqlite_store *sqlite,
     return call->error.status;
 }
 
-/* Finds an object. OK with *ret_fd -1: the range is in call->body. OK with a descriptor: read
- * the range from that file, which holds the whole object. */
+/* Finds an object. If *ret_fd is -1 after OK, the range is in call->body. Otherwise the range must
+ * be read from *ret_fd, a file that contains the whole object. */
 static enum hf_status find_object(struct sqlite_store *sqlite, struct sqlite_connection *reader,
                                   struct get_call *call, int *ret_fd, uint64_t *ret_length)
 {
@@ -206,8 +207,8 @@ static bool is_next(const struct list_cursor *cursor, struct view key)
     return cursor->beyond ? order > 0 : order >= 0;
 }
 
-/* Offers rows from the cursor on, until the cursor jumps ahead or the page ends. Returns
- * SQLITE_ROW to be called again, SQLITE_DONE at the end, otherwise the error code. */
+/* Offers rows from the cursor on, until the cursor jumps ahead or the page ends. Returns SQLITE_ROW
+ * if it must be called again, SQLITE_DONE at the end, and otherwise the error code. */
 static int list_stretch(struct sqlite_connection *reader, struct list_call *call,
                         struct list_cursor *cursor)
 {
@@ -333,6 +334,7 @@ static void put_batch(struct sqlite_store *sqlite, struct put *puts,
         }
     }
     struct hf_error error;
+    /* The names of the files must be durable before a row refers to them. */
     bool synced = !files || large_folder_sync(&sqlite->folder, &error) == HF_OK;
     if (synced)
         submit_writes(sqlite, writes, ready, calls[0].deadline);
@@ -368,7 +370,7 @@ static void sqlite_put(struct store *store, struct put_call *calls, size_t count
     free(writes);
 }
 
-/* Checks the condition early, to avoid copying gigabytes for a put that must fail. The commit
+/* Checks the condition early, so that gigabytes are not copied for a put that must fail. The commit
  * checks it again. */
 static enum hf_status check_put_early(struct sqlite_store *sqlite, struct put_call *call)
 {
