@@ -15,7 +15,7 @@ unsigned cascade_target(const struct hf_cascade *cascade, uint64_t base)
 {
     check(base > 0);
     unsigned target = 0;
-    bool below = false; /* the level below is due, and would add one */
+    bool below = false; /* whether the level below is due and would add one */
     for (unsigned level = 1; level < CASCADE_LEVELS_MAX; level++) {
         below = saturating_add(cascade->counts[level], below) >= base;
         if (below)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ladder.c: rendezvous hashing and the steps of the ladder. It avoids duplicate work without
- * messages. Data does not depend on it: two leaders only waste work. Pure. */
+/* ladder.c: rendezvous hashing, and the steps of the ladder. They avoid duplicate work without
+ * messages. No data depends on them: two leaders only waste work. Pure. */
 #include "elect/ladder.h"
 
 #include "base/check.h"
@@ -90,7 +90,7 @@ static void sort_by_gap(const struct view *fingerprints, size_t count, const str
     }
 }
 
-/* Sorts in place and computes scores when comparing them, so nothing is allocated. */
+/* Sorts in place, and computes the scores in each comparison, so that nothing is allocated. */
 void ladder_order(const struct view *fingerprints, size_t count, const struct work *work,
                   size_t *ret_order)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* membership.c: a group member that any thread may query. A task writes its heartbeats in the
- * background; callers get copies, so they never wait for the store. */
+/* membership.c: this process's membership in a group, which any thread may query. A task writes
+ * the heartbeats in the background. Callers get copies of the last listing, so they never wait for
+ * the store. */
 #include "elect/membership.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static enum hf_status copy_names(const struct view *names, size_t count,
 
 /* ---- Asking the store ---------------------------------------------------------------- */
 
-/* Publishes the result of the last listing. If out of memory, the previous one stays. */
+/* Publishes the result of the last listing. If out of memory, the previous result stays. */
 static void publish_present(struct membership *membership)
 {
     struct name_list list, before;

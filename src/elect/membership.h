@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* membership.h: a group member that any thread may query: its roster, updated by heartbeats in
- * the background or by the caller, and the other members. */
+/* membership.h: this process's membership in a group, which any thread may query: its roster,
+ * which is updated by heartbeats in the background or by the caller, and the other members. */
 #ifndef ELECT_MEMBERSHIP_H
 #define ELECT_MEMBERSHIP_H
 
@@ -18,7 +18,7 @@ struct membership {
     struct env *env;
     struct env_mutex calls; /* one request at a time; guards `roster` */
     struct roster roster;
-    struct env_task *task; /* writes heartbeats; NULL: the caller does */
+    struct env_task *task; /* writes heartbeats; NULL: the caller writes them */
     struct {
         struct env_mutex mutex;
         struct env_cond changed;
@@ -28,8 +28,8 @@ struct membership {
     } shared;
 };
 
-/* roster_join, with heartbeats in the background unless `by_hand`. After a failure nothing is
- * left to free. */
+/* Joins the group (roster_join), with heartbeats in the background unless `by_hand`. After a
+ * failure there is nothing to free. */
 enum hf_status membership_join(struct membership *membership, struct store *store,
                                const struct roster_options *options, bool by_hand,
                                struct hf_error *error);
@@ -37,11 +37,11 @@ enum hf_status membership_join(struct membership *membership, struct store *stor
 /* Leaves the group and frees its memory. */
 void membership_leave(struct membership *membership);
 
-/* roster_keep and roster_look. */
+/* Call roster_keep and roster_look. */
 enum hf_status membership_keep(struct membership *membership, struct hf_error *error);
 enum hf_status membership_look(struct membership *membership, struct hf_error *error);
 
-/* A copy of the members that are present, to be released. */
+/* A copy of the members that are present. The caller releases it. */
 enum hf_status membership_present(struct membership *membership, struct name_list *ret_list,
                                   struct hf_error *error);
 

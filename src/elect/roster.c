@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* roster.c: the members of a group, each an object with a modification time. It guards against
- * clocks that differ: members are compared with the newest one in the group, by the store's own
- * timestamps. */
+/* roster.c: the members of a group. Each member is an object with a modification time. The code
+ * guards against clocks that differ: members are compared with the newest one in the group, by the
+ * store's own timestamps. */
 #include "elect/roster.h"
 
 #include "base/check.h"
@@ -16,7 +16,7 @@
 /* Some stores truncate modification times to the second. */
 #define MODIFIED_GRAIN SPAN_S(1)
 
-/* The maximum number of pages listed per group, with some room for foreign keys. */
+/* The maximum number of pages listed per group. This leaves some room for foreign keys. */
 #define PAGES_MAX (4 * ROSTER_MEMBERS_MAX / LIST_PAGE_MAX)
 
 /* A request may take one heartbeat interval, within these bounds. */
@@ -83,7 +83,7 @@ struct listing {
     struct member *members;
     size_t count;
     size_t room;
-    struct wall_time told; /* the store time of the reply; or INT64_MIN */
+    struct wall_time told; /* the store time of the reply, or INT64_MIN */
 };
 
 #define ROOM_FIRST 64
@@ -134,16 +134,16 @@ static bool is_within(const struct member *member, struct wall_time newest, stru
 }
 
 /* The current time on the clock of the modification times: the date of the reply, or the wall
- * clock of the machine that has the files. INT64_MIN: unknown. */
+ * clock of the machine that stores the files. INT64_MIN: unknown. */
 static struct wall_time time_now(const struct listing *listing)
 {
     bool local = listing->store->traits.clock == STORE_CLOCK_BOOT;
     return local ? env_wall(listing->store->env) : listing->told;
 }
 
-/* `from_outside`: by a caller that is not a member. A member has just written its own object, so
- * the newest modification time is the current time. If all members of a group are dead, only the
- * clock shows it. */
+/* `from_outside`: the caller is not a member. A member has just written its own object, so for a
+ * member the newest modification time is the current time. If all members of a group are dead,
+ * only the clock shows it. */
 static enum hf_status list_members(struct listing *listing, bool from_outside,
                                    struct hf_error *error)
 {
@@ -203,7 +203,7 @@ static struct view own_fingerprint(const struct roster *roster)
     return view_of(roster->fingerprint);
 }
 
-/* A write without a reply is repeated with the next heartbeat, so it needs no condition. */
+/* The write needs no condition. If it gets no reply, the next heartbeat repeats it. */
 static enum hf_status put_beat(struct roster *roster, struct hf_error *error)
 {
     char space[MEMBER_KEY_MAX];
@@ -231,7 +231,7 @@ static enum hf_status put_beat(struct roster *roster, struct hf_error *error)
     return status;
 }
 
-/* The members that are present, always including ourselves, in byte order. */
+/* Sets the members that are present, in byte order. They always include ourselves. */
 static enum hf_status set_present(struct roster *roster, const struct listing *listing,
                                   struct arena *arena, struct hf_error *error)
 {
@@ -259,8 +259,8 @@ static enum hf_status set_present(struct roster *roster, const struct listing *l
     return HF_OK;
 }
 
-/* Deletes the objects of dead members. A member whose object is deleted by mistake writes it
- * again with its next heartbeat. After a failure, the next listing by any member retries. */
+/* Deletes the objects of dead members. If a member was only slow, its next heartbeat writes its
+ * object again. If a delete fails, it is retried after the next listing by any member. */
 static void delete_dead_members(struct roster *roster, const struct listing *listing)
 {
     char space[MEMBER_KEY_MAX];
@@ -302,7 +302,7 @@ enum hf_status roster_look(struct roster *roster, struct hf_error *error)
     return HF_OK;
 }
 
-/* When to repeat an action that was done, or tried, now. */
+/* When to repeat an action that has just been done or tried. */
 static struct mono_time repeat_from(const struct roster *roster, struct mono_time now,
                                     enum hf_status status)
 {
@@ -364,7 +364,7 @@ enum hf_status roster_join(struct roster *roster, struct store *store,
         env_random_hex(store->env, FINGERPRINT_DRAWN, roster->fingerprint);
     status = put_beat(roster, error);
     if (status == HF_UNSURE)
-        roster_leave(roster); /* the put may have landed */
+        roster_leave(roster); /* the put may have taken effect */
     if (status != HF_OK)
         return status;
     status = roster_look(roster, error);

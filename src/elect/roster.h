@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* roster.h: the members of a group, each an object of its own: roster/<group>/<fingerprint>.
+/* roster.h: the members of a group. Each member has its own object: roster/<group>/<fingerprint>.
  *
- * Each heartbeat of a member rewrites its object. A listing is the roster: the members that wrote
- * within the last ROSTER_BEATS_MISSED heartbeat intervals, by the store's modification times,
- * compared with the newest in the group. All these times come from the store, so no clock of ours
- * matters. A caller that is not a member cannot tell a dead group from a live one this way. So it
- * also uses the time of the store's reply or, on a local store, the machine's wall clock. A
- * member that leaves deletes its object. The objects of dead members are deleted by any member
- * that finds them ROSTER_DEAD_BEATS intervals old. */
+ * Each heartbeat of a member rewrites its object. The roster is a listing of these objects. A
+ * member is present if its object was written within the last ROSTER_BEATS_MISSED heartbeat
+ * intervals, by the store's modification times, compared with the newest one in the group. All
+ * these times come from the store, so no clock of ours matters. In this way alone, a caller that
+ * is not a member could not distinguish a dead group from a live one. So such a caller also uses
+ * the time of the store's reply or, on a local store, the machine's wall clock. A member that
+ * leaves deletes its object. The objects of dead members are deleted by any member that finds them
+ * ROSTER_DEAD_BEATS intervals old. */
 #ifndef ELECT_ROSTER_H
 #define ELECT_ROSTER_H
 
@@ -18,7 +19,7 @@
 #define ROSTER_MEMBERS_MAX  4096
 #define FINGERPRINT_MAX     64
 #define ROSTER_GROUP_MAX    128
-#define ROSTER_DELETES_MAX  16 /* deleted after one listing */
+#define ROSTER_DELETES_MAX  16 /* objects deleted after one listing */
 #define FINGERPRINT_DRAWN   32
 #define ROSTER_BEAT_LEAST   SPAN_MS(100)
 #define ROSTER_BEAT_MOST    SPAN_S(3600)
@@ -30,14 +31,14 @@ struct member {
     bool present;
 };
 
-/* A member of ours. One task at a time may call it. */
+/* Our own membership. Only one task at a time may use it. */
 struct roster {
     struct store *store;
     struct span beat;
     char group[ROSTER_GROUP_MAX + 1];
     char fingerprint[FINGERPRINT_MAX + 1];
     char label[128]; /* for people: host and process */
-    uint64_t beats;  /* tried so far */
+    uint64_t beats;  /* heartbeats tried so far */
     struct mono_time beaten;
     struct mono_time listed;
     struct arena arena;
@@ -45,8 +46,8 @@ struct roster {
     size_t present_count;
 };
 
-/* The group and a fingerprint are names (a-z 0-9 . _ -, one segment that does not start with a
- * dot). If it is empty, a random fingerprint of 32 hexadecimal digits is used. */
+/* The group and the fingerprint are names (a-z 0-9 . _ -, one segment that does not start with a
+ * dot). If the fingerprint is empty, a random one of 32 hexadecimal digits is generated. */
 struct roster_options {
     struct view group;
     struct view fingerprint;
@@ -59,21 +60,21 @@ struct roster_options {
 enum hf_status roster_join(struct roster *roster, struct store *store,
                            const struct roster_options *options, struct hf_error *error);
 
-/* Writes a heartbeat and lists again if either is due; cheap otherwise. If the store fails, the
- * roster is only stale, so you may ignore the status. */
+/* Writes a heartbeat if one is due, and lists the group if that is due. Otherwise sends no
+ * request. If the store fails, the roster is merely stale, so you may ignore the status. */
 enum hf_status roster_keep(struct roster *roster, struct mono_time now, struct hf_error *error);
 
-/* Lists again now. */
+/* Lists the group now. */
 enum hf_status roster_look(struct roster *roster, struct hf_error *error);
 
-/* Deletes our object, best effort, and frees the memory. */
+/* Deletes our object (best effort), and frees the memory. */
 void roster_leave(struct roster *roster);
 
-/* Frees the memory without a request, as a crash would. */
+/* Frees the memory without sending a request, so our object stays, as after a crash. */
 void roster_release(struct roster *roster);
 
-/* All members of a listing, in byte order of their fingerprints; `arena` keeps them. Other
- * objects in the folder are ignored, as are members beyond ROSTER_MEMBERS_MAX. */
+/* All members in a listing, in byte order of their fingerprints, allocated in `arena`. Other
+ * objects in the folder are ignored, and so are members beyond ROSTER_MEMBERS_MAX. */
 struct member_list {
     struct member *members;
     size_t count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* change.c: whether a change to a key's state is allowed, decided on one body of its document
- * that also contains the lease. It guards against a writer that was paused: the swap that
- * publishes is refused if the lease is no longer active, whatever the clocks say. */
+/* change.c: decides whether a change to a key's state is allowed, given one body of the key's
+ * document, which also contains the lease. It guards against a writer that was paused: the swap
+ * that publishes is refused if the lease is no longer active, whatever the clocks say. */
 #include "key/key.h"
 
 #include "base/check.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The maximum size that taking a key adds to its state: a stage without changes. */
+/* The maximum number of bytes that taking a key adds to its state: a stage without changes. */
 #define TAKEN_BYTES_MAX ((size_t)128)
 
 /* ---- Outcomes ------------------------------------------------------------------------ */
@@ -71,7 +71,7 @@ bool stage_is_abandoned(const struct lease_table *table, const struct key_state 
     return state->staged && !table_find_token(table, state->stage.token);
 }
 
-/* Whether the key was granted to another holder after this token. */
+/* Whether the key was granted to another holder after this token was issued. */
 static bool is_granted_since(const struct lease_table *table, uint64_t token)
 {
     for (size_t i = 0; i < table->lease_count; i++)
@@ -80,7 +80,8 @@ static bool is_granted_since(const struct lease_table *table, uint64_t token)
     return false;
 }
 
-/* The lease is in the body that is about to be written. This check is the fence. */
+/* Checks the lease in the very body that is about to be replaced. If the key has been granted to
+ * another client since, that swap makes ours fail. So this check is the fence. */
 static enum hf_key_outcome check_holder(const struct change *change,
                                         const struct lease_table *table,
                                         const struct evidence *evidence)
@@ -99,9 +100,9 @@ static enum hf_key_outcome check_holder(const struct change *change,
     return shared ? HF_KEY_LEASE_REQUIRED : HF_KEY_NONE;
 }
 
-/* A key that is taken for a transaction can be changed only by that transaction, and only until
- * the transaction is decided or about to be. A transaction changes only keys that it has
- * taken. */
+/* A key that is taken for a transaction can be changed only by that transaction, and only until a
+ * commit is about to be sent. A transaction can change only keys that it has taken. Otherwise a
+ * change could become visible after other clients have seen the commit without it. */
 static enum hf_key_outcome check_stage(const struct change *change)
 {
     const struct state_stage *stage = &change->state.stage;
@@ -115,7 +116,8 @@ static enum hf_key_outcome check_stage(const struct change *change)
     return refused ? HF_KEY_TXN_MISMATCH : HF_KEY_NONE;
 }
 
-/* The version that the key's holder sees: the staged one, else the published one. */
+/* The version that the key's holder sees: the staged version or, if there is none, the published
+ * one. */
 static const struct state_version *seen_by_holder(const struct change *change)
 {
     bool own = change->state.staged && change->state.stage.token == change->token;
@@ -133,7 +135,7 @@ static enum hf_status refuse_change(struct change *change, enum hf_key_outcome o
     return error_set(error, outcomes[outcome].status, "%s", outcomes[outcome].sentence);
 }
 
-/* Common to both ways of changing the state. */
+/* The checks that publishing and staging have in common. */
 static enum hf_status check_change(struct change *change, const struct lease_table *table,
                                    const struct evidence *evidence, struct hf_error *error)
 {
@@ -161,7 +163,7 @@ static enum hf_status check_change(struct change *change, const struct lease_tab
 
 /* ---- Applying it --------------------------------------------------------------------- */
 
-/* Each of these functions changes change->state and sets *moved if it must be written. */
+/* Each of these functions changes change->state, and sets *moved if the state must be written. */
 
 static struct state_version version_of(const struct change *change,
                                        const struct evidence *evidence)
@@ -173,9 +175,10 @@ static struct state_version version_of(const struct change *change,
     return version;
 }
 
-/* An attempt without a reply may have been published and then superseded by another process with
- * the same lease, which then deleted its body. It is repeated only if the version number shows
- * that it was not published. */
+/* An attempt that got no reply may have been published, and then superseded by another process
+ * with the same lease, which deleted its body. If it were repeated, an overwritten version would
+ * come back without its body. So it is repeated only if the version number shows that it was not
+ * published. */
 static enum hf_status publish_version(struct change *change, const struct lease_table *table,
                                       const struct evidence *evidence, bool *moved,
                                       struct hf_error *error)
@@ -190,7 +193,7 @@ static enum hf_status publish_version(struct change *change, const struct lease_
         status = refuse_change(change, HF_KEY_VERSION_CONFLICT, error);
     if (status != HF_OK)
         return status;
-    if (state->staged) /* an earlier one of the same lease, which this replaces */
+    if (state->staged) /* staged earlier under the same lease, and replaced by this version */
         state_discard(state);
     state_publish(state, &version);
     *moved = true;
@@ -204,8 +207,8 @@ static void copy_txn(struct state_stage *stage, struct view txn)
         memcpy(stage->txn, txn.data, txn.size);
 }
 
-/* As above: an attempt that may have been staged, and then replaced or published, is not
- * repeated. */
+/* As in publish_version, an attempt that may have been staged, and then replaced or published, is
+ * not repeated. */
 static enum hf_status stage_version(struct change *change, const struct lease_table *table,
                                     const struct evidence *evidence, bool *moved,
                                     struct hf_error *error)
@@ -234,8 +237,8 @@ static enum hf_status stage_version(struct change *change, const struct lease_ta
     return HF_OK;
 }
 
-/* When a process commits for others, this swap keeps their pending changes from landing, so it
- * commits exactly what it has seen here. */
+/* When a process commits for others, this swap makes their pending changes fail. So the process
+ * commits exactly the stages that it has seen here. */
 static enum hf_status seal_stage(struct change *change, const struct lease_table *table,
                                  const struct evidence *evidence, bool *moved,
                                  struct hf_error *error)
@@ -268,8 +271,9 @@ static enum hf_status settle_stage(struct change *change, const struct lease_tab
     bool enlists = change->enlist.size > 0;
     MUTANT(mutant_takes_up_own_stage(state, change->enlist, change->token, moved));
     bool of_other_txn = RULE(SETTLE_NAMES_THE_TXN) && !has_stage_of(state, change->txn);
-    /* While the transaction is pending, a sealed stage is left alone, because a commit may rely
-     * on it. */
+    /* While the transaction is pending, `under` is set. A sealed stage is then left alone, because
+     * a commit may rely on it. So is a stage with another token: after a lost reply, another
+     * process of the transaction may have taken the key. */
     bool own = state->stage.token == change->under && !state->stage.sealed;
     bool of_other_process = RULE(GIVES_BACK_ITS_OWN) && change->under != 0 && !own;
     change->found = state->staged && change->txn.size > 0 && !of_other_txn && !of_other_process;
@@ -292,9 +296,9 @@ static enum hf_status settle_stage(struct change *change, const struct lease_tab
     return HF_OK;
 }
 
-/* The lease ends whatever happens to its stage, so this never refuses. The stage that an attempt
- * found is remembered: another process with the same lease may have ended it before that attempt
- * landed. */
+/* The lease ends regardless of what happens to its stage, so this never refuses. The stage that an
+ * attempt found is remembered in `over`, because another process with the same lease may end the
+ * lease before that attempt takes effect. */
 static void finish_stage(struct change *change, const struct lease_table *table,
                          const struct evidence *evidence, bool *moved)
 {
@@ -328,8 +332,8 @@ static void note_active_lease(struct change *change, const struct lease_table *t
         }
 }
 
-/* Writes the state into change->text, and ensures that the table and the text have room for
- * `extra` more bytes. Changes nothing else yet. */
+/* Writes the state into change->text, and ensures that both the table and the text have room for
+ * `extra` more bytes. Changes nothing else. */
 static enum hf_status write_state(struct change *change, struct lease_table *table,
                                   size_t extra, struct hf_error *error)
 {
@@ -345,7 +349,8 @@ static enum hf_status write_state(struct change *change, struct lease_table *tab
                      "out of memory, or the state is too large for its document");
 }
 
-/* The step after the leases have changed must not fail, so its memory is reserved in advance. */
+/* The step after the leases have changed must not fail, because the leases could not be changed
+ * back. So its memory is reserved in advance. */
 static size_t room_for_after(const struct change *change)
 {
     bool takes = change->kind == CHANGE_ENLIST && change->txn.size > 0;
@@ -388,7 +393,8 @@ static enum hf_status apply_to_state(struct change *change, struct lease_table *
     if (*moved)
         change->number = change->kind == CHANGE_STAGE ? change->state.stage.next.number
                                                       : change->state.now.number;
-    /* An operation that finds its own effect must have nothing more to do. */
+    /* An operation that finds its own effect must not change anything else, because it would then
+     * need another write and could fail. */
     bool again = change->already && !*moved && (change->version || change->over[0]);
     if (!again && state_forget_old(&change->state, change->old, change->old_count))
         *moved = true;
@@ -427,8 +433,8 @@ static void change_after(struct table_hook *hook, struct lease_table *table,
         state_discard(state);
         moved = true;
     }
-    /* A stage of its own transaction under a lease that is over is not continued: the process
-     * that had that lease may have a commit under way that relies on it. */
+    /* A stage of the same transaction under a lease that has ended is not taken over. The process
+     * that held that lease may have sent a commit that relies on the stage. */
     if (granted)
         MUTANT(mutant_takes_up_own_stage(state, change->txn, op->granted, &moved));
     if (RULE(TAKEN_UNTIL_DECIDED) && granted && change->txn.size > 0 && !state->staged) {
@@ -459,9 +465,9 @@ void change_release(struct change *change)
 
 /* ---- Asking -------------------------------------------------------------------------- */
 
-/* Whether none of its attempts was or will be published: the body is not the one that they were
- * based on, and its version number is not beyond the one that the last attempt would have got. A
- * dropped stage was never visible. */
+/* Whether none of the change's attempts was or will be published. This is so if the body differs
+ * from the one that they were based on, and its version number is not beyond the number that the
+ * last attempt would have had. A dropped stage was never visible. */
 static bool is_not_done(const struct change *change)
 {
     bool numbered = change->kind == CHANGE_PUBLISH || change->kind == CHANGE_STAGE;
@@ -478,7 +484,8 @@ enum hf_status change_ask(struct table_ref *ref, struct change *change,
     enum hf_status status = table_ref_ask(ref, (struct request *[]){ &request }, 1);
     if (status == HF_OK)
         return HF_OK;
-    bool judged = status != HF_UNAVAILABLE; /* else it was refused only for lack of memory */
+    bool judged = status != HF_UNAVAILABLE; /* UNAVAILABLE: refused only for lack of memory */
+    /* The refusal says nothing about an earlier attempt that may have taken effect. */
     if (change->refused && request.op.doubt != DOC_DOUBT_NONE &&
         !(judged && is_not_done(change)))
         status = error_set(error, HF_UNSURE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* change.h: an operation on the state of a key, as a hook of an operation on its lease table.
- * Whether it may happen is decided on one body of the document that also contains the lease,
- * which makes fencing exact. Pure; docs/design.md section 9. */
+ * Whether it is allowed is decided on a single body of the document, which also contains the
+ * lease. This makes fencing exact. Pure. See docs/design.md, section 9. */
 #ifndef KEY_CHANGE_H
 #define KEY_CHANGE_H
 
@@ -9,24 +9,24 @@
 #include "lock/client.h"
 
 enum change_kind {
-    CHANGE_LOOK, /* no change; notes the state */
+    CHANGE_LOOK, /* no change; only reads the state */
     /* With a grant: takes the key for `txn`, if set, in the same write, and drops a stage that
-     * has no transaction and whose lease is over. */
+     * has no transaction and whose lease has ended. */
     CHANGE_ENLIST,
-    CHANGE_PUBLISH, /* `version` becomes the published one */
+    CHANGE_PUBLISH, /* `version` becomes the published version */
     CHANGE_STAGE,   /* `version` is staged, for `txn` or for the lease alone */
-    /* Seals the stage of `txn` if its lease is not over: no pending change to it can land any
-     * more. */
+    /* Seals the stage of `txn` if its lease has not ended. After that, no pending change to the
+     * stage can take effect. */
     CHANGE_SEAL,
-    /* Settles a stage of `txn` according to its record: promotes it if `commit`, else discards
-     * it; then takes the key for `enlist`, if set. */
+    /* Settles a stage of `txn` according to its record: promotes it if `commit`, otherwise
+     * discards it. Then takes the key for `enlist`, if set. */
     CHANGE_SETTLE,
-    /* With the end of a lease: promotes its own stage without a transaction if `commit`, else
-     * discards it. */
+    /* With the end of a lease: promotes the lease's own stage, which has no transaction, if
+     * `commit`, otherwise discards it. */
     CHANGE_FINISH,
-    /* With a scavenge: drops a stage without a transaction if its lease is then over. */
+    /* With a scavenge: drops a stage without a transaction if its lease has then ended. */
     CHANGE_TIDY,
-    CHANGE_FORGET, /* `old` bodies are deleted; every other kind forgets them too */
+    CHANGE_FORGET, /* forgets the `old` bodies, which are deleted; so does every other kind */
     CHANGE_MEND,   /* marks a state that cannot be read as lost */
 };
 
@@ -37,15 +37,16 @@ struct change {
     enum change_kind kind;
 
     /* The request. */
-    struct view lease;  /* id of the lease; ENLIST takes the granted one */
-    uint64_t token;     /* and its token */
+    struct view lease;  /* id of the lease; ENLIST uses the lease that is granted */
+    uint64_t token;     /* the lease's token */
     struct view txn;    /* empty: none */
-    struct view enlist; /* SETTLE: afterwards; empty: none */
-    uint64_t under;     /* SETTLE: only a stage with this token that is not sealed; 0: any */
+    struct view enlist; /* SETTLE: the transaction to take the key for; empty: none */
+    uint64_t under;     /* SETTLE: only an unsealed stage with this token; 0: any stage */
     bool commit;
 
-    /* Its number is set here, and its time if zero; its bytes must live as long as the change.
-     * FINISH: the staged version, to recognise that it was already published; may be NULL. */
+    /* The new version. Its number is set by the change, and so is its time if it is zero. Its
+     * bytes must live as long as the change. FINISH: the staged version, by which the change
+     * recognises that it was already published; may be NULL. */
     const struct state_version *version;
     bool if_version_set;
     uint64_t if_version; /* 0: never written, or removed */
@@ -55,16 +56,16 @@ struct change {
 
     /* The result. */
     enum hf_key_outcome outcome;
-    bool already;           /* it had happened before */
+    bool already;           /* an earlier attempt had already done it */
     bool found;             /* SEAL, SETTLE, FINISH: there was a stage */
     bool abandoned;         /* there is a stage, and no lease with its token is active */
     struct key_state state; /* afterwards; released by change_release */
-    uint64_t blocker;       /* token of an active lease there; 0: none */
+    uint64_t blocker;       /* the token of an active lease on the key; 0: none */
 
     /* Private to the change. */
     bool refused; /* by the last body that it was applied to */
-    /* PUBLISH, STAGE: the version number of the last attempt; 0: none yet. FINISH: that of the
-     * version it published. */
+    /* PUBLISH, STAGE: the version number of the last attempt; 0: none yet. FINISH: the number of
+     * the version that it published. */
     uint64_t number;
     /* STAGE, FINISH: the ETag of the stage that the last attempt found; empty: none. */
     char over[NONCE_SIZE + 1];
@@ -74,8 +75,8 @@ struct change {
 void change_init(struct change *change, enum change_kind kind);
 void change_release(struct change *change);
 
-/* Whether a stage may be rolled back if its record is pending: the lease with its token is not
- * active in this document. False without a stage. */
+/* Whether the stage may be rolled back even though its record is pending, because no lease with
+ * its token is active in this document. False if there is no stage. */
 bool stage_is_abandoned(const struct lease_table *table, const struct key_state *state);
 
 /* An outcome's status, with its message. */

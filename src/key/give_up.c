@@ -2,12 +2,12 @@
 /* give_up.c: replaces a transaction record that cannot be read with a rollback. No client may
  * guess the decision, so the keys stay locked until an operator requests this. If the transaction
  * had been committed and applied to some keys, those changes stay and the others are dropped. A
- * copy of the damaged bytes is kept first. */
+ * copy of the damaged bytes is saved first. */
 #include "key/txn_inside.h"
 
 #include "lock/tables.h"
 
-/* How many times it starts again because there was no reply, or the record had changed. */
+/* How many times it is tried if there is no reply, or if the record has changed. */
 #define GIVE_UP_TRIES_MAX 4
 
 /* OK: the record can be read, or there is none. CORRUPT: it cannot be read. */
@@ -26,7 +26,7 @@ static enum hf_status check_record_bytes(struct view bytes, struct view id,
                : error_set(error, HF_CORRUPT, "the record belongs to another transaction");
 }
 
-/* The same bytes as for a missing record; the nonce makes the ETag new. */
+/* Writes the same mark as for a missing record. The nonce makes its ETag unique. */
 static enum hf_status put_rollback(struct hf_client *client, struct view key, struct view id,
                                    const struct etag *damaged, struct hf_error *error)
 {
@@ -66,7 +66,8 @@ static enum hf_status give_up_once(struct hf_client *client, struct view id, boo
     if (status == HF_OK)
         status = check_record_bytes(buffer_view(&bytes), id, error);
     if (status == HF_CORRUPT) {
-        /* A copy is kept and an entry written for the sweeper before the record is replaced. */
+        /* The copy and the sweeper's entry are written before the record is replaced. After a
+         * crash in between, the call can simply be repeated. */
         status = table_keep_aside(client_store(client), get.key, buffer_view(&bytes),
                                   client_deadline(client), error);
         if (status == HF_OK)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.c: key handles: acquire, release, pass on; publish.c changes the state. A release never
- * reports more than it knows: if it is unclear how a lease ended, the result is UNSURE. */
+/* key.c: key handles: acquire and release a key, and pass its lease on. publish.c changes the
+ * state. A release never reports more than it knows: if it is unclear how a lease ended, the
+ * result is UNSURE. */
 #include "key/key.h"
 
 #include "base/check.h"
@@ -104,7 +105,8 @@ void hf_key_free(struct hf_key *key)
     free_key_without_lock(key);
 }
 
-/* The next holder of the lease may never change the key, so the old bodies are deleted now. */
+/* The process that takes over the lease may never change the key, so the old bodies are deleted
+ * now. */
 void hf_key_detach(struct hf_key *key)
 {
     if (!key)
@@ -156,9 +158,9 @@ static void keep_seen_state(struct hf_key *key, struct change *change)
     change->state = before;
 }
 
-/* Settles another transaction's stage, whose lease must be over since we hold the key, and takes
- * the key for our own transaction in the same write. A stage of our own transaction under an
- * earlier lease is treated the same way: that lease is over, so the transaction is rolled
+/* Settles another transaction's stage, whose lease must have ended because we hold the key, and
+ * takes the key for our own transaction in the same write. A stage of our own transaction under an
+ * earlier lease is treated in the same way: that lease has ended, so the transaction is rolled
  * back. */
 static enum hf_status settle_earlier_stage(struct hf_key *key, struct hf_error *error)
 {
@@ -180,8 +182,8 @@ static enum hf_status settle_earlier_stage(struct hf_key *key, struct hf_error *
     return status;
 }
 
-/* The table is readable but the state is not: a copy of its bytes is kept, and the state is
- * marked as lost. The leases stay. */
+/* The table can be read but the state cannot. Saves a copy of the document, and marks the state as
+ * lost. The leases stay. */
 static enum hf_status mark_state_lost(struct hf_key *key, struct hf_error *error)
 {
     struct table_ref *ref = key->lock->ref;
@@ -213,7 +215,7 @@ static enum hf_status acquire_lease(struct hf_key *key, int64_t wait_ms, struct 
     return hf_lock_acquire(key->lock, wait_ms, error);
 }
 
-/* The lease is new, and so is the known state. */
+/* Acquires a new lease. What the handle knew about the state before no longer applies. */
 static enum hf_status acquire_new(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
 {
     enum hf_status status = acquire_lease(key, wait_ms, error);
@@ -230,7 +232,8 @@ static enum hf_status acquire_new(struct hf_key *key, int64_t wait_ms, struct hf
     return status;
 }
 
-/* The key is already held. A transaction releases all its keys together, so each counts once. */
+/* The key is already held. A transaction releases all its keys together, so a second acquire does
+ * not increment the depth. */
 static enum hf_status acquire_held(struct hf_key *key, struct hf_error *error)
 {
     struct change look;
@@ -251,7 +254,8 @@ static enum hf_key_outcome acquire_outcome(enum hf_status status)
     return status == HF_HELD || status == HF_TIMEOUT ? HF_KEY_WAITING : HF_KEY_NONE;
 }
 
-/* A change that is staged for a decided transaction would count as decided too. */
+/* A handle can acquire its key for a transaction only once. A change that it staged under a second
+ * lease might belong to a transaction that is already committed, and would count as committed. */
 static enum hf_status acquire_key_locked(struct hf_key *key, int64_t wait_ms,
                                          struct hf_error *error)
 {
@@ -308,9 +312,9 @@ static void init_end_change(struct change *change, enum change_kind kind, struct
     change->old_count = key->bodies.gone_count;
 }
 
-/* Whether the staged version was published with the end of its lease, according to the
- * document: an attempt without a reply may have published it, or it was dropped when the lease
- * was over. */
+/* Determines from the document whether the staged version was published when its lease ended. An
+ * attempt that got no reply may have published it, or it was dropped because the lease had already
+ * ended. */
 static enum hf_status check_published_by_release(const struct hf_key *key,
                                                  const struct change *change,
                                                  struct hf_error *error)
@@ -329,8 +333,8 @@ static enum hf_status check_published_by_release(const struct hf_key *key,
                      "may have been published before");
 }
 
-/* A version that was to be dropped may have been published by another process with the same
- * lease. Otherwise the result is `told`. */
+/* A version that this handle wanted to drop may have been published by another process with the
+ * same lease. If it was not, the result is `told`. */
 static enum hf_status check_dropped_by_release(const struct hf_key *key,
                                                const struct change *change, enum hf_status told,
                                                struct hf_error *error)
@@ -346,7 +350,8 @@ static enum hf_status check_dropped_by_release(const struct hf_key *key,
         "another process with the same lease may have published the staged change");
 }
 
-/* A state that cannot be read is no reason to keep the lease. */
+/* Releases the lease without its hook, because an unreadable state is no reason to keep the
+ * lease. */
 static void release_without_state(struct hf_key *key, const struct key_lease *lease)
 {
     struct request request;
@@ -362,7 +367,7 @@ static enum hf_status end_without_txn(struct hf_key *key, bool commit, struct hf
     struct change change;
     if (commit && key->unconfirmed)
         return error_set(error, HF_UNSURE, "a change had no reply; repeat it, or roll back");
-    key_clear_up_locked(key); /* first, so that one write forgets them */
+    key_clear_up_locked(key); /* first, so that the release's write also forgets them */
     key_lease(key, &lease);
     init_end_change(&change, CHANGE_FINISH, key, &lease, commit);
     if (key->changed)
@@ -370,7 +375,7 @@ static enum hf_status end_without_txn(struct hf_key *key, bool commit, struct hf
     enum hf_status status =
         lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, &change.hook, error);
     bool ended =
-        hf_lock_check(key->lock, NULL) == HF_NOT_FOUND; /* else it was acquired twice */
+        hf_lock_check(key->lock, NULL) == HF_NOT_FOUND; /* if not, it was acquired twice */
     bool answered = ended && (status == HF_OK || status == HF_LOST);
     if (status == HF_CORRUPT)
         release_without_state(key, &lease);
@@ -421,13 +426,14 @@ enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error)
     key_lease(key, &lease);
     init_end_change(&change, CHANGE_SETTLE, key, &lease, commit);
     change.txn = txn_of(key);
-    /* Another process in the transaction may have taken the key since. */
+    /* If this key was given up before and the reply was lost, another process in the transaction
+     * may have taken it since. */
     if (key->txn->known == TXN_PENDING)
         change.under = lease.token;
     enum hf_status status =
         lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, &change.hook, &why);
-    /* The lease was over or already released; or a caller acquired the lock itself, and nothing
-     * was released. Then only the stage matters. */
+    /* The lease had ended, or nothing was released because a caller had acquired the lock itself.
+     * In both cases only the stage remains to be settled. */
     bool is_held = hf_lock_check(key->lock, NULL) != HF_NOT_FOUND;
     if (status == HF_NOT_FOUND || status == HF_LOST || (status == HF_OK && is_held))
         status = change_ask(key->lock->ref, &change, (struct mono_time){ 0 }, &why);
@@ -442,8 +448,8 @@ enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error)
 
 /* ---- Passing a lease on -------------------------------------------------------------- */
 
-/* The name of the key in "<token>:<id>:<ns>/meta/<name>.json". False for any other table; the
- * lock checks the rest. */
+/* The name of the key in "<token>:<id>:<ns>/meta/<name>.json"; false for any other table. The lock
+ * checks the rest. */
 static bool name_in_lease(const struct hf_client *client, struct view lease,
                           struct view *ret_name)
 {
@@ -472,7 +478,9 @@ enum hf_status key_adopt_for(struct hf_client *client, const char *lease,
     bool staged;
     struct view name;
     enum hf_status status = split_key_options(options, &staged, &lock_options, error);
-    if (status == HF_OK && txn && !txn->open) /* it seals its keys in its own handles only */
+    /* The process that began the transaction seals its keys only in its own handles. A change by
+     * another process could become visible after the commit. */
+    if (status == HF_OK && txn && !txn->open)
         status = error_set(error, HF_DENIED,
                            "only the process that began the transaction can change its keys");
     if (status == HF_OK && !name_in_lease(client, view_of(lease), &name))

@@ -15,18 +15,18 @@ struct hf_key {
     struct change enlist; /* the hook of its lock's grants */
     char name[NAME_BYTES_MAX + 1];
     bool staged;      /* changes are published with the release */
-    bool unconfirmed; /* a staging write had no reply: roll it back, or change it again */
+    bool unconfirmed; /* a staging write got no reply: roll it back, or change it again */
     bool changed;     /* a version of ours is staged */
-    /* The staged version; by its ETag a release recognises its own effect. */
+    /* The staged version. A release recognises its own effect by this version's ETag. */
     struct state_version next;
     struct hf_txn *txn; /* the transaction that it belongs to, or NULL */
-    bool sealed;        /* the transaction is decided, or may be: no more changes */
+    bool sealed;        /* the transaction is or may be decided, so no change is allowed */
     struct {
         struct body_name old[STATE_OLD_MAX]; /* listed as old, to be deleted */
         size_t old_count;
-        struct body_name gone[STATE_OLD_MAX]; /* deleted: the next change forgets them */
+        struct body_name gone[STATE_OLD_MAX]; /* deleted; the next change forgets them */
         size_t gone_count;
-        struct body_name doubt; /* of a change without a reply; empty ETag: none */
+        struct body_name doubt; /* of a change that got no reply; empty ETag: none */
     } bodies;
     struct env_mutex calls; /* serialises changes to the state */
 };
@@ -35,7 +35,7 @@ struct hf_txn {
     struct hf_client *client;
     char id[TXN_ID_SIZE + 1];
     char owner[NONCE_SIZE + 1];
-    bool joined;     /* begun by another process: its keys are written into the record too */
+    bool joined;     /* begun by another process; our keys are named in the record, too */
     bool open;       /* joined: every member may commit it */
     struct doc *doc; /* its record */
     struct {         /* the queue wait that can be interrupted */
@@ -44,20 +44,20 @@ struct hf_txn {
     } waiting;
     struct env_mutex mutex;    /* guards the members below; held by every call */
     enum txn_state known;      /* what we know of its record */
-    bool asked;                /* a commit had no reply: it may have landed, or be purged */
-    struct mono_time asked_at; /* since then */
+    bool asked;                /* a commit got no reply; it may be recorded, or even purged */
+    struct mono_time asked_at; /* when that commit was sent */
     struct hf_key **keys;      /* in the order in which they were taken */
     size_t key_count;
-    struct txn_key *others; /* taken for it by other processes, as far as we know */
+    struct txn_key *others; /* keys that other processes have taken for it, as far as we know */
     size_t other_count;
 };
 
 /* ---- Handles, for transactions (key.c) ----------------------------------------------- */
 
-/* As hf_key_new and hf_key_adopt, for a transaction (NULL: none): changes are staged for it, and
- * a release commits it or rolls it back. `options` may be NULL. A lease can be adopted only for
- * an open transaction (else DENIED): in any other, only the process that began it knows what is
- * staged. */
+/* Like hf_key_new and hf_key_adopt, for a transaction (NULL: none). Changes are staged for the
+ * transaction, and a release commits it or rolls it back. `options` may be NULL. A lease can be
+ * adopted only for an open transaction; otherwise the result is DENIED, because only the process
+ * that began the transaction knows what is staged. */
 enum hf_status key_new_for(struct hf_client *client, const char *name,
                            const struct hf_key_options *options, struct hf_txn *txn,
                            struct hf_key **ret_key, struct hf_error *error);
@@ -65,26 +65,26 @@ enum hf_status key_adopt_for(struct hf_client *client, const char *lease,
                              const struct hf_key_options *options, struct hf_txn *txn,
                              struct hf_key **ret_key, struct hf_error *error);
 
-/* A key's lease according to its handle. OK, EXPIRED, LOST, or NOT_FOUND: none is held. */
+/* A key's lease according to its handle: OK, EXPIRED, LOST, or NOT_FOUND if no lease is held. */
 struct key_lease {
     char id[LEASE_ID_MAX + 1];
     uint64_t token;
 };
 enum hf_status key_lease(struct hf_key *key, struct key_lease *ret_lease);
 
-/* Ends the use of a key by a decided transaction: promotes or discards its stage and releases its
- * lease, in one write. OK: its document was seen without the stage. Old bodies are left to
- * keys_clear_up. */
+/* Ends the use of a key by a decided transaction: promotes or discards the key's stage and
+ * releases its lease, in one write. OK: the key's document was seen without the stage. Old bodies
+ * are left to keys_clear_up. */
 enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error);
 
-/* Deletes old bodies of one client's keys, in as few requests as possible. Never fails. */
+/* Deletes the old bodies of one client's keys, in as few requests as possible. Never fails. */
 void keys_clear_up(struct hf_key *const *keys, size_t count);
 
 /* The same for one key, with its `calls` held. */
 void key_clear_up_locked(struct hf_key *key);
 
-/* Notes which bodies are to be deleted after a change that is known to be done. With `calls`
- * held. */
+/* Notes which bodies are to be deleted after a change that is known to be done. Called with
+ * `calls` held. */
 void key_note_state(struct hf_key *key, const struct key_state *state);
 
 /* ---- Looking (read.c) ---------------------------------------------------------------- */
@@ -92,26 +92,26 @@ void key_note_state(struct hf_key *key, const struct key_state *state);
 /* A key for display: the state that a reader would see, and the holder. */
 struct key_description {
     struct hf_key_info info; /* version 0: it was never written */
-    bool lost;               /* its document was damaged: its state is unknown */
+    bool lost;               /* its document was damaged, so its state is unknown */
     bool staged;             /* there is a stage, of a lease alone or of info.txn */
     bool held;
     char holder[HOLDER_BYTES_MAX + 1];
     uint64_t token;              /* of that lease */
     struct span remaining;       /* by wall-clock time, for display only; never negative */
-    struct wall_time expires_at; /* as `remaining` */
+    struct wall_time expires_at; /* for display only, too */
     size_t waiters;
 };
 
-/* Clears ended leases first, best effort. NOT_FOUND: there is neither a key nor a lock with
- * this name. */
+/* First clears ended leases (best effort). NOT_FOUND: there is neither a key nor a lock with this
+ * name. */
 enum hf_status key_describe(struct hf_client *client, const char *name,
                             struct key_description *ret_description, struct hf_error *error);
 
 /* ---- Operations on one key (change.c, publish.c) ------------------------------------- */
 
-/* Sends a change to a table, without a lease operation; a `deadline` of zero means REQUEST_TIME
- * from now. A refusal sets change->outcome. An operation that may have landed, and then finds the
- * lease gone, is UNSURE. */
+/* Sends a change to a table, without a lease operation. A `deadline` of zero means REQUEST_TIME
+ * from now. A refusal sets change->outcome. If the operation may have taken effect and then finds
+ * the lease gone, the result is UNSURE. */
 enum hf_status change_ask(struct table_ref *ref, struct change *change,
                           struct mono_time deadline, struct hf_error *error);
 
@@ -123,8 +123,8 @@ enum hf_status key_document(struct view ns, struct view name, char ret_key[KEY_B
 bool key_body_key(struct view ns, struct view name, const struct body_name *body,
                   char ret_key[KEY_BYTES_MAX + 1]);
 
-/* Deletes bodies of the named key, in as few requests as possible. Those that are certainly gone
- * come first in `names`, *ret_gone of them. Never waits for long. */
+/* Deletes bodies of the named key, in as few requests as possible. Moves the *ret_gone bodies that
+ * are certainly gone to the front of `names`. Never waits for long. */
 void bodies_delete(struct hf_client *client, struct view name, struct body_name *names,
                    size_t count, size_t *ret_gone);
 
@@ -132,8 +132,8 @@ void bodies_delete(struct hf_client *client, struct view name, struct body_name 
 void key_info_fill(const struct key_state *state, const struct state_version *version,
                    enum hf_key_outcome outcome, struct hf_key_info *ret_info);
 
-/* Starts a public call: INVALID if `ret_info`, which may be NULL, was not initialised;
- * otherwise clears it. */
+/* Starts a public call. Returns INVALID if `ret_info`, which may be NULL, was not initialised.
+ * Otherwise clears it. */
 static inline enum hf_status key_info_begin(struct hf_key_info *ret_info,
                                             struct hf_error *error)
 {
@@ -145,23 +145,23 @@ static inline enum hf_status key_info_begin(struct hf_key_info *ret_info,
 
 /* ---- Stages of transactions (settle.c) ----------------------------------------------- */
 
-/* A claim by a client that holds a key and takes it for a transaction; all empty: no claim. */
+/* The claim of a client that holds a key and takes it for a transaction; all empty: no claim. */
 struct stage_claim {
     struct view lease;
     uint64_t token; /* of the lease */
     struct view enlist;
 };
 
-/* Settles the stage of the named key if it is decided or abandoned: reads the record, promotes
- * or discards the stage, and takes the key as claimed in the same write. HELD: the transaction
- * is pending and the stage not abandoned. Deletes the old bodies. */
+/* Settles the stage of the named key if it is decided or abandoned: reads the record, promotes or
+ * discards the stage, and takes the key as claimed in the same write. Also deletes the old bodies.
+ * HELD: the transaction is pending and the stage is not abandoned. */
 enum hf_status stage_settle(struct table_ref *ref, struct view name,
                             const struct stage_claim *claim, struct change *ret_change,
                             struct hf_error *error);
 
 /* ---- Transactions, for the sweeper and the program (txn.c, txn_look.c) --------------- */
 
-/* The current record: NOT_FOUND if there is none. Released by record_release. */
+/* The current record; NOT_FOUND if there is none. Released by record_release. */
 enum hf_status txn_look(struct hf_client *client, struct view id, struct txn_record *ret_record,
                         struct hf_error *error);
 
@@ -170,33 +170,33 @@ enum hf_status txn_look(struct hf_client *client, struct view id, struct txn_rec
 enum hf_status txn_open(struct hf_client *client, char ret_id[TXN_ID_SIZE + 1],
                         struct hf_error *error);
 
-/* Decides a transaction by its id alone, for processes that did not begin it. A commit takes
- * the keys that its record names; each must have its stage under a lease that is still
+/* Decides a transaction by its id alone, for processes that did not begin it. A commit covers the
+ * keys that the record names. Each of them must have its stage under a lease that is still
  * active. */
 enum hf_status txn_decide(struct hf_client *client, struct view id, enum hf_decision decision,
                           enum txn_state *ret_recorded, struct hf_error *error);
 
-/* Keeps a copy of an unreadable record, for operators, and puts a rollback in its place
- * (give_up.c). OK also if the record can be read or is missing; *ret_done: this call replaced
- * it. */
+/* Saves a copy of an unreadable record for operators, and puts a rollback in its place
+ * (give_up.c). Also returns OK if the record can be read or is missing. *ret_done: this call
+ * replaced the record. */
 enum hf_status txn_give_up(struct hf_client *client, struct view id, bool *ret_done,
                            struct hf_error *error);
 
 /* The result of an attempt to purge a record. */
 enum purge_result {
-    PURGE_GONE,    /* there is none, or another client purged it just now */
+    PURGE_GONE,    /* there is no record, or another client has just purged it */
     PURGE_DONE,    /* purged by this call */
     PURGE_NOT_YET, /* not due yet */
     PURGE_DECIDED, /* it was pending for longer than D, and is now rolled back */
 };
 
-/* Purges a record if it is due: D after its decision, when every participant was seen applied;
- * participants not yet seen applied are settled first. */
+/* Purges a record if it is due: D has passed since the decision, and every participant was seen
+ * without its stage. Remaining stages are settled first. */
 enum hf_status txn_purge(struct hf_client *client, struct view id,
                          enum purge_result *ret_result, struct hf_error *error);
 
-/* Writes the index entry by which a record, about to be written, will be found when it can be
- * purged. */
+/* Writes the index entry for a record that is about to be written. The sweeper finds the record
+ * through this entry when it can be purged. */
 enum hf_status record_announce(struct hf_client *client, struct view id,
                                struct hf_error *error);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* publish.c: update and remove: first the body, if the state is large, then the swap of the key's
- * document that publishes or stages it. A body is deleted only if a later document is known not
- * to name it, or if the swap that would have named it is known never to happen. If a swap had no
- * reply, nothing is deleted. */
+/* publish.c: updates and removes states: first writes the body, if the state is large, then swaps
+ * the key's document, which publishes or stages the state. A body is deleted only if a later
+ * document is known not to name it, or if the swap that would have named it can never take effect.
+ * If a swap got no reply, nothing is deleted. */
 #include "key/key.h"
 
 #include "base/check.h"
@@ -23,8 +23,8 @@ static_assert(sizeof LAYOUT_STATE_FOLDER + 2 * NAME_BYTES_MAX + 1 + BODY_NAME_MA
                   KEY_BYTES_MAX,
               "the longest name leaves room for that of a body");
 
-/* At this many old bodies, a change deletes them before it adds one; otherwise the release
- * deletes them. */
+/* If there are this many old bodies, a change deletes them before it adds another. Otherwise they
+ * are left to the release. */
 #define OLD_BEFORE_RELEASE (STATE_OLD_MAX / 2)
 
 /* ---- Deleting bodies ----------------------------------------------------------------- */
@@ -64,7 +64,7 @@ static bool is_discarded(const struct discard *discard, size_t index)
     return status == HF_OK || status == HF_NOT_FOUND;
 }
 
-/* NULL if out of memory: then they are left to the next change. */
+/* NULL if out of memory. The bodies are then left to the next change. */
 static struct discard *discard_new(struct hf_client *client)
 {
     struct discard *discard = malloc(sizeof *discard);
@@ -97,8 +97,8 @@ void bodies_delete(struct hf_client *client, struct view name, struct body_name 
     *ret_gone = gone;
 }
 
-/* Moves the old bodies of a key into the discard. Those that it cannot delete are retried at our
- * next change, since the document still names them. False: there is no room for them. */
+/* Moves the old bodies of a key into the discard. Bodies that cannot be deleted are retried with
+ * our next change, because the document still lists them. False: there is no room for them. */
 static bool take_old_locked(struct hf_key *key, struct discard *discard)
 {
     if (discard->count + key->bodies.old_count > DISCARD_BATCH)
@@ -109,7 +109,7 @@ static bool take_old_locked(struct hf_key *key, struct discard *discard)
     return true;
 }
 
-/* The key's bodies are in the discard, starting at `first`. */
+/* Notes which of the key's bodies, which start at `first` in the discard, are gone. */
 static void note_gone_locked(struct hf_key *key, const struct discard *discard, size_t first,
                              size_t count)
 {
@@ -129,7 +129,8 @@ void key_clear_up_locked(struct hf_key *key)
     free(discard);
 }
 
-/* Takes as many keys as fit into one request; returns their number. */
+/* Deletes the old bodies of as many keys as fit into one request, and returns the number of these
+ * keys. */
 static size_t clear_up_batch(struct hf_key *const *keys, size_t count, struct discard *discard)
 {
     size_t ends[TXN_KEYS_MAX], taken = 0;
@@ -173,8 +174,9 @@ void key_note_state(struct hf_key *key, const struct key_state *state)
             key->bodies.old[key->bodies.old_count++] = state->old[i];
     memcpy(key->bodies.gone, gone, gone_count * sizeof *gone);
     key->bodies.gone_count = gone_count;
-    /* A change without a reply cannot land any more once a later one is known to be done. Its
-     * body is named, or was named and is old, or never will be named. */
+    /* Once a later swap is known to be done, a change that got no reply can no longer take effect.
+     * So its body is named now, is listed as old, or will never be named. In the last case it can
+     * be deleted. */
     struct body_name *doubt = &key->bodies.doubt;
     bool unnamed = doubt->etag[0] != '\0' && !state_names_body(state, doubt) &&
                    !body_is_among(doubt, state->old, state->old_count);
@@ -193,7 +195,7 @@ struct content {
     bool removed;
 };
 
-/* One change under way. */
+/* A change in progress. */
 struct update {
     struct hf_key *key;
     const struct content *content;
@@ -219,8 +221,8 @@ static bool is_staging(const struct hf_key *key)
     return key->txn || key->staged;
 }
 
-/* The lease is over by our own clock, or its loss was reported. The document shows which refusal
- * applies; if it cannot be read, the lease counts as expired. */
+/* The lease has expired by our own clock, or its loss was reported. The document shows which
+ * refusal applies. If it cannot be read, the lease counts as expired. */
 static enum hf_status refuse_ended_lease(struct update *update, struct hf_error *error)
 {
     struct change *change = &update->change;
@@ -253,6 +255,7 @@ static enum hf_status check_own_lease(struct update *update, struct hf_error *er
                      "the key is not held: acquire it first");
 }
 
+/* A version's ETag is random, so its body has a name that no other attempt ever uses. */
 static void draw_version(struct update *update)
 {
     struct hf_key *key = update->key;
@@ -293,7 +296,8 @@ static void note_update(struct update *update, enum hf_status status)
 {
     struct hf_key *key = update->key;
     bool has_body = update->name[0] != '\0';
-    /* CORRUPT: the unreadable document may name the body, so it is left to a full sweep. */
+    /* After CORRUPT, the unreadable document may name the body, so the body is left to a full
+     * sweep. After UNSURE, the swap may still take effect and name it. */
     bool may_stand = status == HF_OK || status == HF_CORRUPT ||
                      (RULE(UNSURE_KEEPS_STATE) && status == HF_UNSURE);
     if (status == HF_OK)
@@ -313,7 +317,7 @@ static void note_update(struct update *update, enum hf_status status)
     }
 }
 
-/* The body, then the swap. */
+/* Writes the body, then swaps the document. */
 static enum hf_status write_and_swap(struct update *update, const struct hf_key_if *when,
                                      struct hf_error *error)
 {
@@ -371,8 +375,8 @@ static enum hf_status update_state(struct hf_key *key, const struct content *con
     env_mutex_lock(&key->calls);
     enum hf_status status =
         read_caller_options("HF_KEY_IF", when, &condition, sizeof condition, &why);
-    /* The ETag of a key that was never written is empty. Treated as "any", it would be a
-     * condition that always holds. */
+    /* The ETag of a key that was never written is empty. If it were treated as "any", the
+     * condition would always hold. */
     if (status == HF_OK && condition.etag && condition.etag[0] == '\0')
         status =
             error_set(&why, HF_INVALID,
@@ -382,7 +386,7 @@ static enum hf_status update_state(struct hf_key *key, const struct content *con
     env_mutex_unlock(&key->calls);
     const struct key_state *state = &update.change.state;
     bool own = state->staged && state->stage.token == update.lease.token;
-    /* A change that may have happened is not reported as refused. */
+    /* A change that may have taken effect is not reported as refused. */
     enum hf_key_outcome outcome = status == HF_UNSURE ? HF_KEY_NONE : update.change.outcome;
     if (info)
         key_info_fill(state, state_shown(state, /* committed */ own), outcome, info);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* purge.c: deletes records that are no longer needed. It guards against a commit that reads as
- * rolled back: while a stage exists, only the record has the decision. So a commit is purged D
- * after the decision, and only if every participant was seen without its stage. A rollback can be
- * deleted after D: a missing record means the same. */
+ * rolled back: while a stage exists, only the record contains the decision. So the record of a
+ * commit is purged D after the decision, and only if every participant was seen without its stage.
+ * The record of a rollback can be deleted after D, because a missing record means the same. */
 #include "base/rule.h"
 #include "key/txn_inside.h"
 
-/* A timestamp on an unreadable clock is replaced with one on a clock that the next client can
- * read. */
+/* Replaces a timestamp on an unreadable clock with one on a clock that the next client can read.
+ * Otherwise it could never be proven that D has passed. */
 static enum hf_status restamp_unreadable(struct hf_client *client,
                                          const struct txn_record *record,
                                          const struct evidence *evidence,
@@ -22,7 +22,8 @@ static enum hf_status restamp_unreadable(struct hf_client *client,
     return record_change(client, &op, error);
 }
 
-/* Rolls it back if it began more than D ago, unless another client has just decided it. */
+/* Rolls the transaction back if it began more than D ago, unless another client has just decided
+ * it. */
 static enum hf_status purge_pending(struct hf_client *client, const struct txn_record *record,
                                     const struct evidence *evidence,
                                     enum purge_result *ret_result, struct hf_error *error)
@@ -41,8 +42,8 @@ static enum hf_status purge_pending(struct hf_client *client, const struct txn_r
     return status;
 }
 
-/* Settles its stages. OK: every participant was seen without its stage, which for a rollback
- * does not matter. */
+/* Settles the transaction's stages. For a commit, OK means that every participant was seen without
+ * its stage. For a rollback this does not matter. */
 static enum hf_status settle_participants(struct hf_client *client,
                                           const struct txn_record *record,
                                           struct hf_error *error)

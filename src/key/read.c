@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.c: reads a key without a lease. A writer may publish after the reader has read the
- * document and before it reads the body, which may then be gone. The reader starts again, so it
- * always returns one complete version. */
+/* read.c: reads a key without a lease. If a writer publishes after the reader has read the
+ * document and before it has read the body, the body may be gone. The reader then starts again, so
+ * it always returns one complete version. */
 #include "key/key.h"
 
 #include "base/check.h"
 #include "base/rule.h"
 #include "store/stream.h"
 
-/* How many times a reader that finds the body gone starts again. */
+/* How many times a reader tries again if the body is gone. */
 #define READ_TRIES_MAX 16
 
 /* ---- The document -------------------------------------------------------------------- */
 
-/* A copy of what a document says. */
+/* A copy of a document's contents. */
 struct key_view {
     struct key_state state;
     bool abandoned; /* there is a stage, and no active lease has its token */
-    bool over;      /* an active lease is proven over */
+    bool over;      /* an active lease is proven to have ended */
     struct key_description *description; /* may be NULL; the part about leases is filled in */
     struct lease_settings ours;
     enum hf_status status;
@@ -82,8 +82,8 @@ static enum hf_status view_document(struct table_ref *ref, struct key_view *view
 
 /* ---- Stages -------------------------------------------------------------------------- */
 
-/* The decision of the stage's record; PENDING if there is no transaction. A stage without a
- * transaction is published or dropped by the release, in one write, so it is still pending. */
+/* The decision in the stage's record; PENDING if the stage has no transaction. Such a stage is
+ * published or dropped by the release, in one write, so as long as it exists it is pending. */
 static enum hf_status read_stage_decision(struct hf_client *client, const struct key_view *view,
                                           enum txn_state *ret_state, struct hf_error *error)
 {
@@ -118,9 +118,10 @@ static enum hf_status view_with_decision(struct table_ref *ref, struct key_view 
         if (tries > 0 && state->staged && strcmp(state->stage.txn, asked) == 0)
             return HF_OK;
         status = read_stage_decision(ref->client, view, ret_decided, error);
-        /* A missing record may have been purged, but then the stage is no longer in the document.
-         * If the record was committed after we read the document, the stage that we saw may have
-         * been replaced before the commit; after the commit it does not change any more. */
+        /* If the record is missing, it may have been purged, but then the stage is no longer in
+         * the document. If the record says commit, the stage that we saw may have been replaced
+         * between our read and the commit. After the commit it no longer changes, so in both cases
+         * reading the document once more is enough. */
         bool again = *ret_decided == TXN_ABSENT ||
                      (RULE(COMMITTED_STAGE_IS_READ_AGAIN) && *ret_decided == TXN_COMMIT);
         if (status != HF_OK || !again)
@@ -132,7 +133,8 @@ static enum hf_status view_with_decision(struct table_ref *ref, struct key_view 
 }
 
 /* Settles a decided stage whose owner is gone, with at most one write. If that fails, the next
- * client that touches the key does it. True if it is settled; the state is then the new one. */
+ * client that touches the key does so. True if the stage is settled; the view then has the new
+ * state. */
 static bool settle_for_absent_owner(struct table_ref *ref, struct key_view *view,
                                     enum txn_state decided)
 {
@@ -153,7 +155,7 @@ static bool settle_for_absent_owner(struct table_ref *ref, struct key_view *view
     return settled;
 }
 
-/* Reads the document and decides which version to show: the staged one, if it is committed. */
+/* Reads the document and decides which version to show: the staged version if it is committed. */
 static enum hf_status view_for_reader(struct table_ref *ref, struct key_view *view,
                                       bool *ret_committed, struct hf_error *error)
 {
@@ -166,7 +168,7 @@ static enum hf_status view_for_reader(struct table_ref *ref, struct key_view *vi
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* The destination: a buffer or, if `fd` is not -1, that file from its start. */
+/* Where the bytes go: into a buffer or, if `fd` is not -1, into that file, from its start. */
 struct sink {
     struct buffer *body;
     int fd;
@@ -249,8 +251,8 @@ static enum hf_status read_once(struct table_ref *ref, struct view name,
     return status;
 }
 
-/* If the document still names the missing body when read again, no writer has replaced it: the
- * state is lost. */
+/* If the body is missing, the document is read again. If it still names that body, no writer has
+ * replaced it, so the state is lost. */
 static enum hf_status read_with_retries(struct hf_client *client, struct view name,
                                         const struct sink *sink, struct hf_key_info *info,
                                         struct hf_error *error)
@@ -331,7 +333,7 @@ enum hf_status hf_key_get_file(struct hf_client *client, const char *name, int f
 
 /* ---- Describing ---------------------------------------------------------------------- */
 
-/* Clears ended leases and their stages, best effort. */
+/* Clears ended leases and their stages (best effort). */
 static void clear_ended_leases(struct table_ref *ref)
 {
     struct request request, *requests[] = { &request };

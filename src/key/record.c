@@ -89,7 +89,7 @@ static bool reserve_record_keys(struct txn_record *record)
     return record->keys != NULL;
 }
 
-/* The record is unchanged unless all of them fit. */
+/* Adds the operation's keys. Unless all of them fit, the record is unchanged. */
 static enum hf_status add_keys(struct txn_record *record, struct record_op *op)
 {
     size_t count = record->key_count;
@@ -258,7 +258,7 @@ static void take_record_member(struct json_reader *reader, struct view name,
         take_keys(reader, record);
     else if (view_equal(name, VIEW("write")))
         json_skip(reader, &skipped);
-    else if (json_skip(reader, &skipped)) { /* unknown to us, and kept */
+    else if (json_skip(reader, &skipped)) { /* unknown members are kept */
         buffer_print(&record->unknown, ",\"%.*s\":", VIEW_ARGS(name));
         buffer_append(&record->unknown, skipped);
     }
@@ -406,8 +406,8 @@ static enum hf_status apply_enlist(struct record_op *op, struct txn_record *reco
     return status;
 }
 
-/* Whether another process has taken a key for the transaction that the operation does not
- * know. */
+/* Whether the record names a key that the operation does not know, because another process has
+ * taken it for the transaction. */
 static bool names_others(const struct txn_record *record, const struct record_op *op)
 {
     for (size_t i = 0; i < record->key_count; i++)
@@ -416,8 +416,9 @@ static bool names_others(const struct txn_record *record, const struct record_op
     return false;
 }
 
-/* A decision is final, and only a record that is known to be pending can be committed. A client
- * that wants a key of an abandoned transaction rolls it back here before it touches the key. */
+/* A decision is final, and only a pending record can be committed. A client that wants a key of an
+ * abandoned transaction first rolls the transaction back here. A commit that is still in flight
+ * then fails. */
 static enum hf_status apply_decide(struct record_op *op, struct txn_record *record,
                                    const struct evidence *evidence)
 {
@@ -441,8 +442,8 @@ static enum hf_status apply_decide(struct record_op *op, struct txn_record *reco
     return HF_OK;
 }
 
-/* A process that settled the keys it knew may not know all of them: another may have committed
- * the transaction with more keys. */
+/* A process that has settled all the keys it knows may not know all keys, because another process
+ * may have committed the transaction with more. */
 static void apply_applied(struct record_op *op, struct txn_record *record)
 {
     op->op.changed =
@@ -489,7 +490,7 @@ void record_op_init(struct record_op *op, enum record_op_kind kind, struct view 
     *op = (struct record_op){ .kind = kind, .id = id };
     op->op.apply = apply_record_op;
     op->op.deadline = deadline;
-    op->op.quiet = true; /* waiters for a key wait for its own document */
+    op->op.quiet = true; /* clients that wait for a key watch the key's own document */
 }
 
 bool record_may_purge(const struct txn_record *record, const struct lease_settings *settings,

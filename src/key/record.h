@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.h: a transaction's record, .txn-decisions/m/<id>, the one document that holds its
+/* record.h: a transaction's record, .txn-decisions/m/<id>, the only document that contains its
  * decision.
  *
  *   (absent) --begin--> pending --decide--> commit | rollback --purge, D later--> (absent)
  *   (absent) --roll back--> rollback
  *
- * A commit is always a swap of a pending record; a missing record means rolled back. The body and
- * its transitions are pure; docs/design.md section 9. */
+ * A commit is always a swap of a pending record. A missing record means rolled back. The body and
+ * its transitions are pure. See docs/design.md, section 9. */
 #ifndef KEY_RECORD_H
 #define KEY_RECORD_H
 
@@ -36,55 +36,56 @@ struct txn_key {
 struct txn_record {
     enum txn_state state;
     char id[TXN_ID_SIZE + 1];
-    /* The nonce of the process that began it, by which a begin recognises its own effect. */
+    /* The nonce of the process that began it. A begin recognises its own effect by this nonce. */
     char owner[NONCE_SIZE + 1];
     char holder[HOLDER_BYTES_MAX + 1];
-    /* If set, a process that takes a key for the transaction names the key here first, so that
-     * any member may commit. Otherwise only the process that began it may commit, because it
-     * alone knows the keys. */
+    /* If set, any member may commit, because each process names the keys that it takes in this
+     * record before it stages a change. Otherwise only the process that began the transaction may
+     * commit, because only that process knows all keys. */
     bool open;
     struct stamp began, decided;
     unsigned restamps;
     struct wall_time began_at, decided_at; /* for display */
-    /* Pending: enlisted by processes that share it; decided: participants. */
+    /* While pending: keys named by processes that share the transaction. When decided: all
+     * participants. */
     struct txn_key *keys;
     size_t key_count;
-    bool applied;          /* every participant was seen applied */
-    struct mono_time seen; /* since when we have seen it unchanged */
+    bool applied;          /* every participant was seen without its stage */
+    struct mono_time seen; /* when we first saw it unchanged */
     struct buffer unknown;
     bool no_memory; /* while decoding: out of memory, so the rest means nothing */
 };
 
-/* Decodes and encodes a record. CORRUPT if it is not one, UNSUPPORTED if a later version wrote
- * it. */
+/* Decode and encode a record. CORRUPT: the text is not a record. UNSUPPORTED: a later version
+ * wrote it. */
 enum hf_status record_decode(struct view text, struct txn_record *ret_record,
                              struct hf_error *error);
 bool record_encode(const struct txn_record *record, struct view nonce, struct buffer *text);
 void record_release(struct txn_record *record);
 
-/* Whether it is a ROLLBACK written by a client that found no record, or a damaged one. It says
- * nothing about the decision of a record that existed before. */
+/* Whether it is a mark: a rollback written by a client that found no record or a damaged one. A
+ * mark says nothing about the decision in a record that existed before. */
 bool record_is_mark(const struct txn_record *record);
 
-/* Whether it names a key. */
+/* Whether the record names a key. */
 bool record_names(const struct txn_record *record, const struct txn_key *key);
 
-/* Bodies are struct txn_record; no context. */
+/* The body of the document is a struct txn_record; it has no context. */
 #define RECORD_BYTES_MAX ((size_t)256 * 1024)
 extern const struct doc_type record_doc_type;
 
 enum record_op_kind {
-    RECORD_BEGIN, /* absent -> pending; by `owner` */
+    RECORD_BEGIN, /* absent -> pending, by `owner` */
     /* Pending: adds `keys`; MISMATCH if it is no longer pending. */
     RECORD_ENLIST,
-    /* Pending -> `decision`, with `keys`; CONFLICT if it is to be committed and names a key
-     * that is not among them. If already decided, or absent: OK, and `recorded` says how; with
-     * `mark` an absent one is rolled back. */
+    /* Pending -> `decision`, with `keys`. CONFLICT: this is a commit, and the record names a key
+     * that is not among `keys`. If the record is already decided or is absent, the result is OK
+     * and `recorded` is its state. With `mark`, an absent record becomes a rollback. */
     RECORD_DECIDE,
-    /* Committed: all of `keys` were seen without their stage. No change if the record names
-     * another. */
+    /* Committed: all of `keys` were seen without their stage. Changes nothing if the record names
+     * another key. */
     RECORD_APPLIED,
-    RECORD_RESTAMP, /* decided or begun on an unreadable clock: starts again */
+    RECORD_RESTAMP, /* replaces a timestamp on an unreadable clock; D is counted anew */
 };
 
 /* One change to a record. */
@@ -99,20 +100,20 @@ struct record_op {
     const struct txn_key *keys;
     size_t key_count;
 
-    enum txn_state recorded; /* its state now; ABSENT: there is none */
+    enum txn_state recorded; /* the record's state now; ABSENT: there is no record */
     bool marked;             /* record_is_mark */
 };
 
 void record_op_init(struct record_op *op, enum record_op_kind kind, struct view id,
                     struct mono_time deadline);
 
-/* The key of a record, and of its entry in the index. */
+/* The keys of a record and of its index entry. */
 void record_key(struct view id, char ret_key[KEY_BYTES_MAX + 1]);
 void record_entry_key(struct view id, struct view hour, char ret_key[KEY_BYTES_MAX + 1]);
 bool txn_id_valid(struct view id);
 enum hf_status txn_check_id(struct view id, struct hf_error *error); /* OK, or INVALID */
 
-/* Whether enough time has passed to purge a decided record: D after its decision. */
+/* Whether enough time has passed to purge a decided record: D since its decision. */
 bool record_may_purge(const struct txn_record *record, const struct lease_settings *settings,
                       const struct evidence *evidence);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* settle.c: settles the stages of transactions. A stage is promoted or discarded only after a
- * decided record was read. A client that finds a stage whose lease is over while the record is
- * pending first rolls the transaction back in the record; if a commit came first, it promotes the
- * stage (docs/design.md section 9). */
+ * decided record was read. If a client finds a stage whose lease has ended while the record is
+ * pending, it first rolls the transaction back in the record. If a commit came first, the client
+ * promotes the stage. See docs/design.md, section 9. */
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/rule.h"
@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* How many times it starts again because it finds another stage. */
+/* How many times it is tried if other stages keep appearing. */
 #define SETTLE_TRIES_MAX 8
 
 /* ---- Reading a document -------------------------------------------------------------- */
@@ -86,7 +86,8 @@ static enum hf_status read_decision(struct hf_client *client, struct view txn,
 }
 
 /* Rolls the transaction back in its record, unless another client has decided it meanwhile. If
- * there is no record, one is written: after that, a late begin cannot land. */
+ * there is no record, a mark is written, so that a begin that is still in flight fails. Otherwise
+ * the begin could take effect after the stage was discarded, and the transaction could commit. */
 static enum hf_status record_rollback(struct hf_client *client, struct view txn, bool absent,
                                       enum txn_state *ret_state, struct hf_error *error)
 {
@@ -103,8 +104,8 @@ static enum hf_status record_rollback(struct hf_client *client, struct view txn,
     return status;
 }
 
-/* A missing record may have been purged because another client settled this stage after we saw
- * it. CONFLICT: this has happened. */
+/* If the record is missing, another client may have settled this stage after we saw it, and the
+ * record may have been purged. CONFLICT: this has happened. */
 static enum hf_status check_stage_remains(struct table_ref *ref, const struct stage_info *info,
                                           struct hf_error *error)
 {
@@ -117,8 +118,8 @@ static enum hf_status check_stage_remains(struct table_ref *ref, const struct st
     return HF_OK;
 }
 
-/* The decision about a stage. HELD: undecided, and its lease is not over. The caller always
- * releases the decision. */
+/* Finds or makes the decision about a stage. HELD: it is pending, and the stage's lease has not
+ * ended. The caller always releases the decision. */
 static enum hf_status decide_stage(struct table_ref *ref, const struct stage_info *info,
                                    struct decision *decision, struct hf_error *error)
 {
@@ -130,6 +131,8 @@ static enum hf_status decide_stage(struct table_ref *ref, const struct stage_inf
     bool absent = *state == TXN_ABSENT;
     if (status == HF_OK && absent)
         status = check_stage_remains(ref, info, error);
+    /* The rollback is recorded before the stage is discarded. Otherwise a commit that is still in
+     * flight could take effect without this key. */
     if (status == HF_OK && (absent || (*state == TXN_PENDING && info->abandoned))) {
         *state = TXN_ROLLBACK;
         if (RULE(ROLLBACK_IS_RECORDED))
@@ -143,8 +146,8 @@ static enum hf_status decide_stage(struct table_ref *ref, const struct stage_inf
 
 /* ---- Clearing records ---------------------------------------------------------------- */
 
-/* A commit with more participants, or on a slower store, is left to the sweeper: a caller that
- * settles a stage is waiting for something else. */
+/* A commit with more participants, or on a slower store, is left to the sweeper, because the
+ * caller that settles a stage is waiting for something else. */
 #define CLEAR_KEYS_MAX 16
 #define CLEAR_TIME     SPAN_S(1)
 
@@ -162,7 +165,8 @@ static bool are_stages_gone(struct hf_client *client, const struct txn_record *r
     return true;
 }
 
-/* The stage for which the record was read is settled, so the record may no longer be needed. */
+/* Deletes the record if it is no longer needed, now that the stage for which it was read is
+ * settled. */
 static void clear_decision(struct hf_client *client, const struct decision *decision)
 {
     const struct txn_record *record = &decision->record;
@@ -185,8 +189,9 @@ static void delete_old_bodies(struct hf_client *client, struct view name,
     bodies_delete(client, name, old, state->old_count, &gone);
 }
 
-/* One try. CONFLICT: there is another stage by now. A stage of `enlist` itself under a lease
- * other than ours is treated like any other: that lease is over, so it is rolled back. */
+/* One try. CONFLICT: there is another stage by now. A stage of `enlist` itself under a lease other
+ * than ours is treated like any other stage: that lease has ended, so the transaction is rolled
+ * back. */
 static enum hf_status settle_once(struct table_ref *ref, struct view enlist,
                                   struct change *change, struct decision *decision,
                                   struct hf_error *error)
@@ -194,7 +199,8 @@ static enum hf_status settle_once(struct table_ref *ref, struct view enlist,
     struct stage_info info;
     enum hf_status status = stage_read(ref, &info, error);
     bool own = view_equal(view_of(info.txn), enlist);
-    /* The transaction that wants the key is decided. */
+    /* In this case, the very transaction that wants the key is rolled back. Another process in it
+     * may have sent a commit that relies on this stage. */
     bool over = RULE(OVER_FOR_ITS_OWN_TOO) && info.there && own && info.token != change->token;
     bool foreign = info.there && (!own || over);
     if (status == HF_OK && foreign)
@@ -205,7 +211,7 @@ static enum hf_status settle_once(struct table_ref *ref, struct view enlist,
     change->commit = decision->state == TXN_COMMIT;
     change->enlist = over ? VIEW("") : enlist;
     status = change_ask(ref, change, (struct mono_time){ 0 }, error);
-    change->txn = VIEW(""); /* it was ours */
+    change->txn = VIEW(""); /* it pointed to our local `info` */
     struct view staged_for = view_of(change->state.staged ? change->state.stage.txn : "");
     bool taken = staged_for.size > 0 && !view_equal(staged_for, enlist);
     if ((status == HF_OK && taken) || (status == HF_HELD && change->outcome == HF_KEY_WAITING))
@@ -250,10 +256,10 @@ enum hf_status stage_settle(struct table_ref *ref, struct view name,
 
 /* ---- Keys named by a record ---------------------------------------------------------- */
 
-/* A key of a record, with its table. Tokens and settings belong to a namespace, so a key in
- * another namespace needs a client for that namespace. */
+/* A key that a record names, with its table. Tokens and settings belong to a namespace, so a key
+ * in another namespace needs a client for that namespace. */
 struct opened_key {
-    struct hf_client *client, *made; /* made for this only, or NULL */
+    struct hf_client *client, *made; /* `made`: created only for this key, or NULL */
     struct table_ref *ref;
     struct view name;
 };
@@ -317,7 +323,7 @@ static enum hf_status seal_key(struct hf_client *client, const struct txn_key *k
             error_set(error, HF_EXPIRED, "%s is no longer held for the transaction", key->name);
     if (status == HF_OK && RULE(SEALED_BEFORE_THE_COMMIT))
         status = change_ask(opened.ref, &change, (struct mono_time){ 0 }, error);
-    if (status == HF_UNSURE) /* if the outcome of sealing is unknown, nothing is decided */
+    if (status == HF_UNSURE) /* an unknown seal decides nothing, so the commit is not sent */
         error->status = status = HF_UNAVAILABLE;
     change_release(&change);
     close_recorded_key(&opened);
@@ -335,7 +341,7 @@ enum hf_status stages_seal(struct hf_client *client, const struct txn_key *keys,
     return HF_OK;
 }
 
-/* The lease ends with the stage. */
+/* Settles the stage and ends its lease, if it still has one, in one write. */
 static enum hf_status end_stage_and_lease(struct opened_key *opened,
                                           const struct stage_info *info, bool commit,
                                           struct hf_error *error)

@@ -14,7 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The JSON of a state; one of "text", "base64", "body" and "removed" says where the bytes of a
+/* The JSON of a state. One of "text", "base64", "body" and "removed" states where the bytes of a
  * version are:
  *
  *   {"now":{"version":7,"token":4294967299,"etag":"<32 digits>","size":5,"updated_ms":...,
@@ -25,7 +25,7 @@
 /* The maximum size of a version or stage without its bytes and unknown members. */
 #define FIELDS_MAX ((size_t)320)
 
-/* A byte of text takes at most two in JSON; content that would take more is written as
+/* A byte of text takes at most two bytes in JSON. Content that would take more is written as
  * base64. */
 static_assert(2 * (2 * STATE_INLINE_MAX + FIELDS_MAX) + FIELDS_MAX +
                       STATE_OLD_MAX * (BODY_NAME_MAX + 3) <
@@ -80,7 +80,7 @@ bool state_names_body(const struct key_state *state, const struct body_name *nam
 
 /* ---- Transitions --------------------------------------------------------------------- */
 
-/* Adds the body of a version that the state no longer names to the old ones. */
+/* Adds the body of a version that the state no longer names to the list of old bodies. */
 static void retire_body(struct key_state *state, const struct state_version *version)
 {
     struct body_name name = { .token = version->token };
@@ -92,8 +92,8 @@ static void retire_body(struct key_state *state, const struct state_version *ver
     state->old[state->old_count++] = name;
 }
 
-/* The last version number of a lost state is unknown. Replacing the damaged table raised the
- * tokens, so no earlier version has a token as its number. */
+/* The last version number of a lost state is unknown, so the new version gets its token as its
+ * number. This number is new, because the damaged table was replaced by one with higher tokens. */
 static uint64_t next_number(const struct key_state *state, const struct state_version *version)
 {
     return state->lost ? version->token : state->now.number + 1;
@@ -102,7 +102,7 @@ static uint64_t next_number(const struct key_state *state, const struct state_ve
 void state_publish(struct key_state *state, const struct state_version *version)
 {
     struct state_version before = state->now;
-    struct state_version now = *version; /* it may be the stage's */
+    struct state_version now = *version; /* copied, because it may be the stage's own */
     now.number = next_number(state, version);
     state->now = now;
     state->lost = false;
@@ -168,7 +168,7 @@ const struct state_version *state_shown(const struct key_state *state, bool comm
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
-/* Whether it is readable text; control characters would take up to six bytes each. */
+/* Whether the bytes can be written as text. Control characters would take up to six bytes each. */
 static bool is_plain_text(struct view bytes)
 {
     for (size_t i = 0; i < bytes.size; i++)
@@ -273,9 +273,9 @@ bool state_write(const struct key_state *state, struct buffer *text)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* One decoding: memory whose addresses must not change, and the first error. */
+/* A decoding in progress: memory whose addresses must not change, and the first error. */
 struct reading {
-    struct buffer *space; /* has room for as much as the whole text */
+    struct buffer *space; /* has room for the whole text, so it is never reallocated */
     const char *why;      /* NULL while there is no error */
 };
 
@@ -288,7 +288,7 @@ static bool fail_reading(struct reading *reading, const char *why)
 
 #define MEMBERS_MAX 9
 
-/* The values of an object by member name; unknown members are kept, each with a comma before
+/* Reads the values of an object by member name. Unknown members are kept, each with a comma before
  * it. */
 static bool read_state_members(struct reading *reading, struct view object,
                                const char *const *names, struct view values[MEMBERS_MAX],
@@ -338,7 +338,7 @@ static bool read_updated_time(struct reading *reading, struct view value,
     return true;
 }
 
-/* True, false or absent. */
+/* Reads a member that is true, false or absent. */
 static bool read_flag(struct reading *reading, struct view value, bool *ret)
 {
     struct json_reader reader = json_read(value.size > 0 ? value : VIEW("false"));
@@ -346,7 +346,7 @@ static bool read_flag(struct reading *reading, struct view value, bool *ret)
     return json_end(&reader) || fail_reading(reading, "a flag is neither true nor false");
 }
 
-/* An ETag or the id of a transaction, with its NUL. */
+/* Reads an ETag or a transaction id, and appends a NUL. */
 static bool read_hex(struct reading *reading, struct view value, size_t size, char *ret_text)
 {
     struct view text = VIEW("");
@@ -428,7 +428,7 @@ static bool read_stage(struct reading *reading, struct view value, struct state_
            fail_reading(reading, "a stage has neither a change nor a transaction");
 }
 
-/* If there are too many, the newest are kept. */
+/* Reads the list of old bodies. If there are too many, the newest are kept. */
 static bool read_old(struct reading *reading, struct view value, struct key_state *state)
 {
     struct view text;

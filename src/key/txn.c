@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txn.c: a process's transactions: begin, and take keys in order. The order of writes prevents
- * partial transactions and deadlock: the index entry, the record, the keys with their leases, the
- * stages, the decision with the names of all keys, then the settling (docs/design.md section
- * 9). */
+/* txn.c: a process's transactions: begins them and takes keys in order. The order of the writes
+ * prevents partial transactions: the index entry, the record, the keys with their leases, the
+ * stages, the decision with the names of all keys, and then the settling. The order of the keys
+ * prevents deadlock. See docs/design.md, section 9. */
 #include "base/check.h"
 #include "base/rule.h"
 #include "key/txn_inside.h"
@@ -22,13 +22,13 @@ enum hf_status txn_ask(struct hf_txn *txn, struct record_op *op, struct hf_error
     return status;
 }
 
-/* On success the record is known to be in the store. Before that, no key may be taken for
- * it. */
+/* On success the record is known to be in the store. Before that, no key may be taken for the
+ * transaction: a client that found the stage would take the missing record for a rollback. */
 static enum hf_status begin_txn(struct hf_txn *txn, struct hf_error *error)
 {
     struct record_op op;
-    /* The index entry comes first: if this process dies, only a full sweep would find a record
-     * without one. */
+    /* The index entry is written first. If this process died after writing only the record, no
+     * sweep except a full one would find it. */
     enum hf_status status = record_announce(txn->client, id_of(txn), error);
     record_op_init(&op, RECORD_BEGIN, id_of(txn), client_deadline(txn->client));
     op.owner = view_of(txn->owner);
@@ -171,7 +171,7 @@ struct key_request {
     struct mono_time deadline;
 };
 
-/* A name and its position among the requested ones. */
+/* A name and its position in the request. */
 struct named {
     const char *name;
     size_t index;
@@ -196,9 +196,9 @@ static void full_key_name(const struct hf_client *client, const char *key,
     snprintf(ret_name->name, sizeof ret_name->name, "%s/%s", client_ns(client), key);
 }
 
-/* If a transaction waited for a name while holding a later one, two transactions could wait for
- * each other. Keys that other processes have taken for the same transaction count, as far as its
- * record shows. */
+/* Whether a transaction may wait for a name: it must not hold a later one, because two
+ * transactions could then wait for each other. Keys that other processes have taken for the same
+ * transaction count too, as far as its record shows them. */
 static bool is_in_order(const struct hf_txn *txn, const char *name)
 {
     struct txn_key whole;
@@ -270,7 +270,7 @@ static enum hf_status take_key(struct hf_txn *txn, const char *name,
 }
 
 /* Releases the keys from `first` on, which were not changed. If there is no reply, a key may keep
- * its stage; then a client that wants the key rolls the transaction back. */
+ * its stage. A client that wants the key then rolls the transaction back. */
 static void give_back_keys(struct hf_txn *txn, size_t first)
 {
     for (size_t i = first; i < txn->key_count; i++) {
@@ -330,8 +330,8 @@ enum hf_status txn_learn_others(struct hf_txn *txn, enum txn_state *ret_state,
     return HF_OK;
 }
 
-/* Names the new keys of a shared transaction in its record, so that the process that decides it
- * knows them. Nothing is staged before that. */
+/* Names the new keys of a shared transaction in its record, so that the process that commits it
+ * knows them. No change is staged before that, so a commit cannot miss one. */
 static enum hf_status name_keys_in_record(struct hf_txn *txn, size_t first,
                                           struct hf_error *error)
 {
@@ -349,8 +349,8 @@ static enum hf_status name_keys_in_record(struct hf_txn *txn, size_t first,
     return status;
 }
 
-/* Whether it can take this many more keys; makes room for them. A commit that may have landed has
- * named its participants, so no key can be added. */
+/* Whether the transaction can take this many more keys; makes room for them. A commit that may
+ * have taken effect has already named all participants, so no key can be added after it. */
 static enum hf_status reserve_taken_keys(struct hf_txn *txn, size_t count,
                                          struct hf_error *error)
 {
@@ -390,6 +390,8 @@ static enum hf_status acquire_locked(struct hf_txn *txn, const struct key_reques
     }
     if (status == HF_OK)
         status = name_keys_in_record(txn, first, error);
+    /* All keys or none: a key that stayed taken would be locked until the transaction is decided,
+     * although the caller has no handle for it. */
     if (status != HF_OK) {
         give_back_keys(txn, first);
         return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txn_decide.c: ends a transaction: confirms and seals every stage, swaps its record once, then
- * settles its keys. A commit without a reply is reported as UNSURE until the record shows the
+/* txn_decide.c: ends a transaction: confirms and seals every stage, swaps the record once, then
+ * settles the keys. A commit that gets no reply is reported as UNSURE until the record shows the
  * decision. */
 #include "base/mutant.h"
 #include "base/rule.h"
@@ -8,12 +8,13 @@
 
 #include <stdlib.h>
 
-/* How many times a commit starts again because another process has taken a further key. */
+/* How many times a commit is tried if other processes keep taking additional keys. */
 #define COMMIT_TRIES_MAX 8
 
-/* A missing record was rolled back, unless a commit of ours, or of a process that shares the
- * transaction, may have landed so long ago that it was purged: then the outcome is unknown. Half
- * of D is well before any purge, however much clocks drift. */
+/* A missing record means rolled back, with one exception: a commit by this process, or by another
+ * process that shares the transaction, may have been recorded so long ago that its record was
+ * purged. The outcome is then unknown. Half of D is well before any purge, however much the clocks
+ * drift. */
 static bool may_be_purged(const struct hf_txn *txn)
 {
     struct span since = mono_since(client_now(txn->client), txn->asked_at);
@@ -27,7 +28,7 @@ static enum hf_status learn_decision(struct hf_txn *txn, const struct record_op 
     txn->asked = txn->asked || (op->decision == TXN_COMMIT && op->op.doubt != DOC_DOUBT_NONE);
     bool missing = op->recorded == TXN_ABSENT || op->marked;
     bool given_up =
-        op->marked && txn->asked; /* it was damaged and replaced: it may have been a commit */
+        op->marked && txn->asked; /* the record may have said commit before it was replaced */
     if (given_up || (missing && may_be_purged(txn)))
         return error_set(error, HF_UNSURE,
                          "transaction %s: it may have been committed; its record is gone",
@@ -62,8 +63,8 @@ static enum hf_status swap_decision(struct hf_txn *txn, enum txn_state decision,
     return status;
 }
 
-/* A key is not changed while a commit is under way or may have landed, nor after the decision:
- * the committed versions are those that were staged when the commit was requested. */
+/* A key must not be changed while a commit is in progress or may have taken effect, nor after the
+ * decision. The committed versions are those that were staged when the commit was requested. */
 static void seal_handles(struct hf_txn *txn, bool sealed)
 {
     for (size_t i = 0; i < txn->key_count; i++) {
@@ -74,8 +75,8 @@ static void seal_handles(struct hf_txn *txn, bool sealed)
 }
 
 /* Settles the keys as decided and releases them. If this fails for a key, the next client that
- * touches it, or the purge, completes the work. If all succeed, a commit notes this in its
- * record. */
+ * touches the key, or the purge, settles it. If a commit was applied to all keys, this is noted in
+ * the record. */
 static void settle_keys(struct hf_txn *txn)
 {
     struct hf_error why;
@@ -114,8 +115,9 @@ static enum hf_status check_leases(struct hf_txn *txn, struct hf_error *error)
     return HF_OK;
 }
 
-/* Seals the stages of other processes in the store, if their leases are valid: OK or EXPIRED.
- * If we have joined, our own too: another process may have adopted a lease. */
+/* Seals the stages of other processes in the store, if their leases have not ended: OK or EXPIRED.
+ * If we have joined the transaction, also seals our own stages, because another process may have
+ * adopted our leases. */
 static enum hf_status seal_stored_stages(struct hf_txn *txn, struct hf_error *error)
 {
     size_t count = 0;
@@ -127,7 +129,7 @@ static enum hf_status seal_stored_stages(struct hf_txn *txn, struct hf_error *er
     return status;
 }
 
-/* A change without a reply may or may not be staged, so a commit would publish an unknown
+/* A change that got no reply may or may not be staged, so a commit would publish an unknown
  * version. */
 static enum hf_status check_stages(struct hf_txn *txn, struct hf_error *error)
 {
@@ -146,7 +148,8 @@ static enum hf_status check_stages(struct hf_txn *txn, struct hf_error *error)
     return HF_OK;
 }
 
-/* Its leases are over, so it is rolled back, unless a commit of ours has landed. */
+/* A lease has ended, so the transaction is rolled back, unless an earlier commit of ours has taken
+ * effect. */
 static enum hf_status roll_back_expired(struct hf_txn *txn, enum hf_status why,
                                         struct hf_error *error)
 {
@@ -163,7 +166,7 @@ static enum hf_status commit_once(struct hf_txn *txn, struct hf_error *error)
     enum hf_status status = check_leases(txn, error);
     seal_handles(txn, true);
     if (status == HF_OK)
-        status = check_stages(txn, error); /* before the stages of others are sealed for it */
+        status = check_stages(txn, error); /* before sealing, which cannot be undone */
     if (status == HF_OK)
         status = seal_stored_stages(txn, error);
     if (status == HF_EXPIRED || status == HF_LOST)
@@ -184,15 +187,15 @@ static enum hf_status commit_locked(struct hf_txn *txn, struct hf_error *error)
         if (status == HF_OK && state == TXN_PENDING)
             status = commit_once(txn, error);
         else if (status == HF_OK)
-            status = swap_decision(txn, TXN_ROLLBACK, error); /* already decided */
+            status = swap_decision(txn, TXN_ROLLBACK, error); /* only learns the decision */
         if (status != HF_CONFLICT)
             break;
     }
     return status;
 }
 
-/* Decides the transaction unless it is already decided, and compares the decision with the
- * request. */
+/* Decides the transaction unless it is already decided, and compares the decision with the one
+ * that was requested. */
 static enum hf_status decide_locked(struct hf_txn *txn, enum txn_state wanted,
                                     struct hf_error *error)
 {

@@ -10,14 +10,14 @@ static inline struct view id_of(const struct hf_txn *txn)
     return view_of(txn->id);
 }
 
-/* One change to its record. */
+/* Makes one change to the transaction's record. */
 enum hf_status txn_ask(struct hf_txn *txn, struct record_op *op, struct hf_error *error);
 
-/* The names of the keys from `first` on, then of those that others have taken. NULL if out of
- * memory. */
+/* The names of our keys from `first` on, then the names of keys that other processes have taken.
+ * NULL if out of memory. */
 struct txn_key *txn_names(const struct hf_txn *txn, size_t first, size_t *ret_count);
 
-/* Learns from the record which keys others have taken, and the decision. */
+/* Learns from the record which keys other processes have taken, and the decision. */
 enum hf_status txn_learn_others(struct hf_txn *txn, enum txn_state *ret_state,
                                 struct hf_error *error);
 
@@ -26,18 +26,18 @@ enum hf_status record_get(struct hf_client *client, struct view id,
                           struct txn_record *ret_record, struct etag *ret_etag,
                           struct hf_error *error);
 
-/* One change to a record by a caller that has no document for it. */
+/* Makes one change to a record, for a caller that has no document for it. */
 enum hf_status record_change(struct hf_client *client, struct record_op *op,
                              struct hf_error *error);
 
-/* Whether enough time has passed for an operation that has read this record to clear it: D is
- * proven to have passed since its decision. Only on stores with conditional delete: otherwise the
- * delete could remove a mark that another client has put in its place. */
+/* Whether an operation that has read this record may delete it: D is proven to have passed since
+ * the decision, and the store supports conditional deletes. Without a condition, the delete could
+ * remove a mark that another client has put in the record's place. */
 bool record_is_due(struct hf_client *client, const struct txn_record *record);
 
 /* Deletes a record that is due and had this ETag, if it is no longer needed: it is a rollback, or
- * every participant was seen without its stage (`settled`: by the caller, just now). A failure is
- * left to the sweeper. True: it is gone. */
+ * every participant was seen without its stage (`settled`: the caller has just seen this). If the
+ * delete fails, the record is left to the sweeper. True: the record is gone. */
 bool record_clear_read(struct hf_client *client, const struct txn_record *record,
                        const struct etag *etag, bool settled);
 
@@ -46,22 +46,22 @@ struct stage_info {
     bool there;
     char txn[TXN_ID_SIZE + 1];
     uint64_t token;
-    bool abandoned;               /* no lease with its token is active; else: */
-    char lease[LEASE_ID_MAX + 1]; /* the id of that lease */
-    bool over;                    /* it is proven over, but not marked yet */
+    bool abandoned;               /* no lease with its token is active; if one is: */
+    char lease[LEASE_ID_MAX + 1]; /* its id */
+    bool over;                    /* it is proven to have ended, but not marked yet */
 };
 
-/* If there is no document, there is no stage. */
+/* Reads the stage from the key's document. If there is no document, there is no stage. */
 enum hf_status stage_read(struct table_ref *ref, struct stage_info *ret_info,
                           struct hf_error *error);
 
-/* Promotes or discards a decided stage, and releases its lease, if it still has one, in the
- * same write. OK: the document was seen without it. */
+/* Promotes or discards a decided stage, and releases its lease, if it still has one, in the same
+ * write. OK: the document was seen without the stage. */
 enum hf_status stage_end(struct hf_client *client, const struct txn_key *key, struct view txn,
                          bool commit, struct hf_error *error);
 
-/* Ensures that the stage of each key, whichever process took it, is under a lease that is not
- * over, and cannot change: OK, or EXPIRED. */
+/* Ensures that the stage of each key, regardless of which process took it, is under a lease that
+ * has not ended, and can no longer change: OK, or EXPIRED. */
 enum hf_status stages_seal(struct hf_client *client, const struct txn_key *keys, size_t count,
                            struct view txn, struct hf_error *error);
 

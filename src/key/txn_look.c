@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txn_look.c: reads and changes records by id alone, for processes that did not begin the
- * transaction: the program, the sweeper, and clients that find a stage. They decide by a swap of
- * the record, as the transaction's own process does. */
+/* txn_look.c: reads and changes records by the transaction's id alone, for processes that did not
+ * begin the transaction: the program, the sweeper, and clients that find a stage. Like the
+ * transaction's own process, they decide by a swap of the record. */
 #include "key/txn_inside.h"
 
 #include "base/check.h"
@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How many times a commit starts again because another process has taken a further key. */
+/* How many times a commit is tried if other processes keep taking additional keys. */
 #define DECIDE_TRIES_MAX 8
 
-/* How many times an entry is sent if there is no reply; the pause doubles each time. */
+/* How many times an entry is sent if there is no reply. The pause doubles each time. */
 #define ENTRY_TRIES_MAX   4
 #define ENTRY_PAUSE_FIRST SPAN_MS(20)
 
@@ -86,7 +86,7 @@ enum hf_status record_change(struct hf_client *client, struct record_op *op,
     return status;
 }
 
-/* The bytes are new each time, and so is the ETag. */
+/* The bytes differ each time, and so does the ETag. */
 static enum hf_status put_entry(struct hf_client *client, struct view key,
                                 struct hf_error *error)
 {
@@ -102,9 +102,9 @@ static enum hf_status put_entry(struct hf_client *client, struct view key,
     return status;
 }
 
-/* Its hour is the first in which the record may be purged if it is decided immediately. An entry
- * means nothing without a record, so it can be sent again freely. If its outcome is unknown,
- * nothing has begun. */
+/* The entry is filed under the first hour in which the record may be purged if it is decided
+ * immediately. An entry means nothing without a record, so it is safe to send it again. If the
+ * outcome is unknown, no transaction has begun. */
 enum hf_status record_announce(struct hf_client *client, struct view id, struct hf_error *error)
 {
     char key[KEY_BYTES_MAX + 1], hour[HOUR_TEXT_SIZE + 1];
@@ -165,16 +165,17 @@ static enum hf_status decide_pending(struct hf_client *client, const struct txn_
     op.keys = record->keys;
     op.key_count = record->key_count;
     enum hf_status status = record_change(client, &op, error);
-    if (status == HF_OK && op.recorded == TXN_ABSENT) /* between our reading and now */
+    if (status == HF_OK && op.recorded == TXN_ABSENT) /* purged since we read it */
         return error_set(error, HF_UNSURE, "the transaction was decided and purged meanwhile");
     if (status == HF_OK)
         *ret_recorded = op.recorded;
     return status;
 }
 
-/* Settles the keys that a record now names; the process that decided it may have known more. When
- * all are settled, this is noted in the record, or the record is deleted. A failure is left to
- * the next client that touches the key. */
+/* Settles the keys that the record now names. The record is read again, because the process that
+ * decided the transaction may have known more keys. When all keys are settled, this is noted in
+ * the record, or the record is deleted. If settling a key fails, it is left to the next client
+ * that touches the key. */
 static void settle_recorded_keys(struct hf_client *client, struct view id, bool commit)
 {
     struct record_op op;

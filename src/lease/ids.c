@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ids.c: a hash table from ids to their positions in a table, used while a document is decoded.
- * It finds duplicate ids without comparing all pairs. */
+/* ids.c: a hash table from ids to positions in a lease table, used while a document is being
+ * decoded. It finds duplicate ids without comparing all pairs. */
 #include "base/hash.h"
 #include "lease/table_inside.h"
 
@@ -13,7 +13,8 @@ static struct view id_at(const struct lease_table *table, size_t place)
                : table->waiters[place - table->lease_count].wanted->asked.id;
 }
 
-/* The slot of an id, or the empty slot where it belongs. */
+/* The slot of an id, or the empty slot where it belongs. At most half of the slots are used, so
+ * the search always ends. */
 static struct id_slot *slot_of(const struct ids *ids, struct view id, uint32_t hash)
 {
     size_t at = hash & (ids->room - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c: whether a lease is over, and how long its holder may use it. It guards against two
- * simultaneous holders: the holder always stops before a contender may take over. No decision
+/* judge.c: decides whether a lease is over, and how long its holder may use it. It guards against
+ * two simultaneous holders: the holder always stops before a contender may take over. No decision
  * compares the wall clocks of two machines (docs/design.md section 5). */
 #include "base/check.h"
 #include "base/mutant.h"
@@ -26,6 +26,8 @@ enum hf_status ttl_ms_check(int64_t ttl_ms, struct hf_error *error)
     return ttl_check(SPAN_MS(ms), SPAN_MS(LEASE_TTL_MS_MIN), LEASE_TTL_MAX, NULL, error);
 }
 
+/* The larger value is always the more careful one. This includes ttl_max, because a lease that
+ * does not state its ttl is watched for that long. */
 struct lease_settings lease_settings_stricter(const struct lease_settings *a,
                                               const struct lease_settings *b)
 {
@@ -47,7 +49,7 @@ static struct span reserve_of(const struct lease_settings *settings, struct span
 
 struct span lease_watch_span(const struct lease_settings *settings, const struct lease *lease)
 {
-    /* A lease that does not state its ttl may have the longest possible one. */
+    /* A lease that does not state its ttl may have the longest possible ttl. */
     struct span ttl = lease->wish.ttl.us > 0 ? lease->wish.ttl : settings->ttl_max;
     struct span whole = SPAN_US(ttl.us + reserve_of(settings, ttl).us);
     MUTANT(mutant_watches_too_briefly(settings, &whole));
@@ -60,8 +62,8 @@ static struct mono_time watched_until(const struct lease_settings *settings,
     return mono_add(lease->seen, lease_watch_span(settings, lease));
 }
 
-/* Whether the end of the lease and the evidence are on the same clock. The boot-time clocks of
- * two machines or boots are different clocks, so an end on one means nothing on the other. */
+/* Whether the end of the lease and the evidence are on the same clock. Each boot of each machine
+ * has its own boot-time clock, and a time on one of them means nothing on another. */
 static bool store_time_applies(const struct lease_settings *settings, const struct lease *lease,
                                const struct evidence *evidence)
 {
@@ -70,8 +72,8 @@ static bool store_time_applies(const struct lease_settings *settings, const stru
     return !settings->watch_only && evidence->time_known && lease->clock.size > 0;
 }
 
-/* The time that the store's clock must have passed. The front ends of the store may disagree by
- * half of the tolerance, and so may the store times of holder and contender. */
+/* The time that the store's clock must have passed. The clocks of the store's front ends may
+ * differ by half of the tolerance, and so may the store times of the holder and the contender. */
 static int64_t tolerated_end_us(const struct lease_settings *settings,
                                 const struct lease *lease)
 {
@@ -86,6 +88,8 @@ enum lease_proof lease_judge(const struct lease_settings *settings, const struct
 {
     enum lease_proof proof = PROOF_NONE;
     check(lease->status == LEASE_ACTIVE);
+    /* The end was computed from the holder's latest possible store time, and is compared with our
+     * earliest one. So the uncertainty of either client can only delay the proof. */
     if (store_time_applies(settings, lease, evidence) &&
         evidence->earliest.us > tolerated_end_us(settings, lease))
         proof = PROOF_STORE_TIME;
@@ -117,6 +121,8 @@ bool ttl_limit_allows(const struct ttl_limit *limit, const struct lease_settings
     /* A limit without a clock never ends. */
     if (limit->ttl.us < ttl.us || limit->until.clock == 0)
         return limit->ttl.us >= ttl.us;
+    /* The end of a lease is computed from the latest possible store time, so that time must be
+     * within the limit. Otherwise a lease could outlast its limit in the epoch document. */
     return !settings->watch_only && stamp_is_readable(limit->until, evidence) &&
            evidence->latest.us <= limit->until.us;
 }
@@ -127,7 +133,7 @@ struct mono_time lease_valid_until(const struct lease_settings *settings, struct
     return mono_add(evidence->now, SPAN_US(ttl.us - reserve_of(settings, ttl).us));
 }
 
-/* By the clock that the lease names if we can read it, otherwise by the wall clock. */
+/* Uses the clock that the lease names if we know its time, otherwise the wall clock. */
 struct span lease_left(const struct lease *lease, const struct evidence *evidence)
 {
     bool same_clock = evidence->time_known && lease->clock.size > 0 &&
@@ -160,6 +166,6 @@ struct span lease_held(const struct lease *lease, const struct evidence *evidenc
 
 bool lease_is_barrier(const struct lease *lease)
 {
-    /* Token 0: a lease of another program. */
+    /* A lease with token 0 was written by another program. */
     return lease->wish.scope_count == 0 && lease->token > 0;
 }

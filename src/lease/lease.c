@@ -29,8 +29,8 @@ const char *lease_status_name(enum lease_status status)
     return status_names[status];
 }
 
-/* The index of a name in a table, or the table's size. Some programs that write plain lease
- * files capitalise a status. */
+/* The index of a word in `names`, or `count`. Some programs that write plain lease files
+ * capitalise the status. */
 static size_t find_word(struct view name, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -45,7 +45,7 @@ static size_t find_word(struct view name, const char *const *names, size_t count
 
 /* ---- Encoding ------------------------------------------------------------------------ */
 
-/* Writes the name of one of our members, which needs no escapes. */
+/* Writes the name of a member. Our own member names need no escapes. */
 static void write_member_name(struct buffer *out, struct view name)
 {
     buffer_append(out, VIEW(",\""));
@@ -83,7 +83,7 @@ static void write_stamp_member(struct buffer *out, struct view name, struct stam
         write_text_member(out, name, view_of(stamp_text(stamp, text)));
 }
 
-/* Chunks are written by name, as in plain lease files; all other scopes by their text. */
+/* Chunks are written by name, as in plain lease files. All other scopes are written as text. */
 static void write_scopes(struct buffer *out, const struct lease_wish *wish, bool chunks)
 {
     bool first = true;
@@ -181,8 +181,8 @@ static void encode_wanted(const struct lease_wish *wish, struct buffer *out)
 
 /* ---- Reading members ----------------------------------------------------------------- */
 
-/* In the order in which we write them: the search for each member starts after the previous
- * one. */
+/* The members are in the order in which we write them, because the search for each member starts
+ * after the previous one. */
 enum member {
     LEASE_ID,
     HOLDER_ID,
@@ -243,7 +243,7 @@ static const struct view member_names[UNKNOWN] = {
     (BIT(CHUNKS) | BIT(SCOPES) | BIT(MODE) | BIT(LEVEL) | BIT(POLL_MS) | BIT(SLOTS) | \
      BIT(TTL_MS))
 
-/* The kind of a JSON object in a document. */
+/* The kinds of JSON objects that are decoded here. */
 enum form { FORM_LEASE, FORM_WAITER, FORM_WANTED };
 
 /* What is decoded. */
@@ -287,7 +287,7 @@ static void take_bounded_text(struct json_reader *reader, struct lease *lease, s
         *ret_text = text;
 }
 
-/* Ids occur in several places in a table and are compared byte by byte, so they have no
+/* Ids occur in several places in a table and are compared byte by byte, so they must not contain
  * escapes. */
 static void take_id(struct json_reader *reader, struct view *ret_id)
 {
@@ -300,7 +300,7 @@ static void take_id(struct json_reader *reader, struct view *ret_id)
         *ret_id = id;
 }
 
-/* Whether it has the form of one of our keywords, although it is unknown. */
+/* Whether an unknown text has the form of our keywords. */
 #define WORD_BYTES_MAX 32
 static bool is_word(struct view text)
 {
@@ -384,7 +384,7 @@ static void take_scopes(struct reading *r, bool chunks)
     }
 }
 
-/* Bounded, so that adding to it does not overflow. */
+/* The time is bounded, so that adding a span to it does not overflow. */
 static void take_store_time(struct json_reader *reader, struct store_time *ret_time)
 {
     int64_t us;
@@ -474,7 +474,7 @@ static void check_members(struct reading *r)
     struct lease *lease = r->lease;
     const struct wanted *like = r->source->like;
     enum form form = r->source->form;
-    /* A waiter without a wish of its own has the wish that the table states for all of them. */
+    /* A waiter without a wish of its own has the table's shared wish. */
     bool has_wish = r->found & WISH_BITS;
     if (form == FORM_WAITER && !has_wish && like)
         lease->wish = like->wish;
@@ -496,8 +496,8 @@ static void check_members(struct reading *r)
         lease->holder = lease->session;
 }
 
-/* Memory for the struct, followed by a copy of the bytes and of the text before them in a
- * table. */
+/* Allocates the struct and, after it, a copy of the entry: the text that precedes the bytes in a
+ * table, and the bytes. */
 static void *allocate_object(const struct source *source, struct lease *ret_fields)
 {
     bool named = source->form == FORM_LEASE;
@@ -523,11 +523,11 @@ static void *allocate_object(const struct source *source, struct lease *ret_fiel
     return memory;
 }
 
-/* Reads all members. False if out of memory. */
+/* Reads all members; false if out of memory. */
 static bool read_fields(struct reading *r)
 {
-    /* Reserved once, so that views into it stay valid. Unescaping only shortens text, and the
-     * unknown members are part of the bytes. */
+    /* The buffer is reserved once, so that views into it stay valid. Twice the size is enough:
+     * unescaping only shortens text, and the unknown members are part of the bytes. */
     struct lease *lease = r->lease;
     struct view bytes = lease->bytes;
     r->unknown = BUFFER_INIT(bytes.size);
@@ -645,7 +645,7 @@ enum hf_status wanted_decode(struct view bytes, struct wanted **ret_wanted,
 
 /* ---- Creating ------------------------------------------------------------------------ */
 
-/* Enough for most leases, so that the buffer need not grow. */
+/* Most leases fit into this size, so that the buffer need not grow. */
 #define LEASE_BYTES_USUAL 500
 
 static struct buffer new_text(void)
@@ -655,8 +655,8 @@ static struct buffer new_text(void)
     return out;
 }
 
-/* Frees the text. If it was too long, or could not be read back, the fields were invalid;
- * nothing in the store is damaged. */
+/* Frees the text. If the text was too long or could not be read back, the caller's fields were
+ * invalid, and nothing in the store is damaged. So the status is INVALID, not CORRUPT. */
 static enum hf_status finish_new(struct buffer *out, enum hf_status status,
                                  struct hf_error *error)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.h: one lease of a document, and the decision whether it is over.
+/* lease.h: one lease in a document, and the decision whether it is over.
  *
- * A lease is immutable. To change it, a new one is encoded and replaces it. So the fields of a
- * lease and its bytes in the document never differ, and unknown members survive. Two readings of
- * one document may share a lease, which is reference-counted. Only one task at a time uses a
- * document and everything read from it, so the count needs no lock.
+ * A lease is immutable. To change a lease, a new one is encoded and replaces it. So the fields of
+ * a lease and its bytes in the document never differ, and unknown members are preserved. Two
+ * tables decoded from the same document may share a lease, which is reference-counted. Only one
+ * task at a time uses a document and the tables decoded from it, so the count needs no lock.
  *
- * A request consists of the requester and its wish, which is what it asks for. When it is granted
- * it becomes a lease; a waiter is a request in a document's queue. A queue may have a thousand
- * waiters that mostly want the same thing, so waiters can share a wish.
+ * A request consists of the requester and its wish, which is what the requester asks for. When a
+ * request is granted, it becomes a lease. A waiter is a request in a document's queue. A queue may
+ * have a thousand waiters that mostly want the same thing, so waiters can share a wish.
  *
  * Pure: no clock, no store. Everything known about time is passed in as evidence. */
 #ifndef LEASE_LEASE_H
@@ -23,30 +23,30 @@
 
 /* ---- Settings ------------------------------------------------------------------------ */
 
-/* Safety margins, kept in each document. A client that judges a lease takes the more careful of
- * the document's settings and its own. */
+/* Safety margins, kept in each document. To decide whether a lease is over, a client uses the more
+ * careful of the document's settings and its own. */
 struct lease_settings {
     /* The maximum drift between the boot-time clocks of two machines. */
     uint32_t drift_ppm;
-    struct span margin;         /* added to each wait, as a reserve */
-    struct span skew_tolerance; /* front ends of the store agree within half of this */
+    struct span margin;         /* a reserve that is added to each wait */
+    struct span skew_tolerance; /* the store's front ends agree within half of this */
     struct span ttl_max;        /* the longest ttl of a lease */
-    struct span late_bound;     /* D: an abandoned request lands no later than this */
+    struct span late_bound;     /* D: an abandoned request takes effect within D, if ever */
     bool watch_only;            /* takeover=observed: store time proves nothing */
 };
 
 #define LEASE_TTL_MS_MIN HF_TTL_MS_MIN
 
-/* The maximum ttl, whatever a table or a client allows. */
+/* The maximum ttl, regardless of what a table or a client allows. */
 #define LEASE_TTL_MAX SPAN_MS(HF_TTL_MS_MAX)
 
 /* Whether a caller's value in milliseconds is a valid ttl: OK, or INVALID. */
 enum hf_status ttl_ms_check(int64_t ttl_ms, struct hf_error *error);
 
-/* The defaults, for network stores. */
+/* The default settings for network stores. */
 struct lease_settings lease_settings_default(void);
 
-/* The more careful value of each. */
+/* Each setting is the more careful of the two values. */
 struct lease_settings lease_settings_stricter(const struct lease_settings *a,
                                               const struct lease_settings *b);
 
@@ -77,7 +77,7 @@ struct lease_wish {
     enum lease_mode mode;
     uint64_t slots; /* with LEASE_SLOTS: the number of holders at a time */
     uint64_t level;
-    struct span ttl;  /* zero in files of other programs */
+    struct span ttl;  /* zero in files written by other programs */
     struct span poll; /* of a waiter: its poll interval; zero in a lease */
 };
 
@@ -99,7 +99,7 @@ struct lease {
     struct view holder;  /* a label for people */
     struct view session; /* of the client that holds it */
     struct view nonce;   /* of the attempt that last granted or renewed it */
-    struct view clock;   /* the clock of `expires`; empty in files of other programs */
+    struct view clock;   /* the clock of `expires`; empty in files written by other programs */
     struct view output;  /* the object that the holder is going to write */
     struct view note;    /* JSON, or empty */
     struct lease_wish wish;
@@ -108,15 +108,15 @@ struct lease {
     uint64_t renewals;
     struct wall_time acquired_at, expires_at; /* for display */
     struct store_time expires;                /* on `clock` */
-    struct store_time ended;                  /* on `clock`, of a lease that is over */
+    struct store_time ended;                  /* on `clock`; when it ended, if it has */
     /* The period of `once_per`, for which a completion is kept; 0 if none was requested. */
     struct span once_per;
-    struct stamp granted; /* when, if it has a period; no renewal changes it */
+    struct stamp granted; /* the time of the grant, if it has a period; renewals keep it */
     struct view unknown;  /* unknown members, each with a comma before it */
 
-    struct mono_time seen; /* on our boot-time clock: since when it has been seen unchanged */
+    struct mono_time seen; /* when we first saw it unchanged, on our boot-time clock */
     struct view bytes;     /* the JSON object */
-    struct view entry;     /* the same as it is in a table: ",\n", its name, the bytes */
+    struct view entry;     /* the lease as it appears in a table: ",\n", its name, the bytes */
     struct buffer unescaped;
     size_t users;
 };
@@ -129,12 +129,12 @@ struct wanted {
     size_t users;
 };
 
-/* A waiter in the queue of a table. Immutable, as a lease is. */
+/* A waiter in the queue of a table. Like a lease, it is immutable. */
 struct waiter_entry {
     struct lease_request asked;
     struct wanted *like; /* the shared wish; NULL: it has its own */
     struct view bytes;
-    struct view entry; /* as it is in a table: ",\n", the bytes */
+    struct view entry; /* the waiter as it appears in a table: ",\n", the bytes */
     struct buffer unescaped;
     size_t users;
 };
@@ -142,12 +142,12 @@ struct waiter_entry {
 #define LEASE_BYTES_MAX  ((size_t)256 * 1024)
 #define LEASE_SCOPES_MAX 1024
 
-/* Decodes one lease of a document. `name` is its member name, which must equal its id. */
+/* Decodes one lease in a document. `name` is the lease's member name, which must equal its id. */
 enum hf_status lease_decode(struct view name, struct view bytes, struct lease **ret_lease,
                             struct hf_error *error);
 
-/* Decodes one waiter. If its bytes contain no wish, it shares that of `like`; if that is NULL,
- * the document is corrupt. */
+/* Decodes one waiter. If its bytes contain no wish, it shares the wish `like`. If `like` is NULL
+ * too, the document is corrupt. */
 enum hf_status waiter_decode(struct view bytes, struct wanted *like,
                              struct waiter_entry **ret_waiter, struct hf_error *error);
 enum hf_status wanted_decode(struct view bytes, struct wanted **ret_wanted,
@@ -165,7 +165,7 @@ enum hf_status waiter_new(const struct lease_request *asked, struct wanted *like
 enum hf_status wanted_new(const struct lease_wish *wish, struct wanted **ret_wanted,
                           struct hf_error *error);
 
-/* Adds a reference; each reference must be freed. Freeing NULL is allowed. */
+/* The share functions add a reference. Each reference must be freed. Freeing NULL is allowed. */
 struct lease *lease_share(struct lease *lease);
 void lease_free(struct lease *lease);
 struct waiter_entry *waiter_share(struct waiter_entry *waiter);
@@ -173,20 +173,21 @@ void waiter_free(struct waiter_entry *waiter);
 struct wanted *wanted_share(struct wanted *wanted);
 void wanted_free(struct wanted *wanted);
 
-/* Whether the holder left it unchanged between the two: same grant, same renewals. The status is
- * not compared, because it may have changed in a body that was never written. */
+/* Whether the holder did not change the lease between the two: same grant, same renewals. The
+ * status is not compared, because it may have been changed in a body that was never written. If
+ * such a change counted, each conflict during a takeover would restart the observation. */
 bool lease_unchanged(const struct lease *a, const struct lease *b);
 
-/* Whether two wishes exclude each other, slots aside. */
+/* Whether two wishes exclude each other, apart from the slots of one semaphore. */
 bool wishes_conflict(const struct lease_wish *a, const struct lease_wish *b);
 
-/* Whether they have equal scopes, in any order. */
+/* Whether the two have the same scopes, in any order. */
 bool wishes_same_scopes(const struct lease_wish *a, const struct lease_wish *b);
 
 /* The minimum age of a completed lease, for checking `once_per`. */
 struct span once_per_age(const struct lease *lease, const struct evidence *evidence);
 
-/* Whether every request that conflicts with one conflicts with the other too. */
+/* Whether the two wishes conflict with exactly the same requests. */
 bool wishes_alike(const struct lease_wish *a, const struct lease_wish *b);
 
 /* ---- Is it over? --------------------------------------------------------------------- */
@@ -201,17 +202,17 @@ enum lease_proof {
 enum lease_proof lease_judge(const struct lease_settings *settings, const struct lease *lease,
                              const struct evidence *evidence);
 
-/* How long it must be seen unchanged: longer than its holder can use it. */
+/* How long a lease must be seen unchanged: longer than its holder can use it. */
 struct span lease_watch_span(const struct lease_settings *settings, const struct lease *lease);
 
-/* When, on our boot-time clock, there will be a proof if nothing changes, and which proof. */
+/* When, on our boot-time clock, there will be a proof if nothing changes, and which kind. */
 struct mono_time lease_provable_at(const struct lease_settings *settings,
                                    const struct lease *lease, const struct evidence *evidence,
                                    enum lease_proof *ret_proof);
 
-/* Leases up to `ttl` may be granted and renewed until `until` on the store's clock (clock 0:
- * forever). The limit is recorded outside the table (src/lock/limits.h). A client that replaces a
- * damaged table learns from it how long unreadable leases may last. A ttl of 0: no limit is
+/* Leases of up to `ttl` may be granted and renewed until `until` on the store's clock (clock 0:
+ * forever). The limit is recorded outside the table (src/lock/limits.h). It tells a client that
+ * replaces a damaged table how long the unreadable leases may last. If `ttl` is 0, no limit is
  * known. */
 struct ttl_limit {
     struct span ttl;
@@ -222,8 +223,8 @@ struct ttl_limit {
 bool ttl_limit_allows(const struct ttl_limit *limit, const struct lease_settings *settings,
                       struct span ttl, const struct evidence *evidence);
 
-/* Until when the holder may use it, on the holder's boot-time clock, if it was granted or
- * renewed by an attempt that began at t0 with this evidence. */
+/* Until when, on its own boot-time clock, the holder may use a lease that was granted or renewed
+ * by an attempt that began at t0 with this evidence. */
 struct mono_time lease_valid_until(const struct lease_settings *settings, struct span ttl,
                                    const struct evidence *evidence);
 
@@ -232,13 +233,13 @@ struct mono_time lease_valid_until(const struct lease_settings *settings, struct
 /* The time that an active lease has left, as far as is known; negative if it has passed. */
 struct span lease_left(const struct lease *lease, const struct evidence *evidence);
 
-/* OVER: proven, so any client may take it over. OVERDUE: its time has passed, but without
- * proof. Otherwise its own status. */
+/* OVER: there is a proof, so any client may take it over. OVERDUE: its time has passed, but there
+ * is no proof. Otherwise, the lease's own status. */
 enum hf_lease_state lease_shown_state(const struct lease_settings *settings,
                                       const struct lease *lease,
                                       const struct evidence *evidence);
 
-/* How long it was held, or has been so far, by the wall clock; never negative. */
+/* How long the lease was held, or has been held so far, by the wall clock; never negative. */
 struct span lease_held(const struct lease *lease, const struct evidence *evidence);
 
 /* Whether it is a barrier: it has no holder, and nothing is granted until it is over. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* legacy_lock.c: the members worker_id, created_at and expires_at of a shard's lock, for programs
- * that understand no others. They describe the newest lease. If it is over, expires_at equals
- * created_at, so that no such program waits for it. A file that has only these members is read as
- * one active lease. */
+ * that understand no others. They describe the newest lease. If that lease has ended, expires_at
+ * equals created_at, so that no such program waits for it. A file that has only these members is
+ * read as one active lease. */
 #include "base/hash.h"
 #include "base/instant.h"
 #include "base/json.h"
@@ -15,7 +15,7 @@
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
-/* Prefers a held lease to one that is over, then the newer one. */
+/* Prefers a held lease to one that has ended, then the newer lease. */
 static bool shows_more(const struct lease *lease, const struct lease *other)
 {
     bool held = lease->status == LEASE_ACTIVE, other_held = other->status == LEASE_ACTIVE;
@@ -56,7 +56,7 @@ void legacy_lock_write(const struct lease_table *table, struct buffer *text)
 
 /* ---- Remembering --------------------------------------------------------------------- */
 
-/* The longest prefix of a holder's name that fits into a lease, cut between two characters. */
+/* The longest prefix of a holder's name that fits into a lease. No character is cut in half. */
 static struct view as_holder(struct view text)
 {
     struct view kept = view_first(text, HOLDER_BYTES_MAX);
@@ -93,8 +93,8 @@ static bool decode_legacy_text(struct view raw, struct buffer *space, struct vie
     return true;
 }
 
-/* Other programs write times with a time zone, without one, or as a number. A time without a zone
- * is taken as UTC: only the difference between two times on the same clock matters. */
+/* Other programs write a time with a zone, without one, or as a number. A time without a zone is
+ * read as UTC, because only the difference between two times on the same clock matters. */
 static bool read_legacy_time(struct view raw, struct wall_time *ret_time)
 {
     char with_zone[64];
@@ -128,15 +128,15 @@ bool legacy_lock_read(struct lease_table *table, const struct view members[LEGAC
     return good;
 }
 
-/* The ttl of the lock; zero, which means unknown, if the times make no sense. */
+/* The ttl of the lock, or zero, which means unknown, if the times make no sense. */
 static struct span ttl_between(struct wall_time created_at, struct wall_time expires_at)
 {
     int64_t ms = (wall_since(expires_at, created_at).us + 999) / 1000;
     return ms > 0 && ms <= LEGACY_TTL_MS_MAX ? SPAN_MS(ms) : SPAN_MS(0);
 }
 
-/* The id is a hash of the file, so the same file is the same lease at every read, and a
- * rewritten file is a new lease. */
+/* The lease's id is a hash of the file's members. So an unchanged file is the same lease in every
+ * read, and can be watched, and a rewritten file is a new lease. */
 static uint64_t hash_members(const struct view members[LEGACY_MEMBERS])
 {
     struct hash_stream stream;

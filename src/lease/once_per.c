@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* once_per.c: work that runs once per period: whether it was done, and whether the table can
  * remember this for long enough. A lease with a period is a promise: its completion stays in the
- * table until the period, counted from the grant, is over. A table holds a bounded number of
- * promises. Before the work begins, it refuses a promise that it could not keep. */
+ * table until the period, counted from the grant, has passed. A table holds a bounded number of
+ * promises. If it could not keep another one, it refuses the grant before the work begins. */
 #include "base/parse.h"
 #include "base/rule.h"
 #include "lease/table_inside.h"
@@ -18,15 +18,15 @@ static bool is_stamp_readable(const struct lease *lease, const struct evidence *
            view_equal(lease->clock, evidence->clock);
 }
 
-/* At least how long ago it was, by the store's clock where it can be read. Only the wall clock
- * can compare two boots of a machine. */
+/* The minimum age, by the store's clock if its time is known. Times from two boots of a machine
+ * can be compared only by the wall clock. */
 static int64_t age_us(const struct lease *lease, const struct evidence *evidence)
 {
     if (RULE(ONCE_PER_BY_STORE_TIME) && is_stamp_readable(lease, evidence))
         return evidence->earliest.us -
                (lease->granted.clock != 0 ? lease->granted.us : lease->ended.us);
-    /* Completions written before grants had timestamps, and those of locks without a period,
-     * count from their end. */
+    /* A completion counts from its end if it was written before grants had timestamps, or if its
+     * lock had no period. */
     bool from_grant = lease->once_per.us > 0 || lease->granted.clock != 0;
     struct wall_time start = from_grant ? lease->acquired_at : lease->expires_at;
     return wall_since(evidence->wall, start).us;
@@ -42,8 +42,8 @@ bool time_is_yet_unknown(const struct evidence *evidence)
     return RULE(ONCE_PER_KNOWS_THE_TIME) && !evidence->time_known && evidence->clock.size > 0;
 }
 
-/* A read may have been answered by a cache. The reply to a write carries the time, so the table
- * is written although the operation is refused. */
+/* All replies so far may have come from a cache, whose dates prove nothing. The reply to a write
+ * never does, so the table is written although the operation is refused. */
 enum hf_status ask_for_time(struct table_op *op)
 {
     op->needs_time = true;
@@ -53,8 +53,9 @@ enum hf_status ask_for_time(struct table_op *op)
 
 /* ---- Was it done? -------------------------------------------------------------------- */
 
-/* If the wall clock puts the completion in the future, it is wrong now or was wrong then, perhaps
- * by years. The period starts again, once, on a clock that can be read. */
+/* If the wall clock places the completion in the future, it is wrong now or was wrong then,
+ * perhaps by years. The completion then gets a new timestamp, once, on a clock that can be read,
+ * and its period restarts. Otherwise the work might not run for years. */
 static enum hf_status restamp_completion(struct lease_table *table, struct lease *lease,
                                          const struct evidence *evidence, struct table_op *op)
 {
@@ -121,7 +122,7 @@ enum hf_status once_per_promise(const struct lease_table *table, const struct le
         if (!to_come && !once_per_is_promised(lease, evidence))
             continue;
         if (wishes_same_scopes(&lease->wish, &granted->wish))
-            continue; /* the later completion replaces it */
+            continue; /* the new lease's completion will replace it */
         count++;
         bytes += lease->entry.size;
     }
@@ -134,6 +135,8 @@ enum hf_status once_per_promise(const struct lease_table *table, const struct le
                      count, span_text(granted->once_per, period));
 }
 
+/* The new completion replaces the earlier one of the same work, so it must be kept for the longer
+ * of the two periods. */
 void once_per_complete(const struct lease_table *table, struct lease *fields,
                        const struct evidence *evidence)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* permit.c: the conditions of a grant besides the absence of conflicts: a token in an epoch that
- * the namespace has reached, and a ttl within a recorded limit. They guard against repeated
- * tokens, and against a barrier that ends before the leases that it waits for. */
+/* permit.c: the conditions for a grant other than the absence of conflicts: a token in an epoch
+ * that the namespace has reached, and a ttl within a recorded limit. These conditions guard
+ * against repeated tokens, and against a barrier that ends before the leases it waits for. */
 #include "base/rule.h"
 #include "lease/table_inside.h"
 
-/* After 2^32 grants a table continues in a later epoch. The namespace must have been raised to
- * that epoch first: the epoch is what keeps a purged table's tokens from being issued again. */
+/* After 2^32 grants a table continues in a later epoch. The epoch of the namespace must have been
+ * raised to it first. If this table is purged, only the namespace's epoch prevents its tokens from
+ * being issued again. */
 enum hf_status permit_token(struct lease_table *table, struct table_op *op)
 {
     if ((table->next_token & UINT32_MAX) != UINT32_MAX)
@@ -19,8 +20,8 @@ enum hf_status permit_token(struct lease_table *table, struct table_op *op)
     return HF_OK;
 }
 
-/* The longest ttl in this table once a lease of this ttl is granted. Leases of other programs
- * may not state theirs. */
+/* The ttl that the recorded limit must cover when a lease of this ttl is granted. Leases written
+ * by other programs may not state their ttl and were granted without a limit. */
 static struct span longest_with(const struct lease_table *table, struct span ttl,
                                 struct span ttl_unsaid)
 {
@@ -31,7 +32,7 @@ static struct span longest_with(const struct lease_table *table, struct span ttl
 }
 
 /* A limit must be recorded before the grant or renewal. If the table is damaged afterwards, the
- * barrier that replaces it lasts as long as the recorded limit. */
+ * barrier in its replacement lasts only as long as the recorded limit. */
 enum hf_status permit_ttl(struct lease_table *table, struct span ttl,
                           const struct evidence *evidence, struct table_op *op)
 {
@@ -39,6 +40,8 @@ enum hf_status permit_ttl(struct lease_table *table, struct span ttl,
         return HF_OK;
     ttl = longest_with(table, ttl, op->ttl_unsaid);
     bool allowed = ttl_limit_allows(&table->limit, &table->settings, ttl, evidence);
+    /* The client has seen its own limit recorded. Copying that limit into the table saves the
+     * other clients the request to look it up. */
     if (!allowed && ttl_limit_allows(&op->limit, &table->settings, ttl, evidence)) {
         table->limit = op->limit;
         allowed = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue.c: whose turn it is. It guards against newcomers that overtake waiters, dead waiters that
- * block the queue, and waiters on disjoint scopes that block each other: order is kept among
- * conflicting requests only. */
+/* queue.c: decides whose turn it is. It guards against newcomers that overtake waiters, dead
+ * waiters that block the queue, and waiters on disjoint scopes that block each other. Only
+ * conflicting requests are kept in order. */
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/rule.h"
@@ -28,12 +28,12 @@ bool queue_active_blocks(const struct lease_table *table, const struct lease_wis
     return false;
 }
 
-/* The position of one wish in the queue: which waiters before `upto` are in its way. Equal wishes
- * share one pass over the queue. */
+/* A pass over the queue for one wish: how many of the first `upto` waiters are in its way. Equal
+ * wishes share one pass. */
 struct walk {
     const struct lease_wish *wanted;
     bool blocked;            /* by an active lease */
-    uint64_t taken, sharing; /* slots of active leases, and of waiters */
+    uint64_t taken, sharing; /* slots of active leases, and of the waiters passed so far */
     size_t upto, in_way;
 };
 
@@ -48,7 +48,8 @@ static struct walk start_walk(const struct lease_table *table, const struct leas
     return walk;
 }
 
-/* How many of the first `before` waiters are in the way; counts up to `limit`. */
+/* How many of the first `before` waiters are in the way; counts up to `limit`. Earlier waiters for
+ * the same semaphore are in the way only once they and the holders use up all slots. */
 static size_t walk_on(struct walk *walk, const struct lease_table *table, size_t before,
                       size_t limit)
 {
@@ -94,8 +95,8 @@ static struct walk *walk_of(struct walks *walks, const struct lease_table *table
 
 void queue_settle(struct lease_table *table, struct mono_time now)
 {
-    /* After m missed turns in a row the next 2^m waiters get their turn together, so a queue of
-     * dead waiters costs few claim windows. */
+    /* After m missed turns in a row, the next 2^m waiters get their turn together, so a queue of
+     * dead waiters costs only a few claim windows. The first live one of them to swap wins. */
     size_t named = (size_t)1 << table->missed;
     struct walks walks;
     walks.started = 0;
@@ -105,6 +106,8 @@ void queue_settle(struct lease_table *table, struct mono_time now)
         bool behind =
             walk->blocked || (RULE(FIRST_IN_LINE) && walk_on(walk, table, i, named) >= named);
         bool turn = !behind;
+        /* A turn that we give here is `called` until it is known to be written. Until then the
+         * waiter cannot see its turn, and its claim window must not run. */
         if (turn && !waiter->reserved)
             waiter->reserved_seen = now;
         waiter->called = turn && (waiter->called || !waiter->reserved);
@@ -112,8 +115,8 @@ void queue_settle(struct lease_table *table, struct mono_time now)
     }
 }
 
-/* The claim window starts when the waiter can see its turn, not when we computed it: the write in
- * between may have taken a long time. */
+/* The claim window starts when the waiter can see its turn, not when we computed the turn. The
+ * write in between may have taken a long time, and the waiter would be dropped too early. */
 void table_written(struct lease_table *table, struct mono_time now)
 {
     for (size_t i = 0; i < table->waiter_count; i++) {
@@ -151,11 +154,12 @@ bool queue_drop_missed(struct lease_table *table, struct mono_time now)
             continue;
         }
         struct waiter_entry *gone = table_take_waiter(table, i);
-        /* A missed turn means that the process is gone, and so are its other waiters. */
+        /* A missed turn means that the process is gone, and with it its other waiters. If each of
+         * them had to miss a turn of its own, 999 dead waiters could cost 999 claim windows. */
         drop_session(table, gone->asked.session);
         waiter_free(gone);
         any = true;
-        i = 0; /* entries before this one may have been removed too */
+        i = 0; /* waiters before this one may have been removed too */
     }
     if (any && table->missed < MISSED_MAX)
         table->missed++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scope.c: the text form of scopes, which scopes conflict, and which names are valid. Texts
- * that would not read back as the same scope are refused. */
+/* scope.c: the text form of scopes, which scopes conflict, and which names are valid. A text that
+ * would not read back as the same scope is refused. */
 #include "lease/scope.h"
 
 #include "base/check.h"
@@ -52,7 +52,8 @@ enum hf_status name_check(struct view name, struct hf_error *error)
     return upper ? suggest_lower_case(name, error) : HF_OK;
 }
 
-/* Refuses bytes that JSON cannot represent unchanged: they would read back as another scope. */
+/* Refuses bytes that JSON cannot represent unchanged, because they would read back as another
+ * scope. */
 static enum hf_status path_check(struct view path, struct hf_error *error)
 {
     bool good = path.size > 0 && path.size <= KEY_BYTES_MAX && path.data[0] == '/' &&
@@ -127,7 +128,7 @@ static enum hf_status shard_check(struct view name, struct hf_error *error)
         VIEW_ARGS(view_first(name, 60)), SHARD_NAME_MAX);
 }
 
-/* The row of its kind, or KIND_ROWS. */
+/* The row of the text's kind, or KIND_ROWS. */
 static size_t find_kind(struct view text)
 {
     size_t row = 0;
@@ -176,7 +177,7 @@ enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_
     return status;
 }
 
-/* Avoids printf for speed, because most scopes are written here. */
+/* Does not use printf, for speed: most scopes are written here. */
 static void join_text(char text[SCOPE_TEXT_MAX + 1], struct view prefix, struct view name)
 {
     struct view kept = view_first(name, SCOPE_TEXT_MAX - prefix.size);
@@ -252,7 +253,8 @@ static bool ranges_overlap(const struct scope *a, const struct scope *b)
            (starts_inside(b, a) || (RULE(RANGES_OVERLAP) && starts_inside(a, b)));
 }
 
-/* Two scopes conflict if the function for their kinds says so; without one, they never do. */
+/* Two scopes conflict if the function for their kinds returns true. If there is no function, they
+ * never conflict. */
 typedef bool scope_test(const struct scope *a, const struct scope *b);
 
 static scope_test *const conflict_tests[KIND_ROWS][KIND_ROWS] = {
@@ -262,7 +264,7 @@ static scope_test *const conflict_tests[KIND_ROWS][KIND_ROWS] = {
     [SCOPE_INODE] = { [SCOPE_INODE] = same_inode, [SCOPE_RANGE] = same_inode },
     [SCOPE_RANGE] = { [SCOPE_INODE] = same_inode, [SCOPE_RANGE] = ranges_overlap },
     [SCOPE_CHUNK] = { [SCOPE_CHUNK] = same_name },
-    [SCOPE_PIN] = { NULL }, /* only visible: shows other clients that the object is being read */
+    [SCOPE_PIN] = { NULL }, /* a pin only shows that the object is being read */
     [SCOPE_SHARD] = { [SCOPE_SHARD] = same_name },
 };
 

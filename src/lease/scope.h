@@ -37,7 +37,7 @@ struct scope {
 
 #define SCOPE_END UINT64_MAX
 
-/* The longest text: a kind and the longest key. */
+/* The length of the longest text: a kind and the longest key. */
 #define SCOPE_TEXT_MAX (16 + 1024)
 
 /* The views of the scope point into the text. */
@@ -56,21 +56,21 @@ bool scope_conflicts(const struct scope *a, const struct scope *b);
 bool scope_equal(const struct scope *a, const struct scope *b);
 
 /* Whether every scope that conflicts with `b` conflicts with `a` too: `a` is the same scope, a
- * tree above it, a range around it, or the inode of a range. Two scopes that cover a third
- * conflict with each other: the first conflicts with the third, since the third conflicts with
- * itself, and therefore with every scope that covers the third. A pin conflicts with nothing,
- * so it covers nothing and nothing covers it. */
+ * tree above it, a range around it, or the inode of a range. Any two scopes A and B that cover a
+ * scope C conflict with each other. C conflicts with itself, so A, which covers C, conflicts with
+ * C. B covers C too, so B conflicts with A. A pin conflicts with nothing, so it covers nothing and
+ * nothing covers it. */
 bool scope_covers(const struct scope *a, const struct scope *b);
 
-/* Whether it conflicts with every scope of its table that can conflict at all. */
+/* Whether the scope conflicts with every scope in its table that can conflict at all. */
 bool scope_is_whole_table(const struct scope *scope);
 
-/* A copy with the names in the same allocation, for free(); NULL if out of memory. */
+/* A copy with the names in the same allocation, to be freed with free(); NULL if out of memory. */
 struct scope *scopes_copy(const struct scope *scopes, size_t count);
 
 /* Names of locks, keys and namespaces: a-z 0-9 . _ - in segments separated by slashes, at most
- * 128 bytes. Segments that start with a dot are reserved. An upper-case name is refused, with the
- * lower-case one as a suggestion. */
+ * 128 bytes. Segments that start with a dot are reserved. A name with upper-case letters is
+ * refused, and the error suggests the lower-case name. */
 #define NAME_BYTES_MAX 128
 enum hf_status name_check(struct view name, struct hf_error *error);
 

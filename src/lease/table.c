@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c: a table in memory: its arrays, and lookups in them. It counts bytes as entries are
- * added and removed, so that the size can be checked without encoding. */
+ * added and removed, so that the size of the table can be checked without encoding it. */
 #include "lease/table.h"
 
 #include "base/check.h"
@@ -72,7 +72,7 @@ struct waiter *table_find_waiter(const struct lease_table *table, struct view id
     return NULL;
 }
 
-/* Makes room for one more in an array that grows by doubling; false if out of memory. */
+/* Makes room for one more element in an array that grows by doubling; false if out of memory. */
 static bool reserve_one_more(void **array, size_t count, size_t element_size)
 {
     bool full = count == 0 || (count & (count - 1)) == 0;

@@ -19,27 +19,27 @@
 
 #define TABLE_FORMAT "holdfast.leases/1"
 
-/* Beyond these limits acquire and enqueue are refused; renew, release and claim never are. */
+/* Beyond these limits, acquire and enqueue are refused. Renew, release and claim never are. */
 #define TABLE_BYTES_MAX      ((size_t)1024 * 1024)
 #define TABLE_LEASES_MAX     1000
 #define TABLE_WAITERS_MAX    4096
 #define TABLE_AUDIT_MAX      32
-#define TABLE_FINISHED_MAX   16 /* leases that are over and name no output, in addition */
-#define TABLE_FINISHED_BYTES ((size_t)64 * 1024) /* of those, together */
+#define TABLE_FINISHED_MAX   16 /* ended leases that name no output, in addition */
+#define TABLE_FINISHED_BYTES ((size_t)64 * 1024) /* the total size of these */
 #define TABLE_COMPLETED_MAX  256 /* newest completions of scopes without a promise */
 #define TABLE_PROMISES_MAX   512 /* completions kept for their period (once_per) */
-#define TABLE_PROMISES_BYTES ((size_t)256 * 1024) /* of those, together */
+#define TABLE_PROMISES_BYTES ((size_t)256 * 1024) /* the total size of these */
 #define TABLE_STATE_MAX      ((size_t)32 * 1024)  /* the state of a key, beside its leases */
 
 /* A larger document is not a lease table. */
 #define TABLE_BYTES_READ_MAX ((size_t)8 * 1024 * 1024)
 
-/* One waiter. Its id starts with its session: "<session>-<n>". */
+/* A waiter. Its id starts with its session: "<session>-<n>". */
 struct waiter {
     struct waiter_entry *wanted;    /* its request */
     bool reserved;                  /* it has its turn */
-    bool called;                    /* by us, in a body that is not known to be written */
-    struct mono_time reserved_seen; /* since when we have seen its turn */
+    bool called;                    /* we gave it its turn, in a body not known to be written */
+    struct mono_time reserved_seen; /* when we first saw its turn */
 };
 
 /* The last holder of a shard's lock whose lease is no longer in the table. */
@@ -50,12 +50,12 @@ struct table_legacy_lock {
 };
 
 struct lease_table {
-    bool adopted;  /* a file of another program: no format line yet */
-    bool of_shard; /* the lock of a shard: it has the members of legacy_lock.c */
+    bool adopted;  /* another program's file, which has no format line yet */
+    bool of_shard; /* a shard's lock, which has the members of legacy_lock.c */
     bool damaged;  /* a mark in place of a table that cannot be read (src/lock/tables.c) */
     uint64_t next_token;
     struct lease_settings settings;
-    struct ttl_limit limit; /* known to be recorded by the client that wrote it here */
+    struct ttl_limit limit; /* the client that wrote it here knew that it was recorded */
     struct lease **leases;
     size_t lease_count;
     struct waiter *waiters;
@@ -79,25 +79,26 @@ struct lease_table *table_new(const struct lease_settings *settings, uint64_t ep
 void table_free(struct lease_table *table);
 
 /* Decodes a document that arrived at this time. Entries that are unchanged since `previous` (NULL
- * for none) keep the time since which they have been seen, and are shared by the two tables
- * instead of being decoded again. So only one task at a time may use the two tables. CORRUPT if
- * it is not a table, UNSUPPORTED if a later version wrote it. */
+ * for none) keep the time at which they were first seen, and are shared by the two tables instead
+ * of being decoded again. So only one task at a time may use the two tables. Returns CORRUPT if
+ * the document is not a table, and UNSUPPORTED if a later version wrote it. */
 enum hf_status table_decode(struct view text, struct mono_time arrived,
                             const struct lease_table *previous, struct lease_table **ret_table,
                             struct hf_error *error);
 
 /* The same for a shard's lock, which other programs may also write. A file with only worker_id,
- * created_at and expires_at is one active lease that covers the table. It must be watched for as
- * long as these times say, or for ttl_max. */
+ * created_at and expires_at is decoded as one active lease that covers the table. This lease must
+ * be watched for the time between created_at and expires_at or, if that is unknown, for
+ * ttl_max. */
 enum hf_status table_decode_of_shard(struct view text, struct mono_time arrived,
                                      const struct lease_table *previous,
                                      struct lease_table **ret_table, struct hf_error *error);
 
-/* The longest ttl of a shard's lock, and therefore of a barrier there. */
+/* The longest ttl of a shard's lock, and therefore of a barrier in its table. */
 #define SHARD_TTL_MAX SPAN_S(300)
 
-/* Writes it, with the nonce that makes its ETag new. False if it does not fit, or if out of
- * memory. */
+/* Encodes the table, with the nonce that makes its ETag unique. False if the text does not fit, or
+ * if out of memory. */
 bool table_encode(const struct lease_table *table, struct view nonce, struct buffer *text);
 
 struct lease *table_find(const struct lease_table *table, struct view id);
@@ -113,25 +114,25 @@ bool table_reserve_state(struct lease_table *table);
 void table_set_state(struct lease_table *table, struct view state);
 struct waiter *table_find_waiter(const struct lease_table *table, struct view id);
 
-/* Notes that the table is known to be in the store: waiters that got their turn can now see
+/* Notes that the table is known to be in the store. Waiters that were given their turn can now see
  * it. */
 void table_written(struct lease_table *table, struct mono_time now);
 
-/* When, on our boot-time clock, there will be something to scavenge if nothing changes. */
+/* When, on our boot-time clock, there will be an entry to scavenge if nothing changes. */
 struct mono_time table_due_at(const struct lease_table *table, const struct evidence *evidence);
 
 enum table_op_kind {
-    TABLE_ACQUIRE, /* `wanted`; with `wait`, join the queue if it is not free */
-    TABLE_CLAIM,   /* id: a waiter whose turn it is becomes a lease */
+    TABLE_ACQUIRE, /* wanted; with `wait`: join the queue if the lock is not free */
+    TABLE_CLAIM,   /* id: turns a waiter whose turn it is into a lease */
     /* Id: leave the queue, or release the lease if it was granted meanwhile. */
     TABLE_CANCEL,
     TABLE_RENEW,    /* id, token */
     TABLE_RELEASE,  /* id, token */
-    TABLE_COMPLETE, /* id, token, note: done */
-    TABLE_FAIL,     /* id, token, note: given up */
-    TABLE_BREAK,    /* id, token, note: ended by an operator, with a reason */
-    TABLE_SCAVENGE, /* mark leases that are proven over, drop waiters that missed their turn */
-    TABLE_FORGET,   /* id: remove an ended lease whose output has been dealt with */
+    TABLE_COMPLETE, /* id, token, note: the work is done */
+    TABLE_FAIL,     /* id, token, note: the work failed */
+    TABLE_BREAK,    /* id, token, note: ended by an operator, for a reason */
+    TABLE_SCAVENGE, /* mark leases proven to have ended, drop waiters that missed their turn */
+    TABLE_FORGET,   /* id: remove an ended lease whose output has been settled */
     TABLE_BARRIER,  /* wanted: nothing is granted until it is over; raises the token epoch */
     TABLE_KEEP,     /* leave the leases alone: only the state changes */
 };
@@ -150,9 +151,9 @@ struct table_op {
     struct view id;
     uint64_t token;
     struct view note;
-    struct view by; /* who breaks the lease */
+    struct view by; /* the name of the operator who breaks the lease */
     bool wait;      /* the wish contains the poll interval */
-    /* Acquire, claim: refuse if it was completed within this period ... */
+    /* Acquire, claim: refuse if the work was completed within this period ... */
     struct span once_per;
     struct span once_slack; /* ... less this */
     /* Barrier: the epoch of the next token. Grants: the epoch to continue in once the tokens of
@@ -161,14 +162,14 @@ struct table_op {
     const struct view *mine; /* nonces of earlier attempts of this operation */
     size_t mine_count;
     bool limited;           /* grant and renew only within a recorded limit ... */
-    struct ttl_limit limit; /* ... that of the table, or this one */
+    struct ttl_limit limit; /* ... which is the table's own limit, or this one */
     struct span ttl_unsaid; /* the ttl of leases that do not state theirs */
 
     enum table_outcome outcome;
     bool changed;    /* the table must be written */
-    bool already;    /* it had happened before, by the attempt `granted_by` */
+    bool already;    /* an earlier attempt, `granted_by`, had already done it */
     bool in_line;    /* acquire: it was already in the queue */
-    bool needs_time; /* refused, but to be written: the reply has the store time */
+    bool needs_time; /* refused, but must be written: the reply contains the store time */
     /* Refused: the tokens of this epoch are used up, and `epoch` is not a later one. */
     bool needs_epoch;
     bool needs_limit; /* refused: no limit allows a lease of `ttl_needed` */
@@ -177,14 +178,14 @@ struct table_op {
     struct view granted_by;
     struct store_time expires; /* of the lease that was granted or renewed */
     size_t position;           /* in the queue, from 0 */
-    size_t cleared;            /* leases that were proven over and are now marked so */
+    size_t cleared;            /* leases proven to have ended, now marked as expired */
     uint64_t cleared_token;    /* token and holder of the first of them */
     char cleared_holder[HOLDER_BYTES_MAX + 1];
     struct hf_error error;
     char blocker[64]; /* id of a lease or waiter in the way */
 };
 
-/* Applies one operation at the time of the evidence. OK, or a refusal:
+/* Applies one operation at the time of the evidence. Returns OK, or a refusal:
  *
  *   HELD         not free, or others are waiting before us
  *   LOST         the lease, or the place in the queue, no longer exists
@@ -194,12 +195,12 @@ struct table_op {
  *   UNSUPPORTED  acquire with once_per: the table cannot remember it for the period
  *   UNAVAILABLE  the table is full, or out of memory
  *
- * A refusal may also have `changed` the table: leases proven over are marked, and those without
- * an end get one. */
+ * A refusal may also have `changed` the table, but only by cleanup that is safe for any client to
+ * do, such as marking leases that are proven to have ended. */
 enum hf_status table_apply(struct lease_table *table, struct table_op *op,
                            const struct evidence *evidence);
 
-/* Whether a table can hold a note: JSON that is not too long or too deep, or empty. */
+/* Whether a table can hold a note: it is empty, or JSON that is neither too long nor too deep. */
 bool table_takes_note(struct view note);
 
 #endif

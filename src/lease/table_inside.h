@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_inside.h: private to this folder: how a table keeps its arrays. */
+/* table_inside.h: private to this folder: functions that change a table's arrays, and the
+ * functions that the files share. */
 #ifndef LEASE_TABLE_INSIDE_H
 #define LEASE_TABLE_INSIDE_H
 
@@ -7,28 +8,28 @@
 
 #include <assert.h>
 
-/* Tokens are epoch << 32 | counter, below 2^53 so that every JSON reader represents them
- * exactly. */
+/* Tokens are epoch << 32 | counter. They are below 2^53, so that every JSON reader can represent
+ * them exactly. */
 #define TOKEN_MAX       ((UINT64_C(1) << 53) - 1)
 #define TOKEN_EPOCH_MAX (TOKEN_MAX >> 32)
 
-/* Claims are never refused, so there may be as many leases as there were waiters. */
+/* Claims are never refused for the table's size, so every waiter may become a lease. */
 #define TABLE_LEASES_READ_MAX (2 * TABLE_WAITERS_MAX)
 static_assert(TABLE_LEASES_READ_MAX > TABLE_LEASES_MAX + TABLE_WAITERS_MAX +
                                           TABLE_FINISHED_MAX + TABLE_COMPLETED_MAX +
                                           TABLE_PROMISES_MAX,
               "a table that we wrote can be read");
 
-/* The reservation names at most 2^MISSED_MAX waiters. */
+/* A reservation names at most 2^MISSED_MAX waiters. */
 #define MISSED_MAX 12
 
-/* The depth of a note inside a table: in a member of its lease, in a member, in the table. */
+/* The nesting depth of a note: it is inside a lease, inside `leases`, inside the table. */
 #define NOTE_DEPTH 3
 
 /* The maximum size of a table without its entries. */
 #define KIB_OF_HEADER ((size_t)4 * 1024)
 
-/* Each takes ownership of its argument if it succeeds. */
+/* The first two take ownership of their argument if they succeed; the third copies it. */
 bool table_add_lease(struct lease_table *table, struct lease *lease);
 bool table_add_waiter(struct lease_table *table, struct waiter_entry *wanted);
 bool table_add_audit(struct lease_table *table, struct view entry);
@@ -57,14 +58,14 @@ enum hf_status table_replace_lease(struct lease_table *table, struct lease *old,
 /* Whether the store has a clock whose time we do not know yet. */
 bool time_is_yet_unknown(const struct evidence *evidence);
 
-/* Refuses, but causes the table to be written: the reply carries the time. */
+/* Refuses the operation, but causes the table to be written: the reply contains the time. */
 enum hf_status ask_for_time(struct table_op *op);
 
 /* ALREADY if work with the scopes of `wanted` was completed within the period. */
 enum hf_status once_per_check(struct lease_table *table, struct table_op *op,
                               const struct lease_wish *wanted, const struct evidence *evidence);
 
-/* Whether it is a completion that must still be kept. */
+/* Whether the lease is a completion that must still be kept. */
 bool once_per_is_promised(const struct lease *lease, const struct evidence *evidence);
 
 /* UNSUPPORTED if the table has no room to remember the completion of a lease that is about to
@@ -85,7 +86,7 @@ enum legacy_lock_member {
     LEGACY_MEMBERS
 };
 
-/* A longer lock of another program is treated as having an unknown ttl. */
+/* If another program's lock lasts longer, its ttl is treated as unknown. */
 #define LEGACY_TTL_MS_MAX INT64_C(86400000)
 
 /* Writes the members, each with a comma before it. */
@@ -94,7 +95,7 @@ void legacy_lock_write(const struct lease_table *table, struct buffer *text);
 /* Reads the members from a table; values are JSON, empty if absent. False if out of memory. */
 bool legacy_lock_read(struct lease_table *table, const struct view members[LEGACY_MEMBERS]);
 
-/* Call it before a lease is removed from the table. */
+/* Remembers the holder of a lease that is being removed from the table. */
 void legacy_lock_follow(struct lease_table *table, const struct lease *gone);
 
 /* The lease that another program's file represents. */
@@ -120,13 +121,13 @@ struct ids {
 bool ids_init(struct ids *ids, const struct lease_table *table, bool *ret_unique);
 void ids_release(struct ids *ids);
 
-/* The index of a lease, or of a waiter, or NOWHERE. */
+/* The index of the lease or waiter with this id, or NOWHERE. */
 size_t ids_lease(const struct ids *ids, struct view id);
 size_t ids_waiter(const struct ids *ids, struct view id);
 
 /* ---- The queue (queue.c) ------------------------------------------------------------- */
 
-/* Whether an active lease, or fully used slots, block the request; if so, names one lease. */
+/* Whether an active lease blocks the request, or all slots are in use; if so, names one lease. */
 bool queue_active_blocks(const struct lease_table *table, const struct lease_wish *wanted,
                          struct view *ret_blocker);
 
@@ -134,15 +135,15 @@ bool queue_active_blocks(const struct lease_table *table, const struct lease_wis
 size_t queue_waiters_before(const struct lease_table *table, const struct lease_wish *wanted,
                             size_t before, size_t limit);
 
-/* Restores invariant 4; the turn of a newly reserved waiter counts from `now`. */
+/* Restores invariant 4 of table.h. The turn of a newly reserved waiter counts from `now`. */
 void queue_settle(struct lease_table *table, struct mono_time now);
 
-/* Drops the waiters of sessions that missed their turn; true if there were any. */
+/* Drops all waiters of each session that missed a turn; true if there were any. */
 bool queue_drop_missed(struct lease_table *table, struct mono_time now);
 
 /* ---- permit.c ------------------------------------------------------------------------ */
 
-/* Whether there is a token left; continues in a later epoch if the operation names one. */
+/* Whether there is a token left. Continues in a later epoch if the operation names one. */
 enum hf_status permit_token(struct lease_table *table, struct table_op *op);
 
 /* Whether a recorded limit allows a lease of this ttl. */

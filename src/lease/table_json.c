@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table_json.c: a table as JSON, encoding and decoding side by side. It distinguishes damage from
  * a newer version: only bytes that no version can have written are CORRUPT, because a corrupt
- * table is replaced. Entries that have not changed since the last reading are shared, not decoded
- * again. */
+ * table is replaced. Entries that have not changed since the previous reading are shared instead
+ * of being decoded again. */
 #include "lease/table.h"
 
 #include "base/check.h"
@@ -110,7 +110,7 @@ bool table_encode(const struct lease_table *table, struct view nonce, struct buf
 
 /* ---- The previous reading ------------------------------------------------------------ */
 
-/* Entries keep their order, so each is usually found right after the previous one, or a little
+/* Entries keep their order, so each is usually found right after the one before it, or a little
  * further on if a few in between are gone. */
 #define LOOK_AHEAD 32
 
@@ -153,7 +153,7 @@ static bool find_lease_before(struct known *known, struct view id, struct lease 
     return true;
 }
 
-/* Takes the next value if it is a waiter of the previous reading; `wanted` is the wish that
+/* Takes the next value if it is a waiter from the previous reading. `wanted` is the wish that the
  * waiters share now. */
 static struct waiter_entry *take_waiter_before(struct known *known, struct json_reader *reader,
                                                const struct wanted *wanted)
@@ -259,7 +259,7 @@ static bool out_of_memory(struct decoding *d)
     return json_fail(&d->reader, "out of memory");
 }
 
-/* If a part cannot be read, the whole table cannot. */
+/* If any part cannot be read, the whole table is treated as unreadable. */
 static bool bad_part(struct decoding *d, enum hf_status status)
 {
     d->later = d->later || (status == HF_UNSUPPORTED && !d->reader.why);
@@ -276,7 +276,7 @@ static bool note_added(struct decoding *d, bool fits, bool added)
     return added;
 }
 
-/* Both add an entry and take ownership of it. */
+/* Both functions add an entry and take ownership of it. */
 static void add_lease(struct decoding *d, struct lease *lease)
 {
     bool fits = d->table->lease_count < TABLE_LEASES_READ_MAX;
@@ -291,7 +291,7 @@ static void add_waiter(struct decoding *d, struct waiter_entry *waiter)
         waiter_free(waiter);
 }
 
-/* Sightings: an unchanged lease has been seen since the first reply that showed it. */
+/* Carries sightings over: an unchanged lease has been seen since the first reply that showed it. */
 static void add_lease_since(struct decoding *d, struct lease *lease, const struct lease *before)
 {
     lease->seen = before && lease_unchanged(before, lease) ? before->seen : d->arrived;
@@ -342,7 +342,8 @@ static void decode_waiter(struct decoding *d)
         bad_part(d, status);
         return;
     }
-    /* More waiters are gone than one search skips, so the search continues after this one. */
+    /* It is new, or more waiters are gone than one search skips. In the latter case, find its
+     * previous position, so that the next search starts after it. */
     size_t before = NOWHERE;
     bool lost = d->known.table && d->known.waiter_next < d->known.table->waiter_count;
     if (lost && !find_waiter_before(&d->known, waiter->asked.id, d->known.waiter_next, &before))
@@ -384,7 +385,7 @@ static void decode_audit(struct decoding *d)
             out_of_memory(d);
 }
 
-/* src/key interprets the state; here it is an object of limited size. */
+/* Only src/key interprets the state. Here it is any object of limited size. */
 static void decode_state(struct decoding *d)
 {
     struct view raw;
@@ -434,6 +435,7 @@ static void decode_settings(struct decoding *d)
             json_keep_member(r, name, &table->unknown_settings);
         }
     }
+    /* A limit whose end is unknown must not be used; a client that needs it looks it up again. */
     if (!until_known)
         table->limit = (struct ttl_limit){ .ttl = SPAN_US(0) };
 }
@@ -469,7 +471,7 @@ static void decode_member(struct decoding *d, struct view name)
     case LEASES: decode_leases(d); break;
     case WANTED: decode_wanted(d); break;
     case WAITERS:
-        if (has_member(d, WANTED)) /* our own order; other programs may sort the members */
+        if (has_member(d, WANTED)) /* the order in which we write; other programs may differ */
             decode_waiters(d);
         else
             json_skip(r, &d->waiters);
@@ -496,7 +498,8 @@ static void decode_waiters_late(struct decoding *d)
     d->reader = whole;
 }
 
-/* A file of another program with only the members of legacy_lock.c is one lease. */
+/* A file with only the members of legacy_lock.c was written by another program and is decoded as
+ * one lease. */
 static void decode_legacy_lock(struct decoding *d)
 {
     struct lease *before, *lease;
@@ -539,6 +542,8 @@ static void mark_reserved(struct decoding *d, const struct ids *ids)
         waiter->reserved_seen = d->arrived;
         if (before == NOWHERE)
             continue;
+        /* The claim window keeps running only if we have already seen this turn in the store. A
+         * turn that we merely computed counts from this reply, which is the first to show it. */
         const struct waiter *old = &d->known.table->waiters[before];
         bool unwritten = RULE(TURN_SINCE_WRITTEN) && old->called;
         if (old->reserved && !unwritten)
@@ -566,8 +571,8 @@ static void decode_ids(struct decoding *d)
     ids_release(&ids);
 }
 
-/* The format line, wherever it is. A later version may use our members with another meaning;
- * they must not make its tables look damaged. */
+/* The format line, wherever it is. A later version may give our members another meaning. Its
+ * tables must not look damaged because of that. */
 static struct view format_of(struct view text)
 {
     struct json_reader reader = json_read(text);
@@ -604,6 +609,7 @@ static enum hf_status check_table(struct decoding *d)
         json_fail(&d->reader, "the member 'leases' is missing");
     if (!table->adopted && !has_member(d, NEXT_TOKEN))
         json_fail(&d->reader, "the member 'next_token' is missing");
+    /* Every token must be below next_token. Otherwise a later grant would repeat a token. */
     uint64_t end = table->adopted ? TOKEN_MAX : table->next_token;
     for (size_t i = 0; i < table->lease_count; i++)
         if (table->leases[i]->token >= end)
@@ -615,7 +621,7 @@ static enum hf_status check_table(struct decoding *d)
     return HF_OK;
 }
 
-/* Another program's table may have issued tokens without a next_token. */
+/* Another program's table may contain tokens but no next_token. */
 static void complete_table(struct lease_table *table, struct mono_time arrived)
 {
     for (size_t i = 0; i < table->lease_count; i++)

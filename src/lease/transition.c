@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transition.c: the operations on a lease table. Each checks before it changes anything. A
- * refusal changes only two things: leases proven over are marked so, and leases without an end
- * get one. */
+/* transition.c: the operations on a lease table. Each operation checks its conditions before it
+ * changes anything of its own. A refused operation only does cleanup that is safe for any client
+ * to do: it marks leases that are proven to have ended, drops waiters that missed their turn,
+ * trims finished leases, and adds missing ends and timestamps. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/mutant.h"
@@ -53,9 +54,9 @@ static bool is_of_chunks(const struct lease *lease)
     return lease->wish.scope_count > 0 && lease->wish.scopes[0].kind == SCOPE_CHUNK;
 }
 
-/* Whether compaction has yet to determine whether its output was committed; completing the lease
- * does so. Other locks may no longer name an output, but older tables can contain such leases,
- * whose outputs stay undecided. */
+/* Whether compaction still has to determine if the lease's output was committed. If the lease was
+ * completed, this is known. Only locks on chunks can name an output. Older tables may contain
+ * other leases with outputs, but nothing will ever settle them, so they do not count. */
 static bool awaits_settling(const struct lease *lease)
 {
     enum scope_kind kind =
@@ -64,16 +65,16 @@ static bool awaits_settling(const struct lease *lease)
            (kind == SCOPE_CHUNK || kind == SCOPE_PIN);
 }
 
-/* Whether it is over and nothing depends on it. */
+/* Whether the lease has ended and nothing depends on it. */
 static bool is_finished(const struct lease *lease)
 {
     return lease->status != LEASE_ACTIVE && !awaits_settling(lease);
 }
 
-/* Keeps completions that are promised and leases whose output is undecided, and of the rest the
- * newest, for display. The newest completion of a scope is needed for `once_per`, so the limit on
- * finished leases does not apply to it. It does apply to chunks, which are merged once and never
- * requested again. */
+/* Removes old finished leases. Promised completions and leases whose output is not settled stay.
+ * Of the other ended leases, the newest stay, for display. The newest completion of a scope is
+ * needed for `once_per`, so it has a separate, larger limit. Completions of chunks do not, because
+ * chunks are merged once and never requested again. */
 static void trim_finished(struct lease_table *table, const struct evidence *evidence)
 {
     size_t finished = 0, completed = 0, bytes = 0;
@@ -98,8 +99,8 @@ static void trim_finished(struct lease_table *table, const struct evidence *evid
     }
 }
 
-/* Makes room in a table that an earlier version filled with leases whose outputs stay
- * undecided. */
+/* Makes room in a table that an earlier version filled with leases whose outputs were never
+ * settled. */
 static void trim_crowded(struct lease_table *table, struct table_op *op,
                          const struct evidence *evidence)
 {
@@ -136,7 +137,8 @@ static enum hf_status end_active_lease(struct lease_table *table, struct lease *
     return table_replace_lease(table, lease, &fields, op);
 }
 
-/* Marks leases that are proven over, and drops waiters that missed their turn. */
+/* Marks leases that are proven to have ended as expired, and drops waiters that missed their
+ * turn. */
 static enum hf_status clear_over(struct lease_table *table, const struct evidence *evidence,
                                  struct table_op *op)
 {
@@ -161,9 +163,9 @@ static enum hf_status clear_over(struct lease_table *table, const struct evidenc
     return HF_OK;
 }
 
-/* Locks of other programs have no clock, and a short-lived process cannot watch them until they
- * end. So a request for a shard's lock records an end on the store's clock, once. It counts from
- * now, after the lease was read, so it is never too early. */
+/* Other programs' locks have no clock, and a short-lived process cannot watch them until they
+ * end. So the first request for a shard's lock records an end on the store's clock. The end is
+ * counted from now, after the lease was read, so it is never too early. */
 static enum hf_status set_missing_ends(struct lease_table *table,
                                        const struct evidence *evidence, struct table_op *op)
 {
@@ -185,7 +187,8 @@ static enum hf_status set_missing_ends(struct lease_table *table,
 
 /* ---- Granting ------------------------------------------------------------------------ */
 
-/* Sets the times and the nonce, for a grant or a renewal. */
+/* Sets the times and the nonce, for a grant or a renewal. The end is counted from the latest
+ * possible store time at t0: a contender must not have proof while the holder may use the lease. */
 static void renew_times(struct lease *fields, const struct evidence *evidence)
 {
     fields->nonce = evidence->nonce;
@@ -209,7 +212,8 @@ static enum hf_status refuse_full(const struct lease_table *table, struct table_
                      table->lease_count, table->waiter_count);
 }
 
-/* The limit in bytes applies only to new requests; a waiter was promised room for its lease. */
+/* The size limit applies only to new requests. A waiter's future lease was counted when the waiter
+ * joined the queue, so its claim is never refused for lack of space. */
 static bool has_bytes_for(const struct lease_table *table, size_t more)
 {
     return table->bytes + table->bytes_to_come + more + KIB_OF_HEADER < TABLE_BYTES_MAX;
@@ -218,6 +222,8 @@ static bool has_bytes_for(const struct lease_table *table, size_t more)
 static enum hf_status grant(struct lease_table *table, const struct lease_request *wanted,
                             const struct evidence *evidence, struct table_op *op)
 {
+    /* Both may refuse, to make the client record a limit or raise the epoch first. Therefore no
+     * lease is added to the table before both have agreed. */
     enum hf_status status = permit_ttl(table, wanted->wish.ttl, evidence, op);
     if (status == HF_OK)
         status = permit_token(table, op);
@@ -240,6 +246,7 @@ static enum hf_status grant(struct lease_table *table, const struct lease_reques
         lease_free(lease);
         return status;
     }
+    /* An acquire that finds itself in the queue claims its turn: then `wanted` is the waiter's. */
     if (op->kind == TABLE_ACQUIRE && wanted == op->wanted &&
         !has_bytes_for(table, lease->entry.size)) {
         lease_free(lease);
@@ -290,7 +297,8 @@ static bool is_shared_wish_used(const struct lease_table *table)
     return false;
 }
 
-/* Makes a waiter, as short as possible; *ret_wanted is the wish that it shares, to be freed. */
+/* Makes a waiter whose JSON is as short as possible. *ret_wanted is the wish that it shares, which
+ * the caller frees. The table's shared wish is replaced only if no waiter uses it. */
 static enum hf_status make_waiter(const struct lease_table *table, struct table_op *op,
                                   struct waiter_entry **ret_waiter, struct wanted **ret_wanted)
 {
@@ -350,7 +358,7 @@ static enum hf_status check_slots(const struct lease_table *table, struct table_
     return HF_OK;
 }
 
-/* The turn may end without a grant: the previous holder may have completed the work. */
+/* The turn may end without a grant, because the previous holder may have completed the work. */
 static enum hf_status claim_turn(struct lease_table *table, struct waiter *waiter,
                                  const struct evidence *evidence, struct table_op *op)
 {
@@ -363,10 +371,13 @@ static enum hf_status claim_turn(struct lease_table *table, struct waiter *waite
     MUTANT(mutant_claims_out_of_turn(table, &asked->wish, &in_turn));
     if (!in_turn)
         return HF_OK;
+    /* Only a waiter that no active lease blocks is reserved, so nothing has to be cleared first. */
     check(!queue_active_blocks(table, &asked->wish, &blocker));
     enum hf_status status = once_per_check(table, op, &asked->wish, evidence);
     if (status == HF_OK)
         status = grant(table, asked, evidence, op);
+    /* After any other refusal the waiter keeps its place. The client may first have to record a
+     * limit or raise the epoch, and then claim again. */
     if (status != HF_OK && status != HF_ALREADY)
         return status;
     waiter_free(table_take_waiter(table, index));
@@ -400,12 +411,16 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
 {
     struct lease *lease = table_find(table, op->wanted->id);
     struct waiter *waiter = table_find_waiter(table, op->wanted->id);
+    /* An earlier attempt of this request may have been written although its reply was lost. A
+     * second lease or a second place in the queue would have no owner. */
     if (lease)
         return report_already_granted(lease, op);
     op->in_line = waiter != NULL;
     if (waiter)
         return claim_turn(table, waiter, evidence, op);
     enum hf_status status = wanted_check(table, op);
+    /* A takeover needs no code of its own: leases that are proven to have ended are marked here,
+     * so only leases that may still be held can refuse the request below. */
     if (status == HF_OK)
         status = clear_over(table, evidence, op);
     if (status == HF_OK)
@@ -446,7 +461,8 @@ static enum hf_status apply_claim(struct lease_table *table, struct table_op *op
 
 /* ---- Operations of holders ----------------------------------------------------------- */
 
-/* By id: a retried break or release must not end the next holder's lease. */
+/* Finds the lease by its id, because a retried break or release must not end the next holder's
+ * lease. */
 static struct lease *find_named(const struct lease_table *table, struct table_op *op)
 {
     struct lease *lease = table_find(table, op->id);
@@ -454,7 +470,8 @@ static struct lease *find_named(const struct lease_table *table, struct table_op
     return lease;
 }
 
-/* The lease that an operation names, if its token matches; else NULL, and LOST or MISMATCH. */
+/* The lease that an operation names, if its token matches. Otherwise NULL, and the error is LOST
+ * or MISMATCH. */
 static struct lease *find_own(const struct lease_table *table, struct table_op *op)
 {
     struct lease *lease = find_named(table, op);
@@ -485,10 +502,12 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
     enum hf_status status;
     if (!lease)
         return op->error.status;
-    /* An earlier attempt landed and its reply was lost. Renewing again would be safe, but the
-     * lease counts from that attempt's t0. */
+    /* An earlier attempt was written and its reply was lost. Renewing again would be safe, but it
+     * is not needed: the lease counts from the t0 of that attempt. */
     if (lease->status == LEASE_ACTIVE && is_mine(op, lease->nonce))
         return report_already_granted(lease, op);
+    /* With this proof any client may take the lease over, so it is marked as expired here too. A
+     * renewal never revives a lease. */
     if (lease->status == LEASE_ACTIVE &&
         lease_judge(&table->settings, lease, evidence) != PROOF_NONE) {
         status = end_active_lease(table, lease, LEASE_EXPIRED, VIEW(""), evidence, op);
@@ -518,7 +537,7 @@ static enum hf_status apply_release(struct lease_table *table, struct table_op *
     struct lease *lease = find_named(table, op);
     op->outcome = TABLE_ENDED;
     if (!lease || lease->status != LEASE_ACTIVE) {
-        op->already = true; /* released, or over in another way: not held */
+        op->already = true; /* it was released or ended in another way, so it is not held */
         return HF_OK;
     }
     lease = find_own(table, op);
@@ -565,6 +584,8 @@ static enum hf_status apply_cancel(struct lease_table *table, struct table_op *o
         return HF_OK;
     }
     op->already = !lease;
+    /* The request may have been granted by a write that took effect after the client gave up.
+     * Without the release, the lock would be held by no client until the ttl has passed. */
     if (RULE(CANCEL_GIVES_BACK) && lease) {
         op->token = lease->token;
         return apply_release(table, op, evidence);
@@ -606,12 +627,14 @@ static enum hf_status apply_break(struct lease_table *table, struct table_op *op
     if (!lease)
         return op->error.status;
     bool active = lease->status == LEASE_ACTIVE;
+    /* The audit entry is written first, because ending the lease frees the fields that it quotes.
+     * It is dropped again if the lease cannot be ended. */
     if (active)
         status = write_audit(table, lease, op, evidence);
     if (status != HF_OK)
         return status;
     struct view reason = op->note;
-    op->note = VIEW(""); /* the reason goes into the audit; the lease keeps its own note */
+    op->note = VIEW(""); /* the reason is in the audit entry; the lease keeps its own note */
     status = end_own(table, op, LEASE_BROKEN, evidence);
     op->note = reason;
     if (active && status != HF_OK)
@@ -683,6 +706,8 @@ enum hf_status table_apply(struct lease_table *table, struct table_op *op,
     op->blocker[0] = '\0';
     error_clear(&op->error);
     enum hf_status status = apply_op(table, op, evidence);
+    /* The write that frees a lock also records whose turn it is. Without the record no waiter may
+     * claim and no newcomer may overtake, so the lock would stay idle until the next write. */
     if (op->changed) {
         trim_finished(table, evidence);
         queue_settle(table, evidence->now);

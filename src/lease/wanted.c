@@ -20,7 +20,7 @@ bool table_takes_note(struct view note)
     return note.size == 0 || (good && json_end(&reader));
 }
 
-/* Ids are also member names and are compared byte by byte, so they need no escapes. */
+/* Ids are also member names and are compared byte by byte, so they must not need escapes. */
 static bool is_id(struct view id, size_t max)
 {
     for (size_t i = 0; i < id.size; i++)
@@ -29,7 +29,7 @@ static bool is_id(struct view id, size_t max)
     return id.size <= max;
 }
 
-/* Every text of a lease must read back unchanged. */
+/* Every string in a lease must read back unchanged. */
 static enum hf_status check_texts(const struct lease_request *wanted, struct table_op *op)
 {
     if (wanted->id.size == 0 || !is_id(wanted->id, HOLDER_BYTES_MAX) ||
@@ -78,7 +78,7 @@ enum hf_status wanted_check(const struct lease_table *table, struct table_op *op
     return check_texts(op->wanted, op);
 }
 
-/* What two modes mean for leases whose scopes conflict. */
+/* How the modes of two leases with conflicting scopes relate. */
 enum mode_relation {
     EXCLUDE,
     COEXIST,
@@ -117,6 +117,8 @@ bool wishes_share_slots(const struct lease_wish *a, const struct lease_wish *b)
            scope_equal(&a->scopes[0], &b->scopes[0]);
 }
 
+/* Starts at the same position in the other wish, because the scopes are usually in the same
+ * order. */
 static bool has_scope(const struct lease_wish *wish, const struct scope *scope, size_t start)
 {
     for (size_t i = 0; i < wish->scope_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* body.c: writes bodies, the objects that hold data too large for their documents. The caller
+/* body.c: writes bodies, the objects that hold data that is too large for a document. The caller
  * swaps the document only after body_put has returned OK, so no document names a missing or
  * incomplete body. */
 #include "lock/body.h"
@@ -8,13 +8,13 @@
 #include "lock/client_inside.h"
 #include "store/stream.h"
 
-/* How many times a put without a reply is sent; the pause doubles each time. */
+/* How many times a put that gets no reply is sent. The pause doubles each time. */
 #define TRIES_MAX   4
 #define PAUSE_FIRST SPAN_MS(50)
 
-/* Whether the whole body is in the store: OK; UNAVAILABLE: not yet, or unknown. A refused put
- * does not show it: an earlier try of ours may have landed, or may still be under way and
- * fail. */
+/* Whether the whole body is in the store. UNAVAILABLE: it is not there yet, or this is unknown. A
+ * refused put does not prove that the body is there: the store may refuse it because an earlier
+ * try of ours is still in progress, and that try may then fail. */
 static enum hf_status find_sent_body(struct hf_client *client, const struct body *body,
                                      struct hf_error *error)
 {
@@ -29,7 +29,7 @@ static enum hf_status find_sent_body(struct hf_client *client, const struct body
                      get.error.why);
 }
 
-/* The file must be as long after the upload as it was before. */
+/* Checks that the file is as long after the upload as it was before. */
 static enum hf_status check_file_size(const struct body *body, struct hf_error *error)
 {
     uint64_t size;
@@ -39,8 +39,8 @@ static enum hf_status check_file_size(const struct body *body, struct hf_error *
     return status;
 }
 
-/* If the store ignores conditions on streamed puts, the put is unconditional. This is safe: no
- * other client uses this name, and a second copy has the same bytes. */
+/* If the store ignores conditions on streamed puts, the put is unconditional. This is safe,
+ * because no other client uses this name and a second copy has the same bytes. */
 static enum hf_status send_body(struct hf_client *client, const struct body *body,
                                 struct hf_error *error)
 {
@@ -74,6 +74,7 @@ enum hf_status body_put(struct hf_client *client, const struct body *body, body_
         }
         status = send_body(client, body, error);
     }
+    /* The body may be in the store, but nothing names it. For the caller, nothing has happened. */
     return status == HF_UNSURE ? error->status = HF_UNAVAILABLE : status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chunks.c: the lease table of a partition, as compaction reads it: which chunks are free, and
- * which leases are over. */
+ * which leases have ended. */
 #include "lock/chunks.h"
 
 #include "base/check.h"
@@ -79,8 +79,8 @@ bool chunks_are_barred(const struct lease_table *table, const struct evidence *e
     return false;
 }
 
-/* The chunks of a dead worker count as free once its lease is proven over. Otherwise no merge
- * would be planned for them, and no client would request them. */
+/* The chunks of a dead worker count as free once its lease is proven to have ended. Otherwise no
+ * merge would be planned for them, and no client would request them and clear the lease. */
 bool chunks_lease_over(const struct lease_table *table, const struct lease *lease,
                        const struct evidence *evidence)
 {
@@ -91,7 +91,7 @@ bool chunks_lease_over(const struct lease_table *table, const struct lease *leas
 /* ---- Free chunks --------------------------------------------------------------------- */
 
 struct unleased {
-    struct view partition; /* only chunks of this partition count */
+    struct view partition; /* only the chunks of this partition are checked */
     const char *const *keys;
     size_t count;
     bool *free;
@@ -135,7 +135,7 @@ enum hf_status hf_chunks_unleased(struct hf_client *client, const char *const *k
         return error_no_memory(error);
     asked.free = done + count;
     for (size_t i = 0; i < count; i++)
-        asked.free[i] = true; /* no lease was ever granted there */
+        asked.free[i] = true; /* stays true if the partition has no lease table */
     for (size_t i = 0; i < count; i++) {
         if (status != HF_OK || done[i])
             continue;

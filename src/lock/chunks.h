@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chunks.h: the lease table of a partition's chunks, for compaction: which chunks are being
- * merged, which are pinned, and which outputs of ended leases are undecided. */
+ * merged, which are pinned, and which ended leases name outputs that are not settled. */
 #ifndef LOCK_CHUNKS_H
 #define LOCK_CHUNKS_H
 
 #include "lock/client.h"
 
 /* Passes the current table of a partition to `look`. If there was never a table, returns OK
- * without calling it. `look` must not use the client. CORRUPT: the error names the table, which
- * is left unchanged. */
+ * without calling `look`. `look` must not use the client. CORRUPT: the error names the table,
+ * which is left unchanged. */
 enum hf_status chunks_look(struct hf_client *client, struct view partition,
                            void (*look)(void *argument, const struct lease_table *table,
                                         const struct evidence *evidence),
                            void *argument, struct hf_error *error);
 
-/* The same for callers that write anyway: a damaged table is first replaced by one that grants
- * nothing until all leases of the damaged table must be over. */
+/* The same for callers that also write. A damaged table is first replaced by one that grants
+ * nothing until all leases of the damaged table must have expired. */
 enum hf_status chunks_look_mended(struct hf_client *client, struct view partition,
                                   void (*look)(void *argument, const struct lease_table *table,
                                                const struct evidence *evidence),
                                   void *argument, struct hf_error *error);
 
-/* Whether a barrier now keeps the table from granting anything. */
+/* Whether a barrier currently prevents the table from granting anything. */
 bool chunks_are_barred(const struct lease_table *table, const struct evidence *evidence);
 #define CHUNKS_BARRED \
     "nothing is granted until the lease table that was damaged or restored is safe again"
 
-/* Whether a lease is over: ended, or proven over. */
+/* Whether a lease is over: it has ended, or there is a proof. */
 bool chunks_lease_over(const struct lease_table *table, const struct lease *lease,
                        const struct evidence *evidence);
 
-/* Marks leases that are proven over as expired. Of the given leases, removes those that have
- * ended, since their outputs were dealt with. At most one write. */
+/* Marks leases that are proven to have ended as expired. Of the given leases, whose outputs the
+ * caller has settled, removes those that have ended. Takes at most one write. */
 #define CHUNKS_FORGET_MAX 64
 enum hf_status chunks_tidy(struct hf_client *client, struct view partition,
                            const struct view *forget, size_t count, struct hf_error *error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cleanup.c: ends leases and waiters in the background if a request for them had no reply. It
- * guards against leases and waiters without an owner: an abandoned put may land later, and no
- * client would end the lease or waiter that it wrote. */
+/* cleanup.c: ends leases and waiters in the background if a request for them got no reply. It
+ * guards against leases and waiters without an owner: an abandoned put may take effect later, and
+ * no client would end the lease or waiter that it wrote. */
 #include "lock/cleanup.h"
 
 #include "base/check.h"
@@ -10,7 +10,8 @@
 
 #include <stdlib.h>
 
-/* The time limit of one try, the pause before the next, and how long closing a client waits. */
+/* The time limit of one try, the pause before the next one, and how long closing a client
+ * waits. */
 #define TRY_TIME   SPAN_S(2)
 #define TRY_AGAIN  SPAN_S(1)
 #define CLOSE_TIME SPAN_S(4)
@@ -22,7 +23,7 @@ struct pending_release {
     char id[LEASE_ID_MAX + 1];
     uint64_t token;
     struct mono_time try_at;
-    struct mono_time give_up_at; /* by then no client can believe it is held */
+    struct mono_time give_up_at; /* from then on no client can take it for a held lease */
     size_t note_size;
     char note[];
 };
@@ -43,7 +44,8 @@ static void remove_pending_locked(struct cleanup *cleanup, struct pending_releas
     cleanup->count--;
 }
 
-/* The request always writes, so earlier writes that are still under way can no longer land. */
+/* The request always writes, even if there is nothing to end. Only a later swap makes earlier
+ * writes that are still in progress fail. Until then, "not in the table" is no final answer. */
 static void try_pending_locked(struct hf_client *client, struct pending_release *pending)
 {
     struct cleanup *cleanup = &client->cleanup;
@@ -128,7 +130,7 @@ void release_later(struct table_ref *ref, enum table_op_kind kind, struct view i
         env_cond_broadcast(&cleanup->changed);
     }
     env_mutex_unlock(&cleanup->mutex);
-    if (!kept) { /* then it ends by itself, after its ttl */
+    if (!kept) { /* a lease then expires by itself, and a waiter misses its turn */
         free(pending);
         table_ref_drop(ref);
     }

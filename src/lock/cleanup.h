@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cleanup.h: ends leases and waiters that may or may not be in a table, because a request had no
- * reply. It is a separate task, so a table that hangs does not delay renewals. */
+/* cleanup.h: ends leases and waiters that may or may not be in a table, because a request got no
+ * reply. The cleanup is a separate task, so a table that hangs does not delay renewals. */
 #ifndef LOCK_CLEANUP_H
 #define LOCK_CLEANUP_H
 
@@ -19,21 +19,21 @@ struct cleanup {
     struct pending_release *first;
     size_t count;
     bool stopping;
-    struct mono_time stop_at; /* once stopping: when to abandon the rest */
+    struct mono_time stop_at; /* when stopping: when to abandon the rest */
     struct env_task *task;
 };
 
 void cleanup_init(struct cleanup *cleanup, struct env *env);
 
-/* Waits until nothing is left to end, for a few seconds at most. */
+/* Waits until nothing is left to end, but at most a few seconds. */
 void cleanup_wait(struct hf_client *client);
 
-/* Continues for a few seconds at most, then ends the task. */
+/* Lets the task continue for at most a few seconds, then ends it. */
 void cleanup_release(struct hf_client *client);
 
-/* Keeps trying to end a lease or a waiter in the background, until the outcome is known or, `ttl`
- * from now, no client can believe it is held. Takes over one use of the table_ref. Copies
- * `note`. */
+/* Keeps trying to end a lease or a waiter in the background, until the outcome is known or `ttl`
+ * has passed. By then, no client can take the entry for a held lease. Takes over one use of the
+ * table_ref, and copies `note`. */
 void release_later(struct table_ref *ref, enum table_op_kind kind, struct view id,
                    uint64_t token, struct view note, struct span ttl);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.c: a client and its table_refs (one per lease table). A client is freed only when it is
- * closed and its last handle is freed, so no handle uses a freed client. */
+/* client.c: a client and its table_refs (one per lease table). A client is freed only when it has
+ * been closed and its last handle has been freed, so no handle uses a freed client. */
 #include "lock/client_inside.h"
 
 #include "base/check.h"
@@ -15,7 +15,7 @@
 /* Unused table_refs are cached, so that the next acquire takes one put. */
 #define TABLE_REFS_IDLE_MAX 256
 
-/* How often a waiter polls. Where the store notifies us, polling is only the fallback. */
+/* How often a waiter polls. If the store notifies us, polling is only the fallback. */
 #define POLL_LOCAL   SPAN_MS(100)
 #define POLL_NETWORK SPAN_MS(500)
 
@@ -29,7 +29,7 @@ static enum hf_status check_client_options(const struct hf_client_options *optio
         error_prefix(error, "namespace");
         return error->status;
     }
-    /* With a slash, two namespaces could share a table: a/meta/b/meta/c.json. */
+    /* If slashes were allowed, two namespaces could share a table: a/meta/b/meta/c.json. */
     if (view_find(ns, '/') < ns.size)
         return error_set(error, HF_INVALID, "the name of a namespace must not contain a slash");
     if (layout_namespace_reserved(ns))
@@ -61,8 +61,8 @@ static struct lease_settings settings_of(const struct store *store,
     return settings;
 }
 
-/* Creates the parts that can fail: the client, its events and, if it counts requests, the
- * observer. NULL, with the error, if one fails. */
+/* Creates the parts whose creation can fail: the client, its events and, if it counts requests,
+ * the observer. Returns NULL, with the error, if one fails. */
 static struct hf_client *client_alloc(struct store **store,
                                       const struct hf_client_options *options, bool counts,
                                       struct hf_error *error)
@@ -415,8 +415,8 @@ void client_drop(struct hf_client *client)
         client_free(client);
 }
 
-/* The next table_ref in use after `last`, in order of table keys, or the first; NULL after the
- * last one. Valid until table_ref_drop. */
+/* The first table_ref in use after `last`, in order of table keys (or the first of all, if `last`
+ * is NULL); NULL if there is none. Valid until table_ref_drop. */
 static struct table_ref *table_ref_after(struct hf_client *client, const struct table_ref *last)
 {
     struct view key = last ? doc_key(last->doc) : VIEW("");
@@ -436,6 +436,8 @@ static void cancel_waits(struct hf_client *client)
 {
     struct table_ref *ref = table_ref_after(client, /* last */ NULL);
     while (ref) {
+        /* `last` stays in use until the next one is found, because its key is the position in the
+         * map. */
         struct table_ref *last = ref;
         wait_queue_cancel_all(ref);
         ref = table_ref_after(client, last);
@@ -443,7 +445,7 @@ static void cancel_waits(struct hf_client *client)
     }
 }
 
-/* Leases that are still held are released now; the client is freed with its last handle. */
+/* Releases the leases that are still held. The client itself is freed with its last handle. */
 void hf_client_close(struct hf_client *client)
 {
     if (!client)
@@ -451,8 +453,8 @@ void hf_client_close(struct hf_client *client)
     env_mutex_lock(&client->shared.mutex);
     bool left = client->shared.handles > 1;
     env_mutex_unlock(&client->shared.mutex);
-    /* A client that does not own its store must outlive its handles: the caller closes the store
-     * next. */
+    /* If the client does not own its store, the caller closes the store next, and a handle that is
+     * left would use a closed store. */
     check(!left || client->handle);
     if (left) {
         keeper_release_all(client);

@@ -8,48 +8,49 @@
 #include "lock/tables.h"
 #include "lock/wait_queue.h"
 
-/* The time limit of a request without a deadline. After it the outcome is UNSURE or TIMEOUT. */
+/* The time limit of a request without a deadline. When it has passed, the outcome is UNSURE or
+ * TIMEOUT. */
 #define REQUEST_TIME SPAN_S(10)
 
-/* How many hours with an index entry are remembered per table: more than in a ttl of one day. */
+/* How many hours with an index entry are remembered per table: more than the longest ttl of one
+ * day needs. */
 #define INDEXED_HOURS 32
 
-/* One table as a client knows it: its document, and our waiters there. */
+/* A table as a client knows it: its document, and this client's waiters. */
 struct table_ref {
     struct hf_client *client;
-    struct table_space *space; /* the client's, or that of chunks or shards */
+    struct table_space *space; /* of the client's namespace, of chunks, or of shards */
     enum table_kind kind;
     struct doc *doc;
     struct wait_queue queue;
     size_t users;  /* guarded by client->shared.mutex; 0: cached for the next use */
     bool renewing; /* guarded by the keeper's mutex */
     bool in_index; /* its leases may have entries in the expiry index */
-    /* Guarded by the keeper's mutex too: the hours that have an entry. Hour h is at index
-     * h % INDEXED_HOURS, as h + 1; 0 means none. */
+    /* Also guarded by the keeper's mutex: the hours that have an entry. Hour h is at index
+     * h % INDEXED_HOURS and is stored as h + 1; 0 means none. */
     int64_t indexed[INDEXED_HOURS];
     struct table_ref *idle_next;
 };
 
-/* Who caused an ended lease to be cleared. */
+/* What caused an ended lease to be cleared. */
 enum sweep_mode {
-    SWEEP_TRANSPARENT, /* an operation that found it */
+    SWEEP_TRANSPARENT, /* an ordinary operation that found it */
     SWEEP_IDLE,        /* the idle sweeper */
     SWEEP_MANUAL,      /* an operator, by a command */
     SWEEP_MODES,
 };
 
-/* A client on a store that the caller owns. The caller closes the store after the client, so it
- * must free every handle first. */
+/* A client on a store that the caller owns. The caller closes the store after the client, so the
+ * caller must free every handle before it closes the client. */
 enum hf_status client_new(struct store *store, const struct hf_client_options *options,
                           struct hf_client **ret_client, struct hf_error *error);
 
-/* A client on the store of a handle. It keeps the handle open. Its requests are counted and
+/* A client on a handle's store. The client keeps the handle open, and its requests are counted and
  * reported as events. */
 enum hf_status client_new_on(struct hf_store *handle, const struct hf_client_options *options,
                              struct hf_client **ret_client, struct hf_error *error);
 
-/* A client on the same store for another namespace, with the holder and the settings of this
- * one. */
+/* A client on the same store for another namespace, with the same holder and settings. */
 enum hf_status client_new_beside(struct hf_client *client, struct view ns,
                                  struct hf_client **ret_client, struct hf_error *error);
 
@@ -60,7 +61,7 @@ struct store *client_store(const struct hf_client *client);
 struct doc_clock *client_clock(struct hf_client *client);
 const char *client_holder(const struct hf_client *client);
 
-/* Its namespace, what the tables there have in common, and their settings. */
+/* The client's namespace, the table_space of its tables, and their settings. */
 const char *client_ns(const struct hf_client *client);
 struct table_space *client_space(struct hf_client *client);
 const struct lease_settings *client_settings(const struct hf_client *client);
@@ -76,19 +77,20 @@ struct mono_time client_deadline(const struct hf_client *client);
 /* A get whose reply updates the store time. */
 enum hf_status client_get(struct hf_client *client, struct get_call *get);
 
-/* Keeps the client's memory for a handle; the client may be closed before the handle is freed. */
+/* Keeps the client's memory for a handle, because the client may be closed before the handle is
+ * freed. */
 void client_keep(struct hf_client *client);
 void client_drop(struct hf_client *client);
 
-/* The table_ref of a table, until table_ref_drop. */
+/* Takes the table_ref of a table; table_ref_drop returns it. */
 enum hf_status table_ref_take(struct hf_client *client, struct view key,
                               struct table_ref **ret_ref, struct hf_error *error);
 void table_ref_drop(struct table_ref *ref);
 
-/* One more use of a table_ref that is in use. */
+/* Adds a use of a table_ref that is already in use. */
 struct table_ref *table_ref_share(struct table_ref *ref);
 
-/* Notes that a caller has begun an operation, so the sweeper gives way. Reads for display do not
+/* Notes that a caller has begun an operation, so that the sweeper yields. Reads for display do not
  * count. NULL is allowed. */
 void client_active(struct hf_client *client);
 
@@ -99,30 +101,30 @@ struct mono_time client_last_active(const struct hf_client *client);
 /* How many of our writes were refused because another client had written. */
 uint64_t client_conflicts(const struct hf_client *client);
 
-/* Adds the leases that one client has cleared to the count of the other. */
+/* Adds the number of leases that the client `from` has cleared to this client's count. */
 void client_add_cleared(struct hf_client *client, struct hf_client *from);
 
 /* Reports that this many writes to an object were refused because another client had changed
  * it. */
 void client_note_conflicts(struct hf_client *client, struct view key, unsigned count);
 
-/* A number that no other lease or waiter of this session has had. */
+/* A number that no other lease or waiter of this session has ever had. */
 uint64_t client_next_id(struct hf_client *client);
 
 /* ---- Asking a table ------------------------------------------------------------------ */
 
 struct request;
 
-/* A hook for data that is kept in a table beside its leases (src/key) and changes in the same
+/* A hook for data that is kept in a table beside its leases (src/key) and is changed in the same
  * writes. Either function may be NULL. Both are pure, are called once per attempt, and set
  * *changed if the table must be written. */
 struct table_hook {
-    /* Called before the leases change: OK, or a refusal, which leaves them unchanged. */
+    /* Called before the leases change. Returns OK, or a refusal that leaves them unchanged. */
     enum hf_status (*before)(struct table_hook *hook, struct lease_table *table,
                              const struct evidence *evidence, bool *changed,
                              struct hf_error *error);
 
-    /* Called after the leases have changed: `op` has the result. It cannot fail. */
+    /* Called after the leases have changed; `op` contains the result. It cannot fail. */
     void (*after)(struct table_hook *hook, struct lease_table *table, const struct table_op *op,
                   bool *changed);
 };
@@ -135,10 +137,10 @@ struct request {
     struct table_hook *hook; /* may be NULL */
     enum sweep_mode mode;
     bool *blocked; /* may be NULL: for each wanted scope, whether it is blocked */
-    bool taken;    /* a release found that the lease had already ended otherwise */
+    bool taken;    /* a release found that the lease had expired or been broken */
 
     struct lease_settings settings;  /* of the table */
-    char granted_by[NONCE_SIZE + 1]; /* the attempt that granted or renewed */
+    char granted_by[NONCE_SIZE + 1]; /* the nonce of the attempt that granted or renewed */
     struct span ttl;                 /* of the lease that was granted or renewed */
 };
 
@@ -149,12 +151,12 @@ void request_init(struct request *request, struct table_ref *ref, enum table_op_
 /* The maximum number of requests in one call. */
 #define RENEW_BATCH_MAX 128
 
-/* Sends all requests, in one write where possible. A damaged table is replaced first. */
+/* Sends all requests, in one write if possible. A damaged table is replaced first. */
 enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *requests,
                              size_t count);
 
-/* Whether a result is final. If not, the operation may still take effect, and the cleanup task
- * continues. */
+/* Whether a result is final. If it is not, the operation may still take effect, and the cleanup
+ * task continues. */
 static inline bool request_settled(enum hf_status status)
 {
     return status != HF_UNSURE && status != HF_TIMEOUT && status != HF_UNAVAILABLE;
@@ -170,7 +172,7 @@ struct validity {
 };
 struct validity request_validity(const struct request *request);
 
-/* When it ends, as far as the evidence shows. */
+/* When the validity ends, as far as the evidence shows. */
 struct mono_time validity_end(const struct validity *validity, const struct evidence *evidence);
 
 #endif

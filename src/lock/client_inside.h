@@ -2,8 +2,8 @@
 /* client_inside.h: the struct of a client, for the files in this folder and for code that builds
  * a client itself (the simulator, tests).
  *
- * Mutex order: a lock's `calls`, then one of shared, keeper and wait queue. No two of these three
- * are held together; only the clock's own mutex is locked while one of them is held. */
+ * Mutex order: a lock's `calls`, then the mutex of shared, keeper or wait queue. No two of these
+ * three are held together. Only the clock's own mutex is locked while one of them is held. */
 #ifndef LOCK_CLIENT_INSIDE_H
 #define LOCK_CLIENT_INSIDE_H
 
@@ -24,7 +24,7 @@ struct hf_client {
     struct doc_clock clock;
     struct table_space space;
     struct table_space chunk_space; /* chunks have no namespace: one epoch for all */
-    struct table_space shard_space; /* the same for shards; their locks are short */
+    struct table_space shard_space; /* the same for shards, whose locks have short ttls */
     struct span poll;               /* the poll interval of locks that do not set their own */
     struct span hour;               /* of the expiry index (expiry.h) */
     char holder[HOLDER_BYTES_MAX + 1];
@@ -37,7 +37,7 @@ struct hf_client {
         uint64_t last_id;
         /* Locks and transactions not freed yet, plus one for the client until it is closed. */
         size_t handles;
-        uint64_t cleared[SWEEP_MODES]; /* ended leases, by who caused them to be cleared */
+        uint64_t cleared[SWEEP_MODES]; /* ended leases, by what caused them to be cleared */
     } shared;
     struct {
         atomic_uint_fast64_t count; /* operations that callers have begun */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* epoch.c: the epoch of a namespace, kept in a document and a copy. It guards against decreasing
- * tokens: if either object is lost, or an abandoned write lands late, no client may read an epoch
- * lower than one that was used before. */
+ * tokens: even if one of the objects is lost, or an abandoned write takes effect late, no client
+ * reads an epoch lower than one that was used before. */
 #include "lock/epoch_inside.h"
 
 #include "base/check.h"
@@ -19,7 +19,8 @@
 #define EPOCH_BYTES_MAX ((size_t)64 * 1024)
 #define LIMIT_MS_MAX    (UINT64_C(24) * 3600 * 1000) /* the longest ttl */
 
-/* How many times one change recreates a lost copy. After that, something keeps damaging it. */
+/* How many times one change starts again. If that is not enough, something keeps damaging the
+ * copy. */
 #define REPLACE_TRIES_MAX 8
 
 struct epoch_ref epoch_of_tables(const struct table_space *space, struct mono_time deadline)
@@ -247,7 +248,8 @@ static enum hf_status report_lost_epoch(struct view ns, struct hf_error *error)
                      VIEW_ARGS(view_first(ns, 40)), VIEW_ARGS(view_first(ns, 40)));
 }
 
-/* Reads the copy, unless it is unconfirmed: the lost document may have been ahead of it. */
+/* Reads the copy. An unconfirmed copy counts as lost too, because the lost document may have been
+ * ahead of it. */
 static enum hf_status read_epoch_copy(const struct epoch_ref *ref, struct epoch_body **ret_body,
                                       struct hf_error *error)
 {
@@ -260,7 +262,7 @@ static enum hf_status read_epoch_copy(const struct epoch_ref *ref, struct epoch_
     return report_lost_epoch(ref->ns, error);
 }
 
-/* Reads the document, or else its copy; *ret_whole: it was the document. */
+/* Reads the document or, if it is lost, its copy. *ret_whole: the document was read. */
 static enum hf_status read_either(const struct epoch_ref *ref, struct epoch_body **ret_body,
                                   bool *ret_whole, struct hf_error *error)
 {
@@ -297,8 +299,10 @@ enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time 
 
 /* ---- Creating it --------------------------------------------------------------------- */
 
-/* Whether no token was ever issued, so that a lost epoch is 0. If one was issued, another client
- * may have created the object in the meantime, and there is nothing to create. */
+/* Checks that no token was ever issued, so that a lost epoch is 0. The scan runs after our own
+ * blank object was written. A client that grants the first token has therefore either filled our
+ * blank, and our write over it fails, or the scan finds its token. In the latter case that client
+ * may have created this object as well, so there is nothing left for us to create. */
 static enum hf_status check_unused(struct epoch_file *file, struct hf_error *error)
 {
     struct epoch_scan scan = { 0 };
@@ -318,7 +322,7 @@ static enum hf_status check_unused(struct epoch_file *file, struct hf_error *err
     return epoch_is_lost(status) ? report_lost_epoch(file->ref.ns, error) : status;
 }
 
-/* Fills a new or blank body from the other object, or else with 0. */
+/* Fills a new or blank body from the other object or, if that is lost too, with 0. */
 static enum hf_status fill_blank(struct epoch_file *file, struct epoch_body *body,
                                  struct hf_error *error)
 {
@@ -332,7 +336,7 @@ static enum hf_status fill_blank(struct epoch_file *file, struct epoch_body *bod
         *other = mine;
         epoch_body_free(other);
         if (file->is_copy)
-            body->pair[0] = '\0'; /* it becomes a new copy */
+            body->pair[0] = '\0'; /* a recreated copy gets an id of its own (apply_pair) */
     } else if (epoch_is_lost(status)) {
         body->epoch = 0;
         body->limits = (struct epoch_limits){ .known = !file->rebuild };
@@ -355,14 +359,15 @@ static enum hf_status epoch_prepare(void *context, struct view key, void *body,
     (void)key;
     if (epoch_is_whole(body))
         return HF_OK;
-    now.ref.deadline = deadline; /* of this request: earlier than that of the change */
+    now.ref.deadline = deadline; /* of this request, which is earlier than the change's own */
     enum hf_status status = fill_blank(&now, body, error);
     file->empty = now.empty;
     return status;
 }
 
-/* A blank document with its own nonce. Its ETag never existed before, so the condition of an
- * abandoned write cannot match it. */
+/* A blank object with its own nonce. Its ETag never existed before, so the condition of an
+ * abandoned write cannot match it. "No object" and "an empty object" can recur, so neither is ever
+ * replaced directly by an object with an epoch. */
 static void *epoch_birth(void *context)
 {
     (void)context;
@@ -425,7 +430,11 @@ static void apply_limits(struct epoch_op *change, struct epoch_body *body,
         body->limits = limits;
 }
 
-/* A recreated copy gets an id. False: the change belongs to another copy. */
+/* Compares the ids that tie the document to its copy. A recreated copy gets a new id here, and is
+ * unconfirmed (`fresh`) until the document names it. False: the change was written to another copy
+ * and must start again. Suppose that a client has raised the epoch in a copy, the copy is lost,
+ * and it is recreated from the document, which still has the old epoch. If the client then raised
+ * the document, the document would be ahead of its copy. */
 static bool apply_pair(struct epoch_op *change, struct epoch_body *body,
                        const struct evidence *evidence)
 {
@@ -455,7 +464,7 @@ static bool apply_pair(struct epoch_op *change, struct epoch_body *body,
     return true;
 }
 
-/* Adds the document's limits. */
+/* Adds the document's limits to those of the copy. If either set is incomplete, so is the sum. */
 static void merge_limits(struct epoch_limits *limits, const struct epoch_limits *more)
 {
     limits->known = limits->known && more->known;
@@ -513,10 +522,11 @@ enum hf_status epoch_change_file(struct epoch_file *file, struct epoch_op *chang
     return status;
 }
 
-/* Changes the copy, then the document. The copy is never behind, so it can stand in for a lost
- * document. A recreated copy is confirmed last: by then it contains everything that the document
- * had when the copy's id was written into it. A client that wrote to the former copy finds
- * another id in the document and starts again. *ret_again: repeat the change. */
+/* Changes the copy, then the document. A confirmed copy is therefore never behind the document,
+ * and can replace it if it is lost. A recreated copy is confirmed last, in a third write that also
+ * brings it up to the epoch and the limits that the document had when it was given the copy's id.
+ * A client that wrote to the former copy finds another id in the document, changes nothing there,
+ * and starts again. *ret_again: the change must be repeated. */
 static enum hf_status change_both(struct epoch_file *copy, struct epoch_file *document,
                                   struct epoch_op *change, bool *ret_again,
                                   struct hf_error *error)
@@ -526,6 +536,8 @@ static enum hf_status change_both(struct epoch_file *copy, struct epoch_file *do
     struct epoch_op second = first;
     second.by = 0;
     second.at_least = first.epoch;
+    /* The document may be given another id in two cases: the copy was just recreated, or the
+     * previous round already found this copy, so it is the document that names a lost one. */
     second.pair_anew = first.fresh || view_equal(view_of(first.pair), view_of(change->pair));
     document->empty = copy->empty;
     if (status == HF_OK)
@@ -537,8 +549,10 @@ static enum hf_status change_both(struct epoch_file *copy, struct epoch_file *do
     if (status == HF_OK && confirm)
         status = epoch_change_file(copy, &third, error);
     *ret_again = second.stale || (confirm && third.stale);
+    /* The copy was behind the document, so another client may have raised the epoch to the very
+     * value that we raised the copy to. Our raise must exceed the document's own epoch. */
     if (confirm && change->by > 0 && second.before >= first.epoch) {
-        change->at_least = second.before + change->by; /* the copy was behind */
+        change->at_least = second.before + change->by;
         *ret_again = true;
     }
     memcpy(change->pair, first.pair, sizeof change->pair);
@@ -584,7 +598,9 @@ enum hf_status epoch_have(const struct epoch_ref *ref, uint64_t *ret_epoch,
         change.limits = body->limits;
         epoch_body_free(body);
     }
-    /* An epoch that is only in the copy is not used until the document has it too. */
+    /* A value that is only in the copy is not used before the document has it too. It may come
+     * from a change that is still in progress, or from a client that died before the second
+     * write. */
     if (status == HF_OK ? !whole : epoch_is_lost(status))
         status = change_epoch(ref, &change, /* ret_epoch */ NULL, error);
     if (status == HF_OK)

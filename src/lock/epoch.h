@@ -4,17 +4,17 @@
  * The epoch is raised before the highest token is forgotten (when a stub is purged, a damaged
  * table replaced, or a backup restored), so that tokens never decrease. docs/design.md section 5.
  *
- * A purged table leaves no trace but the epoch, so the epoch is kept in two objects: the
- * document, which is read, and its copy, to which every change is written first. So the copy is
- * never behind, and it stands in for a missing or damaged document. If neither can be read, the
- * epoch is 0 only if no token was ever issued; otherwise it is lost and must be rebuilt by an
- * operator. */
+ * The epoch is the only trace that a purged table leaves. So it is kept in two objects: the
+ * document, which clients read, and its copy, to which every change is written first. The copy is
+ * therefore never behind the document, and replaces the document if that is missing or damaged. If
+ * neither can be read, the epoch is 0 only if no token was ever issued. Otherwise the epoch is
+ * lost, and an operator must rebuild it. */
 #ifndef LOCK_EPOCH_H
 #define LOCK_EPOCH_H
 
 #include "lock/tables.h"
 
-/* Epochs stay below this, so that tokens stay below 2^53. */
+/* The highest epoch. It keeps tokens below 2^53. */
 #define EPOCH_MAX ((UINT64_C(1) << 21) - 1)
 
 /* The epoch of a namespace, and the deadline of each request for it. */
@@ -28,35 +28,36 @@ struct epoch_ref {
 /* The epoch of these tables' namespace. */
 struct epoch_ref epoch_of_tables(const struct table_space *space, struct mono_time deadline);
 
-/* The current epoch, from the document or else its copy. NOT_FOUND: both are absent; CORRUPT:
- * neither can be read. One get if both are intact. */
+/* The current epoch, from the document or, if that is lost, from its copy. NOT_FOUND: both are
+ * absent. CORRUPT: neither can be read. If the document is intact, this takes one get. */
 enum hf_status epoch_read(struct store *store, struct view ns, struct mono_time deadline,
                           uint64_t *ret_epoch, struct hf_error *error);
 
 /* The longest lease ttl per kind of table. */
 struct epoch_limits {
-    bool known; /* else an older version wrote it, or it was rebuilt: ttl_max */
+    bool known; /* if not, an older version wrote it, or it was rebuilt: assume ttl_max */
     struct limits of[TABLE_KINDS];
 };
 
-/* The same for a client that is about to issue tokens: a missing or damaged object is rewritten.
- * CORRUPT: the epoch is lost. `ret_limits` may be NULL. */
+/* The current epoch, for a client that is about to issue tokens. A missing or damaged object is
+ * rewritten. CORRUPT: the epoch is lost. `ret_limits` may be NULL. */
 enum hf_status epoch_have(const struct epoch_ref *ref, uint64_t *ret_epoch,
                           struct epoch_limits *ret_limits, struct hf_error *error);
 
-/* Raises it by this much and returns the new epoch. If a lost reply makes it rise twice, that
- * does no harm. CORRUPT: the epoch is lost. */
+/* Raises the epoch by this much and returns the new epoch. A lost reply may cause it to be raised
+ * twice, which does no harm. CORRUPT: the epoch is lost. */
 enum hf_status epoch_raise(const struct epoch_ref *ref, uint64_t by, uint64_t *ret_epoch,
                            struct hf_error *error);
 
-/* Raises it by one, and returns the longest ttl of a lease of this kind that may be alive
- * now. */
+/* Raises the epoch by one, and returns the longest ttl that a lease in a table of this kind may
+ * now have. */
 enum hf_status epoch_raise_after_damage(const struct table_space *space, enum table_kind kind,
                                         struct mono_time deadline, uint64_t *ret_epoch,
                                         struct span *ret_longest, struct hf_error *error);
 
-/* Records that leases of this ttl may be granted, unless a recorded limit lasts at least another
- * half period. OK: the limit is known to be recorded. One get if it already was. */
+/* Records that leases of this ttl may be granted, unless a recorded limit lasts for at least
+ * another half period. OK: the limit is known to be recorded. If it already was, this takes one
+ * get. */
 enum hf_status epoch_record_limit(const struct table_space *space, enum table_kind kind,
                                   struct span ttl, struct mono_time deadline,
                                   struct ttl_limit *ret_limit, struct hf_error *error);
@@ -66,8 +67,8 @@ enum hf_status epoch_record_limit(const struct table_space *space, enum table_ki
 enum hf_status epoch_raise_restored(const struct epoch_ref *ref, uint64_t by,
                                     uint64_t *ret_epoch, struct hf_error *error);
 
-/* Rewrites a lost epoch: at least this value, or higher if any readable object shows a higher
- * one. */
+/* Rewrites a lost epoch. The new epoch is at least this value, and higher if the document or its
+ * copy can be read and is higher. */
 enum hf_status epoch_rebuild(const struct epoch_ref *ref, uint64_t at_least,
                              uint64_t *ret_epoch, struct hf_error *error);
 

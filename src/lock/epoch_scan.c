@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* epoch_scan.c: the highest token found in any object in the bucket, for when the epoch is lost.
- * It errs on the high side: an unreadable table counts as one that has issued tokens. */
+/* epoch_scan.c: finds the highest token in any object in the bucket, for use when the epoch is
+ * lost. It errs on the safe side: an unreadable table counts as one that has issued tokens. */
 #include "lock/epoch_scan.h"
 
 #include "base/json.h"
@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-/* A shard's first line is shorter. */
+/* A shard's first line is always shorter than this. */
 #define SHARD_LINE_MAX (16 * KIB)
 
 struct scanning {
@@ -38,7 +38,7 @@ static void note_token(struct epoch_scan *scan, uint64_t token)
 
 /* ---- Single objects ------------------------------------------------------------------ */
 
-/* The first bytes of an object; empty if it is gone. */
+/* Reads the first bytes of an object; none if the object is gone. */
 static enum hf_status get_start(const struct scanning *scanning, struct view key, size_t max,
                                 struct buffer *start, struct hf_error *error)
 {
@@ -52,9 +52,9 @@ static enum hf_status get_start(const struct scanning *scanning, struct view key
     return status;
 }
 
-/* The tokens of an unreadable table are unknown, so it counts as used. A stub, or another
- * program's file, has no tokens yet. Shard locks are often such files; their tokens are in the
- * shards. */
+/* The tokens of an unreadable table are unknown, so the namespace counts as used. A stub or
+ * another program's file has no tokens yet. Shard locks are often such files; their tokens are in
+ * the shards. */
 static enum hf_status scan_table(const struct scanning *scanning, struct view key,
                                  struct hf_error *error)
 {
@@ -71,7 +71,7 @@ static enum hf_status scan_table(const struct scanning *scanning, struct view ke
             table_free(table);
         }
     } else if (status == HF_OK) {
-        /* The table was emptied, or has just been purged: it may have issued tokens. */
+        /* The table was emptied, or has just been purged. It may have issued tokens. */
         scanning->scan->used = scanning->scan->used || !of_shard;
     }
     if (status == HF_CORRUPT || status == HF_UNSUPPORTED) {
@@ -173,7 +173,7 @@ static enum hf_status scan_list(const struct scanning *scanning, struct list_cal
     return pages_end(&pages, status, error);
 }
 
-/* Lists only an index's shards and their locks: the inbox may have millions of entries. */
+/* Lists only an index's shards and their locks, because the inbox may have millions of entries. */
 static enum hf_status scan_index(const struct scanning *scanning,
                                  const struct list_entry *entry, struct hf_error *error)
 {

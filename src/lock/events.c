@@ -12,7 +12,7 @@
 
 struct queued_event {
     struct queued_event *next;
-    struct hf_event event; /* its texts follow it */
+    struct hf_event event; /* its strings are in `texts` */
     char texts[];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expiry.c: the hours, keys and entries of the expiry index. The index is a hint: a wrong or
+/* expiry.c: the hours, keys and entries of the expiry index. The index is only a hint: a wrong or
  * missing entry delays a sweep, but never ends a lease. */
 #include "lock/expiry.h"
 
@@ -14,8 +14,9 @@
 
 /* ---- Hours --------------------------------------------------------------------------- */
 
-/* Four-digit years limit the calendar form. The shorter hours used in tests have larger numbers:
- * beyond the calendar, an hour is a letter and nine hexadecimal digits. All sort by time. */
+/* The calendar form ends with the last four-digit year. The shorter hours used in tests have
+ * larger numbers. Beyond the calendar, an hour is written as a letter and nine hexadecimal digits.
+ * Both forms sort by time. */
 #define HOURS_OF_CALENDAR ((INSTANT_S_MAX + 1) / 3600)
 #define HOUR_NUMBER_MAX   INT64_C(0xfffffffff)
 
@@ -39,7 +40,7 @@ const char *hour_text(struct hour hour, char text[HOUR_TEXT_SIZE + 1])
     return text;
 }
 
-/* The number in these digits, which the caller has checked. */
+/* The number that these digits represent. The caller has checked that they are digits. */
 static uint32_t digits(struct view text, size_t at, size_t count)
 {
     uint32_t number = 0;
@@ -80,14 +81,14 @@ bool hour_parse(struct view text, struct hour *ret_hour)
         return false;
     bool known = text.data[0] == 'x' ? parse_behind_calendar(text, &hour.number)
                                      : parse_calendar(text, &hour.number);
-    /* An impossible date, or capitals, would be written back differently. */
+    /* An impossible date, or upper-case digits, would be written back differently. */
     if (!known || !view_equal(view_of(hour_text(hour, again)), text))
         return false;
     *ret_hour = hour;
     return true;
 }
 
-/* The wall clock, in us since 1970. */
+/* Microseconds since 1970, by the store's clock if it is known, otherwise by the wall clock. */
 static int64_t wall_time_us(const struct hf_client *client, const struct evidence *evidence)
 {
     bool told = client->clock.kind == STORE_CLOCK_DATE && evidence->time_known;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fence.c: an object's fence as JSON, and the check whether a write may replace it. It guards
- * against a holder whose lease is over: its write has a lower token than the fence and is
- * refused, however late it arrives. Pure. */
+ * against a holder whose lease has expired: once the next holder has written, the late write has a
+ * lower token than the fence and is refused, however late it arrives. Pure. */
 #include "lock/fence.h"
 
 #include "base/check.h"
@@ -12,8 +12,8 @@
 
 #include <inttypes.h>
 
-/* Only Holdfast writes fences, and all start like this. So a damaged fence can be distinguished
- * from an object that never was one. */
+/* Only Holdfast writes fences, and all of them start like this. So a damaged fence can be
+ * distinguished from an object that was never a fence. */
 #define FENCE_START VIEW("{ \"format\": \"" FENCE_FORMAT)
 
 /* Version 1 records neither the fence's scopes nor the previous writer. */
@@ -41,7 +41,7 @@ bool fence_stamp_equal(const struct fence_stamp *a, const struct fence_stamp *b)
 static const char too_much[] =
     "it has more unknown members than this version can keep; upgrade Holdfast";
 
-/* Copies a text of bounded size, with a NUL. */
+/* Copies a string of bounded size, and appends a NUL. */
 static bool copy_json_text(struct json_reader *reader, char *to, size_t max, size_t *ret_size)
 {
     char bytes[SCOPE_TEXT_MAX + 1];
@@ -207,7 +207,7 @@ static enum hf_status decode_ours(struct view bytes, bool old, struct fence *fen
     if (fence->kind == FENCE_INLINE)
         fence_set_text(fence, rest);
     /* The previous writer of a version 1 fence is unknown. The fence's own stamp is used instead,
-     * which excludes nothing. */
+     * which does not rule out that a write was in place. */
     if (old)
         fence->before = fence->stamp;
     else if (fence->before.token > 0) /* in the same table as every possible writer */
@@ -240,7 +240,7 @@ static bool is_version_1(const struct fence *fence)
     return fence->kind != FENCE_NONE && fence->scopes.size == 0;
 }
 
-/* The text after this one, or the first; NULL after the last. */
+/* The scope after this one, or the first if `text` is NULL; NULL after the last. */
 static const char *next_scope(const struct fence_scopes *scopes, const char *text)
 {
     const char *next = text ? text + strlen(text) + 1 : scopes->texts;
@@ -307,8 +307,8 @@ static bool covers(const struct fence_writer *writer, const struct scope *scope)
     return false;
 }
 
-/* A version 1 fence names only its table. A lock on the whole table covers the fence, whatever
- * scope it was written under. So does the lease that wrote it last. */
+/* A version 1 fence names only its table. A lock on the whole table covers the fence, regardless
+ * of the scope under which it was written. So does the lease that wrote it last. */
 static enum hf_status check_version_1(const struct fence *fence,
                                       const struct fence_writer *writer, struct hf_error *error)
 {
@@ -384,6 +384,8 @@ enum hf_status fence_sign(struct fence *fence, const struct fence_writer *writer
         status = set_scopes(writer, &fence->scopes, error);
     if (status != HF_OK)
         return status;
+    /* Without `before`, a writer that is overtaken after a lost reply could never learn that its
+     * write was not done. */
     if (fence->stamp.token != writer->stamp.token)
         fence->before = fence->stamp;
     fence->stamp = writer->stamp;
@@ -407,7 +409,8 @@ enum hf_status fence_check_writer(const struct fence *fence, const struct fence_
                          "token %" PRIu64
                          " has written the object, and ours is lower: %" PRIu64,
                          last->token, writer->token);
-    /* Numbers rise only within one session. Another session's number says nothing about ours. */
+    /* Numbers rise only within one session, and cannot be compared between sessions. Otherwise one
+     * process's write would count as done because of another process's higher number. */
     bool of_another = RULE(SEQ_OF_A_SESSION) && strcmp(last->session, writer->session) != 0;
     if (last->token != writer->token || of_another)
         return HF_OK;
@@ -418,14 +421,15 @@ enum hf_status fence_check_writer(const struct fence *fence, const struct fence_
     return HF_OK;
 }
 
-/* Several sessions may write with one token in any order, because a lease can be passed on, and
- * one session's numbers say nothing about another's. If another session has written since, our
- * write may have been there before. If the fence's token is lower than ours, our write was never
- * there: otherwise that token would have been refused.
+/* A lease can be passed on, so several sessions may write with one token in any order, and the
+ * numbers of different sessions cannot be compared. If another session has written with our token
+ * since, our write may have been in place before. If the fence's token is lower than ours, our
+ * write was never in place, because the lower token would then have been refused.
  *
- * If it is higher, our write may have been there if the last write with our token came after the
- * one that we tried to replace. The fence names the last write of one earlier token. If that
- * token is lower than ours, nobody wrote with ours. If it is higher, the answer is unknown. */
+ * If the fence's token is higher, `before` is the last write with the previous token. If the token
+ * of `before` is lower than ours, no write with our token was ever in place. If it is ours, our
+ * write may have been in place, unless `before` is the version that we tried to replace. If it is
+ * higher than ours, this can no longer be determined. */
 bool fence_may_be_gone(const struct fence *fence, const struct fence_stamp *writer,
                        const struct fence_stamp *over)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fence.h: the fence of a fenced object: who wrote it last, and where its bytes are.
+/* fence.h: the fence of a fenced object: which client wrote it last, and where its bytes are.
  *
- * The fence is stored under the object's key: one line of JSON, followed by the bytes themselves
- * if they are few. It names the scopes that the object belongs to and the token of the last
+ * The fence is stored under the object's key: one line of JSON, followed by the object's bytes if
+ * there are only a few. It names the scopes that the object belongs to and the token of the last
  * write. A write with a lower token is refused, however late it arrives.
  *
  * A writer must hold an exclusive lock that covers each scope of the fence, and these scopes
- * never change. Any two such locks conflict: both cover the first scope of the fence, and two
- * scopes that cover a third conflict (scope_covers). So both are leases of one table, and one was
- * granted only after the other was over: their tokens are in the order in which they were held.
- * Tokens of locks that do not conflict say nothing about each other, even in one table.
+ * never change. Any two such locks conflict: both cover the first scope of the fence, and any two
+ * scopes that cover the same scope conflict (scope_covers). So both leases are in one table, and
+ * the second was granted only after the first had ended. Their tokens are therefore in the order
+ * in which the locks were held. Tokens of locks that do not conflict cannot be compared, even in
+ * one table.
  *
- * Pure: no clock, no store. docs/decisions/0005-one-form-of-fenced-objects.md has the
- * reasons. */
+ * Pure: no clock, no store. docs/decisions/0005-one-form-of-fenced-objects.md explains the
+ * design. */
 #ifndef LOCK_FENCE_H
 #define LOCK_FENCE_H
 
@@ -28,11 +29,12 @@
 /* Bodies up to this size follow the fence's line; larger ones are separate objects. */
 #define FENCE_INLINE_MAX (4 * KIB)
 
-/* The size of a fence's scopes as texts, each followed by a NUL; and of the unknown members. */
+/* The total size of a fence's scopes as strings, each terminated by a NUL, and of its unknown
+ * members. */
 #define FENCE_SCOPES_MAX  (4 * KIB)
 #define FENCE_UNKNOWN_MAX (4 * KIB)
 
-/* A line with two keys and the scopes, every byte of them escaped, and all other members. */
+/* The longest line: two keys and the scopes, with every byte escaped, and all other members. */
 #define FENCE_LINE_MAX  (48 * KIB)
 #define FENCE_BYTES_MAX (FENCE_LINE_MAX + FENCE_INLINE_MAX)
 
@@ -49,9 +51,9 @@ enum fence_kind {
     FENCE_DELETED, /* no body; only the fence is left */
 };
 
-/* Identifies a write: its lock's table, its token, and the number of the try. Numbers rise in the
- * order of a client's calls, so only those of one session can be compared. No two versions of an
- * object have the same stamp. */
+/* Identifies a write: its lock's table, its token, its session, and the number of the try. Numbers
+ * rise in the order of a client's calls, so only the numbers of one session can be compared. No
+ * two versions of an object have the same stamp. */
 struct fence_stamp {
     char table[KEY_BYTES_MAX + 1]; /* the key of the lock's table */
     uint64_t token;
@@ -59,18 +61,19 @@ struct fence_stamp {
     uint64_t seq;
 };
 
-/* The scopes that a fence belongs to, as texts, each followed by a NUL. */
+/* The scopes that a fence belongs to, as strings, each terminated by a NUL. */
 struct fence_scopes {
     size_t size;
     char texts[FENCE_SCOPES_MAX];
 };
 
-/* All stored inline, so that changing a fence cannot fail. */
+/* A fence in memory. All of its parts are stored inline, so that no change can run out of
+ * memory. */
 struct fence {
     enum fence_kind kind;
-    struct fence_stamp stamp;   /* all zero if nobody has written */
-    struct fence_stamp before;  /* the last write of an earlier token; all zero: none */
-    struct fence_scopes scopes; /* empty: nobody has written yet, or version 1 */
+    struct fence_stamp stamp;   /* all zero if no client has written yet */
+    struct fence_stamp before;  /* the last write with the previous token; all zero: none */
+    struct fence_scopes scopes; /* empty: no client has written yet, or version 1 */
     size_t unknown_size;
     char unknown[FENCE_UNKNOWN_MAX]; /* unknown members, each with a comma before it */
     uint64_t size;                   /* of the body */
@@ -106,19 +109,19 @@ struct fence_writer {
     size_t scope_count;
 };
 
-/* Whether a write may replace the fence: OK with the outcome, FENCED, MISMATCH, or UNSUPPORTED
- * if it belongs to a scope that we do not know. */
+/* Whether a write may replace the fence: OK with the outcome, FENCED, MISMATCH, or UNSUPPORTED if
+ * the fence belongs to a scope that this version does not know. */
 enum hf_status fence_check_writer(const struct fence *fence, const struct fence_writer *writer,
                                   enum fence_outcome *ret_outcome, struct hf_error *error);
 
-/* Records the writer in the fence. A fence without scopes gets those of the writer, except pins,
- * which exclude nobody: MISMATCH if only pins are left, INVALID if they are too long. On failure
- * the fence is unchanged. */
+/* Records the writer in the fence. A fence without scopes gets the writer's scopes, except pins,
+ * which exclude nobody. MISMATCH: the writer has only pins. INVALID: the scopes are too long. On
+ * failure the fence is unchanged. */
 enum hf_status fence_sign(struct fence *fence, const struct fence_writer *writer,
                           struct hf_error *error);
 
-/* Whether a write that tried to replace a fence with the stamp `over`, and is not there now, may
- * have been there for some time. */
+/* Whether a write that tried to replace a fence with the stamp `over`, and is not in place now, may
+ * have been in place for some time. */
 bool fence_may_be_gone(const struct fence *fence, const struct fence_stamp *writer,
                        const struct fence_stamp *over);
 

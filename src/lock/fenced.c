@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fenced.c: writes fenced objects: first the body, if it is large, then the fence by
- * compare-and-swap. A body is deleted only if a later fence is known to have replaced the one
+/* fenced.c: writes fenced objects: first the body, if it is large, then the fence, by
+ * compare-and-swap. A body is deleted only if a later fence is known to have replaced the fence
  * that named it, or if the fence that would have named it can never be written. A writer that
  * dies in between leaves a body that nothing names. */
 #include "lock/fenced.h"
@@ -19,8 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How many times a write starts again because another write with the same lease came in between.
- * Its tries have numbers between those of two calls. */
+/* How many times a write is tried if other writes with the same lease come in between. The numbers
+ * of the tries lie between the numbers of two calls. */
 #define TRIES_MAX   32
 #define TRIES_PAUSE SPAN_MS(20)
 
@@ -126,8 +126,9 @@ static enum hf_status fill_fence(struct write *write, struct fence *fence,
     return HF_OK;
 }
 
-/* The lease is checked last: a write that has already landed was in time. CONFLICT: the write
- * needs another number, and its body another name; it may appear twice, but is never lost. */
+/* The lease is checked last, because a write that is found in place was made while the lease was
+ * valid. CONFLICT: the write must start again with another number and another name for its body.
+ * It may then appear twice, but is never lost. */
 static enum hf_status apply_fenced_write(struct doc_op *op, void *body,
                                          const struct evidence *evidence)
 {
@@ -141,6 +142,8 @@ static enum hf_status apply_fenced_write(struct doc_op *op, void *body,
     write->seen = write->seen || gone || (status == HF_OK && write->outcome == FENCE_DONE);
     if (status != HF_OK || write->outcome != FENCE_WRITE)
         return status;
+    /* If the write were repeated with the same number, two versions could have the same stamp, and
+     * another process could mistake one for the other and name a deleted body. */
     if (gone)
         return error_set(&op->error, HF_CONFLICT, "another process writes with the same lease");
     status = check_write_lease(write, &op->error);
@@ -164,8 +167,8 @@ static void name_body(struct write *write)
     check(size > 0 && (size_t)size < sizeof write->name);
 }
 
-/* Deletes the previous body once another fence is known to be in place, and our own body once
- * its fence certainly is not and never will be. */
+/* Deletes the previous body if another fence is known to have replaced its fence, and our own body
+ * if its fence is certainly not in place and never will be. */
 static void discard_bodies(const struct write *write, enum hf_status status)
 {
     struct hf_client *client = write->lock->client;
@@ -173,7 +176,7 @@ static void discard_bodies(const struct write *write, enum hf_status status)
     bool still_named = RULE(OLD_BODY_AFTER_THE_SWAP) && status != HF_OK;
     if (!still_named && write->replaced_size > 0)
         body_discard(client, (struct view){ write->replaced, write->replaced_size });
-    /* After UNSURE the fence may still land and name the body, so the body stays. */
+    /* After UNSURE the fence may still take effect and name the body, so the body stays. */
     bool may_stand = stands || (RULE(UNSURE_KEEPS_BODY) && status == HF_UNSURE);
     if (!may_stand && write->name[0] != '\0')
         body_discard(client, view_of(write->name));
@@ -201,7 +204,7 @@ static void warm_free(struct warm_fence *warm)
     free(warm);
 }
 
-/* Takes the least recently used one. */
+/* Takes the least recently used fence out of the cache. */
 static struct warm_fence *take_oldest_locked(struct fence_cache *cache)
 {
     struct warm_fence *oldest = cache->idle;
@@ -293,7 +296,8 @@ static enum hf_status swap_fence(struct write *write, struct hf_error *error)
     *error = write->op.error;
     struct fence fence;
     struct hf_error why;
-    /* src/doc cannot tell that an object is too long to be a document. */
+    /* src/doc reports CORRUPT for an object that is too long to be a document. Such an object was
+     * never a fence, so the caller gets MISMATCH. */
     if (status == HF_CORRUPT &&
         fenced_read_fence(client, write->key, &fence, &why) == HF_MISMATCH) {
         *error = why;
@@ -318,14 +322,15 @@ static enum hf_status write_fenced_once(struct write *write, struct hf_error *er
     }
     if (status == HF_OK)
         status = swap_fence(write, error);
-    /* A refusal now does not undo a write that readers may have seen before, so the outcome is
-     * UNSURE. */
+    /* Readers may have seen the write before it was overwritten. A refusal now does not undo that,
+     * so the outcome is UNSURE. */
     enum hf_status told = status;
     if (RULE(SEEN_IS_NOT_UNDONE) && write->seen && status != HF_OK && status != HF_CONFLICT) {
         error_prefix(error, "the write may have taken effect before");
         error->status = told = HF_UNSURE;
     }
-    /* A write refused as FENCED is not in the store, and never will be. */
+    /* A fence that was refused as FENCED is not in place and never will be, so its body can be
+     * deleted even if the outcome is reported as UNSURE. */
     discard_bodies(write, status == HF_FENCED ? status : told);
     return told;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fenced.h: fenced objects inside the library: a client's cache of fences, and the public
- * functions with views and buffers. */
+ * functions in a form that uses views and buffers. */
 #ifndef LOCK_FENCED_H
 #define LOCK_FENCED_H
 
@@ -12,8 +12,8 @@ struct hf_client;
 struct hf_lock;
 struct warm_fence;
 
-/* The fences that a client writes, by key. A bounded number of unused ones is cached, so that the
- * next write takes one put. */
+/* The fences that a client writes, by key. A bounded number of unused fences is cached, so that
+ * the next write to the same object takes only one put. */
 struct fence_cache {
     struct env_mutex mutex; /* guards the members below */
     struct map fences;
@@ -23,18 +23,18 @@ struct fence_cache {
 
 void fence_cache_init(struct fence_cache *cache, struct env *env);
 
-/* No write may be under way. */
+/* No write may be in progress. */
 void fence_cache_release(struct fence_cache *cache);
 
-/* As hf_fenced_put. */
+/* Like hf_fenced_put. */
 enum hf_status fenced_write(struct hf_lock *lock, struct view key, struct view bytes,
                             struct hf_error *error);
 
-/* As hf_fenced_get: appends to `body`, and reads at most up to the buffer's limit. */
+/* Like hf_fenced_get. Appends to `body`, up to the buffer's limit. */
 enum hf_status fenced_read(struct hf_client *client, struct view key, struct buffer *body,
                            uint64_t *ret_token, struct hf_error *error);
 
-/* The current fence; NOT_FOUND also if it says that there is no object. */
+/* The current fence. Also returns NOT_FOUND if the fence says that there is no object. */
 enum hf_status fenced_read_fence(struct hf_client *client, struct view key, struct fence *fence,
                                  struct hf_error *error);
 

@@ -5,12 +5,12 @@
 
 #include "lock/client_inside.h"
 
-/* INVALID unless a user's object can have this key, with room for the names of its bodies. */
+/* INVALID unless a user's object can have this key, and the key leaves room for body names. */
 enum hf_status fenced_check_key(const struct hf_client *client, struct view key,
                                 struct hf_error *error);
 
-/* Whether this is the name of a body of that object. A fence that was copied to another key
- * names the bodies of the original, which this key must neither read nor delete. */
+/* Whether `name` is the name of a body of the object `key`. A fence that was copied to another key
+ * names a body of the original object, which must be neither read nor deleted through the copy. */
 bool fenced_is_body_of(struct view key, struct view name);
 enum hf_status fenced_strange_body(struct hf_error *error);
 

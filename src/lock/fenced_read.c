@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fenced_read.c: reads fenced objects: the fence, then the body that it names. If a writer
- * replaces the fence and deletes the body in between, the reader starts again, so it always
+/* fenced_read.c: reads fenced objects: first the fence, then the body that it names. If a writer
+ * replaces the fence and deletes the body in between, the reader starts again. So it always
  * returns one complete version. */
 #include "base/hash.h"
 #include "base/layout.h"
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* How many times a reader that finds the body gone starts again. */
+/* How many times a reader tries again if the body is gone. */
 #define READ_TRIES_MAX 16
 
 /* "<token>-<seq>-<nonce>", after the folder of bodies. */
@@ -21,7 +21,7 @@
 
 /* ---- Keys ---------------------------------------------------------------------------- */
 
-/* Removes the prefix, if it is there. */
+/* Removes a prefix; false if the text does not start with it. */
 static bool cut_prefix(struct view *text, struct view start)
 {
     if (!view_starts_with(*text, start))
@@ -30,7 +30,8 @@ static bool cut_prefix(struct view *text, struct view start)
     return true;
 }
 
-/* Only for the client's own namespace; it does not know the others. */
+/* Recognises only the tables of the client's own namespace, because it does not know the other
+ * namespaces. */
 static bool is_lease_table(const struct hf_client *client, struct view key)
 {
     struct view rest = key;
@@ -106,7 +107,7 @@ enum hf_status fenced_hash_file(int fd, uint64_t size, uint64_t *ret_xxh3,
 
 /* ---- Destinations -------------------------------------------------------------------- */
 
-/* Appends to a buffer, or, if `fd` is not -1, writes that file from its start. */
+/* Where the bytes go: into a buffer or, if `fd` is not -1, into that file, from its start. */
 struct sink {
     struct buffer *body;
     int fd;
@@ -193,8 +194,8 @@ enum hf_status fenced_read_fence(struct hf_client *client, struct view key, stru
     return status;
 }
 
-/* If the fence still names the missing body when read again, no writer has replaced it: the
- * object is damaged. */
+/* If the body is missing, the fence is read again. If it still names that body, no writer has
+ * replaced it, so the object is damaged. */
 static enum hf_status read_fenced_object(struct hf_client *client, struct view key,
                                          const struct sink *sink, uint64_t *ret_token,
                                          struct hf_error *error)
@@ -255,7 +256,7 @@ enum hf_status hf_fenced_get(struct hf_client *client, const char *key, size_t s
     return error_clear(error);
 }
 
-/* The file is read back for its checksum, so it must be open for reading. */
+/* The file is read back to verify its checksum, so it must be open for reading. */
 static enum hf_status check_readable(int fd, struct hf_error *error)
 {
     char byte;

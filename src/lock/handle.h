@@ -20,10 +20,10 @@ struct hf_lock {
     struct table_ref *ref;
     struct scope *scopes;
     size_t scope_count;             /* 0: adopted, and covers all of its table */
-    struct hf_lock_options options; /* with our own copies of the texts */
+    struct hf_lock_options options; /* with our own copies of the strings */
     bool adopted; /* scopes and mode are those of the lease; it cannot be acquired */
     struct span ttl;
-    bool *blocked; /* one per scope, as last reported; then equal room for the next reply */
+    bool *blocked; /* one per scope, as last reported; then the same again for the next reply */
     struct table_hook *hook; /* of every request for a grant; may be NULL */
 
     struct env_mutex calls;
@@ -35,55 +35,59 @@ struct hf_lock {
     uint64_t token;
     struct validity validity;
     enum hf_status gone; /* OK, EXPIRED or LOST */
-    bool given_back;     /* in the background, when the client was closed */
+    bool given_back;     /* released in the background when the client was closed */
 
     /* Used by the keeper. */
     struct hf_lock *next, *previous;
     struct mono_time renew_at, danger_at;
-    struct mono_time half_life; /* held for half a ttl: from then on it gets an entry */
+    struct mono_time half_life; /* when half of the ttl has passed; it then gets an entry */
     struct mono_time index_at;  /* when to check that the hour of its end has an entry */
     bool in_danger;
     bool report_safe, report_gone;
     unsigned pins;
 };
 
-/* A handle without scopes, for a table_ref that it takes over; frees nothing on failure. */
+/* A handle without scopes. It takes over the use of the table_ref, unless the call fails. */
 enum hf_status lock_new_for(struct hf_client *client, struct table_ref *ref,
                             const struct hf_lock_options *options, struct hf_lock **ret_lock,
                             struct hf_error *error);
 
-/* Records a grant or renewal; with the keeper's mutex held. */
+/* Records a grant or renewal. Called with the keeper's mutex held. */
 void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity);
 
-/* Marks the handle as holding the lease that a request was granted or has renewed, and starts
- * keeping it. False: the lease has already run out, and the handle is idle. */
+/* Marks the handle as holding the lease that a request was granted or has renewed, and adds it to
+ * the keeper. False: the lease has already expired, and the handle is idle. */
 bool lock_hold_granted(struct hf_lock *lock, const struct request *request);
 
-/* Lets the cleanup task end a lease or leave the queue, so that no caller waits for it. */
+/* Leaves it to the cleanup task to end the lease or leave the queue, so that no caller has to wait
+ * for this. */
 void lock_give_back(struct hf_lock *lock);
 
 /* Ends the lease, as hf_lock_release, _complete and _fail do. The hook, which may be NULL, runs
- * in the same write. Without a reply the lease is ended in the background, without the hook. */
+ * in the same write. If there is no reply, the lease is ended in the background without the
+ * hook. */
 enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
                         struct table_hook *hook, struct hf_error *error);
 
-/* Notes that the lease is no longer ours: EXPIRED or LOST, which the watcher reports. With the
- * keeper's mutex held. */
+/* Notes that the lease is no longer ours: EXPIRED or LOST, which the watcher reports. Called with
+ * the keeper's mutex held. */
 void lock_mark_gone_locked(struct hf_lock *lock, enum hf_status how);
 
-/* Whether it is held: OK, EXPIRED, LOST or NOT_FOUND; with the keeper's mutex held. */
+/* Whether the lock is held: OK, EXPIRED, LOST or NOT_FOUND. Called with the keeper's mutex
+ * held. */
 enum hf_status lock_check_locked(struct hf_lock *lock);
 
 /* The same, and the lease's id and token. */
 enum hf_status lock_lease(struct hf_lock *lock, char ret_id[LEASE_ID_MAX + 1],
                           uint64_t *ret_token);
 
-/* Gets what a fenced write needs: OK, or the reason why not. Takes the next number in call order
- * across all handles of the client, since a lease that was passed on may have several handles. */
+/* Gets the token and the number that a fenced write needs: OK, or the reason why it may not write.
+ * Numbers rise in the order of calls across all handles of the client, because a lease that was
+ * passed on may have several handles. */
 enum hf_status lock_fence(struct hf_lock *lock, uint64_t *ret_token, uint64_t *ret_sequence,
                           struct hf_error *error);
 
-/* For work that runs once per period: how much earlier the next run may start, since schedulers
+/* For work that runs once per period: how much earlier the next run may start, because schedulers
  * are never exactly on time. */
 struct span once_slack(const struct hf_lock_options *options);
 

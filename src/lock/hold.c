@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hold.c: a holder's calls: check, renew or end the lease, or pass it on as text. It guards
- * against a holder that acts on a lease that is over: validity is computed at each call, and a
- * release without a reply is retried in the background. */
+ * against a holder that relies on an expired lease: validity is computed in each call, and a
+ * release that gets no reply is retried in the background. */
 #include "lock/client_inside.h"
 #include "lock/handle.h"
 
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How many times an adopted lease is renewed again because the reply came too late. */
+/* How many times an adopted lease is renewed if the reply comes too late to use it. */
 #define ADOPT_TRIES_MAX 3
 
 /* ---- Without requests ---------------------------------------------------------------- */
@@ -116,7 +116,7 @@ enum hf_status lock_fence(struct hf_lock *lock, uint64_t *ret_token, uint64_t *r
 
 /* ---- Renewing by hand ---------------------------------------------------------------- */
 
-/* Applies the result of a renewal; with the keeper's mutex held. */
+/* Applies the result of a renewal. Called with the keeper's mutex held. */
 static enum hf_status note_own_renewal_locked(struct hf_lock *lock,
                                               const struct request *request,
                                               struct hf_error *error)
@@ -170,10 +170,10 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
-/* `over`: by our own clock it was over before the request. A released lease leaves no trace, so a
- * missing one may then have been ended by another client, rather than by an attempt of ours that
- * had no reply. A completed or failed lease stays in the table, and only its holder can complete
- * or fail it. */
+/* `over`: by our own clock, the lease had expired before the request. A released lease leaves no
+ * trace. If an expired lease is missing, another client may have taken it over, so the release is
+ * not reported as OK merely because an attempt of ours got no reply. A completed or failed lease
+ * stays in the table, and only its holder can complete or fail it. */
 static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
                               struct table_hook *hook, bool over, struct hf_error *error)
 {
@@ -208,8 +208,8 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
 {
     struct hf_client *client = lock->client;
     enum hf_status status = HF_OK;
-    /* Checked first: if the table refused the note, the handle would already be idle, and the
-     * lease would stay active until its ttl. */
+    /* The note is checked first. If only the table refused it, the handle would already be idle,
+     * and the lease would stay active until it expires. */
     if (note && !table_takes_note(view_of(note)))
         return error_set(error, HF_INVALID, "a note is JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
@@ -220,8 +220,8 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
     bool over = held && lock_check_locked(lock) != HF_OK;
     bool last = held && --lock->depth == 0;
     if (last) {
-        /* Stop renewing first, and wait for a renewal that is under way: it must not land after
-         * the release. */
+        /* Stop renewing first, and wait for a renewal that is in progress, because it must not
+         * take effect after the release. */
         keeper_remove_locked(client, lock);
         lock->state = LOCK_IDLE;
     }
@@ -358,7 +358,8 @@ static enum hf_status parse_lease(const struct hf_client *client, const char *te
     return HF_OK;
 }
 
-/* The scopes and the mode of an adopted lease are known only from its table. */
+/* The scopes and the mode of an adopted lease are not in its text form; they are read from its
+ * table. */
 struct adoption {
     struct table_hook hook; /* must be the first member */
     struct hf_lock *lock;
@@ -382,7 +383,7 @@ static void note_adopted(struct table_hook *hook, struct lease_table *table,
     adoption->no_memory = !lock->scopes;
 }
 
-/* Renews the lease, and marks it held if the reply came in time. */
+/* Renews the lease, and marks it as held if the reply comes in time. */
 static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_name *name,
                                     struct hf_error *error)
 {
@@ -407,8 +408,8 @@ static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_nam
     return error_set(error, HF_EXPIRED, "the reply came too late to use the lease");
 }
 
-/* If a renewal's reply was lost, the lease counts from when it was sent. If that leaves no time,
- * the lease is renewed once more. */
+/* The renewed lease counts from the time at which the renewal was sent. If the reply was so late
+ * that no time is left, the lease is renewed again. */
 static enum hf_status adopt_lease(struct hf_lock *lock, const struct lease_name *name,
                                   struct hf_error *error)
 {

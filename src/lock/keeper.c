@@ -12,8 +12,8 @@
 
 #include <stdlib.h>
 
-/* A renewal gets a fraction of the ttl, within these bounds, and is then retried. So one that
- * hangs delays neither other tables nor the end of the lease. */
+/* A renewal is given a fraction of the ttl, within these bounds, and is then retried. So a renewal
+ * that hangs delays neither other tables nor the retry that may still save the lease. */
 #define RENEWAL_TIME_PART 6
 #define RENEWAL_TIME_MIN  SPAN_MS(500)
 #define RENEWAL_TIME_MAX  SPAN_S(5)
@@ -50,6 +50,8 @@ void keeper_remove_locked(struct hf_client *client, struct hf_lock *lock)
     if (lock->next)
         lock->next->previous = lock->previous;
     lock->next = lock->previous = NULL;
+    /* The caller ends the lease or frees the handle next. A renewal in progress must not take
+     * effect after that, and a callback must not get a freed handle. */
     while (lock->pins > 0)
         env_cond_wait(&keeper->unpinned, &keeper->mutex);
 }
@@ -68,7 +70,7 @@ static struct hf_lock *next_to_give_back_locked(const struct keeper *keeper)
     return lock;
 }
 
-/* The handle stays in the list as one whose lease was lost, until it is released or freed. */
+/* Each handle stays in the list, as one whose lease was lost, until it is released or freed. */
 void keeper_release_all(struct hf_client *client)
 {
     struct keeper *keeper = &client->keeper;
@@ -79,7 +81,7 @@ void keeper_release_all(struct hf_client *client)
         lock->given_back = true;
         if (lock->gone == HF_OK)
             lock_mark_gone_locked(lock, HF_LOST);
-        lock->pins++; /* it may be freed meanwhile */
+        lock->pins++; /* so that it cannot be freed meanwhile */
         env_mutex_unlock(&keeper->mutex);
         lock_give_back(lock);
         env_mutex_lock(&keeper->mutex);
@@ -103,7 +105,8 @@ static void notify_locked(struct keeper *keeper, struct hf_lock *lock, enum hf_l
     unpin_locked(keeper, lock);
 }
 
-/* The event to report for a lock now; if there is none, *next is no later than the next one. */
+/* The event to report for a lock now. If there is none, *next is set no later than the time of the
+ * next event. */
 static bool next_event_locked(struct hf_lock *lock, const struct evidence *evidence,
                               struct mono_time *next, enum hf_lock_event *ret_event)
 {
@@ -132,7 +135,7 @@ static bool next_event_locked(struct hf_lock *lock, const struct evidence *evide
         return true;
     }
     *next = mono_earlier(*next, lock->in_danger ? end : mono_earlier(end, lock->danger_at));
-    if (lock->validity.by_store) /* our knowledge of the store time may change meanwhile */
+    if (lock->validity.by_store) /* a reply may show meanwhile that the lease ends earlier */
         *next = mono_earlier(*next, mono_add(evidence->now, SPAN_US(lock->ttl.us / 12)));
     return false;
 }
@@ -153,7 +156,7 @@ static bool notify_one_locked(struct hf_client *client, struct mono_time *next)
 
 /* ---- Renewing ------------------------------------------------------------------------ */
 
-/* Leases in one table that are renewed together. */
+/* Leases of one table that are renewed together. */
 struct renewal {
     struct hf_lock *locks[RENEW_BATCH_MAX];
     struct request *requests[RENEW_BATCH_MAX];
@@ -173,7 +176,7 @@ static struct mono_time renewal_deadline(const struct hf_lock *lock, struct mono
     return mono_earlier(lock->validity.until, mono_add(now, part));
 }
 
-/* Collects the leases that are due, or those that are not. */
+/* Collects the leases whose renewal is due or, if `due` is false, those whose renewal is not. */
 static void collect_locked(struct hf_client *client, struct table_ref *ref, bool due,
                            struct renewal *renewal)
 {
@@ -198,8 +201,8 @@ static void apply_renewal_locked(struct hf_client *client, struct hf_lock *lock,
                                  const struct request *request)
 {
     enum hf_status status = request->op.error.status;
-    /* The loss of the lease was reported, and the holder may have stopped its work. A late
-     * renewal must not revive the lease. */
+    /* If the loss of the lease was reported, the holder may have stopped its work. A late renewal
+     * must not revive the lease. */
     if (RULE(GONE_STAYS_GONE) && lock->gone != HF_OK)
         return;
     MUTANT(mutant_believes_in_renewal(&status));
@@ -221,7 +224,7 @@ static void renew_table_locked(struct hf_client *client, struct table_ref *ref)
     struct keeper *keeper = &client->keeper;
     struct renewal renewal = { .count = 0 };
     collect_locked(client, ref, /* due */ true, &renewal);
-    collect_locked(client, ref, /* due */ false, &renewal); /* in the same write, if they fit */
+    collect_locked(client, ref, /* due */ false, &renewal); /* if they fit in the same write */
     ref->renewing = true;
     env_mutex_unlock(&keeper->mutex);
     if (renewal.count > 0)
@@ -240,7 +243,8 @@ static void renew_table_locked(struct hf_client *client, struct table_ref *ref)
 
 /* ---- The tasks ----------------------------------------------------------------------- */
 
-/* The lock whose table's leases are to be renewed next, or NULL. */
+/* The lock whose renewal is due next, or NULL. Tables that a renewer is already working on are
+ * skipped, so one table that hangs occupies only one renewer. */
 static struct hf_lock *next_renewal_locked(const struct keeper *keeper)
 {
     struct hf_lock *first = NULL;
@@ -267,8 +271,9 @@ static void run_renewer(void *argument)
     env_mutex_unlock(&keeper->mutex);
 }
 
-/* Starts another renewer if due renewals are not being handled; otherwise *next is no later than
- * when one may be needed. A failure to start one is harmless: at least one is running. */
+/* Starts another renewer if a renewal is overdue and no renewer handles it. Otherwise *next is set
+ * no later than the time at which another renewer may be needed. A failure to start one is
+ * harmless, because at least one is running. */
 static void start_renewer_locked(struct hf_client *client, struct mono_time *next)
 {
     struct keeper *keeper = &client->keeper;

@@ -2,8 +2,9 @@
 /* keeper.h: renews a client's leases, and notifies holders when a lease is in danger or lost.
  *
  * A watcher tracks the time and never waits for the store, so no holder is notified late.
- * Renewers send the requests: each handles one table at a time, with all its leases in one write.
- * The indexer writes the entries of the expiry index, so these never delay a renewal. */
+ * Renewers send the requests. Each renewer handles one table at a time, and renews all of its
+ * leases in one write. The indexer writes the entries of the expiry index, so that they never
+ * delay a renewal. */
 #ifndef LOCK_KEEPER_H
 #define LOCK_KEEPER_H
 
@@ -31,33 +32,33 @@ struct keeper {
 
 void keeper_init(struct keeper *keeper, struct env *env);
 
-/* Ends the tasks; no lock is held any more. */
+/* Ends the tasks. No lock may be held any more. */
 void keeper_release(struct hf_client *client);
 
 /* Starts the tasks that a lock needs, if they are not running yet. A lock without renewal and
- * callback is kept only for its entry in the expiry index; if no task can be started, it has no
- * entry. */
+ * without a callback needs them only for its entry in the expiry index. If they cannot be started,
+ * it gets no entry. */
 enum hf_status keeper_start_for(struct hf_lock *lock, struct hf_error *error);
 
-/* From now on the lock is watched and, unless it has no renewal, renewed; with the mutex
+/* Starts watching the lock and, unless it has no renewal, renewing it. Called with the mutex
  * held. */
 void keeper_add_locked(struct hf_client *client, struct hf_lock *lock);
 
-/* Stops watching and renewing; waits for a renewal or callback that is under way. With the mutex
- * held. */
+/* Stops watching and renewing the lock, and waits for a renewal or callback that is in progress.
+ * Called with the mutex held. */
 void keeper_remove_locked(struct hf_client *client, struct hf_lock *lock);
 
-/* For a client that is closed while handles are still open: those handles report LOST, their
- * leases are released in the background, and they are granted nothing more. */
+/* For a client that is closed while handles are still open. The handles report LOST, their leases
+ * are released in the background, and nothing more is granted to them. */
 void keeper_release_all(struct hf_client *client);
 
-/* For a lease that this process has acquired and is detaching. If its ttl is long, and its table
- * has no entry for the hour in which it ends, one is written now. It is a hint, so it may
- * fail. */
+/* For a lease that this process has acquired and is detaching. If the ttl is long and the table
+ * has no entry for the hour in which the lease ends, writes an entry now. The entry is a hint, so
+ * a failure is ignored. */
 void keeper_index_detached(struct hf_lock *lock);
 
-/* Wakes or starts the indexer if an entry is due; otherwise *next is no later than the next
- * one. With the mutex held. */
+/* Wakes or starts the indexer if an entry is due. Otherwise *next is set no later than the time of
+ * the next entry. Called with the mutex held. */
 void keeper_index_locked(struct hf_client *client, struct mono_time *next);
 
 #endif

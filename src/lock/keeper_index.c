@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper_index.c: the keeper's entries in the expiry index: a lease that is held for half of
- * its ttl has an entry for the hour in which it ends. No renewal and no release ever waits for
+/* keeper_index.c: the keeper's entries in the expiry index. A lease that has been held for half of
+ * its ttl gets an entry for the hour in which it ends. No renewal and no release ever waits for
  * an entry. */
 #include "base/mutant.h"
 #include "lock/client_inside.h"
@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-/* An entry that could not be written in this time is retried with the next renewal, or, for a
- * lock without renewal, when one would be due. */
+/* If an entry cannot be written within this time, it is retried with the next renewal or, for a
+ * lock without renewal, when a renewal would be due. */
 #define ENTRY_TIME       SPAN_S(5)
 #define ENTRY_AGAIN_PART 3
 
@@ -36,7 +36,8 @@ static void postpone_entry(struct hf_lock *lock, struct mono_time now)
         lock->index_at = mono_add(now, SPAN_US(lock->ttl.us / ENTRY_AGAIN_PART));
 }
 
-/* A lock whose entry is due, or NULL; then *next is no later than the next one. */
+/* A lock whose entry is due. If there is none, returns NULL and sets *next no later than the time
+ * at which the next entry is due. */
 static struct hf_lock *next_entry_locked(struct hf_client *client, struct hour *ret_hour,
                                          struct mono_time *next)
 {
@@ -64,7 +65,7 @@ static struct hf_lock *next_entry_locked(struct hf_client *client, struct hour *
 
 /* ---- The indexer --------------------------------------------------------------------- */
 
-/* This table's entries are retried later. */
+/* Postpones the entries of a table whose write has failed. */
 static void postpone_table_locked(struct hf_client *client, struct view key)
 {
     struct mono_time now = env_now(client->env);
@@ -73,8 +74,8 @@ static void postpone_table_locked(struct hf_client *client, struct view key)
             postpone_entry(lock, now);
 }
 
-/* The lock is not pinned, so that its release never waits for an entry. Its table_ref is
- * therefore looked up again by key. */
+/* The lock is not pinned, so that its release never waits for an entry. It may be freed during the
+ * write, so its table_ref is looked up again by key. */
 static void write_entry_locked(struct hf_client *client, const struct hf_lock *lock,
                                struct hour hour)
 {
@@ -139,6 +140,6 @@ void keeper_index_locked(struct hf_client *client, struct mono_time *next)
         return;
     if (keeper->indexer)
         env_cond_broadcast(&keeper->entry_due);
-    else /* without memory or a task there is no entry; it is a hint */
+    else /* if this fails there is no entry, which is only a hint */
         env_task_start(client->env, write_entries, client, &keeper->indexer, &error);
 }

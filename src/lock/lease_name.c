@@ -20,7 +20,7 @@ void lease_name_append(struct buffer *to, const struct lease_name *name)
     buffer_append(to, name->key);
 }
 
-/* Without leading zeros. */
+/* Parses a token without leading zeros. */
 static bool parse_token(struct view text, uint64_t *ret_token)
 {
     return parse_u64(text, UINT64_MAX, ret_token, NULL) == HF_OK &&

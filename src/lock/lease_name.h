@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease_name.h: a lease as one word, TOKEN:ID:TABLE, as acquire prints it and release, --lock
- * and $HOLDFAST_LEASE read it. Pure. */
+/* lease_name.h: a lease as one word, TOKEN:ID:TABLE. `acquire` prints it; `release`, --lock and
+ * $HOLDFAST_LEASE accept it. Pure. */
 #ifndef LOCK_LEASE_NAME_H
 #define LOCK_LEASE_NAME_H
 
@@ -13,11 +13,11 @@ struct lease_name {
     struct view key; /* of its table */
 };
 
-/* Fewer than HF_LEASE_TEXT_MAX bytes for every name that can be parsed. */
+/* Appends the text form: fewer than HF_LEASE_TEXT_MAX bytes for every name that can be parsed. */
 void lease_name_append(struct buffer *to, const struct lease_name *name);
 
-/* Accepts only the printed form; otherwise INVALID, with a message. The name points into the
- * text. */
+/* Accepts only the printed form; any other text is INVALID, with a message. The name points into
+ * the text. */
 enum hf_status lease_name_parse(struct view text, struct lease_name *ret_name,
                                 struct hf_error *error);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.c: the ttl limits of a kind of table. They guard against a barrier that ends too
- * early: a limit is kept until every lease that was granted under it is over. Pure. */
+/* limits.c: the ttl limits of one kind of table. They guard against a barrier that ends too
+ * early: a limit is kept until every lease that was granted under it has expired. Pure. */
 #include "lock/limits.h"
 
 #include "base/check.h"
 #include "base/rule.h"
 
-/* Times on different clocks cannot be compared: one of the two must be "forever". */
+/* Ends on different clocks cannot be compared, so the result is "forever" (clock 0). This may keep
+ * a limit for longer than needed, but never drops one too early. */
 static struct stamp later_end(struct stamp a, struct stamp b)
 {
     if (a.clock == 0 || b.clock == 0 || a.clock != b.clock)
@@ -55,7 +56,8 @@ bool limits_find(const struct limits *limits, const struct lease_settings *setti
     return false;
 }
 
-/* Whether every lease granted under it is over by the store's clock, judged as a lease is. */
+/* Whether every lease granted under the limit has expired. This needs the same proof by the
+ * store's clock as the end of a lease. */
 static bool limit_is_over(const struct ttl_limit *limit, const struct lease_settings *settings,
                           const struct evidence *evidence)
 {
@@ -74,7 +76,7 @@ void limits_drop_over(struct limits *limits, const struct lease_settings *settin
             remove_at(limits, i);
 }
 
-/* A ttl as it is recorded: rounded up, so that a few limits cover all leases. */
+/* The ttl to record: rounded up, so that a few limits cover all leases. */
 static struct span round_up_ttl(struct span ttl, const struct lease_settings *settings,
                                 const struct limit_policy *policy)
 {
@@ -88,7 +90,7 @@ static struct span round_up_ttl(struct span ttl, const struct lease_settings *se
     return limit.us >= ttl.us ? limit : ttl;
 }
 
-/* The end of a limit that is recorded now. Forever if the store time is unknown or proves
+/* The end of a limit that is recorded now: "forever" if the store time is unknown or proves
  * nothing. */
 static struct stamp limit_end(const struct lease_settings *settings, struct span period,
                               const struct evidence *evidence)
@@ -99,9 +101,11 @@ static struct stamp limit_end(const struct lease_settings *settings, struct span
     return stamp;
 }
 
-/* A limit on a clock that we cannot read (another boot) would stay forever, so it is recorded
- * again on our clock. A client on the other clock uses the old limit no longer than one recorded
- * now would last, give or take the difference between the clocks. */
+/* The end of a limit on a clock that we cannot read (another boot) could never be proven, so the
+ * limit would stay forever. Instead, its period restarts now, on our clock. This is long enough:
+ * the limit was recorded before now for one period, so a client that can read the other clock
+ * uses it for at most one more period from now. A thousandth is added because the two clocks may
+ * run at slightly different rates. */
 static void move_to_our_clock(struct limits *limits, const struct lease_settings *settings,
                               const struct limit_policy *policy,
                               const struct evidence *evidence)

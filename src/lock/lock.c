@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lock.c: lock handles, and how they acquire a lease: with one request, or by waiting in the
- * queue. It guards against leases and waiters without an owner: a request whose outcome is
- * unknown is cancelled in the background until the outcome is known. */
+ * queue. It guards against leases and waiters without an owner: if the outcome of a request is
+ * unknown, the cleanup task cancels it, and keeps trying until the outcome is known. */
 #include "lock/client_inside.h"
 #include "lock/handle.h"
 
@@ -12,14 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A request to join the queue gets at least this long, however short the wait. */
+/* A request to join the queue is given at least this much time, however short the wait. */
 #define ASK_TIME_MIN SPAN_S(1)
 
 #define ONCE_PER_MS_MAX (INT64_C(3660) * 24 * 3600000)
 
-/* A lease that was not released is over after its ttl, but a place in the queue is not. Each
- * abandoned place delays the other waiters by one claim window. So we keep trying to leave the
- * queue for at least this long. */
+/* A lease that was not released expires after its ttl, but a place in the queue does not. Each
+ * abandoned place delays the other waiters by one claim window. So the client keeps trying to
+ * leave the queue for at least this long. */
 #define LEAVE_TIME_MIN SPAN_S(600)
 
 /* ---- Handles ------------------------------------------------------------------------- */
@@ -53,7 +53,7 @@ enum hf_status lock_new_for(struct hf_client *client, struct table_ref *ref,
     struct hf_lock *lock = calloc(1, sizeof *lock);
     if (!lock)
         return error_no_memory(error);
-    lock->options = *options; /* with our own copies of the texts */
+    lock->options = *options; /* with our own copies of the strings */
     char *output = options->output ? strdup(options->output) : NULL;
     char *note = options->note ? strdup(options->note) : NULL;
     lock->options.output = output;
@@ -89,8 +89,8 @@ static void free_lock(struct hf_lock *lock)
     client_drop(client);
 }
 
-/* Reads the scopes into one allocation with their texts, and finds their table, which must be
- * the same for all. */
+/* Parses the scopes into one allocation that also holds their texts, and finds their table, which
+ * must be the same for all. */
 static enum hf_status read_scopes(struct hf_client *client, const char *const *texts,
                                   size_t count, struct scope **ret_scopes,
                                   char key[KEY_BYTES_MAX + 1], struct hf_error *error)
@@ -124,8 +124,8 @@ static enum hf_status read_scopes(struct hf_client *client, const char *const *t
     return HF_OK;
 }
 
-/* A lease that names an output stays in its table until the output has been dealt with. Only
- * compaction does that, for chunks. */
+/* A lease that names an output stays in its table until the output has been settled. Only
+ * compaction settles outputs, and only those of leases on chunks. */
 static enum hf_status check_output(const char *output, const struct scope *scopes, size_t count,
                                    struct hf_error *error)
 {
@@ -196,13 +196,13 @@ enum hf_status hf_lock_new(struct hf_client *client, const char *scope,
 void lock_renewed_locked(struct hf_lock *lock, const struct validity *validity)
 {
     if (mono_before(validity->t0, lock->validity.t0))
-        return; /* two renewals were under way, and the later one was reported first */
+        return; /* two renewals were in progress, and the later one was reported first */
     if (validity->by_store && !lock->validity.by_store) /* the watcher must check more often */
         env_cond_broadcast(&lock->client->keeper.changed);
     lock->validity = *validity;
     lock->renew_at = mono_add(validity->t0, SPAN_US(lock->ttl.us / 3));
     lock->danger_at = mono_add(validity->t0, SPAN_US(lock->ttl.us * 2 / 3));
-    /* A caller that renews by hand needs no warning. */
+    /* A caller that renews the lease itself needs no warning. */
     lock->in_danger = lock->options.no_renewal;
     lock->index_at =
         mono_before(validity->t0, lock->half_life) ? lock->half_life : validity->t0;
@@ -229,7 +229,7 @@ bool lock_hold_granted(struct hf_lock *lock, const struct request *request)
     lock->report_safe = lock->report_gone = false;
     lock->half_life = mono_add(validity.t0, SPAN_US(lock->ttl.us / 2));
     lock_renewed_locked(lock, &validity);
-    /* The lease counts from t0, so it may have run out during a slow reply. */
+    /* The lease counts from t0, so it may have expired before a slow reply arrived. */
     bool valid = lock_check_locked(lock) == HF_OK && !keeper->closed;
     if (valid)
         keeper_add_locked(lock->client, lock);
@@ -277,7 +277,8 @@ static enum hf_status take_reply(struct hf_lock *lock, struct request *request,
         return error_set(error, HF_HELD, "in the queue, with %zu ahead",
                          request->table.position);
     bool in_line = request->table.in_line && status != HF_ALREADY;
-    if (status == HF_UNSURE || in_line) /* an attempt without a reply may have put us there */
+    /* An attempt that got no reply may have put us into the queue. */
+    if (status == HF_UNSURE || in_line)
         lock_give_back(lock);
     if (error)
         *error = request->op.error;
@@ -333,7 +334,8 @@ static enum hf_status request_grant(struct hf_lock *lock, bool wait, struct mono
     request.hook = lock->hook;
     request.table.once_per = SPAN_MS(lock->options.once_per_ms);
     request.table.once_slack = once_slack(&lock->options);
-    /* The reply is stored after the part that hf_lock_blocked may be reading. */
+    /* The reply goes into the second half of the array, because hf_lock_blocked may be reading the
+     * first half. */
     request.blocked = lock->blocked + lock->scope_count;
     table_ref_ask(lock->ref, requests, 1);
     env_mutex_lock(&lock->client->keeper.mutex);
@@ -342,6 +344,8 @@ static enum hf_status request_grant(struct hf_lock *lock, bool wait, struct mono
     return take_reply(lock, &request, error);
 }
 
+/* Each request has a new id. If an id were reused, the late effect of an abandoned request could
+ * be mistaken for that of the new one. */
 static void draw_id(struct hf_lock *lock)
 {
     lock->waiter.number = client_next_id(lock->client);
@@ -357,7 +361,9 @@ static struct mono_time ask_deadline(const struct hf_lock *lock, struct mono_tim
     return mono_before(deadline, least) ? least : mono_earlier(deadline, most);
 }
 
-/* Requests the lock, or joins the queue: HELD, with a waiter. */
+/* Requests the lock. HELD: it was not free, and the handle now has a waiter in the queue. The
+ * waiter is added to the wait queue before the request is sent, because another task may read the
+ * table, and see our turn, before we get the reply. */
 static enum hf_status join_queue(struct hf_lock *lock, struct mono_time deadline,
                                  struct hf_error *error)
 {
@@ -381,13 +387,14 @@ static void leave_queue(struct hf_lock *lock)
     set_state(lock, LOCK_IDLE);
 }
 
-/* Claims its turn. HELD: it was not our turn after all. LOST: no longer in the queue, and no
- * waiter. */
+/* Claims the waiter's turn. HELD: it was not our turn after all. LOST: we are no longer in the
+ * queue, and the waiter has been removed. */
 static enum hf_status send_claim(struct hf_lock *lock, struct mono_time deadline,
                                  struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
-    /* Done before the request: a turn that the wait queue sees from now on is a new one. */
+    /* Cleared before the request is sent, so that a turn that the wait queue sees from now on
+     * counts as a new one. */
     wait_queue_clear_turn(lock->ref, &lock->waiter);
     request_init(&request, lock->ref, TABLE_CLAIM, ask_deadline(lock, deadline));
     request.hook = lock->hook;
@@ -401,11 +408,11 @@ static enum hf_status send_claim(struct hf_lock *lock, struct mono_time deadline
         leave_queue(lock);
     if (not_done) /* the table still has us in the queue */
         return error_set(error, HF_HELD, "waiting; the store does not respond");
-    /* Either the table has replied, or take_reply passes an attempt that may have landed to the
-     * cleanup task. */
+    /* In these cases the table has given an answer, or take_reply passes an attempt that may have
+     * taken effect to the cleanup task. */
     bool replied = status == HF_OK || status == HF_HELD || status == HF_LOST ||
                    status == HF_ALREADY || status == HF_UNSURE;
-    if (!replied) /* the waiter is gone, but the table still has us in the queue */
+    if (!replied) /* we have left the wait queue, but are still in the table's queue */
         lock_give_back(lock);
     return take_reply(lock, &request, error);
 }
@@ -423,7 +430,8 @@ static enum hf_status cancel_wait(struct hf_lock *lock, enum hf_status why, cons
     return error_set(error, why, "%s", words);
 }
 
-/* Continues a wait after news from the wait queue. OK: held; HELD: still in the queue. */
+/* Continues a wait after news from the wait queue. OK: the lock is held. HELD: still in the
+ * queue. */
 static enum hf_status continue_wait(struct hf_lock *lock, enum wait_queue_news news,
                                     struct mono_time deadline, struct hf_error *error)
 {
@@ -441,8 +449,8 @@ static enum hf_status continue_wait(struct hf_lock *lock, enum wait_queue_news n
 
 /* ---- The calls ----------------------------------------------------------------------- */
 
-/* Whether a handle may request the lock now: OK, or the reason why not. *ret_held: it is already
- * held. */
+/* Whether a handle may request the lock now: OK, or the reason why it may not. *ret_held: the
+ * handle already holds the lock. */
 static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_error *error)
 {
     struct keeper *keeper = &lock->client->keeper;
@@ -479,8 +487,8 @@ static struct mono_time wait_deadline(struct env *env, int64_t wait_ms)
     return far ? (struct mono_time){ MOMENT_FAR } : mono_add(now, SPAN_MS(wait_ms));
 }
 
-/* Repeats the request until there is a reply: a caller that waits for the lock also waits for the
- * store, and for room in the table. */
+/* Repeats the request until it is answered, because a caller that waits for the lock also waits
+ * for the store and for room in the table. */
 static enum hf_status ask_until_answered(struct hf_lock *lock, struct mono_time deadline,
                                          struct hf_error *error)
 {

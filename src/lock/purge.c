@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* purge.c: deletes a table that nobody uses. It guards against decreasing tokens: the table is
- * deleted only if it still has the ETag that was seen, and after the epoch was raised above its
- * tokens. */
+/* purge.c: deletes a table that no client uses. It guards against decreasing tokens: the table is
+ * deleted only if it still has the ETag that was seen, and only after the epoch was raised above
+ * its tokens. */
 #include "lock/purge.h"
 
 #include "base/rule.h"
@@ -29,6 +29,8 @@ enum hf_status table_purge(struct hf_client *client, struct view table_key,
     if (!client->store->traits.delete_conditional)
         return error_set(error, HF_UNSUPPORTED, "this store has no conditional delete");
     struct delete_call call = { .key = table_key, .deadline = client_deadline(client) };
+    /* Without the condition, the delete could remove a lease that was granted since the table was
+     * read. */
     if (RULE(PURGE_UNCHANGED_ONLY))
         call.condition = if_match(etag);
     enum hf_status status = store_delete(client->store, &call);

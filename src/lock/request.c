@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c: operations on tables as operations on documents, and how long a grant is valid. A
- * lease never counts from a reply: its validity always starts at the t0 of the attempt that
- * granted it. */
+/* request.c: converts operations on tables to operations on documents, and computes how long a
+ * grant is valid. Validity never counts from a reply: it always starts at the t0 of the attempt
+ * that granted the lease. */
 #include "lock/client_inside.h"
 
 #include "base/check.h"
 #include "base/mutant.h"
 #include "lock/epoch.h"
 
-/* How many times a request is repeated after supplying what it lacked. */
+/* How many times a request is repeated after a missing limit or epoch has been supplied. */
 #define ASK_TURNS_MAX 12
 
 /* ---- Applying ------------------------------------------------------------------------ */
 
-/* Notes which of the wanted scopes would be refused individually, with this many waiters
+/* Notes which of the wanted scopes would be refused if requested alone, with this many waiters
  * ahead. */
 static void note_blocked(struct request *request, const struct lease_table *table, size_t ahead)
 {
@@ -44,7 +44,8 @@ static void copy_grant(struct request *request, const struct lease_table *table)
     request->ttl = table_find(table, id)->wish.ttl;
 }
 
-/* Whether this write gives a waiter of another process its turn, so that it must be notified. */
+/* Whether this write gives a turn to a waiter in another process, which must then be notified. A
+ * turn that was given in this attempt is recognised by its time. */
 static bool gives_turn_elsewhere(const struct request *request, const struct lease_table *table,
                                  const struct evidence *evidence)
 {
@@ -59,7 +60,7 @@ static bool gives_turn_elsewhere(const struct request *request, const struct lea
     return false;
 }
 
-/* Whether a lease that was to be released had been broken, or taken over as expired. */
+/* Whether the lease that was to be released had already been broken or marked as expired. */
 static bool was_taken(const struct request *request, const struct lease_table *table)
 {
     const struct lease *lease = table_find(table, request->table.id);
@@ -93,7 +94,7 @@ static enum hf_status apply_request(struct doc_op *op, void *body,
 {
     struct request *request = (struct request *)(void *)op;
     struct lease_table *table = body;
-    struct view mine[DOC_ATTEMPTS_MAX]; /* by these nonces it recognises its own effect */
+    struct view mine[DOC_ATTEMPTS_MAX]; /* the nonces by which it recognises its own effect */
     size_t tried = op->attempt_count < DOC_ATTEMPTS_MAX ? op->attempt_count : DOC_ATTEMPTS_MAX;
     for (size_t i = 0; i < tried; i++)
         mine[i] = view_of(op->attempts[i].nonce);
@@ -106,8 +107,8 @@ static enum hf_status apply_request(struct doc_op *op, void *body,
     request->settings = table->settings;
     if (status == HF_OK && request->table.outcome == TABLE_GRANTED)
         copy_grant(request, table);
-    /* Returned as a refusal, so that src/doc first checks it against a fresh body: it may be our
-     * turn by now. */
+    /* Returned as a refusal, because src/doc checks a refusal against a fresh body. The body may
+     * be cached, and it may be our turn by now. */
     if (status == HF_OK && request->table.kind == TABLE_CLAIM &&
         request->table.outcome == TABLE_QUEUED)
         status = error_set(&request->table.error, HF_HELD, "in the queue, with %zu ahead",
@@ -137,7 +138,7 @@ void request_init(struct request *request, struct table_ref *ref, enum table_op_
     request->op.deadline = deadline.us > 0 ? deadline : client_deadline(ref->client);
 }
 
-/* Whether it was refused for lack of something that we can supply. */
+/* Whether the request was refused because it lacked something that we can supply. */
 static bool lacks(const struct request *request, bool what)
 {
     return what && request->op.error.status == HF_UNAVAILABLE;
@@ -170,7 +171,8 @@ static bool supply_epoch(struct table_ref *ref, struct request *const *requests,
     return epoch > 0;
 }
 
-/* Records a limit for requests whose ttl has none. True if they should be sent again. */
+/* Records a limit for requests whose ttl is not covered by one. True if they should be sent
+ * again. */
 static bool supply_limit(struct table_ref *ref, struct request *const *requests, size_t count)
 {
     struct hf_error error;
@@ -183,7 +185,7 @@ static bool supply_limit(struct table_ref *ref, struct request *const *requests,
         return false;
     enum hf_status status = HF_OK;
     struct ttl_limit limit = table_limit(ref->space, ref->kind);
-    /* If the known limit has changed, another request of ours has recorded one meanwhile. */
+    /* If the known limit has changed, another request of this client has recorded one meanwhile. */
     if (limit.ttl.us == asked->limit.ttl.us && limit.until.clock == asked->limit.until.clock &&
         limit.until.us == asked->limit.until.us) {
         status = table_record_limit(ref->space, ref->kind, asked->ttl_needed,
@@ -198,7 +200,8 @@ static bool supply_limit(struct table_ref *ref, struct request *const *requests,
     return status == HF_OK;
 }
 
-/* Counts cleared leases only once the write is known to be done. */
+/* Counts cleared leases, but only once the write is known to be done. If the write failed, another
+ * client may clear the same leases and count them. */
 static void count_cleared(struct table_ref *ref, struct request *const *requests, size_t count)
 {
     struct hf_client *client = ref->client;
@@ -239,7 +242,8 @@ enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *reque
     for (size_t i = 0; i < count; i++)
         ops[i] = &requests[i]->op;
     enum hf_status status = send_requests(ref, ops, requests, count);
-    if (needs_time(requests, count)) /* known now, or known never to be */
+    /* The reply to the write contained the store time. If it did not, the store sends none. */
+    if (needs_time(requests, count))
         status = send_requests(ref, ops, requests, count);
     MUTANT(mutant_records_limit_late(ref, requests, count));
     for (int turns = 0; turns < ASK_TURNS_MAX; turns++) {
@@ -268,10 +272,11 @@ struct validity request_validity(const struct request *request)
     };
 }
 
-/* A store reports its time in whole seconds. A later sample of the same clock may therefore allow
- * a time up to one second later, which would end a short lease for no reason. A contender takes
- * over by the store's clock only when it is past the end by the tolerance. Half of the tolerance
- * allows for the front ends; the other half is available here. */
+/* A store reports its time in whole seconds. So a later sample of the same clock may raise the
+ * latest possible store time by up to one second, which would end a short lease too early. This
+ * second is therefore added as grace. It is safe: a contender takes over by the store's clock only
+ * when the clock is past the end by the whole tolerance. Half of the tolerance covers the
+ * differences between front ends, and the grace uses at most the other half. */
 struct mono_time validity_end(const struct validity *validity, const struct evidence *evidence)
 {
     if (!validity->by_store || !evidence->time_known)

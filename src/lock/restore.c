@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* restore.c: raises epochs and sets barriers after a backup was restored. It guards against
- * holders and tokens that the backup does not contain: tokens continue above all that were
+ * holders and tokens that the backup does not contain: new tokens are higher than any that were
  * issued, and nothing is granted while an unknown lease may be valid. */
 #include "lock/restore.h"
 
@@ -90,7 +90,7 @@ static enum hf_status note_epoch_object(struct map *names, struct view key,
     return note_namespace(names, view_first(name, name.size - end), error);
 }
 
-/* The names in a listing: with a delimiter its folders, else its keys. */
+/* Notes the namespaces in a listing: its folders if it has a delimiter, otherwise its keys. */
 static enum hf_status note_listed_namespaces(struct store *store, struct map *names,
                                              struct list_call list, struct hf_error *error)
 {
@@ -179,7 +179,7 @@ enum hf_status restore_repair(struct hf_client *client, struct epoch_findings *r
     if (status != HF_OK)
         return status;
     uint64_t epoch = ret_sight->known ? ret_sight->epoch : 0, shown = ret_sight->shown >> 32;
-    if (ret_sight->lost) /* purged tables leave no trace, so the epoch is raised by more */
+    if (ret_sight->lost) /* purged tables with higher tokens may have left no trace */
         epoch = shown + RESTORE_EPOCHS;
     else if (shown > epoch)
         epoch = shown + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table_reader.c: lease tables as they are in the store, for display. It writes nothing, so it
- * may be used on a damaged store, and reads only the tables that have changed since the last
+ * can be used on a damaged store. It reads only the tables that have changed since the last
  * call. */
 #include "lock/table_reader.h"
 
@@ -15,7 +15,7 @@
 /* How many tables are read concurrently. */
 #define READ_BATCH 32
 
-/* How long a caller waits for a more detailed message. */
+/* The time limit of a read that only adds detail to a message. */
 #define BRIEF_TIME SPAN_S(2)
 
 struct remembered {
@@ -65,7 +65,7 @@ void table_reader_release(struct table_reader *reader)
     map_release(&reader->tables);
 }
 
-/* The entry of a key; created if there is none. */
+/* The entry for a key, which is created if there is none. */
 static enum hf_status remember_table(struct table_reader *reader, struct view key,
                                      struct remembered **ret_one, struct hf_error *error)
 {
@@ -94,7 +94,7 @@ static enum hf_status remember_table(struct table_reader *reader, struct view ke
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* Stores the result of a get. It fails only if the result says nothing about the table. */
+/* Stores the result of a get. Fails only if the result says nothing about the table. */
 static enum hf_status take_reply_of(struct table_reader *reader, struct remembered *one,
                                     const struct get_call *get, struct hf_error *error)
 {
@@ -126,7 +126,7 @@ static enum hf_status take_reply_of(struct table_reader *reader, struct remember
     return HF_OK;
 }
 
-/* Reads the tables that have changed. An object that is gone by now is skipped: its entry becomes
+/* Reads the tables that have changed. If an object is gone by now, its entry in `batch` is set to
  * NULL. */
 static enum hf_status read_batch(struct table_reader *reader, struct remembered **batch,
                                  const struct etag *listed, size_t count,
@@ -220,7 +220,7 @@ enum hf_status table_reader_read(struct table_reader *reader, struct view key,
 
 /* ---- Listings ------------------------------------------------------------------------ */
 
-/* The caller, and what a page of a listing is for. */
+/* The caller, and the purpose for which the pages of a listing are read. */
 struct listing {
     struct table_reader *reader;
     table_snapshot_fn *show;
@@ -245,7 +245,7 @@ static enum hf_status for_each_page(const struct listing *listing, struct list_c
     return pages_end(&pages, status, error);
 }
 
-/* An index's folder may contain files of other programs. */
+/* An index's folder may contain files written by other programs. */
 static bool is_table(const struct listing *listing, struct view key)
 {
     return view_ends_with(key, listing->end) &&
@@ -269,8 +269,8 @@ static enum hf_status show_tables(const struct listing *listing, struct list_cal
     return HF_OK;
 }
 
-/* The locks of an index's shards; `folder` is "indexes/<name>/". Its other folders, which may
- * have millions of objects, are not listed. */
+/* Shows the locks of an index's shards; `folder` is "indexes/<name>/". The index's other folders,
+ * which may have millions of objects, are not listed. */
 static enum hf_status show_index(const struct listing *listing, struct view folder,
                                  struct hf_error *error)
 {
@@ -294,7 +294,7 @@ static enum hf_status show_indexes(const struct listing *listing, struct list_ca
     return status;
 }
 
-/* For scopes that start with "shard:" followed by this. */
+/* Shows the tables of scopes that start with "shard:" followed by `rest`. */
 static enum hf_status show_shards(struct listing listing, struct view rest,
                                   struct hf_error *error)
 {
@@ -314,7 +314,7 @@ static enum hf_status show_shards(struct listing listing, struct view rest,
         show_indexes, error);
 }
 
-/* A listing, and which of its keys are tables. */
+/* The prefix of a listing, and how the keys of tables in it end. */
 struct folder {
     char prefix[KEY_BYTES_MAX + 1];
     const char *end;
@@ -322,9 +322,9 @@ struct folder {
 
 #define FOLDERS 4
 
-/* The folders that may have scopes of this kind with this prefix; of any kind if `all`. Of a
- * range, only the part before its colon counts: the inode. Shards are not among the folders,
- * because each index has its own. */
+/* The folders that may contain tables of scopes of this kind, or of any kind if `all`, that start
+ * with `rest`. For a range, only the inode before the colon matters. Shards are not included,
+ * because each index has its own folder. */
 static size_t choose_folders(const char *ns, struct view kind, struct view rest, bool all,
                              struct folder *folders)
 {

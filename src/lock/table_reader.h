@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table_reader.h: lease tables as they are in the store, for display.
  *
- * Nothing is changed: a table of another program is not adopted, and a damaged one is not
- * replaced. A table that is listed with a known ETag is not read again, so repeated calls, such
- * as those of `locks watch`, cost little more than the listings. */
+ * Nothing is changed: another program's table is not adopted, and a damaged table is not replaced.
+ * A table that is listed with a known ETag is not read again, so repeated calls, such as those of
+ * `locks watch`, cost little more than the listings. */
 #ifndef LOCK_TABLE_READER_H
 #define LOCK_TABLE_READER_H
 
@@ -18,19 +18,19 @@ struct table_snapshot {
     struct view key;
     const struct lease_table *table; /* NULL: it cannot be read ... */
     struct hf_error error;           /* ... for this reason */
-    /* The more careful of the table's settings and ours, used to judge its leases. */
+    /* The more careful of the table's settings and ours. They decide which leases are over. */
     struct lease_settings settings;
     struct evidence evidence;
 };
 
-/* Any status other than OK stops the iteration. */
+/* Shows one table. Any status other than OK stops the listing. */
 typedef enum hf_status table_snapshot_fn(void *argument, const struct table_snapshot *snapshot,
                                          struct hf_error *error);
 
 struct table_reader {
     struct hf_client *client;
-    bool remembers;    /* set it if you call more than once */
-    bool briefly;      /* set it if the result is known and this call only explains it */
+    bool remembers;    /* set this if you read more than once */
+    bool briefly;      /* set this if the read only adds detail to a message */
     struct map tables; /* of struct remembered */
     uint64_t round;
 };
@@ -38,14 +38,15 @@ struct table_reader {
 void table_reader_init(struct table_reader *reader, struct hf_client *client);
 void table_reader_release(struct table_reader *reader);
 
-/* Shows one table. NOT_FOUND if there is none. */
+/* Shows one table; NOT_FOUND if it does not exist. */
 enum hf_status table_reader_read(struct table_reader *reader, struct view key,
                                  table_snapshot_fn *show, void *argument,
                                  struct hf_error *error);
 
-/* Shows the tables of the client's namespace, those of chunks, and the locks of shards, each in
- * key order, if they may have scopes that start with this: "" for all, "deploy" or "named:deploy"
- * for names, "path:", "range:7:" and so on. INVALID if no scope can start with it. */
+/* Shows the tables of the client's namespace, the tables of chunks, and the locks of shards, each
+ * in key order. Shows only tables that may have scopes that start with `start`: "" for all,
+ * "deploy" or "named:deploy" for names, "path:", "range:7:" and so on. INVALID if no scope can
+ * start with it. */
 enum hf_status table_reader_list(struct table_reader *reader, struct view start,
                                  table_snapshot_fn *show, void *argument,
                                  struct hf_error *error);
@@ -54,7 +55,7 @@ enum hf_status table_reader_list(struct table_reader *reader, struct view start,
 enum hf_status table_reader_list_common(struct table_reader *reader, table_snapshot_fn *show,
                                         void *argument, struct hf_error *error);
 
-/* Whether a scope of the lease starts with this. A barrier always matches. */
+/* Whether a scope of the lease starts with `start`. A barrier always matches. */
 bool lease_starts_with(const struct lease *lease, struct view start);
 
 #endif

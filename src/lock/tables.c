@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tables.c: lease tables as documents: their keys, how they are created, adopted, and replaced
+/* tables.c: lease tables as documents: their keys, and how they are created, adopted, and replaced
  * when damaged. It guards against decreasing tokens and forgotten holders: for a new or replaced
- * table, the epoch is read only after its own placeholder has landed. */
+ * table, the epoch is read only after the table's own placeholder is known to be in the store. */
 #include "lock/tables.h"
 
 #include "base/layout.h"
@@ -54,7 +54,7 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
     return HF_OK;
 }
 
-/* Removes the suffix, if it is there. */
+/* Removes a suffix; false if the text does not end with it. */
 static bool cut_end(struct view *whole, struct view end)
 {
     bool there =
@@ -166,8 +166,8 @@ static void remember_limit(struct table_space *space, enum table_kind kind,
     env_mutex_unlock(&space->seen.mutex);
 }
 
-/* A client that reads the epoch also sees the limits, and remembers the longest usable one per
- * kind. */
+/* A client that reads the epoch also sees the limits. For each kind, it remembers the longest one
+ * that can still be used. */
 static void remember_limits(struct table_space *space, const struct epoch_limits *limits)
 {
     struct evidence evidence = { .nonce = VIEW("") };
@@ -219,8 +219,8 @@ enum hf_status table_keep_aside(struct store *store, struct view key, struct vie
 
 #define MARK_START "{\"format\":\"" TABLE_FORMAT "\",\"damaged\":\""
 
-/* A stub says only that there is a table or, as a damage mark, that there was one. It has no next
- * token. */
+/* A stub states only that there is a table or, as a damage mark, that there was one. It has no
+ * next_token, so nothing can be granted before the stub is filled in (prepare_table). */
 static struct lease_table *new_stub(const struct lease_settings *settings, bool of_shard,
                                     bool damaged)
 {
@@ -241,6 +241,7 @@ static enum hf_status decode_table_doc(struct view bytes, bool of_shard,
     const void *known = NULL;
     const struct lease_settings settings = lease_settings_default();
     enum hf_status status = HF_OK;
+    /* Without the previous table, every reload would restart the observation of all leases. */
     if (RULE(WATCH_OVER_RELOADS))
         known = previous;
     if (view_starts_with(bytes, VIEW(MARK_START)))
@@ -297,7 +298,8 @@ static bool table_is_whole(const void *body)
     return !table->adopted && table->next_token > 0;
 }
 
-/* A name's table may have had a state, which is now lost: its readers get CORRUPT. */
+/* A damaged table of a name may have contained a state, which is now lost. Its readers get
+ * CORRUPT, because "no state" would be a guess. */
 static bool mark_lost(struct table_space *space, struct view key, struct lease_table *table)
 {
     struct view ns = view_of(space->ns);
@@ -310,10 +312,10 @@ static bool mark_lost(struct table_space *space, struct view key, struct lease_t
     return true;
 }
 
-/* Turns a mark into a table of a new epoch that contains only the barrier. The epoch is raised
- * after the damage mark: from then on nothing can be granted there, so the recorded limits cover
- * every lease of the lost table. Shard locks may belong to other programs, which record no
- * limits. */
+/* Turns a mark into a table of a new epoch that contains only the barrier. The epoch is raised and
+ * the limits are read after the mark was written. From then on the lost table can grant nothing,
+ * so the recorded limits cover all of its leases. Shard locks may belong to other programs, which
+ * record no limits. */
 static enum hf_status set_barrier(struct table_space *space, struct view key,
                                   struct lease_table *table, struct mono_time deadline,
                                   struct hf_error *error)
@@ -344,9 +346,9 @@ static enum hf_status set_barrier(struct table_space *space, struct view key,
     return status;
 }
 
-/* A table of another program gets tokens of a new epoch. A stub gets those of the current epoch,
- * which was read after the stub had landed: an earlier purge of this name has already raised
- * it. */
+/* Another program's table gets tokens of a new epoch. A stub gets tokens of the current epoch,
+ * which is read after the stub is known to be in the store. If the name was purged earlier, the
+ * purge raised the epoch before it deleted the table, so this read sees the raised epoch. */
 static enum hf_status prepare_table(void *context, struct view key, void *body,
                                     struct mono_time deadline, struct hf_error *error)
 {
@@ -357,7 +359,7 @@ static enum hf_status prepare_table(void *context, struct view key, void *body,
     uint64_t epoch;
     if (table->damaged)
         return set_barrier(space, key, table, deadline, error);
-    bool of_another = table->adopted && space->of_shards; /* another program has no settings */
+    bool of_another = table->adopted && space->of_shards; /* such a file has no settings */
     table->settings = of_another ? space->settings
                                  : lease_settings_stricter(&table->settings, &space->settings);
     if (table_is_whole(table))
@@ -375,19 +377,20 @@ static enum hf_status prepare_table(void *context, struct view key, void *body,
     return HF_OK;
 }
 
-/* A table is created in two writes, a stub first. Otherwise an abandoned put conditional on
- * absence could land much later, after the table was purged, and bring back old tokens. This
- * holds on every store: another client may purge stubs even if this one does not know that it
- * can. */
+/* A table is created in two writes, a stub first. With one write, an abandoned put with the
+ * condition *absent* could take effect much later, after the table was purged, and bring back old
+ * tokens. Tables are created like this on every store, because another client may purge stubs even
+ * if this client does not know that the store allows it. */
 static void *new_table(void *context)
 {
     const struct table_space *space = context;
     return new_stub(&space->settings, space->of_shards, /* damaged */ false);
 }
 
-/* The mark consists of bytes that never existed before. Where ETags are content hashes, the same
- * damage done twice (an empty object) has the same ETag. An abandoned write of a barrier that
- * lands late must not match that ETag and bring back old tokens. */
+/* The mark contains a nonce, so its ETag never existed before. The ETag of the damaged bytes can
+ * recur: where ETags are content hashes, an object that is emptied twice has the same ETag both
+ * times. If the barrier were written over the damaged bytes directly, a write that was abandoned
+ * after the first damage could take effect after the second and bring back old tokens. */
 static enum hf_status mark_damaged_table(void *context, struct view key, struct view bytes,
                                          struct mono_time deadline, void **ret_body,
                                          struct hf_error *error)
@@ -402,7 +405,7 @@ static enum hf_status mark_damaged_table(void *context, struct view key, struct 
     return *ret_body ? HF_OK : error_no_memory(error);
 }
 
-/* They differ only in their decoder. */
+/* The two types differ only in their decoder. */
 #define TABLE_TYPE(how)                                                                 \
     {                                                                                   \
         .bytes_max = TABLE_BYTES_READ_MAX, .decode = (how), .is_whole = table_is_whole, \

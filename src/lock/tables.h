@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tables.h: lease tables as documents: where each is, how it is created, adopted, and replaced
- * when damaged. docs/design.md sections 5 and 6. */
+/* tables.h: lease tables as documents: where each table is stored, and how it is created, adopted,
+ * and replaced when damaged. See docs/design.md, sections 5 and 6. */
 #ifndef LOCK_TABLES_H
 #define LOCK_TABLES_H
 
@@ -18,11 +18,11 @@ struct table_space {
     struct doc_clock *clock;
     struct lease_settings settings;
     struct limit_policy policy;
-    bool of_shards; /* these have one limit, SHARD_TTL_MAX */
+    bool of_shards; /* all shard locks have one fixed limit, SHARD_TTL_MAX */
     char ns[NAME_BYTES_MAX + 1];
     struct {
         struct env_mutex mutex;
-        struct ttl_limit limits[TABLE_KINDS]; /* that we have seen recorded */
+        struct ttl_limit limits[TABLE_KINDS]; /* limits that we have seen recorded */
     } seen;
 };
 
@@ -35,23 +35,23 @@ enum table_kind table_kind_of(struct view key);
 /* A limit for tables of this kind that we have seen recorded. */
 struct ttl_limit table_limit(struct table_space *space, enum table_kind kind);
 
-/* Records that leases of this ttl may be granted, and remembers it. */
+/* Records that leases of this ttl may be granted, and remembers the limit. */
 enum hf_status table_record_limit(struct table_space *space, enum table_kind kind,
                                   struct span ttl, struct mono_time deadline,
                                   struct hf_error *error);
 
-/* Bodies are struct lease_table, the context is struct table_space.
+/* The body of such a document is a struct lease_table, and its context a struct table_space.
  *
- * A table that cannot be read is replaced: its bytes are kept aside, a mark is put in their
- * place, the epoch is raised, and a barrier grants nothing for as long as the longest lease
- * that can be alive, since its holders are unknown. The holder of the barrier is shown as
- * HF_TABLE_REPLACED. */
+ * A table that cannot be read is replaced. A copy of its bytes is kept, a mark is put in their
+ * place, and the epoch is raised. The holders of the lost leases are unknown. So the new table has
+ * a barrier, and grants nothing for as long as the longest of these leases may still be valid. The
+ * holder of the barrier is shown as HF_TABLE_REPLACED. */
 extern const struct doc_type table_doc_type;
 
 /* The same for shard locks. */
 extern const struct doc_type shard_doc_type;
 
-/* The key of a scope's table: scopes that can conflict are in one table. */
+/* The key of a scope's table. Scopes that can conflict are in the same table. */
 enum hf_status table_key(const struct table_space *space, const struct scope *scope,
                          char ret_key[KEY_BYTES_MAX + 1], struct hf_error *error);
 
@@ -59,17 +59,17 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
  * for a damaged table. */
 bool table_key_is_ours(struct view key);
 
-/* The name whose table it is, in this namespace. False, with an empty name: the table of
- * something else, or of another namespace. */
+/* The name whose table has this key, in this namespace. If the key is not that of a name's table,
+ * or belongs to another namespace, returns false and an empty name. */
 bool name_of_table(struct view ns, struct view key, char ret_name[NAME_BYTES_MAX + 1]);
 
-/* Whether it is the table of a partition's chunks and pins. */
+/* Whether this is the key of the table of a partition's chunks and pins. */
 bool table_key_is_of_chunks(struct view key);
 
-/* Whether it is the lock of a shard. */
+/* Whether this is the key of a shard's lock. */
 bool table_key_is_of_shard(struct view key);
 
-/* Keeps a damaged table's bytes, for operators: .holdfast/kept/<key>.<random>. */
+/* Saves a copy of a damaged table's bytes for operators: .holdfast/kept/<key>.<random>. */
 enum hf_status table_keep_aside(struct store *store, struct view key, struct view bytes,
                                 struct mono_time deadline, struct hf_error *error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wait_queue.c: this process's waiters for one table, one of which polls the table for all of
  * them. It guards against one poll per waiter, against a lost wake-up when the polling waiter
- * leaves, and against all waiters writing at the same time when a lease is over. */
+ * leaves, and against all waiters writing at the same time when a lease has expired. */
 #include "lock/wait_queue.h"
 
 #include "base/check.h"
@@ -11,10 +11,10 @@
 
 #include <stdlib.h>
 
-/* Waiters act on a proof within this time, in the order of the queue. */
+/* Waiters act on a proof in the order of the queue, all of them within this time. */
 #define STAGGER_MAX SPAN_S(2)
 
-/* The time limit of one poll; the next one may succeed. */
+/* The time limit of one poll. If it fails, the next one may succeed. */
 #define READ_TIME SPAN_S(2)
 
 /* The pause after a takeover attempt that changed nothing. */
@@ -35,7 +35,7 @@ void wait_queue_release(struct wait_queue *queue)
 
 /* ---- Waiters --------------------------------------------------------------------------- */
 
-/* The index of the waiter with this number, or where it would be. */
+/* The index of the waiter with this number, or the index where it would be inserted. */
 static size_t waiter_index(const struct wait_queue *queue, uint64_t number)
 {
     size_t low = 0, high = queue->waiter_count;
@@ -81,6 +81,8 @@ enum hf_status wait_queue_enter(struct table_ref *ref, struct queue_waiter *wait
         queue->waiters[index] = waiter;
         queue->waiter_count++;
         waiter->queued = waiter->turn = waiter->missing = false;
+        /* A newcomer may only make the next poll earlier. If it could delay the poll, a steady
+         * stream of newcomers would prevent every poll. */
         struct mono_time poll_at = mono_add(env_now(ref->client->env), waiter->poll);
         queue->next_poll_at =
             queue->waiter_count == 1 ? poll_at : mono_earlier(queue->next_poll_at, poll_at);
@@ -89,8 +91,8 @@ enum hf_status wait_queue_enter(struct table_ref *ref, struct queue_waiter *wait
     return status;
 }
 
-/* Wakes another waiter to poll, because the polling one has left. Without this, waiters would
- * sleep until their deadlines. */
+/* Wakes another waiter to poll, if no task is polling any more. Otherwise the waiters would sleep
+ * until their deadlines. A waiter that has its turn is not chosen, because it will not poll. */
 static void wake_poller_locked(struct wait_queue *queue)
 {
     if (queue->polling)
@@ -131,7 +133,7 @@ void wait_queue_clear_turn(struct table_ref *ref, struct queue_waiter *waiter)
 
 /* ---- Reading tables that were seen --------------------------------------------------- */
 
-/* Our waiter with this id, or NULL if it belongs to another process. */
+/* Our waiter with this id, or NULL if the id belongs to another process. */
 static struct queue_waiter *waiter_of(const struct table_ref *ref, struct view id)
 {
     const struct wait_queue *queue = &ref->queue;
@@ -146,8 +148,9 @@ static struct queue_waiter *waiter_of(const struct table_ref *ref, struct view i
     return found ? queue->waiters[index] : NULL;
 }
 
-/* Wakes a waiter's task. The task that listens for the store's notification is waiting there and
- * not on its condition, and a process's own writes do not notify it. */
+/* Wakes a waiter's task. A task that is waiting for the store's notification does not wait on its
+ * condition, and this process's own writes do not notify it. So it is woken by a notification that
+ * is sent only for this purpose. */
 static void wake_locked(struct table_ref *ref, struct queue_waiter *waiter)
 {
     if (waiter == ref->queue.listener)
@@ -175,8 +178,9 @@ void wait_queue_cancel_all(struct table_ref *ref)
     env_mutex_unlock(&queue->mutex);
 }
 
-/* When this process may act on a proof. The first in the queue acts first, each following one a
- * round trip later, so that a thousand waiters do not write at the same time. */
+/* When this process may act on a proof. The first waiter in the queue acts first, and each later
+ * one a round trip after the one before it. So a thousand waiters do not write at the same time,
+ * and the later ones see what the first one wrote. */
 static struct mono_time takeover_time(const struct table_ref *ref,
                                       const struct lease_table *table,
                                       const struct evidence *evidence, size_t position)
@@ -199,8 +203,8 @@ void wait_queue_learn(void *argument, const void *body, const struct evidence *e
     size_t first = table->waiter_count;
     env_mutex_lock(&queue->mutex);
     if (queue->waiter_count > 0) {
-        /* A waiter that is not known to be in the table cannot be missing from it: its request
-         * may still be under way. */
+        /* Only a waiter that is known to have been in the table can be missing from it. The
+         * request of any other waiter may still be in progress. */
         for (size_t i = 0; i < queue->waiter_count; i++)
             queue->waiters[i]->missing = queue->waiters[i]->queued;
         for (size_t i = 0; i < table->waiter_count; i++) {
@@ -209,6 +213,8 @@ void wait_queue_learn(void *argument, const void *body, const struct evidence *e
                 continue;
             first = i < first ? i : first;
             waiter->missing = false;
+            /* A turn is set here and cleared only by the waiter's own claim. If the turn has been
+             * withdrawn meanwhile, the claim finds that out. */
             if (table->waiters[i].reserved && !waiter->turn) {
                 waiter->turn = true;
                 wake_locked(ref, waiter);
@@ -232,7 +238,7 @@ static void ignore_table(void *argument, const void *body, const struct evidence
     (void)evidence;
 }
 
-/* The table is gone. */
+/* The table does not exist any more, so all queued waiters must join the queue again. */
 static void mark_all_missing(struct table_ref *ref)
 {
     struct wait_queue *queue = &ref->queue;
@@ -245,7 +251,7 @@ static void mark_all_missing(struct table_ref *ref)
     env_mutex_unlock(&queue->mutex);
 }
 
-/* Reads the table if it has changed; wait_queue_learn receives it. */
+/* Reads the table if it has changed. The document passes it to wait_queue_learn. */
 static void poll_table(struct table_ref *ref)
 {
     struct hf_error error;
@@ -255,14 +261,15 @@ static void poll_table(struct table_ref *ref)
         mark_all_missing(ref);
     if (status != HF_CORRUPT)
         return;
-    /* An empty request: it replaces a damaged table. */
+    /* A request that changes nothing, but causes a damaged table to be replaced. If all clients
+     * only waited, nothing else would replace the table. */
     struct request request, *requests[] = { &request };
     request_init(&request, ref, TABLE_KEEP, deadline);
     table_ref_ask(ref, requests, 1);
 }
 
-/* Marks leases that are over as expired, which gives another waiter its turn. Reads the table
- * first, because the lease may have been renewed. */
+/* Marks leases that are proven to have ended as expired, which gives a waiter its turn. Reads the
+ * table first: the lease may have been renewed, or another client may have acted already. */
 static void take_over_ended(struct table_ref *ref)
 {
     struct wait_queue *queue = &ref->queue;
@@ -270,7 +277,7 @@ static void take_over_ended(struct table_ref *ref)
     poll_table(ref);
     env_mutex_lock(&queue->mutex);
     bool due = !mono_before(env_now(env), queue->takeover_at);
-    if (due) /* if it changes nothing, not again immediately */
+    if (due) /* if the attempt changes nothing, the next one must not follow immediately */
         queue->takeover_at = mono_add(env_now(env), TAKEOVER_PAUSE);
     env_mutex_unlock(&queue->mutex);
     if (!due)
@@ -280,8 +287,8 @@ static void take_over_ended(struct table_ref *ref)
     table_ref_ask(ref, requests, 1);
 }
 
-/* Reads the table, or acts on a proof, whichever is due; called with the mutex held, which is
- * released during requests. */
+/* Reads the table, or acts on a proof, whichever is due. Called with the mutex held; the mutex is
+ * released during requests, because every reply takes it in wait_queue_learn. */
 static void poll_if_due_locked(struct table_ref *ref, const struct queue_waiter *waiter,
                                bool notified)
 {
@@ -325,6 +332,8 @@ static void await_poll_locked(struct table_ref *ref, struct queue_waiter *waiter
         mono_earlier(deadline, mono_earlier(queue->next_poll_at, queue->takeover_at));
     bool notified = false;
     if (store_listens(store)) {
+        /* Set while the mutex is still held. From now on wake_locked notifies the store instead of
+         * signalling the condition, so no wake-up is lost in between. */
         queue->listener = waiter;
         env_mutex_unlock(&queue->mutex);
         notified = store_listen(store, &queue->ticket, until);
@@ -344,6 +353,7 @@ enum wait_queue_news wait_queue_wait(struct table_ref *ref, struct queue_waiter 
     struct env *env = ref->client->env;
     env_mutex_lock(&queue->mutex);
     while (news_of_locked(waiter) == QUEUE_NOTHING && mono_before(env_now(env), deadline)) {
+        /* Another task polls for us. It wakes us with news, or to become the poller. */
         if (queue->polling) {
             waiter->asleep = true;
             env_cond_wait_until(&waiter->wake, &queue->mutex, deadline);
@@ -360,6 +370,8 @@ enum wait_queue_news wait_queue_wait(struct table_ref *ref, struct queue_waiter 
     return news;
 }
 
+/* A full table refuses immediately. Without this pause, a client that waits for room would send
+ * thousands of requests per second. */
 enum wait_queue_news wait_queue_pause(struct table_ref *ref, struct queue_waiter *waiter,
                                       struct mono_time deadline)
 {

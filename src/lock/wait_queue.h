@@ -2,9 +2,9 @@
 /* wait_queue.h: this process's waiters for one table, one of which polls the table for all of
  * them.
  *
- * Each waiter is an entry in the queue. One of them waits for a local store's notification or for
- * the next poll, reads the table, and wakes those whose turn has come. Any other read or write of
- * the table by this process serves the waiters too. */
+ * Each waiter is an entry in the queue. One waiter, the poller, waits for a local store's
+ * notification or for the next poll, reads the table, and wakes the waiters whose turn has come.
+ * Any other read or write of the table by this process updates the wait queue too. */
 #ifndef LOCK_WAIT_QUEUE_H
 #define LOCK_WAIT_QUEUE_H
 
@@ -15,12 +15,12 @@ struct table_ref;
 
 /* Guarded by the wait queue's mutex. */
 struct queue_waiter {
-    uint64_t number; /* in the id of the waiter: "<session>-<number>" */
+    uint64_t number; /* in the waiter's id: "<session>-<number>" */
     bool queued;     /* the table is known to contain it */
     bool turn;       /* it has its turn, according to the table */
     bool missing;    /* the table no longer contains it */
     bool cancelled;
-    bool asleep; /* its task waits on `wake` */
+    bool asleep; /* its task is waiting on `wake` */
     struct span poll;
     struct env_cond wake;
 };
@@ -31,22 +31,23 @@ struct wait_queue {
     struct env_mutex mutex;
     struct queue_waiter **waiters; /* in order of number */
     size_t waiter_count, waiter_capacity;
-    bool polling; /* one of them polls ... */
-    /* ... and listens to the store's notifications: this one, or NULL. */
+    bool polling; /* one of them is the poller ... */
+    /* ... and may be waiting for a notification from the store: this one, or NULL. */
     struct queue_waiter *listener;
     struct mono_time next_poll_at;
     struct mono_time takeover_at; /* when there will be a proof, if nothing changes */
     uint64_t ticket;              /* of the store's notifications */
-    struct hf_error trouble;      /* why the last request had no reply; OK: it had */
+    struct hf_error trouble;      /* why the last request got no reply; OK: it got one */
 };
 
 void wait_queue_init(struct wait_queue *queue, struct env *env);
 void wait_queue_release(struct wait_queue *queue);
 
-/* Learns from a table: the `seen` callback of its document, with the table_ref as its argument. */
+/* Updates the wait queue from a table that was read or written. This is the `seen` callback of the
+ * table's document, with the table_ref as its argument. */
 void wait_queue_learn(void *table_ref, const void *table, const struct evidence *evidence);
 
-/* Adds a waiter; every table seen from now on is checked for its turn. */
+/* Adds a waiter. Every table that is seen from now on is checked for its turn. */
 enum hf_status wait_queue_enter(struct table_ref *ref, struct queue_waiter *waiter,
                                 struct hf_error *error);
 void wait_queue_leave(struct table_ref *ref, struct queue_waiter *waiter);
@@ -54,16 +55,17 @@ void wait_queue_leave(struct table_ref *ref, struct queue_waiter *waiter);
 /* Notes that the table contains this waiter. */
 void wait_queue_mark_queued(struct table_ref *ref, struct queue_waiter *waiter);
 
-/* Notes that its turn led to no grant: it keeps waiting. */
+/* Clears a turn that is about to be claimed; a later turn is then a new one. */
 void wait_queue_clear_turn(struct table_ref *ref, struct queue_waiter *waiter);
 
 enum wait_queue_news { QUEUE_NOTHING, QUEUE_TURN, QUEUE_MISSING, QUEUE_CANCELLED };
 
-/* Waits for news of a waiter until the deadline; polls for all waiters if no other task does. */
+/* Waits for news about a waiter until the deadline. Polls for all waiters if no other task is
+ * polling. */
 enum wait_queue_news wait_queue_wait(struct table_ref *ref, struct queue_waiter *waiter,
                                      struct mono_time deadline);
 
-/* The same without waiting: polls if that is due. */
+/* The same without waiting: polls only if a poll is due. */
 enum wait_queue_news wait_queue_poll(struct table_ref *ref, struct queue_waiter *waiter);
 
 /* Pauses between two attempts to join the queue: for one poll interval, or until the deadline
@@ -71,12 +73,12 @@ enum wait_queue_news wait_queue_poll(struct table_ref *ref, struct queue_waiter 
 enum wait_queue_news wait_queue_pause(struct table_ref *ref, struct queue_waiter *waiter,
                                       struct mono_time deadline);
 
-/* Notes why a request that is being repeated had no reply; `why` NULL: it had one, or
- * stopped. */
+/* Notes why a request that is being repeated got no reply. If `why` is NULL, the request got a
+ * reply or is no longer repeated. */
 void wait_queue_note_trouble(struct table_ref *ref, const struct hf_error *why);
 
-/* The last failure noted, or that of the request under way; false if there is none. For progress
- * messages. */
+/* The last failure that was noted, or the failure of the request in progress; false if there is
+ * none. For progress messages. */
 bool wait_queue_trouble(struct table_ref *ref, struct hf_error *ret_why);
 
 /* Wakes this waiter's task and ends its wait. */

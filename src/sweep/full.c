@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* full.c: a full sweep: lists the whole bucket and checks all of Holdfast's objects, whatever the
- * indexes say. It guards against deleting a body that a late write may still name: a body is
- * deleted only when no such write can land any more. */
+/* full.c: a full sweep: lists the whole bucket and checks all of Holdfast's objects, regardless of
+ * the indexes. It guards against deleting a body that a late write may still name: a body is
+ * deleted only when no such write can take effect any more. */
 #include "base/check.h"
 #include "base/layout.h"
 #include "base/parse.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 /* A listed object, and its age by the store's clock. On a store without a clock the age is
- * unknown: the wall clocks of two machines may differ or be changed. */
+ * unknown, because the wall clocks of two machines may differ or be changed. */
 struct object {
     struct view key;
     const struct etag *etag;
@@ -20,8 +20,8 @@ struct object {
     struct span age;
 };
 
-/* Whether it has certainly existed for this many times D. Dates are truncated to the second,
- * and front ends disagree. */
+/* Whether the object has certainly existed for this many times D. This allows for dates that are
+ * truncated to the second, and for front ends whose clocks differ. */
 static bool is_older_than_d(const struct sweep_run *run, const struct object *object, int times)
 {
     const struct lease_settings *settings = client_settings(run->client);
@@ -30,8 +30,8 @@ static bool is_older_than_d(const struct sweep_run *run, const struct object *ob
                                                      2 * CLOCK_DATE_GRAIN.us;
 }
 
-/* Conditional on its ETag where the store supports it: then an object that is already gone is not
- * counted. */
+/* Deletes an object, on condition of its ETag if the store supports this. An object that is
+ * already gone is then not counted. */
 static enum hf_status delete_object(struct sweep_run *run, const struct object *object,
                                     uint64_t *count, struct hf_error *error)
 {
@@ -80,8 +80,8 @@ static enum hf_status delete_old_states(struct sweep_run *run, struct table_ref 
     return status;
 }
 
-/* Handles a table that nobody uses: purges it if it has existed for D. If its age is unknown, it
- * gets an index entry for D from now. */
+/* Handles a table that no client uses: purges it if it has existed for D. If its age is unknown,
+ * it gets an index entry under the hour that is D from now. */
 static enum hf_status purge_old_stub(struct sweep_run *run, const struct object *object,
                                      const struct table_summary *summary,
                                      struct hf_error *error)
@@ -122,7 +122,8 @@ static enum hf_status visit_table(struct sweep_run *run, const struct object *ob
 
 /* ---- States -------------------------------------------------------------------------- */
 
-/* Whether a document names a body or still can; run as a hook of a write to that document. */
+/* Determines whether a document names a body, or still can. Runs as a hook of a write to that
+ * document. */
 struct name_search {
     struct table_hook hook; /* must be the first member */
     const struct sweep_run *run;
@@ -136,7 +137,7 @@ static void find_name(struct name_search *search, const struct lease_table *tabl
     struct key_state state;
     state_init(&state);
     bool read = state_read(buffer_view(&table->state), &state, NULL) == HF_OK;
-    /* An unreadable state may have named it. */
+    /* An unreadable state may have named the body. */
     bool named = !read || state.lost || state_names_body(&state, &search->body);
     const struct lease *lease = table_find_token(table, search->body.token);
     /* A dry run does not clear ended leases, so they are checked here. */
@@ -159,8 +160,8 @@ static void find_name_after(struct table_hook *hook, struct lease_table *table,
     find_name((struct name_search *)(void *)hook, table, /* evidence */ NULL);
 }
 
-/* Writes the document, so that no earlier write that is still under way can land and name the
- * body. */
+/* Writes the document, so that an earlier write that is still in progress cannot take effect and
+ * name the body. */
 static enum hf_status shut_out_late_writes(struct sweep_run *run, struct table_ref *ref,
                                            struct name_search *search, struct hf_error *error)
 {
@@ -175,10 +176,11 @@ static enum hf_status shut_out_late_writes(struct sweep_run *run, struct table_r
     return status;
 }
 
-/* Handles a state without its document. No client that follows the protocol can name it any more:
- * a key with a state is not purged. But the document may appear later, when a bucket is copied or
- * restored, or when a store lists an object before it can be read. So the state is deleted once
- * it has had no document for 2 D, by the store's dates or since a sweep first found it. */
+/* Handles a state whose document is missing. No client that follows the protocol can name such a
+ * state any more, because a key that has a state is never purged. But the document may appear
+ * later, when a bucket is copied or restored, or when a store lists an object before it can be
+ * read. So the state is deleted only after it has existed for 2 D, by the store's dates or since a
+ * sweep first found it. */
 static enum hf_status delete_lone_state(struct sweep_run *run, const struct object *object,
                                         struct hf_error *error)
 {
@@ -210,8 +212,8 @@ static enum hf_status delete_unnamed_state(struct sweep_run *run, const struct o
     return status;
 }
 
-/* "<ns>/state/<name>/<token>-<etag>": the key of its document, and the parts of its own
- * name. */
+/* For "<ns>/state/<name>/<token>-<etag>": the key of the state's document, and the parts of the
+ * state's own name. */
 static bool document_of_state(const struct sweep_run *run, struct view key,
                               char ret_table[KEY_BYTES_MAX + 1], struct body_name *ret_body)
 {
@@ -256,7 +258,7 @@ static enum hf_status object_exists(struct sweep_run *run, struct view key, bool
     return status;
 }
 
-/* A note about a state is obsolete if the state is gone, or its document exists. */
+/* Deletes a note about a state if it is obsolete: the state is gone, or its document exists. */
 static enum hf_status visit_sight(struct sweep_run *run, const struct object *object,
                                   struct hf_error *error)
 {
@@ -302,7 +304,7 @@ static bool object_of_body(struct view key, struct view *ret_object, struct view
            text_is_decimal(number, number.size) && text_is_hex(nonce, NONCE_SIZE);
 }
 
-/* If there is no fence, or one that we cannot read, the body stays. */
+/* If there is no fence, or the fence cannot be read, the body stays. */
 static enum hf_status visit_body(struct sweep_run *run, const struct object *object,
                                  struct hf_error *error)
 {
@@ -318,9 +320,9 @@ static enum hf_status visit_body(struct sweep_run *run, const struct object *obj
         return status;
     bool named = status == HF_OK && fence.kind == FENCE_BODY &&
                  view_equal(fence_text(&fence), object->key);
-    /* A writer sends the swap soon after the body, and the swap lands within D: a body that is
-     * not named after 2 D never will be. Nor will one with a token below that of its fence,
-     * since a fence never goes back to a lower token. */
+    /* A writer sends the swap soon after the body, and the swap takes effect within D. So a body
+     * that is not named after 2 D never will be. Nor will a body whose token is lower than the
+     * fence's, because a fence's token never decreases. */
     bool shut_out =
         is_older_than_d(run, object, 2) ||
         (parse_u64(token_text, UINT64_MAX, &token, NULL) == HF_OK && token < fence.stamp.token);
@@ -341,7 +343,7 @@ static bool is_state(const struct hf_client *client, struct view key)
            view_starts_with(view_from(key, ns.size), VIEW(LAYOUT_STATE_FOLDER));
 }
 
-/* The function for an object; NULL: it is not ours. */
+/* The function that handles an object; NULL if the object is not Holdfast's. */
 static visit_object *choose_visitor(const struct hf_client *client, struct view key)
 {
     struct view owner, token;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* idle.c: the task that sweeps while the store is idle. A sweep gives way to callers, so that it
- * does not slow them down. It still runs on a busy store: after 12 grace periods a run no longer
- * gives way. */
+/* idle.c: the task that sweeps while the store is idle. A sweep yields to callers, so that it does
+ * not slow them down. It still runs on a busy store: after 12 grace periods, a run no longer
+ * yields. */
 #include "sweep/sweep_inside.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct sweeper {
     struct env_task *task;
     struct sweep_cursor cursor; /* private to the task, as are the members up to `shared` */
     struct mono_time since;     /* when it was started, or its last run ended ... */
-    struct mono_time finished;  /* as `since`, but only for runs that did not give way */
+    struct mono_time finished;  /* like `since`, but only for runs that did not yield */
     bool peers_known;           /* ... or other processes were seen to change the store */
     uint64_t peers;
     struct {
@@ -40,7 +40,7 @@ static bool sweeper_goes_on(void *argument)
     return !stopping;
 }
 
-/* When the next run no longer gives way, because it has been delayed for too long. */
+/* When the next run will no longer yield, because it has been delayed for too long. */
 static struct mono_time overdue_at(const struct sweeper *sweeper)
 {
     return mono_add(sweeper->finished,
@@ -69,7 +69,7 @@ static void check_peers(struct sweeper *sweeper)
     sweeper->peers = peers;
 }
 
-/* Waits until this time; false if it must stop. */
+/* Waits until this time; false if the sweeper must stop. */
 static bool wait_or_stop(struct sweeper *sweeper, struct mono_time until)
 {
     bool in_time = true;
@@ -81,7 +81,8 @@ static bool wait_or_stop(struct sweeper *sweeper, struct mono_time until)
     return !stopping;
 }
 
-/* False: it must stop. The last check comes after the grace period. */
+/* Waits until a run may start; false if the sweeper must stop. The last check is made after the
+ * grace period. */
 static bool wait_until_idle(struct sweeper *sweeper)
 {
     struct span each = SPAN_US(sweeper->settings.idle_grace.us / CHECKS_PER_GRACE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* leases.c: handles an entry of the expiry index: clears its table, then moves the entry to a
- * later hour or deletes it. So that no lease is left without an entry, a new entry is always
- * written before the old one is deleted. */
+ * later hour or deletes it. A new entry is always written before the old one is deleted, so that
+ * no lease is left without an entry. */
 #include "base/layout.h"
 #include "base/rule.h"
 #include "sweep/sweep_inside.h"
@@ -27,10 +27,10 @@ void expiry_folder(struct view ns, char ret_key[KEY_BYTES_MAX + 1])
 
 /* ---- Deleting and moving ------------------------------------------------------------- */
 
-/* A lease granted while an entry was being checked may have got its own entry in the same hour,
- * through a slow request or a slow wall clock, which was then deleted with the old one. Without a
- * conditional delete the table is read again: a lease is in the table before it is in the
- * index. */
+/* While an entry was being checked, a new lease may have been granted. Because of a slow request
+ * or a slow wall clock, its entry may have been written under the same key and then deleted with
+ * the old one. If the store has no conditional delete, the table is therefore read again. This is
+ * enough, because a lease is in the table before its entry is in the index. */
 static enum hf_status enter_again(struct sweep_run *run, const struct entry *entry,
                                   struct hf_error *error)
 {
@@ -42,7 +42,7 @@ static enum hf_status enter_again(struct sweep_run *run, const struct entry *ent
     return status == HF_NOT_FOUND ? HF_OK : status;
 }
 
-/* Deletes an entry; `stands`: its table has another one. */
+/* Deletes an entry. `stands`: its table has another entry. */
 static enum hf_status drop_entry(struct sweep_run *run, const struct entry *entry, bool stands,
                                  struct hf_error *error)
 {
@@ -58,7 +58,8 @@ static enum hf_status drop_entry(struct sweep_run *run, const struct entry *entr
     return status;
 }
 
-/* Writes an entry for a later hour, then deletes this one. For a stub: D from now. */
+/* Writes an entry for a later hour, then deletes this one. For a stub, the new hour is D from
+ * now. */
 static enum hf_status move_entry(struct sweep_run *run, const struct entry *entry,
                                  struct hour hour, const struct etag *stub,
                                  struct hf_error *error)
@@ -84,7 +85,8 @@ struct hour hour_of_purge(const struct hf_client *client, const struct evidence 
     return hour_after(client, evidence, SPAN_US(late.us + client_hour(client).us));
 }
 
-/* The ETag of a stub in an entry; empty: none. NOT_FOUND: the entry is gone. */
+/* The ETag of the stub that an entry is for; empty if it is not for a stub. NOT_FOUND: the entry
+ * is gone. */
 static enum hf_status read_stub_etag(struct sweep_run *run, const struct entry *entry,
                                      struct etag *ret_stub, struct hf_error *error)
 {
@@ -103,8 +105,8 @@ static enum hf_status read_stub_etag(struct sweep_run *run, const struct entry *
     return status;
 }
 
-/* Handles a table that nobody uses: purges it if it has been unchanged for D, otherwise has it
- * checked again when D has passed. */
+/* Handles a table that no client uses: purges it if it has been unchanged for D. Otherwise it will
+ * be checked again when D has passed. */
 static enum hf_status purge_or_move_stub(struct sweep_run *run, const struct entry *entry,
                                          const struct table_summary *summary,
                                          struct hf_error *error)
@@ -113,7 +115,7 @@ static enum hf_status purge_or_move_stub(struct sweep_run *run, const struct ent
     struct evidence evidence = run_evidence(run);
     struct etag named = { 0 };
     enum hf_status status = HF_OK;
-    if (!summary->written) /* else no entry can name this ETag */
+    if (!summary->written) /* if we have just written it, no entry can name its ETag */
         status = read_stub_etag(run, entry, &named, error);
     if (status != HF_OK)
         return status == HF_NOT_FOUND ? HF_OK : status;
@@ -148,7 +150,7 @@ static enum hf_status clear_entry(struct sweep_run *run, const struct entry *ent
     return drop_entry(run, entry, /* stands */ false, error);
 }
 
-/* An object that is not an entry of ours is left alone. */
+/* An object that is not one of our entries is left alone. */
 static enum hf_status visit_lease_entry(struct sweep_run *run, struct view key,
                                         const struct etag *etag, struct hf_error *error)
 {
@@ -177,7 +179,8 @@ enum hf_status sweep_leases(struct sweep_run *run, struct hf_error *error)
         if (status != HF_OK || run->stopped)
             break;
         expiry_folder(view_of(run->names.names[i]), folder);
-        /* If a run ends here before its first entry, the next one continues here. */
+        /* If the run ends before its first entry in this namespace, the next run continues in this
+         * namespace. */
         if (!view_starts_with(view_of(run->cursor->lease_entry), view_of(folder)))
             cursor_set(run->cursor->lease_entry, view_of(folder));
         status = walk_hours(run, view_of(folder), run->cursor->lease_entry, visit_lease_entry,

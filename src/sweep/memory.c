@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: keeps the store's records of sweeps, in .holdfast/sweep/<ns>.json and, for runs over
- * all namespaces, .holdfast/sweep/.all.json (not a valid namespace); and counts the work that is
- * due. Records are only statistics and a starting point, so the last writer wins. */
+/* memory.c: keeps the records of sweeps in the store, in .holdfast/sweep/<ns>.json and, for runs
+ * over all namespaces, in .holdfast/sweep/.all.json (".all" is not a valid namespace). It also
+ * counts the work that is due. The records contain only statistics and a starting point, so the
+ * last writer wins. */
 #include "base/layout.h"
 #include "base/members.h"
 #include "sweep/sweep_inside.h"
@@ -11,7 +12,7 @@
 
 #define MEMORY_BYTES_MAX ((size_t)64 * 1024)
 
-/* A century: durations are added up and must not overflow. */
+/* A century. Durations are bounded because they are added up and must not overflow. */
 #define DURATION_MS_MAX (UINT64_C(100) * 366 * 86400 * 1000)
 
 /* ---- Members ------------------------------------------------------------------------- */
@@ -185,7 +186,7 @@ enum hf_status sweep_recall(struct hf_client *client, bool all, struct sweep_mem
     return read_memory(client, all ? LAYOUT_SWEEP_ALL : client_ns(client), ret_memory, error);
 }
 
-/* Another client may have swept since it was read, so it is read again. */
+/* The record is read again, because another client may have swept since it was last read. */
 void sweep_remember_run(struct hf_client *client, bool all, const struct sweep_cursor *cursor,
                         const struct sweep_report *run)
 {
@@ -226,7 +227,7 @@ enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_nam
 
 /* ---- How much there is to do --------------------------------------------------------- */
 
-/* The maximum number of pages counted, plus one per namespace; beyond that, "more" is
+/* At most this many pages are counted, plus one per namespace. If there are more, "more" is
  * reported. */
 #define DUE_PAGES_MAX 16
 
@@ -236,7 +237,7 @@ struct due_count {
     size_t pages, pages_max; /* pages listed so far, and at most */
 };
 
-/* The next page, unless the limit is reached. */
+/* Reads the next page, unless the limit has been reached. */
 static bool next_counted_page(struct due_count *count, struct pages *pages)
 {
     if (count->pages >= count->pages_max) {

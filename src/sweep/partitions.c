@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* partitions.c: lets compaction clear away outputs of ended leases, chunks past their grace, and
- * names past D, for each partition that has a catalog. The rules for deletion are in
- * src/compact. */
+/* partitions.c: lets compaction remove the outputs of ended leases, chunks whose grace has passed,
+ * and names for which D has passed, for each partition that has a catalog. The rules for deletion
+ * are in src/compact. */
 #include "base/layout.h"
 #include "compact/care/maintain.h"
 #include "sweep/sweep_inside.h"
@@ -57,7 +57,7 @@ static void maintain_partition(struct sweep_run *run, struct view partition)
              VIEW_ARGS(partition));
 }
 
-/* The partition of an entry under metadata/; the default partition is directly in metadata/. */
+/* The partition of an entry under metadata/. The default partition is directly in metadata/. */
 static bool partition_of(const struct list_entry *entry, struct view *ret_partition)
 {
     struct view name = view_from(entry->key, strlen(LAYOUT_CHUNK_FOLDER));

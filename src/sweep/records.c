@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records.c: handles an entry of the transaction index: rolls back, settles or purges the record,
- * as its age allows, then moves the entry to a later hour or deletes it. A record is deleted only
- * under the conditions in src/key/purge.c. */
+/* records.c: handles an entry of the transaction index: depending on the record's age, rolls the
+ * transaction back, settles it or purges the record, and then moves the entry to a later hour or
+ * deletes it. A record is deleted only under the conditions in src/key/purge.c. */
 #include "base/layout.h"
 #include "key/key.h"
 #include "sweep/sweep_inside.h"
 
-/* What a run would do, as far as a read can tell. */
+/* For a dry run: counts what a run would do, as far as a read can show it. */
 static enum hf_status look_at_record(struct sweep_run *run, struct view id, bool *ret_gone,
                                      struct hf_error *error)
 {

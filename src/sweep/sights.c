@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sights.c: notes when a sweep first saw an object that nothing names, for stores whose dates
- * prove nothing. Each note is a stamp (base/stamp.h); another boot restarts the time, a limited
- * number of times. A missing or unreadable note counts as not seen, so an object is kept too long
- * rather than deleted too early. */
+ * prove nothing. Each note is a stamp (base/stamp.h). After another boot the time is counted anew,
+ * but only a limited number of times. If a note is missing or unreadable, the object counts as not
+ * seen, so it is kept too long rather than deleted too early. */
 #include "base/json.h"
 #include "base/stamp.h"
 #include "sweep/sweep_inside.h"
@@ -44,7 +44,7 @@ static bool decode_sight(struct view text, struct sight *sight)
            stamp_parse(since, &sight->since);
 }
 
-/* An unreadable note counts as missing, and is replaced with a write conditional on its ETag. */
+/* An unreadable note counts as missing. It is replaced by a write on condition of its ETag. */
 static enum hf_status read_sight(struct sweep_run *run, const char *key, struct sight *sight,
                                  struct hf_error *error)
 {
@@ -61,7 +61,7 @@ static enum hf_status read_sight(struct sweep_run *run, const char *key, struct 
     return status;
 }
 
-/* CONFLICT: another client has written it, which is just as good. */
+/* If the write conflicts, another client has written the note, which serves the same purpose. */
 static enum hf_status write_sight(struct sweep_run *run, const char *key,
                                   const struct sight *before, const struct evidence *evidence,
                                   struct hf_error *error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spaces.c: the namespaces that a run covers: the client's own, or all in the store. Tokens and
- * settings belong to a namespace, so each gets a client of its own while it is swept. */
+ * settings belong to a namespace, so each namespace has its own client while it is being swept. */
 #include "lock/restore.h"
 #include "sweep/sweep_inside.h"
 
@@ -47,7 +47,8 @@ void sweep_names_release(struct sweep_names *names)
 
 /* ---- Namespaces of a run ------------------------------------------------------------- */
 
-/* Takes several requests per top-level folder of the bucket, whichever program created it. */
+/* The time limit for finding the namespaces. This takes several requests per top-level folder of
+ * the bucket, even for folders that other programs created. */
 #define FIND_TIME SPAN_S(60)
 
 enum hf_status spaces_open(struct sweep_run *run, struct hf_error *error)
@@ -65,7 +66,7 @@ enum hf_status spaces_open(struct sweep_run *run, struct hf_error *error)
     return HF_OK;
 }
 
-/* The counts of the namespace's client are added to those of the caller. */
+/* Adds the counts of the namespace's client to those of the caller's client. */
 void space_leave(struct sweep_run *run)
 {
     struct hf_client *caller = run->caller, *made = run->client;

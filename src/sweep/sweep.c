@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep.c: one run: its limits and when it stops; only one runs at a time per process. A run does
- * not get in the way of callers: it stops within one entry when a caller is active. */
+/* sweep.c: one run: its limits, and when it stops. Only one run at a time is allowed per process.
+ * A run does not delay callers: it stops within one entry when a caller becomes active. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "base/rule.h"
@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-/* If this many entries in a row fail without a reply, the store is failing, and the run
- * ends. */
+/* If this many entries in a row fail because the store does not reply, the store is assumed to be
+ * failing, and the run ends. */
 #define FAILURES_IN_ROW_MAX 5
 
 /* How often a pause checks whether the run must stop. */
@@ -77,7 +77,7 @@ static void stop_run(struct sweep_run *run, enum hf_sweep_stop why)
     run->stopped = true;
 }
 
-/* Whether another caller or process is active, so that an idle run stops. */
+/* Whether an idle run must stop, because a caller or another process is active. */
 static bool gives_way(struct sweep_run *run, enum hf_sweep_stop *ret_why)
 {
     struct hf_client *caller = run->caller;
@@ -189,12 +189,12 @@ struct evidence run_evidence(struct sweep_run *run)
 {
     struct evidence evidence = { .nonce = VIEW("") };
     clock_evidence(client_clock(run->caller),
-                   &evidence); /* it has the most samples of the store's time */
+                   &evidence); /* the caller's clock has the most samples of the store time */
     return evidence;
 }
 
-/* At most one raise per run and namespace, and one per hour: the number of epochs is
- * limited. */
+/* Raises the epoch at most once per run and namespace, and at most once per hour, because the
+ * number of epochs is limited. */
 static enum hf_status raise_epoch_once(struct sweep_run *run, struct hf_error *error)
 {
     struct hf_client *client = run->client;
@@ -238,9 +238,8 @@ void cursor_set(char cursor[KEY_BYTES_MAX + 1], struct view key)
 
 typedef enum hf_status sweep_part(struct sweep_run *run, struct hf_error *error);
 
-/* Each part continues where an earlier run stopped. If a run could not finish one part, the
- * next run begins with the following one, so that a large part does not keep the others
- * waiting. */
+/* Each part continues where an earlier run stopped. If a run could not finish one part, the next
+ * run begins with the part after it, so that a large part does not block the others. */
 static enum hf_status sweep_parts(struct sweep_run *run, struct hf_error *error)
 {
     static sweep_part *const parts[] = { sweep_leases, sweep_records, sweep_partitions,
@@ -282,7 +281,7 @@ static enum hf_status sweep_alone(struct sweep_run *run, struct hf_error *error)
     if (status != HF_OK && !mono_before(client_now(run->client), run->end))
         stop_run(run, HF_SWEEP_STOP_TIME);
     if (status != HF_OK && run->stopped && run->stop != HF_SWEEP_STOP_FAILED)
-        status = HF_OK; /* it had no time left for a reply */
+        status = HF_OK; /* the run had no time left to wait for a reply */
     report->runs = 1;
     report->stop = status != HF_OK ? HF_SWEEP_STOP_FAILED
                    : run->stopped  ? run->stop

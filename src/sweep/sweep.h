@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep.h: background maintenance: removes what no client touches any more, while the store is
- * idle.
+/* sweep.h: background maintenance: removes leftovers that no client touches any more, while the
+ * store is idle.
  *
  * Every operation cleans up what it touches, so nothing depends on sweeping. A run reads the
- * expiry indexes, only hours that are wholly over, one hour and one page at a time, and pauses
- * between two entries. It stops at its limits or when others are active: when a caller begins an
- * operation, when another process changes a local store, or, on any store, when another client
- * changes an object that the run is working on. Its cost grows with what has expired, not with
- * what exists. A full run checks everything, whatever the indexes say. docs/design.md section
- * 9. */
+ * indexes, but only hours that have fully passed, one hour and one page at a time, and pauses
+ * between two entries. It stops at its limits or when other clients are active: when a caller
+ * begins an operation, when another process changes a local store, or, on any store, when another
+ * client changes an object that the run is working on. Its cost grows with the amount of expired
+ * data, not with the size of the bucket. A full run checks everything, regardless of the indexes.
+ * See docs/design.md, section 9. */
 #ifndef SWEEP_SWEEP_H
 #define SWEEP_SWEEP_H
 
@@ -20,8 +20,8 @@ struct sweep_settings {
     struct span idle_grace;
     struct span op_delay;    /* between two entries */
     uint64_t ops_max;        /* entries per run; a partition counts as one */
-    struct span runtime_max; /* of a run; it starts nothing that would not end by then */
-    bool all_namespaces;     /* else only that of the client */
+    struct span runtime_max; /* per run; a run starts no step that would exceed it */
+    bool all_namespaces;     /* if not, only the client's namespace */
 };
 
 #define SWEEP_SETTINGS                                   \
@@ -30,7 +30,7 @@ struct sweep_settings {
                               .ops_max = 1000,           \
                               .runtime_max = SPAN_S(30) })
 
-/* Bounds of the settings; a run has at least one entry and 1 ms. */
+/* Bounds of the settings. A run is allowed at least one entry and 1 ms. */
 #define SWEEP_GRACE_MIN   SPAN_MS(10)
 #define SWEEP_GRACE_MAX   SPAN_S(7 * 86400)
 #define SWEEP_DELAY_MAX   SPAN_S(60)
@@ -41,37 +41,39 @@ struct sweep_settings {
 enum hf_status sweep_settings_check(const struct sweep_settings *settings,
                                     struct hf_error *error);
 
-/* What a run, or all runs together, did. With dry_run: would do, except for partitions. The
- * number of leases cleared by sweeps, operations and operators is in hf_client.shared.cleared. */
+/* What one run, or all runs together, did. For a dry run: what a real run would do, except in
+ * partitions. The numbers of leases cleared by sweeps, operations and operators are in
+ * hf_client.shared.cleared. */
 struct sweep_report {
     uint64_t runs;
     uint64_t namespaces;      /* covered by the last run */
     uint64_t ops;             /* entries checked */
-    uint64_t leases_cleared;  /* proven over */
-    uint64_t stages_settled;  /* whose transactions were over */
-    uint64_t markers_deleted; /* records of transactions */
-    uint64_t rolled_back;     /* transactions left undecided */
+    uint64_t leases_cleared;  /* proven to have ended */
+    uint64_t stages_settled;  /* of decided or abandoned transactions */
+    uint64_t markers_deleted; /* transaction records */
+    uint64_t rolled_back;     /* transactions that were left pending */
     uint64_t entries_deleted; /* from the indexes, permanently */
-    uint64_t entries_moved;   /* to a later hour: not over, or D has not passed */
+    uint64_t entries_moved;   /* to a later hour: a lease is held, or D has not passed */
     uint64_t tables_purged;
     uint64_t states_deleted; /* bodies that nothing names */
-    uint64_t bodies_deleted; /* of fenced objects, that nothing names */
+    uint64_t bodies_deleted; /* bodies of fenced objects that nothing names */
     uint64_t outputs_condemned, chunks_deleted, names_dropped; /* of compaction */
     uint64_t failed;              /* entries that could not be handled; left for the next run */
-    uint64_t stopped_by_activity; /* runs: by callers, other processes, or a conflict */
+    uint64_t stopped_by_activity; /* runs stopped by callers, other processes or a conflict */
     struct span duration;
     enum hf_sweep_stop stop; /* of the last run */
 };
 
-/* Adds a run to the sum of the runs before it. */
+/* Adds a run to the total of the runs before it. */
 void sweep_report_add(struct sweep_report *total, const struct sweep_report *run);
 
-/* Where the next run continues; kept in the store by `sweep`, in memory by the idle sweeper. */
+/* The position at which the next run continues. `sweep` keeps it in the store, and the idle
+ * sweeper in memory. */
 struct sweep_cursor {
     /* The last entry of the expiry index that was checked. */
     char lease_entry[KEY_BYTES_MAX + 1];
     char txn_entry[KEY_BYTES_MAX + 1];
-    char partition[PARTITION_BYTES_MAX + 1]; /* the last one that was handled */
+    char partition[PARTITION_BYTES_MAX + 1]; /* the last partition that was handled */
     /* In a full run, the last object that was checked. */
     char full[KEY_BYTES_MAX + 1];
     uint64_t turn; /* which of these the next run begins with, so that none waits forever */
@@ -80,31 +82,31 @@ struct sweep_cursor {
 
 struct sweep_options {
     struct sweep_settings settings;
-    enum sweep_mode mode; /* IDLE stops for traffic; MANUAL does not */
-    bool overdue;         /* with IDLE: delayed for so long that it does not stop */
+    enum sweep_mode mode; /* IDLE yields to other clients; MANUAL does not */
+    bool overdue;         /* with IDLE: it was delayed for so long that it does not yield */
     bool full;
     bool dry_run;
-    bool (*go_on)(void *argument); /* may be NULL; false: stop */
+    bool (*go_on)(void *argument); /* may be NULL; returns false to stop the run */
     void *argument;
     void (*progress)(void *argument, const struct sweep_report *report); /* may be NULL */
-    /* Reports an entry that could not be handled: its object, and why; may be NULL. */
+    /* Reports an entry that could not be handled: its object and the reason; may be NULL. */
     void (*failed)(void *argument, struct view about, const struct hf_error *error);
 };
 
-/* One run over the client's namespace, or all of them, the transactions and the partitions;
- * *report is set to what it did. Only one runs at a time in a process: a second call does nothing
- * and returns OK with the stop reason BUSY. If the store fails, the run ends with that status,
- * and the report says what was done before; a failing entry does not end it. A dry run leaves the
- * cursor unchanged. */
+/* Sweeps the client's namespace or all namespaces, the transactions and the partitions, once.
+ * *report is set to what the run did. Only one run at a time is allowed per process: a second call
+ * does nothing and returns OK with the stop reason BUSY. If the store fails, the run ends with
+ * that status, and the report contains what was done before. A failing entry does not end the
+ * run. A dry run leaves the cursor unchanged. */
 enum hf_status sweep_run(struct hf_client *client, const struct sweep_options *options,
                          struct sweep_cursor *cursor, struct sweep_report *report,
                          struct hf_error *error);
 
 /* ---- The idle sweeper ---------------------------------------------------------------- */
 
-/* A task that sweeps whenever no caller has begun an operation for idle_grace and, where the
- * store can tell, no other process has changed it. If that never happens, it sweeps after 12
- * times idle_grace, and such a run does not give way. */
+/* A task that sweeps whenever, for idle_grace, no caller has begun an operation and, if the store
+ * can detect this, no other process has changed the store. If the store is never idle, the task
+ * sweeps after 12 times idle_grace, and such a run does not yield. */
 struct sweeper;
 struct sweeper_watch {
     bool remember; /* record each run in the store */
@@ -117,17 +119,16 @@ enum hf_status sweeper_start(struct hf_client *client, const struct sweep_settin
                              const struct sweeper_watch *watch, struct sweeper **ret_sweeper,
                              struct hf_error *error);
 
-/* Stops it within one entry, and frees it. NULL is allowed. */
+/* Stops the sweeper within one entry, and frees it. NULL is allowed. */
 void sweeper_stop(struct sweeper *sweeper);
 
-/* The sum of its runs so far. */
+/* The total of its runs so far. */
 void sweeper_report(struct sweeper *sweeper, struct sweep_report *ret_report);
 
 /* ---- How much there is to do, and what was done -------------------------------------- */
 
-/* The namespaces of a store, in byte order: those that have tables or an epoch, and the
- * client's. UNAVAILABLE if there are more than NAMESPACES_MAX. Without `all` only the
- * client's. */
+/* The namespaces of a store, in byte order: those that have tables or an epoch, and the client's
+ * own. UNAVAILABLE if there are more than NAMESPACES_MAX. Without `all`, only the client's own. */
 struct sweep_names {
     char (*names)[NAME_BYTES_MAX + 1];
     size_t count;
@@ -136,7 +137,7 @@ enum hf_status sweep_names_find(struct hf_client *client, bool all, struct mono_
                                 struct sweep_names *ret_names, struct hf_error *error);
 void sweep_names_release(struct sweep_names *names);
 
-/* The store's record of a namespace's sweeps: .holdfast/sweep/<ns>.json, or, for sweeps of all
+/* The record of a namespace's sweeps in the store: .holdfast/sweep/<ns>.json or, for sweeps of all
  * namespaces, .holdfast/sweep/.all.json. */
 struct sweep_memory {
     struct sweep_cursor cursor;
@@ -145,21 +146,22 @@ struct sweep_memory {
 };
 enum hf_status sweep_remember(struct hf_client *client, bool all,
                               const struct sweep_memory *memory, struct hf_error *error);
-/* All zero if there is none, or it cannot be read. */
+/* All zero if there is no record, or if it cannot be read. */
 enum hf_status sweep_recall(struct hf_client *client, bool all, struct sweep_memory *ret_memory,
                             struct hf_error *error);
 
-/* Adds a run to the store's record, with where the next run continues; `cursor` NULL: unchanged.
- * Failures are ignored: the record is for display, and saves a later run some listing. */
+/* Adds a run to the record in the store, and sets the position at which the next run continues
+ * (`cursor` NULL: unchanged). Failures are ignored, because the record is only for display and
+ * saves a later run some listing. */
 void sweep_remember_run(struct hf_client *client, bool all, const struct sweep_cursor *cursor,
                         const struct sweep_report *run);
 
-/* Combines the records of all-namespace sweeps and of these namespaces: the last run, and the sum
- * of all. */
+/* Combines the records of all-namespace sweeps and of these namespaces: the last run, and the
+ * total of all runs. */
 enum hf_status sweep_recall_sum(struct hf_client *client, const struct sweep_names *names,
                                 struct sweep_memory *ret_memory, struct hf_error *error);
 
-/* What a run would find in the indexes; counts up to a limit. */
+/* Counts what a run would find in the indexes, up to a limit. */
 enum hf_status sweep_due(struct hf_client *client, const struct sweep_names *names,
                          struct hf_sweep_due *ret_due, struct hf_error *error);
 

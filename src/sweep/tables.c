@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tables.c: clears a lease table for the sweeper, and settles the stages of its key. A sweeper is
- * one more client: it asks the table to scavenge, with the same proof that any client needs. It
- * guards against decreasing tokens when it purges a stub. */
+/* tables.c: clears a lease table for the sweeper, and settles the stages of its key. The sweeper
+ * is an ordinary client: it scavenges the table with the same proof that any client needs. This
+ * file guards against decreasing tokens when a stub is purged. */
 #include "base/layout.h"
 #include "base/rule.h"
 #include "lock/purge.h"
 #include "sweep/sweep_inside.h"
 
-/* How many times a table is written to clear it: first its leases, then what they left behind. */
+/* How many times a table may be written to clear it: first its leases, then what they left
+ * behind. */
 #define CLEAR_TURNS_MAX 4
 
 /* ---- Reading tables ------------------------------------------------------------------ */
@@ -34,7 +35,7 @@ bool table_lease_over(const struct sweep_run *run, const struct lease_table *tab
     return lease_judge(&settings, lease, evidence) != PROOF_NONE;
 }
 
-/* Whether nothing is lost with the state: it was never written, or its value was deleted. */
+/* Whether nothing would be lost with the state: it was never written, or its value was deleted. */
 static bool is_state_empty(const struct key_state *state)
 {
     bool nothing = state->now.number == 0 || state->now.removed;
@@ -128,7 +129,7 @@ enum hf_status table_summarize(struct sweep_run *run, struct table_ref *ref,
 
 /* ---- Clearing ------------------------------------------------------------------------ */
 
-/* Tidies the state with the state's own hook, and examines the table afterwards. */
+/* Cleans up the state with the state's own hook, and then summarises the table. */
 struct tidy_hook {
     struct table_hook hook; /* must be the first member */
     struct change change;
@@ -198,7 +199,7 @@ static enum hf_status settle_table_stage(struct sweep_run *run, struct table_ref
     return status;
 }
 
-/* For a dry run: counts what a run would do, and sets the resulting state. */
+/* For a dry run: counts what a run would do, and sets the summary that would result. */
 static void count_for_dry_run(struct sweep_run *run, struct table_summary *summary)
 {
     run->report->leases_cleared += run->again ? 0 : summary->over;
@@ -221,7 +222,7 @@ enum hf_status table_clear(struct sweep_run *run, struct table_ref *ref,
                      : status == HF_OK && (summary.over > 0 || summary.loose || summary.waited))
         status = scavenge_table(run, ref, &summary, error);
     for (int i = 0; i < CLEAR_TURNS_MAX; i++) {
-        /* There is a stage to settle, or a lease ended while one was settled. */
+        /* There is a stage to settle, or a lease has expired while a stage was being settled. */
         bool needed = !dry && (summary.taken || summary.over > 0);
         if (status != HF_OK || !needed)
             break;
@@ -235,9 +236,9 @@ enum hf_status table_clear(struct sweep_run *run, struct table_ref *ref,
 
 /* ---- Purging ------------------------------------------------------------------------- */
 
-/* No table is created with tokens below the epoch: the epoch was read or raised before, and a
- * new table reads it after its stub has landed. So a table that is purged must have lower
- * tokens. */
+/* The epoch is read or raised before the table is deleted, and a new table of the same name reads
+ * the epoch after its own stub is in the store. So no new table has tokens below this epoch, and
+ * only a table with lower tokens may be purged. */
 enum hf_status stub_purge(struct sweep_run *run, struct view table_key,
                           const struct table_summary *summary, const struct etag *known,
                           struct hf_error *error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.c: visits the hours of an index that are wholly over, page by page, from a cursor. Live
- * entries are in hours that are not over, so they are never listed and cost nothing. */
+/* walk.c: visits the hours of an index that have fully passed, page by page, starting at a cursor.
+ * The entries of live leases are under later hours, so they are never listed and cost nothing. */
 #include "sweep/sweep_inside.h"
 
 /* The hour in an index key; `ret_bucket` is the key up to the slash after that hour. */
@@ -40,7 +40,7 @@ static enum hf_status walk_hour(struct sweep_run *run, struct view bucket, struc
     return pages_end(&pages, HF_OK, error);
 }
 
-/* Visits the hours later than that of `after`. */
+/* Visits the hours after the hour of `after`. */
 static enum hf_status walk_later_hours(struct sweep_run *run, struct view folder,
                                        struct view after, char cursor[KEY_BYTES_MAX + 1],
                                        walk_visit *visit, struct hf_error *error)
