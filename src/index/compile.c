@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compile.c: compiles one shard under its lock: reads its entries, folds them, and clears
- * them, batch by batch. An entry is cleared only after the shard that contains it is known
- * to be stored, since it may be the only copy of its record. */
+/* compile.c: compiles one shard under its lock: reads its entries, folds them, and clears them,
+ * batch by batch. An entry may be the only copy of its record, so it is cleared only after the
+ * shard that contains the record is known to be stored. */
 #include "index/compile.h"
 
 #include "base/check.h"
@@ -17,7 +17,7 @@ struct part {
     struct entry_load load;
 };
 
-/* The entries of one list, and how many were taken. */
+/* The entries of one list, and how many of them were taken. */
 struct queue {
     const struct entry *entries;
     size_t count, taken;
@@ -48,7 +48,7 @@ static bool stop_requested(const struct compile_options *options)
     return options->stop && options->stop(options->argument);
 }
 
-/* Ends the shard. */
+/* Records how the compile of this shard ended. Always returns false. */
 static bool end_with(struct shard_compile *job, enum hf_index_end end,
                      const struct hf_error *error)
 {
@@ -58,7 +58,8 @@ static bool end_with(struct shard_compile *job, enum hf_index_end end,
     return false;
 }
 
-/* Some entries stay in the inbox; the others are still processed. */
+/* Notes a problem because of which some entries stay in the inbox. The others are still
+ * processed. */
 static void note_first_error(struct shard_compile *job, const struct hf_error *error)
 {
     if (job->report->why.status == HF_OK)
@@ -88,7 +89,7 @@ static enum hf_status take_lock(struct index *index, const struct compile_option
     return status;
 }
 
-/* Whether the release succeeds does not matter: the swap has already decided the outcome. */
+/* It does not matter whether the release succeeds: the swap has already determined the outcome. */
 static void unlock_shard(struct hf_lock *lock)
 {
     struct hf_error ignored;
@@ -164,8 +165,9 @@ static bool load_queue(struct shard_compile *job, struct queue *queue)
     return true;
 }
 
-/* Continues the listing of the shard's folder after the last listed entry, so an entry that could
- * not be cleared is not folded again. Called only between batches, since they use the list. */
+/* Continues the listing of the shard's folder after the last listed entry. So an entry that could
+ * not be cleared is not folded again in this compile, which therefore ends. Called only between
+ * batches, because a batch uses the list. */
 static bool list_more(struct shard_compile *job)
 {
     char after[KEY_BYTES_MAX + 1];
@@ -200,7 +202,8 @@ static void clear_later(struct shard_compile *job, const struct entry *entry,
     };
 }
 
-/* Copies an unreadable entry before it is cleared. */
+/* Copies an unreadable entry before it is cleared. If the entry is gone or was rewritten, there is
+ * nothing to set aside: a later compile reads the new version. */
 static void set_aside(struct shard_compile *job, const struct entry *entry,
                       const struct entry_body *body)
 {
@@ -244,7 +247,7 @@ static bool classify_entry(struct shard_compile *job, const struct entry *entry,
     return true;
 }
 
-/* Turns readable entries into records, and sets the others aside. */
+/* Takes the records of readable entries, and sets unreadable entries aside. */
 static bool classify_entries(struct shard_compile *job)
 {
     struct hf_error why;
@@ -262,9 +265,10 @@ static bool classify_entries(struct shard_compile *job)
     return true;
 }
 
-/* If the shard has a higher token, a later holder has written it, and we stop. But another program
- * may have deleted the lock file, and the token counter with it. So the store is asked: if the
- * lease is still ours, we continue from the shard's token. */
+/* If the shard has a higher token, a later holder has normally written it, and we must stop. But
+ * another program may have deleted the lock file, and the token counter with it. Then every holder
+ * would be fenced until the new counter had caught up. So a renewal asks the store: if the lease is
+ * still ours, we continue from the shard's token, which therefore never decreases. */
 static enum hf_status fold_under_lock(struct index *index, struct hf_lock *lock,
                                       const struct shard_records *new,
                                       struct fold_report *ret_report, struct hf_error *error)
@@ -285,6 +289,8 @@ static bool fold_records(struct shard_compile *job)
         return true;
     if (stop_requested(job->options))
         return end_with(job, HF_INDEX_END_STOPPED, NULL);
+    /* This check only saves work: the lock may be lost right after it. The token and the swap's
+     * condition protect the shard. */
     if (hf_lock_check(job->lock, &why) != HF_OK)
         return end_with(job, HF_INDEX_END_LOST, &why);
     const struct shard_records new = { job->report->shard, job->records, job->record_count };
@@ -319,14 +325,16 @@ static void clear_entries(struct shard_compile *job)
         note_first_error(job, &why);
 }
 
-/* False once the shard is finished. */
+/* False once the shard is finished. Entries are cleared only after the fold has returned OK. After
+ * any other status, UNSURE included, they stay for a later compile, which folds them again without
+ * harm. */
 static bool compile_batch(struct shard_compile *job)
 {
     release_batch(job);
     if (!list_more(job) || !load_queue(job, &job->flat) || !load_queue(job, &job->listed))
         return false;
     if (job->entry_count == 0) {
-        /* Listed entries may have vanished since. */
+        /* If nothing was folded or set aside, the listed entries had vanished. */
         if (job->report->folds > 0 || job->report->aside > 0)
             job->report->end = HF_INDEX_END_DONE;
         if (job->failed)
@@ -352,7 +360,7 @@ void compile_shard(struct index *index, const struct compile_options *options,
                                  .report = ret_report,
                                  .flat = { .entries = flat, .count = flat_count } };
     check(options->batch_entries > 0 && options->batch_bytes > 0);
-    /* Listed before the lock is taken, so an idle shard is not locked. */
+    /* The inbox is listed before the lock is acquired, so that an idle shard is not locked. */
     bool found = list_more(&job) && job.list.count + flat_count > 0;
     if (found && lock_shard(&job)) {
         while (compile_batch(&job))

@@ -3,8 +3,9 @@
  *
  *     list -> lock -> read entries -> read shard, merge, swap (fold) -> clear -> ... -> release
  *
- * The lock is a lease (src/lock) with scope shard:<index>/<xx>, whose table is the file
- * shards/<xx>.lock. It only saves work: without it two compilers would fold the same entries. */
+ * The lock is a lease (src/lock) with scope shard:<index>/<xx>. Its table is the object
+ * shards/<xx>.lock. The lock only saves work: without it, two compilers would fold the same
+ * entries. */
 #ifndef INDEX_COMPILE_H
 #define INDEX_COMPILE_H
 
@@ -14,7 +15,7 @@
 struct compile_report {
     struct shard_id shard;
     enum hf_index_end end;
-    struct hf_error why; /* for held, lost and failed; for done: the first problem met */
+    struct hf_error why; /* for held, lost and failed; for done: the first problem */
     uint64_t token;
     uint64_t entries;        /* read */
     uint64_t aside;          /* set aside */
@@ -26,18 +27,18 @@ struct compile_report {
 
 struct compile_options {
     struct span ttl;      /* of the lock */
-    size_t batch_entries; /* most entries folded by one swap */
+    size_t batch_entries; /* maximum number of entries folded by one swap */
     uint64_t batch_bytes;
     size_t few;       /* up to this many entries in total, one pass folds all shards */
     struct span poll; /* a watcher's idle interval; zero: depends on the kind of store */
     bool once; /* compile each shard that has entries once; otherwise run until stopped */
     struct span wait;             /* with `once`: how long to retry shards that others hold */
-    struct shard_id shard;        /* only this one; text empty: all */
+    struct shard_id shard;        /* compile only this shard; text empty: all shards */
     bool (*stop)(void *argument); /* called before each step; may be NULL */
-    /* Called after each shard, even for HF_INDEX_END_NOTHING, but only once while a shard stays
-     * held; may be NULL. */
+    /* May be NULL. Called after each shard, even for HF_INDEX_END_NOTHING, but only once while a
+     * shard remains held. */
     void (*tell)(void *argument, const struct compile_report *report);
-    /* Called when the store is unavailable; a watcher continues. May be NULL. */
+    /* May be NULL. Called when the store is unavailable. A watcher continues. */
     void (*trouble)(void *argument, const struct hf_error *error);
     void *argument;
 };
@@ -47,36 +48,36 @@ struct compile_options {
     ((struct compile_options){ \
         .ttl = SPAN_S(60), .batch_entries = 10000, .batch_bytes = 16 * MIB, .few = 1000 })
 
-/* Compiles all entries of one shard. `flat` holds its entries outside any folder; may be empty.
- * Never waits for the lock. The outcome is in the report. */
+/* Compiles all entries of one shard. `flat` contains its entries outside any folder, if there are
+ * any. Never waits for the lock. The outcome is in the report. */
 void compile_shard(struct index *index, const struct compile_options *options,
                    struct shard_id shard, const struct entry *flat, size_t flat_count,
                    struct compile_report *ret_report);
 
-/* Picks a random shard, weighted by its entries: the shard of a random entry on a random page of
- * the inbox. *ret_few: there are at most options->few entries in total. NOT_FOUND: there are
- * none. */
+/* Picks a random shard, weighted by its number of entries: the shard of a random entry on a random
+ * page of the inbox. *ret_few: there are at most options->few entries in total. NOT_FOUND: there
+ * are no entries. */
 enum hf_status compile_pick(struct index *index, const struct compile_options *options,
                             struct shard_id *ret_shard, bool *ret_few, struct hf_error *error);
 
 /* Compiles according to the options. The index must have been opened with a client. Writes the
  * manifest at the end, and once per minute.
  *
- * With `once`: OK if every shard with entries was compiled, by us or by others, or is still held
- * by others after `wait`; the totals hold the counts. HELD if a single shard was requested and is
- * held. Otherwise the first error; after a few store failures in a row no more shards are tried.
- * A dead worker's lock can often be proven expired immediately. A lock from an earlier boot of this
- * machine must be watched for its whole ttl, so a command that is started repeatedly should wait
- * that long.
+ * With `once`: OK if every shard with entries was compiled, by us or by others, or is still held by
+ * others after `wait`; the totals contain the counts. HELD if a single shard was requested and is
+ * held. Otherwise the first error. After a few consecutive store failures no more shards are tried.
+ * Often it can be proven immediately that the lock of a dead worker has expired. But a lock from an
+ * earlier boot of this machine must be watched for its whole ttl, so a command that is started
+ * repeatedly should wait that long.
  *
  * A watcher returns OK when it is stopped. */
 enum hf_status index_compile(struct index *index, const struct compile_options *options,
                              struct hf_index_compile_report *ret_totals,
                              struct hf_error *error);
 
-/* For large loads: puts many records straight into a shard, under its lock, bypassing the inbox.
- * Waits for the lock up to `wait`. Aborts on a record of another shard. Returns what index_fold
- * returns, or HELD. */
+/* For large loads: puts many records directly into a shard, under its lock, bypassing the inbox.
+ * Waits for the lock, but not longer than `wait`. Aborts the program if a record belongs to another
+ * shard. Returns the status of index_fold, or HELD. */
 enum hf_status compile_straight(struct index *index, const struct compile_options *options,
                                 const struct shard_records *new, struct span wait,
                                 struct fold_report *ret_report, struct hf_error *error);

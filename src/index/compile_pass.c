@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compile_pass.c: chooses the next shard and waits for more entries. If there are many entries, it
- * picks a random shard, so compilers do not compete for the same ones; if there are few, it visits
- * each shard once. */
+ * picks a random shard, so that compilers do not compete for the same shards. If there are few, it
+ * visits each shard that has entries once. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "index/compile.h"
@@ -15,20 +15,20 @@
  * this. */
 #define SLEEP_MAX SPAN_MS(100)
 
-/* Every write wakes the watcher, which therefore reads at most this often. */
+/* Every write wakes the watcher, so the watcher waits at least this long between two listings. */
 #define LIST_INTERVAL_MIN SPAN_MS(50)
 
 #define POLL_LISTENING SPAN_S(1)
 #define POLL_LOCAL     SPAN_MS(200)
 #define POLL_NETWORK   SPAN_S(2)
 
-/* The longest wait after errors; waits double up to this. */
+/* The longest wait after errors. Waits are doubled up to this limit. */
 #define WAIT_MAX SPAN_S(60)
 
-/* A watcher waits after picking this many held shards in a row. */
+/* A watcher waits after this many consecutive rounds in which it could not fold anything. */
 #define IDLE_ROUNDS_MAX 8
 
-/* How often `once` returns to a shard that another compiler wrote meanwhile. */
+/* How many times `once` visits a shard that other compilers keep writing. */
 #define LOST_TRIES_MAX 3
 
 #define MANIFEST_EVERY SPAN_S(60)
@@ -50,13 +50,13 @@ struct compile_run {
     struct hf_index_compile_report totals;
     size_t *order;           /* room for the numbers of all shards */
     struct hf_error failed;  /* why the first shard failed */
-    struct hf_error lost;    /* why the last lost shard was lost, ... */
-    struct hf_error held;    /* ... and why the last held one was held */
+    struct hf_error lost;    /* why the last lost shard was lost */
+    struct hf_error held;    /* why the last held shard was held */
     unsigned shard_failures; /* consecutive, caused by the store */
     bool stopped;
     /* For a watcher. */
     uint64_t ticket;
-    bool many;     /* a random shard was picked; others have entries too */
+    bool many;     /* a random shard was picked; other shards have entries too */
     size_t stride; /* shards visited per listing */
     unsigned idle_rounds;
     unsigned failures; /* consecutive store failures */
@@ -96,8 +96,8 @@ static void add_totals(struct hf_index_compile_report *totals,
     totals->folded.left += report->clear.left;
 }
 
-/* When a watcher may return: immediately after success, at the next poll if another compiler holds
- * the shard, and after growing delays if there were errors. */
+/* When a watcher may return to the shard: immediately after success, at the next poll if another
+ * compiler is working on the shard, and after increasing delays if there were errors. */
 static void set_pace(struct compile_run *run, struct pace *pace,
                      const struct compile_report *report)
 {
@@ -126,7 +126,7 @@ static enum hf_index_end compile_one(struct compile_run *run, size_t number)
     bool is_news = report.end != HF_INDEX_END_HELD || !run->paces[number].held;
     if (run->options->tell && is_news)
         run->options->tell(run->options->argument, &report);
-    /* These are only statistics: they are not written if memory is short. */
+    /* These are only statistics: they are not written if there is no memory for them. */
     if (report.folds > 0)
         (void)manifest_note(&run->noted, manifest_row_of(number, &report.fold));
     set_pace(run, &run->paces[number], &report);
@@ -161,16 +161,16 @@ static void write_manifest_in_time(struct compile_run *run)
 
 /* ---- Which shard is next --------------------------------------------------------------- */
 
-/* Draws one of the listed entries, each with the same probability. */
+/* Selects one of the listed entries, each with the same probability. */
 struct draw {
     struct index *index;
     size_t few;
-    uint64_t enough;              /* entries after which a listing ends */
+    uint64_t enough;              /* a listing ends after this many entries */
     struct shard_set *shards_due; /* the shards seen; may be NULL */
     uint64_t seen;                /* entries seen, without markers, ... */
     uint64_t flats;               /* ... and how many of them are outside any folder */
-    size_t number;                /* the shard of the drawn entry, ... */
-    bool flat;                    /* ... whether that entry is outside any folder */
+    size_t number;                /* the shard of the selected entry, ... */
+    bool flat;                    /* ... and whether that entry is outside any folder */
     bool all;                     /* everything was listed */
 };
 
@@ -178,7 +178,7 @@ static void sample_entry(struct draw *draw, const struct entry_name *name, bool 
 {
     const unsigned digits = draw->index->schema.digits;
     size_t number;
-    /* A stray outside any shard's folder is set aside by the first shard. */
+    /* A stray outside the shards' folders is set aside with the first shard. */
     if (!shard_number(view_of(name->shard.text), digits, &number))
         number = 0;
     if (draw->shards_due)
@@ -214,7 +214,8 @@ static enum hf_status scan_page(struct draw *draw, const struct list_call *page,
     return failed ? error_no_memory(error) : HF_OK;
 }
 
-/* Scans `folder`, starting after `after`, until enough is found; *ret_more: there is more. */
+/* Scans `folder`, starting after `after`, until enough entries are found. *ret_more: there are
+ * more. */
 static enum hf_status scan_folder(struct draw *draw, const char *folder, struct view delimiter,
                                   const char *after, bool *ret_more, struct hf_error *error)
 {
@@ -231,8 +232,8 @@ static enum hf_status scan_folder(struct draw *draw, const char *folder, struct 
     return pages_end(&pages, status, error);
 }
 
-/* Draws again, from a page that starts at a random shard. If nothing follows there, the
- * first draw stays. */
+/* Selects again, from a page that starts at a random shard. If nothing follows there, the first
+ * selection stays. */
 static enum hf_status draw_from_random_page(struct draw *draw, const char *inbox,
                                             struct hf_error *error)
 {
@@ -251,7 +252,7 @@ static enum hf_status draw_from_random_page(struct draw *draw, const char *inbox
     return status;
 }
 
-/* Reads everything if there is little; otherwise draws from a random page. */
+/* If there are few entries, lists all of them. Otherwise selects an entry from a random page. */
 static enum hf_status draw_entry(struct draw *draw, struct hf_error *error)
 {
     char folder[KEY_BYTES_MAX + 1];
@@ -295,7 +296,8 @@ enum hf_status compile_pick(struct index *index, const struct compile_options *o
 
 /* ---- Over all shards ------------------------------------------------------------------- */
 
-/* The marked shards, in a different order for each compiler, so they do not collide. */
+/* Puts the marked shards into a random order, so that compilers do not compete for the same
+ * shards. */
 static size_t shuffle(struct compile_run *run, const struct shard_set *shards_due)
 {
     size_t count = 0;
@@ -317,7 +319,7 @@ static bool must_end(struct compile_run *run)
     return run_is_stopped(run) || run->shard_failures >= SHARD_FAILURES_MAX;
 }
 
-/* Visits every marked shard; a shard that another compiler wrote meanwhile stays marked. */
+/* Visits every marked shard. A shard that another compiler wrote in the meantime stays marked. */
 static void visit_each_shard(struct compile_run *run, struct shard_set *shards_due)
 {
     size_t count = shuffle(run, shards_due);
@@ -332,9 +334,10 @@ static void visit_each_shard(struct compile_run *run, struct shard_set *shards_d
     }
 }
 
-/* The same for a watcher. A listing goes stale while other compilers work. So after meeting one,
- * the watcher lists again, first after one shard, then after two, four, and so on. *ret_left: there
- * are more shards to visit. Returns whether there was anything to fold. */
+/* The same for a watcher. While other compilers work, a listing becomes outdated. So if the watcher
+ * finds that another compiler was at a shard, it lists again, first after one shard, then after
+ * two, four, and so on. *ret_left: there are more shards to visit. Returns whether there was
+ * anything to fold. */
 static bool visit_among_others(struct compile_run *run, struct shard_set *shards_due,
                                bool *ret_left)
 {
@@ -379,7 +382,7 @@ static enum hf_status list_flat(struct compile_run *run, struct shard_set *shard
     return status;
 }
 
-/* Only the requested shard. */
+/* Marks the requested shard; false if no single shard was requested. */
 static bool mark_wanted(struct compile_run *run, struct shard_set *shards_due)
 {
     size_t number;
@@ -408,8 +411,8 @@ static void sleep_until(struct compile_run *run, struct mono_time moment)
     }
 }
 
-/* The holder of a shard is either compiling it or dead. Proving that it is dead may take as long as
- * its lease. */
+/* Visits the held shards again. The holder of a shard is either compiling it or dead. It may take
+ * as long as its ttl to prove that its lease has expired. */
 static void visit_held(struct compile_run *run, struct shard_set *shards_due)
 {
     struct env *env = run->index->env;
@@ -451,7 +454,7 @@ static enum hf_status compile_once(struct compile_run *run, struct shard_set *sh
 
 /* ---- Watching -------------------------------------------------------------------------- */
 
-/* Whether the one watched shard has entries. */
+/* Marks the one watched shard if it has entries. */
 static enum hf_status mark_one_if_due(struct compile_run *run, struct shard_set *shards_due,
                                       struct hf_error *error)
 {
@@ -490,7 +493,7 @@ static enum hf_status mark_due_shards(struct compile_run *run, struct shard_set 
         shards_due->of[draw.number] = MARK_WAITING;
         return HF_OK;
     }
-    /* Finding the flat entries of one shard takes a listing of all, so all shards are
+    /* Finding the flat entries of one shard takes a listing of all of them, so all their shards are
      * marked. */
     if (draw.flats > 0 || draw.flat)
         status = list_flat(run, shards_due, error);
@@ -499,7 +502,7 @@ static enum hf_status mark_due_shards(struct compile_run *run, struct shard_set 
     return status;
 }
 
-/* Whether to read again immediately. */
+/* Visits the shards that are due. Returns whether to list again immediately. */
 static bool visit_due_shards(struct compile_run *run, struct shard_set *shards_due)
 {
     struct hf_error why;

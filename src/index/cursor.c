@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cursor.c: reads ranges of a shard. Whole blocks are checked before any record is returned,
- * and all reads name one ETag, so a reader never mixes two versions. */
+/* cursor.c: reads ranges of a shard. Whole blocks are checked before any record is returned, and
+ * all reads are conditional on one ETag, so a reader never mixes two versions. */
 #include "index/cursor.h"
 
 #include "base/check.h"
@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-/* How often to reopen a shard that is being replaced. */
+/* How many times to open a shard that is being replaced. */
 #define OPEN_TRIES_MAX 4
 
 #define WINDOW_MAX (SHARD_LINE_MAX + SHARD_BLOCK_MAX)
@@ -82,7 +82,7 @@ static bool blocks_are_whole(const struct shard_cursor *cursor, size_t first, si
     return true;
 }
 
-/* Takes the bytes of the window, starting at `at`, as the blocks from `first` up to but not
+/* Uses the bytes of the window, starting at `at`, as the blocks from `first` up to but not
  * including `behind`. */
 static enum hf_status use_blocks(struct shard_cursor *cursor, size_t at, size_t first,
                                  size_t behind, struct hf_error *error)
@@ -98,7 +98,7 @@ static enum hf_status use_blocks(struct shard_cursor *cursor, size_t at, size_t 
     return HF_OK;
 }
 
-/* Keeps the complete blocks of the first request. */
+/* Keeps the blocks that the first request returned completely. */
 static enum hf_status keep_first_blocks(struct shard_cursor *cursor, struct hf_error *error)
 {
     const struct shard_head *head = &cursor->head;
@@ -149,7 +149,7 @@ static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
         return error_clear(error);
     }
     *error = get.error;
-    if (status == HF_INVALID) /* network stores refuse an empty range */
+    if (status == HF_INVALID) /* network stores refuse a range of an empty object */
         return shard_corrupt(cursor, "it is empty", error);
     if (status != HF_OK)
         return name_shard(cursor, error);
@@ -215,7 +215,8 @@ void shard_cursor_seek(struct shard_cursor *cursor, struct view key, bool beyond
 {
     if (!cursor->exists)
         return;
-    /* A text cut one byte after the longest key length compares like the whole text. */
+    /* If a string is cut one byte after the maximum length of a key, it still compares with every
+     * key like the whole string. */
     buffer_clear(&cursor->wanted);
     check(buffer_append(&cursor->wanted, view_first(key, cursor->wanted.max)));
     buffer_clear(&cursor->last_key);
@@ -225,7 +226,7 @@ void shard_cursor_seek(struct shard_cursor *cursor, struct view key, bool beyond
         go_to_block(cursor, shard_find_block(&cursor->head, buffer_view(&cursor->wanted)));
 }
 
-/* Reads the next block, or several small ones; sequential reads grow larger. */
+/* Reads the next block, or several small ones. Sequential reads become larger. */
 static enum hf_status load_blocks(struct shard_cursor *cursor, struct hf_error *error)
 {
     const struct shard_head *head = &cursor->head;
@@ -267,7 +268,7 @@ static bool read_record_key(struct shard_cursor *cursor, struct view bytes,
     return fields > schema->key && ret_key->size > 0 && ret_key->size <= INDEX_KEY_BYTES_MAX;
 }
 
-/* Takes the next record from the loaded bytes, which are not empty. */
+/* Takes the next record from the loaded bytes, which must not be empty. */
 static enum hf_status cut_record(struct shard_cursor *cursor, struct record *ret_record,
                                  struct hf_error *error)
 {
@@ -313,7 +314,7 @@ enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret
     return status;
 }
 
-/* Parses the whole last record. */
+/* Parses the whole record, including its time. */
 static enum hf_status read_whole(struct shard_cursor *cursor, struct record *record,
                                  struct hf_error *error)
 {

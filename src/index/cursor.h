@@ -18,39 +18,40 @@ struct shard_cursor {
     struct view loaded;  /* their bytes, in the window */
     uint64_t loaded_at;  /* offset of their first byte after the header line */
     size_t next_block;   /* the first block after them */
-    uint64_t window_max; /* most bytes to read in one request */
+    uint64_t window_max; /* maximum number of bytes to read in one request */
     struct view rest;    /* loaded bytes not read yet */
     bool seeking;        /* skip records before `wanted`, ... */
     bool beyond;         /* ... and also the one with this key */
     struct buffer wanted;
-    struct buffer last_key; /* key of the last record read, to check that keys rise */
+    struct buffer last_key; /* key of the last record read, to check the key order */
     struct buffer key_space;
 };
 
-/* For lookups, and for full scans. */
+/* The size of the first read: for lookups, and for full scans. */
 #define SHARD_READ_SMALL (64 * KIB)
 #define SHARD_READ_LARGE (1 * MIB)
 
-/* Opens the current shard; OK also if there is none. Reads `first` bytes in one request, and
- * more if its header line is longer. CORRUPT names the shard. CONFLICT: it kept being replaced
- * while its header line was being read. An unknown schema version causes a refresh of the
- * schema. */
+/* Opens the current shard. Also returns OK if there is none. Reads `first` bytes in one request,
+ * and more if its header line is longer. CORRUPT: the error names the shard. CONFLICT: the shard
+ * kept being replaced while its header line was being read. If the shard has an unknown schema
+ * version, the schema is read again. */
 enum hf_status shard_cursor_open(struct shard_cursor *cursor, struct index *index,
                                  struct shard_id shard, uint64_t first, struct hf_error *error);
 
 /* May also be called after a failed open. */
 void shard_cursor_close(struct shard_cursor *cursor);
 
-/* Moves to the first record whose key is this one or later; with `beyond`, strictly later. Nothing
- * is read yet. */
+/* Moves to the first record whose key is equal to or greater than this key; with `beyond`, strictly
+ * greater. Nothing is read yet. */
 void shard_cursor_seek(struct shard_cursor *cursor, struct view key, bool beyond);
 
-/* The next record; its views are valid until the next call. NOT_FOUND at the end. CONFLICT:
- * the shard was replaced; open it again. CORRUPT: the shard, named in the reason, is damaged. */
+/* The next record; its views are valid until the next call. NOT_FOUND: there are no more records.
+ * CONFLICT: the shard was replaced; open it again. CORRUPT: the shard, which the error names, is
+ * damaged. */
 enum hf_status shard_cursor_next(struct shard_cursor *cursor, struct record *ret_record,
                                  struct hf_error *error);
 
-/* The same without parsing the record's time, which is cheaper. */
+/* The same, but without parsing the record's time, which makes it cheaper. */
 enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret_record,
                                  struct hf_error *error);
 
@@ -59,8 +60,8 @@ enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret
 enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
                                  struct record *ret_record, struct hf_error *error);
 
-/* Whether a failure concerns this shard only; otherwise the store failed, and may fail for the next
- * shard too. A caller that visits many shards stops after a few store failures in a row. */
+/* Whether a failure concerns only this shard. Otherwise the store failed, and may fail for the next
+ * shard too. A caller that visits many shards stops after a few consecutive store failures. */
 static inline bool shard_is_the_matter(enum hf_status status)
 {
     return status == HF_CORRUPT || status == HF_UNSUPPORTED || status == HF_CONFLICT ||

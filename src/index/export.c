@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.c: writes the records of a walk to a file. Records of damaged shards are missing,
- * which the status reports. */
+/* export.c: writes the records of a walk to a file. Records of damaged shards are missing in the
+ * file; the status reports this. */
 #include "index/export.h"
 
 #include "index/text.h"

@@ -10,8 +10,8 @@ struct export_file {
     enum hf_index_format format;
 };
 
-/* Like index_walk; only the visitor's `progress` and `trouble` are used. A failed write ends the
- * export with the file's error. */
+/* Like index_walk, but only the visitor's `progress` and `trouble` are used. If a write fails, the
+ * export ends with the error of the file. */
 enum hf_status index_export(struct index *index, const struct index_query *query,
                             const struct export_file *file, const struct index_visitor *visitor,
                             struct hf_index_progress *ret_totals, struct hf_error *error);

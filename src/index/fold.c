@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fold.c: merges new records into a shard and swaps it. Entries may be cleared only if the
- * swap is known to have happened: clearing them after a lost write would lose records.
- * README.md has the rules. */
+/* fold.c: merges new records into a shard and swaps the shard. Entries may be cleared only if the
+ * swap is known to have happened. If they were cleared after a write that was lost, their records
+ * would be lost too. README.md contains the rules. */
 #include "index/fold.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Attempts for an unanswered put, and the pause after the first. */
+/* How many times an unanswered put is sent, and the pause after the first attempt. */
 #define PUT_TRIES_MAX   4
 #define PUT_PAUSE_FIRST SPAN_MS(50)
 
@@ -33,8 +33,8 @@ static int compare_keys(const void *left, const void *right)
     return order != 0 ? order : view_compare(a->bytes, b->bytes);
 }
 
-/* The latest record with the first record's key; *ret_behind is the first record with another
- * key. */
+/* The latest of the records with the same key as records[first]. *ret_behind is the index of the
+ * first record with another key. */
 static const struct record *latest_of(struct fold *fold, const struct record *records,
                                       size_t first, size_t count, size_t *ret_behind)
 {
@@ -50,7 +50,8 @@ static const struct record *latest_of(struct fold *fold, const struct record *re
     return latest;
 }
 
-/* Writes the later of two records with the same key. Only here is an old record's time needed. */
+/* Writes the later of two records with the same key. Only here is the time of an old record
+ * needed. */
 static enum hf_status write_later(struct fold *fold, const struct record *old,
                                   const struct record *new, struct hf_error *error)
 {
@@ -69,8 +70,8 @@ static enum hf_status write_later(struct fold *fold, const struct record *old,
     return shard_writer_add(&fold->writer, later ? new : &there, error);
 }
 
-/* Writes the old records that precede this new one, then the later of the two records with its key.
- * `old` is the shard's next record; *at_end: none is left. */
+/* Writes the old records that precede this new record, then the later of the two records with its
+ * key. `old` is the next record of the shard; *at_end: no record is left. */
 static enum hf_status write_up_to(struct fold *fold, const struct record *new,
                                   struct record *old, bool *at_end, struct hf_error *error)
 {
@@ -93,7 +94,7 @@ static enum hf_status write_up_to(struct fold *fold, const struct record *new,
     return shard_writer_add(&fold->writer, new, error);
 }
 
-/* The records are sorted. */
+/* Merges the new records, which are sorted, with those of the shard. */
 static enum hf_status merge_records(struct fold *fold, const struct record *records,
                                     size_t count, struct hf_error *error)
 {
@@ -121,8 +122,9 @@ static enum hf_status merge_records(struct fold *fold, const struct record *reco
 
 /* ---- The swap ------------------------------------------------------------------------ */
 
-/* Tokens of a shard's lock rise, so a token lower than the shard's belongs to an expired
- * lease. */
+/* The tokens of a shard's lock increase with each grant, so a token lower than the shard's belongs
+ * to a lease that has ended. This stops a compiler that was suspended for a long time. For the one
+ * exception, a lost token counter, see fold_under_lock() in compile.c. */
 static enum hf_status check_token(const struct shard_cursor *cursor, uint64_t token,
                                   struct hf_error *error)
 {
@@ -139,6 +141,8 @@ static enum hf_status put_shard(struct fold *fold, struct hf_error *error)
     struct put_call put = { .key = view_of(cursor->object) };
     if (RULE(SHARDS_ARE_SWAPPED) && cursor->exists)
         put.condition = if_match(&cursor->etag);
+    /* Without a condition, two compilers could both write a first version, and one would replace
+     * the other's records. */
     if (RULE(FIRST_SHARD_IF_ABSENT) && !cursor->exists)
         put.condition = if_absent();
     enum hf_status status = object_writer_put(&fold->writer.writer, fold->index->store,
@@ -153,9 +157,9 @@ static enum hf_status put_shard(struct fold *fold, struct hf_error *error)
     return status;
 }
 
-/* What a read of the shard shows after a put that was not answered with OK. */
+/* What a read of the shard shows after a put that did not return OK. */
 enum stored_version {
-    STORED_OURS,       /* it carries our nonce */
+    STORED_OURS,       /* it contains our nonce */
     STORED_OLD,        /* it is still the version that we read */
     STORED_ANOTHER,    /* written by another compiler */
     STORED_UNREADABLE, /* cannot be read now */
@@ -176,9 +180,11 @@ static enum stored_version check_stored_version(struct fold *fold, struct hf_err
     return version;
 }
 
-/* After an unanswered put, only OK or our own nonce in the shard prove that it happened.
- * Nothing proves that it did not: another compiler may have read our shard and replaced it
- * since. */
+/* Only OK, or our own nonce in the shard, proves that the swap happened. After an unanswered put
+ * nothing proves that it did not happen: the shard may be the old version because the put is still
+ * on its way, or another version because another compiler has read ours and replaced it. So once a
+ * put was unanswered, the result is OK or UNSURE. A retry with the same condition is harmless: at
+ * most one attempt can succeed. */
 static enum hf_status swap_shard(struct fold *fold, struct hf_error *error)
 {
     struct env *env = fold->index->env;
@@ -218,6 +224,7 @@ static enum hf_status begin_writing(struct fold *fold, uint64_t token,
     env_random_hex(fold->index->env, NONCE_SIZE, nonce);
     enum hf_status status =
         shard_writer_init(&fold->writer, &fold->index->schema, token, nonce, expected, error);
+    /* Token and number of writes identify the version, so that statistics never go backwards. */
     fold->writer.head.writes = fold->cursor.head.writes + 1;
     return status;
 }

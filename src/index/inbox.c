@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inbox.c: lists and reads entries. Other programs may write entries too, so a name, a
- * record and its key are checked against each other. inbox_clear.c removes entries. */
+/* inbox.c: lists and reads entries. Other programs may write entries too, so the name of each entry
+ * is checked against the key and time of its record. inbox_clear.c removes entries. */
 #include "index/inbox.h"
 
 #include "base/check.h"
@@ -12,7 +12,7 @@
 /* The largest entry that is read: a record and its terminator. */
 #define ENTRY_BYTES_MAX (INDEX_RECORD_BYTES_MAX + 2)
 
-/* An entry that another program rewrote since it was listed may be this much longer. */
+/* How many bytes longer an entry may be if another program has rewritten it since it was listed. */
 #define ENTRY_SLACK ((size_t)512)
 
 #define ENTRIES_AT_FIRST ((size_t)64)
@@ -48,8 +48,8 @@ static struct entry *reserve_entry(struct entry_list *list)
     return &list->entries[list->count];
 }
 
-/* The kind of an object, from its name. Other programs' entries count only if the index accepts
- * them; otherwise readers ignore them. */
+/* The kind of an object, derived from its name. Entries from other programs count only if the index
+ * accepts them; otherwise readers ignore them. */
 static struct entry_name read_name(struct listing *listing, struct view object)
 {
     const struct schema *schema = &listing->index->schema;
@@ -175,7 +175,7 @@ struct loading {
     struct index *index;
     const struct entry *entries;
     struct entry_load load;
-    struct view *texts; /* texts read, in the load's arena; data NULL: nothing to check */
+    struct view *texts; /* what was read, in the load's arena; data NULL: nothing to check */
     struct buffer space;
 };
 
@@ -203,8 +203,8 @@ static bool is_name_of(struct view object, struct view key)
            (end.data[0] == '~' || view_equal(end, VIEW(LAYOUT_SHARD)));
 }
 
-/* A reader finds a key's entries, and the latest of them, by name, so key and time must match the
- * name. */
+/* A reader finds the entries of a key, and the latest of them, by their names. So the key and time
+ * of a record must match the name. */
 static const char *find_mismatch(const struct entry *entry, const struct record *record)
 {
     bool same = entry->key.data ? view_equal(entry->key, record->key)
@@ -226,7 +226,7 @@ static bool copy_unescaped_key(struct loading *loading, struct record *record)
     return key->data != NULL;
 }
 
-/* Checks one entry. OK even if it is bad; UNAVAILABLE if out of memory. */
+/* Checks one entry. Returns OK even if the entry is bad; UNAVAILABLE if out of memory. */
 static enum hf_status check_entry_text(struct loading *loading, size_t i,
                                        struct hf_error *error)
 {
@@ -280,7 +280,7 @@ static enum hf_status check_entry_texts(struct loading *loading, bool again, boo
 }
 
 /* The schema may have been extended after we read it and before these entries were written. So an
- * entry is bad only if a schema that was read after it says so. */
+ * entry is bad only if it is also bad by a schema that was read after the entry. */
 static enum hf_status check_by_current_schema(struct loading *loading, struct hf_error *error)
 {
     struct hf_error why;
@@ -318,7 +318,7 @@ size_t inbox_batch(const struct entry *entries, size_t count, uint64_t bytes_max
     return taken;
 }
 
-/* Accepts the result of a get, unless the object was longer than its buffer. */
+/* Takes the result of a get. The object was not longer than its buffer. */
 static void take_get_result(struct loading *loading, size_t i, const struct get_call *get)
 {
     struct entry_body *body = &loading->load.bodies[i];
@@ -359,7 +359,7 @@ static enum hf_status read_alone(struct loading *loading, size_t i, struct hf_er
     return status;
 }
 
-/* A buffer in the arena that never moves, because it is allocated at its maximum size. */
+/* A buffer in the arena. It never moves, because it is allocated at its maximum size. */
 static bool arena_buffer(struct arena *arena, size_t size, struct buffer *ret_buffer)
 {
     char *space = arena_take(arena, size + 1);
@@ -367,7 +367,7 @@ static bool arena_buffer(struct arena *arena, size_t size, struct buffer *ret_bu
     return space != NULL;
 }
 
-/* Why an entry is bad even before it is read; NULL if it is not. */
+/* Why an entry is bad even before it is read, or NULL. */
 static const char *find_name_fault(const struct loading *loading, const struct entry *entry)
 {
     if (entry->name.kind == ENTRY_FOREIGN && !loading->index->schema.foreign)
@@ -379,7 +379,7 @@ static const char *find_name_fault(const struct loading *loading, const struct e
     return NULL;
 }
 
-/* The gets of a load: `which` entry each is for. */
+/* The gets of a load; `which` is the index of the entry that each is for. */
 struct entry_gets {
     struct get_call *calls;
     struct buffer *bodies;

@@ -10,7 +10,7 @@ struct entry {
     struct view object; /* its key */
     struct entry_name name;
     struct view key; /* the record's key, from the name; data NULL: hashed, or a stray */
-    uint64_t size;   /* 0: a marker, which holds no record */
+    uint64_t size;   /* 0: a marker, which contains no record */
     struct etag etag;
     struct wall_time modified; /* by the store's clock; for display */
 };
@@ -24,22 +24,22 @@ struct entry_list {
 
 void entry_list_release(struct entry_list *list);
 
-/* Most entries in one list, not counting markers. */
+/* The maximum number of entries in one list, not counting markers. */
 #define INBOX_LIST_MAX 1000000
 
-/* Lists the entries in the folder of a shard, without markers, up to `max`. `after` is the
- * key of the last entry of the previous list, or empty. */
+/* Lists up to `max` entries in the folder of a shard, without markers. `after` is the key of the
+ * last entry of the previous list, or empty. */
 enum hf_status inbox_list(struct index *index, struct shard_id shard, struct view after,
                           size_t max, struct entry_list *ret_list, struct hf_error *error);
 
-/* Lists the entries outside any shard's folder: of all shards, or of one if the shard's text is not
- * empty. If the index does not accept entries of other programs, returns OK and an empty list
- * without a request. */
+/* Lists the entries outside the shards' folders: the entries of all shards or, if the shard's text
+ * is not empty, of one shard. If the index does not accept entries from other programs, returns OK
+ * and an empty list, without a request. */
 enum hf_status inbox_list_flat(struct index *index, struct shard_id shard,
                                struct entry_list *ret_list, struct hf_error *error);
 
 enum entry_state {
-    ENTRY_READ,     /* `record` is the latest record in it */
+    ENTRY_READ,     /* `record` is the latest record in the entry */
     ENTRY_VANISHED, /* gone, or replaced by a marker: it was folded */
     ENTRY_BAD,      /* cannot be read; why.why is the reason */
     ENTRY_FAILED,   /* the store did not return it; see `why` */
@@ -61,14 +61,14 @@ struct entry_load {
 
 void entry_load_release(struct entry_load *load);
 
-/* How many of these entries can be loaded together: up to `bytes_max` and BATCH_MAX of them, and at
- * least one. */
+/* How many of these entries can be loaded together: at most BATCH_MAX entries with at most
+ * `bytes_max` bytes in total, but at least one entry. */
 size_t inbox_batch(const struct entry *entries, size_t count, uint64_t bytes_max);
 
 /* Reads entries in one batch. An entry larger than the longest record is ENTRY_BAD and is not read.
- * An entry with more fields than the schema, or whose key or time differs from its name, is
- * ENTRY_BAD only after the schema was refreshed once, because a newer schema version may have added
- * fields. OK unless out of memory; an entry that the store did not return is ENTRY_FAILED. */
+ * An entry whose contents are invalid is ENTRY_BAD only after the schema was read again, because a
+ * newer schema version may have added fields. Returns OK unless out of memory. An entry that the
+ * store did not return is ENTRY_FAILED. */
 enum hf_status inbox_load(struct index *index, const struct entry *entries, size_t count,
                           struct entry_load *ret_load, struct hf_error *error);
 
@@ -82,20 +82,20 @@ struct cleared {
 struct clear_report {
     uint64_t deleted;
     uint64_t marked; /* became markers */
-    uint64_t newer;  /* foreign entries rewritten meanwhile: left in place */
+    uint64_t newer;  /* foreign entries that were rewritten in the meantime: left in place */
     uint64_t left;   /* unanswered or refused: cleared by a later compile */
 };
 
-/* Clears entries in batches: ours by name, those of other programs by ETag, so an
- * unfolded version is never removed. Call it only for entries that are known to be in the
- * shard, or set aside. Failures are counted, and the first is stored in `why`, whose status is OK
- * if there was none. */
+/* Clears entries in batches: ours by name, entries from other programs by ETag, so that an unfolded
+ * version is never removed. Must be called only for entries whose records are known to be in the
+ * shard, or that were set aside. Failures are counted, and the first is stored in `why`, whose
+ * status is OK if there was none. */
 void inbox_clear(struct index *index, const struct cleared *cleared, size_t count,
                  struct clear_report *ret_report, struct hf_error *why);
 
-/* Copies this version of an entry to aside/<id>.usv and writes the reason to aside/<id>.json.
- * Streams entries of any size. Clear the entry afterwards. NOT_FOUND or CONFLICT: it is gone or was
- * replaced. */
+/* Copies this version of an entry to aside/<id>.usv and writes the reason to aside/<id>.json. An
+ * entry of any size is streamed. Clear the entry afterwards. NOT_FOUND or CONFLICT: it is gone or
+ * was replaced. */
 enum hf_status inbox_set_aside(struct index *index, const struct entry *entry,
                                const struct etag *etag, const char *reason,
                                struct hf_error *error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inbox_clear.c: clears entries whose records are in the shard, and sets unreadable ones
- * aside. An entry that another program rewrote after it was read must not be removed, so foreign
- * entries are cleared by ETag. */
+/* inbox_clear.c: clears entries whose records are in the shard, and sets unreadable entries aside.
+ * Another program may rewrite its entry after it was read, and the new version must not be removed.
+ * So foreign entries are cleared by ETag. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -17,7 +17,7 @@
 #define ASIDE_FORMAT "holdfast.aside/1"
 #define ASIDE_DIGITS 32
 
-/* Attempts for an unanswered put. */
+/* How many times an unanswered put is sent. */
 #define ASIDE_TRIES_MAX 3
 
 /* An object up to this size is copied through memory. */
@@ -25,10 +25,10 @@
 
 #define ASIDE_NOTE_MAX ((size_t)64 * 1024)
 
-/* ---- Clearing away ------------------------------------------------------------------- */
+/* ---- Clearing ------------------------------------------------------------------------ */
 
-/* How an entry is cleared. Ours are never rewritten, so the name is enough; those of other
- * programs may have been replaced since. */
+/* How an entry is cleared. Our entries are never rewritten, so the name is enough. Entries from
+ * other programs may have been replaced since they were read. */
 enum clearing {
     CLEAR_BY_NAME,
     CLEAR_BY_MATCH,
@@ -78,7 +78,8 @@ static void delete_cleared(struct index *index, const struct cleared *const *bat
     free(calls);
 }
 
-/* Without conditional deletes, an entry is replaced with an empty marker, by ETag. */
+/* If the store has no conditional deletes, an entry is replaced with an empty marker, on condition
+ * of its ETag. The marker is never removed, because that would need a conditional delete too. */
 static void mark_cleared(struct index *index, const struct cleared *const *batch, size_t count,
                          struct clear_report *report, struct hf_error *why)
 {
@@ -144,8 +145,8 @@ struct removal {
     uint64_t size; /* of the copy */
 };
 
-/* Derived from the entry's name and ETag, so setting it aside twice writes the same
- * object. */
+/* The id of the copy is derived from the entry's name and ETag. So if the entry is set aside twice,
+ * for example after a crash, the same object is written again. */
 static bool name_copy(struct removal *removal)
 {
     unsigned char digest[32];
@@ -161,8 +162,10 @@ static bool name_copy(struct removal *removal)
     return ok;
 }
 
-/* Puts an object whose contents never vary, so an existing one is identical. `fd` < 0: the body is
- * in the call. A put may be refused because another is in progress, so the object is checked. */
+/* Puts an object whose contents are always the same, so an existing one is as good. `fd` < 0: the
+ * body is in the call. A put may also be refused because another put is in progress, so after a
+ * refusal the client checks whether the object exists. Otherwise the entry could be cleared without
+ * a copy. */
 static enum hf_status put_aside(struct index *index, struct put_call *put, int fd,
                                 struct hf_error *error)
 {
@@ -194,7 +197,7 @@ static enum hf_status name_get_error(const struct get_call *get, struct hf_error
     return error->status;
 }
 
-/* INVALID: it is larger than the memory for copies. */
+/* INVALID: the entry is larger than the memory for copies. */
 static enum hf_status copy_in_memory(struct removal *removal, struct put_call *put,
                                      struct hf_error *error)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c: creates and extends index.json by swaps, and puts entries into the inbox. A put
- * whose reply was lost is found again by its unique name, so a record is never reported as
- * lost when it is stored. */
+/* index.c: creates and extends index.json by swaps, and puts entries into the inbox. An entry has a
+ * unique name. If the reply to its put is lost, the entry can be found by that name. */
 #include "index/index.h"
 
 #include "base/check.h"
@@ -14,7 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Attempts for an unanswered put, and the longest pause between them, doubled each time. */
+/* How many times an unanswered put is sent, and the base of the pause between attempts, which
+ * doubles each time. */
 #define PUT_TRIES_MAX 3
 #define PUT_PAUSE     SPAN_MS(50)
 
@@ -110,7 +110,7 @@ void index_learn(struct index *index, const struct index *copy)
     index->etag = copy->etag;
 }
 
-/* Whether the schema just read is the one we had, or a later one. */
+/* Whether the schema that was just read is the schema we had, or a later version of it. */
 static enum hf_status check_later_schema(const struct index *index, const struct schema *later,
                                          struct hf_error *error)
 {
@@ -270,7 +270,8 @@ struct creation {
     enum index_made made;
 };
 
-/* After an unanswered write an existing index may be our own; then this call has created it. */
+/* After an unanswered write, an index that exists may be our own. In that case this call has
+ * created or extended it, and `made` keeps its earlier value. */
 static enum hf_status apply_creation(struct doc_op *op, void *body,
                                      const struct evidence *evidence)
 {
@@ -309,7 +310,7 @@ enum hf_status index_create(struct store *store, struct view name, const struct 
 
 /* ---- Putting ------------------------------------------------------------------------- */
 
-/* In microseconds, since two records within one second are common. */
+/* The time is written in microseconds, because two records within one second are common. */
 #define NOW_TEXT_MAX (TIME_TEXT_MAX + 4)
 
 bool index_write_record(const struct index *index, struct view *values, struct buffer *bytes)
@@ -328,7 +329,7 @@ bool index_write_record(const struct index *index, struct view *values, struct b
     return record_write(bytes, values, count);
 }
 
-/* The records of one call as objects. */
+/* The records of one call, as puts. */
 struct put_batch {
     struct index *index;
     struct put_call *calls;
@@ -336,7 +337,8 @@ struct put_batch {
     struct arena arena;
 };
 
-/* Parses a record by the schema, and again if the schema has changed meanwhile. */
+/* Parses a record by the schema. If the record has too many fields, reads the schema again, which
+ * may have been extended, and retries. */
 static enum hf_status read_by_current_schema(struct index *index, struct view bytes,
                                              struct buffer *space, struct record *ret_record,
                                              struct hf_error *error)
@@ -367,8 +369,9 @@ static enum hf_status add_put(struct put_batch *batch, struct view bytes, struct
     enum hf_status status = read_by_current_schema(index, bytes, space, &record, error);
     if (status != HF_OK)
         return status;
-    /* With a nonce, no name is ever written again, so the compiler that folded the entry may
-     * delete it by name. */
+    /* With a nonce in its name, no entry is ever rewritten. Otherwise a writer could put a new
+     * version under the name after the old one was folded, and the compiler that then deletes the
+     * entry by name would delete the new version. */
     env_random_hex(index->env, NONCE_SIZE, nonce);
     MUTANT(mutant_drops_nonce(nonce));
     if (!entry_key(view_of(index->name), &index->schema, &record, nonce, key))
@@ -394,10 +397,11 @@ static void settle_conflict(struct put_call *put, const struct get_call *get)
                   "the store refused the entry although no such object exists");
 }
 
-/* Nobody else knows the name of an entry, so an existing one is ours. But a store may also
- * refuse a put because another one of that name is in progress. So after a conflict the entry is
- * looked up, and if it exists, the put counts as OK. If memory is short, all results stay as they
- * are. */
+/* Nobody else generates the name of an entry, so if the entry exists, it is ours. But a store may
+ * also refuse a put because another put of that name is in progress, and then the entry may not
+ * exist at all. So after a conflict the entry is looked up, and only if it exists does the put
+ * count as OK. Otherwise a record could be reported as stored that does not exist anywhere. If
+ * there is no memory for that, all results stay as they are. */
 static void settle_conflicts(struct index *index, struct put_call *calls, size_t count)
 {
     size_t conflicts = 0;
@@ -426,7 +430,7 @@ static void settle_conflicts(struct index *index, struct put_call *calls, size_t
     free(of);
 }
 
-/* The state of a batch. */
+/* The outcome of a batch. */
 struct put_outcome {
     size_t stored;
     bool unsure;            /* some may be stored, or may still arrive */
@@ -450,8 +454,8 @@ static size_t sort_answers(struct put_call *calls, size_t count, struct put_outc
     return again;
 }
 
-/* A put that was once unanswered may still arrive, whatever the answer to a later attempt
- * is. */
+/* A put that was unanswered once may still arrive, whatever the reply to a later attempt is. So
+ * `unsure` is never reset. */
 static enum hf_status send_puts(struct put_batch *batch, struct hf_error *error)
 {
     struct env *env = batch->index->env;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.h: an index handle: create, extend, open; put records into the inbox. A handle is
- * used by one task at a time. docs/design.md section 8; README.md has the rules. */
+/* index.h: an index handle: create, extend, open; put records into the inbox. A handle may be used
+ * by only one task at a time. See docs/design.md section 8; README.md contains the rules. */
 #ifndef INDEX_INDEX_H
 #define INDEX_INDEX_H
 
@@ -23,19 +23,20 @@ enum index_made {
     INDEX_UNCHANGED, /* it existed with exactly this schema */
 };
 
-/* Creates the index, or extends the existing one. INVALID: the existing one differs, as the reason
- * explains. */
+/* Creates the index, or extends the existing one. INVALID: the existing index differs; the error
+ * says how. */
 enum hf_status index_create(struct store *store, struct view name, const struct schema *schema,
                             enum index_made *ret_made, struct hf_error *error);
 
-/* NOT_FOUND: no such index. INVALID: not a valid name. The caller still owns `store` and
+/* NOT_FOUND: the index does not exist. INVALID: not a valid name. The caller still owns `store` and
  * `client`. */
 enum hf_status index_open(struct store *store, struct hf_client *client, struct view name,
                           struct index **ret_index, struct hf_error *error);
 void index_close(struct index *index);
 
-/* Makes a separate handle for another task without a request; NULL if out of memory. index_learn
- * takes over new fields that such a handle has read, since fields are only added at the end. */
+/* index_copy makes a separate handle for another task, without a request; NULL if out of memory.
+ * index_learn copies the new fields that such a handle has read. This is possible because fields
+ * are only appended to a schema. */
 struct index *index_copy(const struct index *index);
 void index_learn(struct index *index, const struct index *copy);
 
@@ -46,24 +47,23 @@ enum hf_status index_refresh(struct index *index, struct hf_error *error);
 bool index_key(const struct index *index, char ret_key[KEY_BYTES_MAX + 1], const char *format,
                ...) __attribute__((format(printf, 3, 4)));
 
-/* Changes a document of the index once, for a caller that does not cache it. */
+/* Changes a document of the index, for a caller that does not cache the document. */
 enum hf_status index_change(struct index *index, const char *name, const struct doc_type *type,
                             struct doc_op *op, struct hf_error *error);
 
-/* Whether an object exists, for a refused put with *absent*. UNSURE if the store does not
+/* Whether an object exists, after a put with *absent* was refused. UNSURE: the store does not
  * answer. */
 enum hf_status index_has(struct index *index, struct view object, bool *ret_there,
                          struct hf_error *error);
 
-/* Writes a record of these values, one per field of the schema. data NULL: the field is omitted,
- * or, for the time, set to now. False if out of memory. */
+/* Writes a record with these values, one per field of the schema. data NULL: the field is omitted
+ * or, if it is the time, set to the current time. False if out of memory. */
 bool index_write_record(const struct index *index, struct view *values, struct buffer *bytes);
 
-/* Puts at most BATCH_MAX records into the inbox, one entry each. Each is parsed by the
- * schema first; INVALID concerns the whole call, and *ret_bad is the first bad record. OK:
- * all are stored and durable, and every reader sees them. UNSURE: some may be stored or may
- * still arrive; putting them again is harmless. An unanswered put is retried a few times
- * under its name. */
+/* Puts at most BATCH_MAX records into the inbox, one entry each. All records are checked against
+ * the schema first. INVALID: nothing was put, and *ret_bad is the first bad record. OK: all are
+ * stored and durable, and every reader sees them. UNSURE: some may be stored or may still arrive;
+ * putting them again is harmless. An unanswered put is retried a few times under its name. */
 enum hf_status index_put(struct index *index, const struct view *records, size_t count,
                          size_t *ret_bad, struct hf_error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c: loads the rows of a file into an index, batch by batch, through the inbox or straight
+/* load.c: loads the rows of a file into an index, batch by batch, through the inbox or directly
  * into shards. If a shard cannot be written, its rows go to the inbox, so no accepted row is
  * lost. */
 #include "index/load.h"
@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Size of a batch: by number for the inbox, by memory for shards. */
+/* The size of a batch: limited by number for the inbox, by memory for shards. */
 #define INBOX_BATCH_BYTES (8 * MIB)
 #define FOLD_BATCH_BYTES  (64 * MIB)
 #define WAIT_STEP         SPAN_MS(500)
@@ -95,8 +95,8 @@ static enum hf_status copy_row(struct loading *loading, struct hf_error *error)
     return HF_OK;
 }
 
-/* Puts records into the inbox, in as many calls as necessary. `reason`, which may be NULL, counts
- * records meant to go straight to a shard. */
+/* Puts records into the inbox, in as many calls as necessary. `reason`, which may be NULL, is the
+ * counter for records that were meant to go directly into a shard. */
 static enum hf_status put_in_inbox(struct loading *loading, const struct record *records,
                                    size_t count, uint64_t *reason, struct hf_error *error)
 {
@@ -117,7 +117,7 @@ static enum hf_status put_in_inbox(struct loading *loading, const struct record 
     return HF_OK;
 }
 
-/* ---- Straight into shards ------------------------------------------------------------- */
+/* ---- Directly into shards ------------------------------------------------------------- */
 
 struct placed {
     size_t shard;
@@ -130,7 +130,7 @@ static int compare_placed(const void *a, const void *b)
     return left->shard < right->shard ? -1 : left->shard > right->shard;
 }
 
-/* Sorts the batch by shard, and stores each record's shard number in ret_shards. */
+/* Sorts the batch by shard, and stores the shard number of each record in ret_shards. */
 static enum hf_status sort_by_shard(struct loading *loading, size_t *ret_shards,
                                     struct hf_error *error)
 {
@@ -172,7 +172,7 @@ static enum hf_status fold_when_free(struct loading *loading, const struct shard
     }
 }
 
-/* A damaged shard must be repaired by an operator; its records stay in the inbox until then. */
+/* A damaged shard must be repaired by an operator. Until then its records stay in the inbox. */
 static void note_damaged_shard(struct loading *loading, struct shard_id shard,
                                const struct hf_error *error)
 {
@@ -206,8 +206,9 @@ static enum hf_status fold_shard(struct loading *loading, size_t shard, struct r
     return HF_OK;
 }
 
-/* Folds shard by shard. If a shard has few records, they are moved to the front, over records
- * already handled, and go to the inbox together at the end. */
+/* Folds the batch, shard by shard. If a shard has few records, they are moved to the front of the
+ * array, over records that are already done, and all of these go to the inbox together at the
+ * end. */
 static enum hf_status fold_batch(struct loading *loading, struct hf_error *error)
 {
     size_t few = 0;
@@ -256,7 +257,7 @@ static enum hf_status flush_batch(struct loading *loading, struct hf_error *erro
     return HF_OK;
 }
 
-/* Rows that arrive one by one, as from a pipe, are not delayed. */
+/* Rows that arrive one by one, for example from a pipe, are not delayed. */
 static bool batch_is_full(const struct loading *loading)
 {
     if (loading->options->straight)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.c: reads, writes and swaps the manifest of an index. It is statistics and decides
- * nothing, but a slow writer must not replace newer numbers with older ones. */
+/* manifest.c: reads, writes and swaps the manifest of an index. The manifest contains only
+ * statistics, but a slow writer must not replace newer numbers with older ones. */
 #include "index/manifest.h"
 
 #include "base/check.h"
@@ -21,7 +21,7 @@ void manifest_release(struct manifest *manifest)
     *manifest = (struct manifest){ 0 };
 }
 
-/* The index of a shard's row, or where it belongs. Rows usually come in order. */
+/* The index of a shard's row, or the index at which to insert it. Rows usually arrive in order. */
 static size_t find_row(const struct manifest *manifest, size_t shard)
 {
     size_t low = 0, high = manifest->count;
@@ -59,8 +59,8 @@ struct manifest_row manifest_row_of(size_t shard, const struct fold_report *repo
                                   .writes = report->writes };
 }
 
-/* A shard's tokens never decrease; a program that does not count writes starts with a higher
- * token. */
+/* The token of a shard never decreases. A program that does not count writes sets the count back,
+ * but it writes with a higher token, so its row still counts as later. */
 static bool is_earlier(const struct manifest_row *row, const struct manifest_row *other)
 {
     if (row->token != other->token)
@@ -91,7 +91,7 @@ static bool same_rows(const struct manifest_row *a, const struct manifest_row *b
            a->token == b->token && a->writes == b->writes;
 }
 
-/* Notes all rows; *ret_changed: some row differs now. False if out of memory. */
+/* Notes all rows. *ret_changed: some row differs now. False if out of memory. */
 static bool note_all(struct manifest *manifest, const struct manifest *noted, bool *ret_changed)
 {
     *ret_changed = false;
@@ -109,8 +109,8 @@ static bool note_all(struct manifest *manifest, const struct manifest *noted, bo
 
 /* ---- The document -------------------------------------------------------------------- */
 
-/* "a3":[records,bytes,token,writes] for each shard; older manifests have the first two only. False
- * if out of memory. */
+/* Reads "a3":[records,bytes,token,writes] for each shard. Older manifests have only the first two
+ * numbers. False if out of memory. */
 static bool read_rows(struct json_reader *reader, struct manifest *manifest)
 {
     struct view name;
@@ -254,7 +254,8 @@ static enum hf_status manifest_decode(struct view bytes, struct mono_time arrive
     return status;
 }
 
-/* The lost rows are found again as shards are compiled. */
+/* Replaces an unreadable manifest. The lost rows are written again when their shards are
+ * compiled. */
 static enum hf_status manifest_rescue(void *context, struct view key, struct view bytes,
                                       struct mono_time deadline, void **ret_body,
                                       struct hf_error *error)

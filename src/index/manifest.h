@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.h: indexes/<name>/manifest.json: the records and bytes of each shard, as counted by its
- * last compiler. Statistics, outside the critical path: a failed write is ignored. A row names the
- * version of its shard, and is never replaced by a row of an earlier version. */
+/* manifest.h: indexes/<name>/manifest.json: the number of records and bytes of each shard, as
+ * counted by its last compiler. No operation depends on these statistics, so a failed write is
+ * ignored. A row names the version of its shard, and is never replaced by a row for an earlier
+ * version. */
 #ifndef INDEX_MANIFEST_H
 #define INDEX_MANIFEST_H
 
@@ -14,7 +15,7 @@
 struct manifest_row {
     size_t shard; /* its number */
     uint64_t records, bytes;
-    uint64_t token, writes; /* as in the shard's header line; 0: older than this counter */
+    uint64_t token, writes; /* as in the shard's header line; 0: from an older program */
 };
 
 /* One row per shard, in shard order. */
@@ -30,15 +31,15 @@ void manifest_release(struct manifest *manifest);
 /* The row for a shard after a fold. */
 struct manifest_row manifest_row_of(size_t shard, const struct fold_report *report);
 
-/* Sets a shard's row, unless there is one of a later version; false if out of memory. */
+/* Sets the row of a shard, unless it has a row for a later version. False if out of memory. */
 bool manifest_note(struct manifest *manifest, struct manifest_row row);
 
-/* NOT_FOUND: there is none yet. CORRUPT: it cannot be read. */
+/* NOT_FOUND: there is no manifest yet. CORRUPT: it cannot be read. */
 enum hf_status manifest_read(struct index *index, struct manifest *ret_manifest,
                              struct hf_error *error);
 
-/* Merges these rows into the stored manifest, except rows of earlier versions, and writes it if any
- * row differs. An unreadable manifest is replaced. */
+/* Merges these rows into the stored manifest, except rows for earlier versions, and writes it if
+ * any row differs. An unreadable manifest is replaced. */
 enum hf_status manifest_write(struct index *index, const struct manifest *noted,
                               struct hf_error *error);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* name.c: keys as object names, the shard of a key, and names of entries, each written and
- * parsed. A key has exactly one name; otherwise a reader would miss its entries. */
+/* name.c: writes and parses keys as object names, the shard of a key, and the names of entries. A
+ * key has exactly one name; otherwise a reader would miss some of its entries. */
 #include "index/name.h"
 
 #include "base/check.h"
@@ -90,7 +90,7 @@ static bool is_hashed_name(struct view name)
            is_small_hex(view_from(name, HASHED_MARK.size));
 }
 
-/* The byte of %XX, or -1. Only the canonical form is accepted. */
+/* The byte that %XX stands for, or -1. Only the canonical form is accepted. */
 static int escaped_byte(struct view text)
 {
     if (text.size < 3 || text.data[0] != '%')
@@ -221,7 +221,7 @@ static bool parse_time_name(struct view name, struct instant *ret_time)
 
 /* ---- Entries ------------------------------------------------------------------------- */
 
-/* A name made by key_name_of. A hashed name reveals the shard, but not the key. */
+/* Parses a name that key_name_of made. A hashed name shows the shard, but not the key. */
 static bool parse_key_name(struct view text, unsigned digits, struct entry_name *name,
                            struct key_space *key)
 {
@@ -267,7 +267,7 @@ static bool parse_foreign_name(struct view leaf, unsigned digits, struct entry_n
     return true;
 }
 
-/* A shard's folder contains our entries for that shard and those of other programs. */
+/* The folder of a shard contains our entries for that shard, and entries from other programs. */
 static bool parse_in_folder(struct view folder, struct view leaf, unsigned digits,
                             struct entry_name *ret_name, struct key_space *key)
 {
@@ -328,8 +328,8 @@ bool entry_key(struct view index, const struct schema *schema, const struct reco
     return size > 0 && size <= KEY_BYTES_MAX;
 }
 
-/* Whether an object with this name is read as a foreign entry of this key. A hashed name may
- * belong to any key, unless it was `made` from this one. */
+/* Whether an object with this name is read as a foreign entry of this key. A hashed name may belong
+ * to any key, unless it was `made` from this key. */
 static bool is_foreign_of(struct view rest, unsigned digits, struct view key, bool made)
 {
     struct key_space space;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* object_writer.c: collects the bytes of an object, in memory or in a file if there are many, and
- * puts them after a header that is known only at the end. Memory stays bounded however large
- * a shard is. */
+/* object_writer.c: collects the bytes of an object in memory or, if there are many, in a file, and
+ * puts them after a header that is known only at the end. The use of memory is bounded, however
+ * large a shard is. */
 #include "index/object_writer.h"
 
 #include "file/new_file.h"
@@ -75,7 +75,7 @@ static enum hf_status put_from_memory(struct object_writer *writer, struct store
     return call->error.status;
 }
 
-/* Copies the object writer's file to another, from offset `at` on. */
+/* Copies the object writer's file to another file, at offset `at`. */
 static enum hf_status copy_file(const struct object_writer *writer, int to, uint64_t at,
                                 struct hf_error *error)
 {
@@ -96,7 +96,7 @@ static enum hf_status copy_file(const struct object_writer *writer, int to, uint
     return status;
 }
 
-/* Copies into another file, which the store may keep. */
+/* Copies the bytes into another file, which the store may keep. */
 static enum hf_status put_from_file(struct object_writer *writer, struct store *store,
                                     struct view head, struct put_call *call)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* object_writer.h: an object being written: bytes are appended in order and then put. They are kept
- * in memory at first, and in an unnamed file once there are many. */
+/* object_writer.h: an object that is being written: bytes are appended in order and then put. They
+ * are kept in memory at first, and in an unnamed file once there are many. */
 #ifndef INDEX_OBJECT_WRITER_H
 #define INDEX_OBJECT_WRITER_H
 
@@ -19,7 +19,7 @@ struct object_writer {
 void object_writer_init(struct object_writer *writer);
 void object_writer_release(struct object_writer *writer);
 
-/* After a failure all later calls fail; the reason is in its `error`. */
+/* Appends bytes. After a failure all later calls fail; the reason is in `error` of the writer. */
 bool object_writer_append(struct object_writer *writer, struct view bytes);
 
 /* Puts `head` and then all bytes as one object, using call->key and call->condition; the call's

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pending.c: the entries of an inbox as a stream of records in key order, the latest of each
- * key. Entries may be folded and cleared meanwhile; a vanished entry makes the reader open
- * the shard again, so no key is missed. */
+/* pending.c: the entries of an inbox as a stream of records in key order, with the latest record of
+ * each key. Entries may be folded and cleared in the meantime. If an entry has vanished, the reader
+ * opens the shard again, so no key is missed. */
 #include "index/pending.h"
 
 #include "base/rule.h"
@@ -34,7 +34,7 @@ static void pending_batch_release(struct pending_batch *batch)
     *batch = (struct pending_batch){ 0 };
 }
 
-/* Room for some entries, at most as many as can be loaded together. */
+/* Makes room for some entries, at most as many as can be loaded together. */
 static bool pending_batch_reserve(struct pending_batch *batch, size_t count)
 {
     size_t capacity = count < BATCH_MAX ? count : BATCH_MAX;
@@ -60,8 +60,10 @@ static bool pending_batch_pick(struct pending_batch *batch, const struct entry *
     return true;
 }
 
-/* The listed entry was folded: it is gone, or another program rewrote it, and then the
- * folded record may be later than the current one. */
+/* Whether the listed version of an entry is no longer there, because it was folded or rewritten. A
+ * compiler may have folded and deleted the entry, and another program may then have written an
+ * older record under the same name. The folded record, which may be later, is then only in the
+ * shard, so a rewritten entry counts as vanished. */
 static bool is_replaced(const struct entry *listed, const struct entry_body *body)
 {
     bool rewritten = listed->etag.size > 0 && !etag_equal(&listed->etag, &body->etag);
@@ -86,7 +88,7 @@ static enum hf_status pending_batch_load(struct pending *pending, struct pending
 /* ---- Which entries ------------------------------------------------------------------- */
 
 /* Whether the record may match the query, judging by the entry's name. An entry that is too early
- * can be skipped: older records in the shard are not wanted either. */
+ * can be skipped, because older records in the shard are not wanted either. */
 static bool may_be_wanted(const struct pending *pending, const struct entry *entry)
 {
     const struct index_query *wanted = pending->wanted;
@@ -104,8 +106,8 @@ static bool is_keyless(const struct entry *entry)
     return !entry->key.data && entry->name.kind != ENTRY_STRAY;
 }
 
-/* Handles an entry without a record. If reading failed, it might be the latest, so nothing
- * is returned for that key. */
+/* Handles an entry without a record. If reading failed, the entry might be the latest one, so
+ * nothing may be returned for its key. */
 static enum hf_status note_body(struct pending *pending, const struct entry_body *body,
                                 struct hf_error *error)
 {
@@ -118,8 +120,8 @@ static enum hf_status note_body(struct pending *pending, const struct entry_body
     return body->why.status;
 }
 
-/* Reads the keys of entries whose names do not contain them. The records are not kept,
- * because they may be many and large. */
+/* Reads the keys of entries whose names do not contain them. The records are not kept, because
+ * there may be many large ones. */
 static enum hf_status learn_keys(struct pending *pending, struct pending_batch *batch,
                                  struct entry *entries, struct hf_error *error)
 {
@@ -211,9 +213,9 @@ static int compare_by_key(const void *a, const void *b)
     return one_is_ours ? instant_compare(two->name.time, one->name.time) : 0;
 }
 
-/* Whether the entry comes from another program, or has the latest time among its key's
- * names: such an entry is read first, and the key's other entries rarely need to be read. Call it
- * in order. */
+/* Whether the entry is from another program, or has the latest time among the names of its key.
+ * Such entries are read first; the other entries of the key rarely need to be read. Must be called
+ * in the order of the entries. */
 static bool is_first_choice(struct pending *pending, const struct entry *entry)
 {
     if (entry->name.kind != ENTRY_OURS)
@@ -225,7 +227,7 @@ static bool is_first_choice(struct pending *pending, const struct entry *entry)
     return instant_compare(pending->top_time, entry->name.time) == 0;
 }
 
-/* Where the entries of a key begin. */
+/* The index of the first entry of a key. */
 static size_t find_first_of_key(const struct pending *pending, struct view key)
 {
     size_t low = 0, high = pending->count;
@@ -259,8 +261,9 @@ static void find_earlier(const struct pending *pending, struct view key, size_t 
     *ret_end = at;
 }
 
-/* Loads earlier entries for keys of the batch whose latest entry could not be read, as many
- * as fit into a batch: during a compile there may be many such keys. */
+/* Loads earlier entries for those keys of the batch whose latest entry could not be read, as many
+ * as fit into a batch. During a compile there may be many such keys, and loading the entries
+ * together saves requests. */
 static enum hf_status load_earlier(struct pending *pending, struct hf_error *error)
 {
     const struct pending_batch *batch = &pending->batch;
@@ -348,8 +351,9 @@ static enum hf_status consider_batch(struct pending *pending, const struct pendi
     return HF_OK;
 }
 
-/* Our earlier entries of a key whose latest is gone or unreadable. The latest may have been
- * set aside, so these still count. The first of them are loaded already. */
+/* Considers our earlier entries of a key whose latest entry is gone or unreadable. The latest entry
+ * may have been set aside instead of folded, so the earlier ones still count. The first of them are
+ * already loaded. */
 static enum hf_status consider_earlier(struct pending *pending, struct view key,
                                        struct best *best, struct hf_error *error)
 {
@@ -378,7 +382,7 @@ static bool is_at_end(const struct pending *pending)
     return pending->shown == pending->batch.count && pending->next == pending->count;
 }
 
-/* Considers the entries of the next key that are read first; the next batch may have more of
+/* Considers those entries of the next key that are read first. The next batch may have more of
  * them. */
 static enum hf_status consider_key(struct pending *pending, struct view *ret_key,
                                    struct best *best, struct hf_error *error)

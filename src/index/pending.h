@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pending.h: the entries of an inbox as a stream of records in key order, the latest of each
- * key, loaded piece by piece. For read and walk only. */
+/* pending.h: the entries of an inbox as a stream of records in key order, with the latest record of
+ * each key. They are loaded piece by piece. For read and walk only. */
 #ifndef INDEX_PENDING_H
 #define INDEX_PENDING_H
 
 #include "index/inbox.h"
 #include "index/read.h"
 
-/* Most bytes of records in memory at a time. */
+/* The maximum size of the records that are in memory at a time. */
 #define PENDING_BYTES (4 * MIB)
 
 /* Some entries, loaded together. */
@@ -29,13 +29,13 @@ struct pending {
     struct pending_batch batch; /* the current batch, ... */
     size_t shown;               /* ... how much of it was returned, ... */
     size_t next;                /* ... and the first entry after it */
-    struct pending_batch
-        earlier;             /* earlier entries of keys in that batch whose latest is gone */
-    struct view top_key;     /* key of our last entry before that, and */
+    /* Earlier entries of those keys in the batch whose latest entry is gone. */
+    struct pending_batch earlier;
+    struct view top_key;     /* key of our last entry before `next`, and */
     struct instant top_time; /* its latest time, from the names */
 
     struct buffer bytes; /* the record returned last */
-    /* Cleared by the caller: a listed entry is gone, so its record is in the shard. */
+    /* A listed entry is gone, so its record is in the shard. Cleared by the caller. */
     bool vanished;
     uint64_t unreadable; /* so far */
 };
@@ -44,8 +44,9 @@ void pending_init(struct pending *pending, struct index *index,
                   const struct index_query *wanted);
 void pending_free(struct pending *pending);
 
-/* Adds entries that may match; must be called before the first pending_next. They are not copied; a
- * key that is not in the name is filled in from the record. */
+/* Adds entries that may match. Must be called before the first pending_next. The entries are not
+ * copied. If the name of an entry does not contain its key, the key is filled in from the
+ * record. */
 enum hf_status pending_add(struct pending *pending, struct entry *entries, size_t count,
                            struct hf_error *error);
 

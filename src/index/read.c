@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.c: looks up one key in the inbox and in the shard. The inbox is read first: an entry
- * that is folded in between is then found in the shard. */
+/* read.c: looks up one key in the inbox and in the shard. The inbox is read first: if an entry is
+ * folded in between, its record is then found in the shard. */
 #include "index/read.h"
 
 #include "base/check.h"
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-/* How often in a row a shard may be replaced while it is being read. */
+/* How many times in a row a shard may be replaced while it is being read. */
 #define SHARD_TRIES_MAX 8
 
 /* ---- Queries ------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ static struct entry *add_lookup_entry(struct lookup *lookup, struct view object,
     return entry;
 }
 
-/* One page of our entries. Strays with such names are left for the compilers. */
+/* Adds one page of our entries. Strays with similar names are left to the compilers. */
 static enum hf_status add_own_entries(struct lookup *lookup, const struct list_call *page,
                                       size_t root, struct buffer *space, struct hf_error *error)
 {
@@ -112,7 +112,8 @@ static enum hf_status list_ours(struct lookup *lookup, struct hf_error *error)
     return pages_end(&pages, status, error);
 }
 
-/* The names that other programs may use. Most do not exist, and read as vanished. */
+/* Adds the names that other programs may use. Most of these objects do not exist, and count as
+ * vanished when they are read. */
 static enum hf_status add_foreign(struct lookup *lookup, struct hf_error *error)
 {
     char(*keys)[KEY_BYTES_MAX + 1] = malloc(FOREIGN_NAMES_MAX * sizeof *keys);
@@ -180,7 +181,8 @@ enum hf_status index_get(struct index *index, struct view key, struct buffer *re
                              .arena = ARENA_INIT };
     client_active(index->client);
     pending_init(&lookup.pending, index, /* wanted */ NULL);
-    /* The shard is read after the inbox was listed: an entry that was gone by then is in it. */
+    /* The shard is read after the inbox: a record whose entry was gone by then is in the shard. In
+     * the other order, a key that is folded in between would be found in neither. */
     lookup_step *first = look_in_inbox, *second = look_in_shard;
     MUTANT(mutant_looks_in_shard_first(&first, &second));
     enum hf_status status = first(&lookup, &why);

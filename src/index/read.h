@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.h: what readers see: for each key the record with the greatest (time, bytes), in the
- * inbox or in the shard. Reading changes nothing and never waits. */
+/* read.h: what readers see: for each key, the record with the greatest (time, bytes), whether it is
+ * in the inbox or in the shard. Reading changes nothing and never waits. */
 #ifndef INDEX_READ_H
 #define INDEX_READ_H
 
 #include "index/cursor.h"
 #include "index/inbox.h"
 
-/* Appends the record of a key to `ret_bytes`; NOT_FOUND if there is none. Requests: a
- * listing of the key's entries, gets of its latest entry and of names that other programs
- * may use, and one or two reads of the shard. */
+/* Appends the record of a key to `ret_bytes`; NOT_FOUND if there is none. Requests: a listing of
+ * the key's entries, gets of its latest entry and of the names that other programs may use, and one
+ * or two reads of the shard. */
 enum hf_status index_get(struct index *index, struct view key, struct buffer *ret_bytes,
                          struct hf_error *error);
 
@@ -28,10 +28,10 @@ struct index_query {
 };
 
 /* Shows every record that matches, shard by shard, in key order within a shard. Needs a few
- * megabytes: the names of one shard's entries, and a window of the shard. Any status but OK from
- * `show` ends the walk. `progress` (may be NULL) is called between shards; false ends the walk with
- * CANCELLED. A shard that cannot be read is reported to `trouble` (may be NULL), and the walk
- * continues; the first such status is returned at the end. */
+ * megabytes of memory, for the names of one shard's entries and a window of the shard. If `show`
+ * returns any status other than OK, the walk ends with it. `progress` (may be NULL) is called
+ * between shards; false ends the walk with CANCELLED. A shard that cannot be read is reported to
+ * `trouble` (may be NULL), and the walk continues. The first such status is returned at the end. */
 struct index_visitor {
     enum hf_status (*show)(void *argument, const struct record *record, struct hf_error *error);
     bool (*progress)(void *argument, const struct hf_index_progress *totals);
@@ -42,7 +42,7 @@ enum hf_status index_walk(struct index *index, const struct index_query *query,
                           const struct index_visitor *visitor,
                           struct hf_index_progress *ret_totals, struct hf_error *error);
 
-/* The exact number of matching keys. `query` NULL: all keys; then only the header line is read for
+/* The exact number of matching keys. `query` NULL: all keys. Then only the header line is read of
  * shards without entries. `visitor` may be NULL, and so may its `show`. */
 enum hf_status index_count(struct index *index, const struct index_query *query,
                            const struct index_visitor *visitor, uint64_t *ret_count,
@@ -56,12 +56,12 @@ enum hf_status walk_open(struct index *index, const struct index_query *query,
                          struct hf_error *error);
 void walk_close(struct walk *walk);
 
-/* The next record, valid until the next call. NOT_FOUND at the end; CANCELLED if `progress`
- * returned false; then the walk is over. Any other status concerns one shard: call again to
- * continue with the next. */
+/* The next record, valid until the next call. NOT_FOUND: the walk is complete. CANCELLED:
+ * `progress` returned false, and the walk has ended. Any other status concerns one shard: call
+ * again to continue with the next. */
 enum hf_status walk_next(struct walk *walk, struct record *ret_record, struct hf_error *error);
 
-/* How far the walk has come. */
+/* The progress of the walk so far. */
 struct hf_index_progress walk_totals(const struct walk *walk);
 
 /* Whether a record matches the query's time and field conditions. */

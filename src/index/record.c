@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c: records, their fields and the separator rule. Every record that is folded or
- * read is checked here first, because an unescaped separator would change its fields. Plain
- * ASCII is checked eight bytes at a time. */
+/* record.c: records, their fields and the separator rule. Every record is checked here before it is
+ * folded or read, because an unescaped separator would change its fields. Plain ASCII is checked
+ * eight bytes at a time. */
 #include "index/record.h"
 
 #include "base/check.h"
@@ -35,8 +35,8 @@ static inline bool ends_escape(char byte)
     return (byte & ESCAPE_BIT) && needs_escape((char)(byte ^ ESCAPE_BIT));
 }
 
-/* Sets the highest bit of each of eight bytes that is a control character or not ASCII. The lowest
- * mark is exact; those above it may be wrong. */
+/* Marks, by setting the highest bit, each of eight bytes that is a control character or not ASCII.
+ * The lowest mark is exact; the marks above it may be wrong. */
 static inline uint64_t not_plain(uint64_t word)
 {
     return ((word - EACH_BYTE(0x20)) | word) & EACH_BYTE(0x80);
@@ -72,7 +72,7 @@ static inline size_t skip_wide(struct view bytes, size_t at)
     return at;
 }
 
-/* The first byte at or after `at` that has or needs an escape, or the end. */
+/* The first byte at or after `at` that is escaped or must be escaped, or the end. */
 static size_t find_escaped(struct view bytes, size_t at)
 {
     at = skip_plain(bytes, at);
@@ -186,7 +186,7 @@ bool record_write(struct buffer *to, const struct view *values, size_t count)
 
 /* The result of one pass over the bytes. */
 struct scan {
-    struct view key; /* as written; empty if there is no such field */
+    struct view key; /* as written; empty if the record does not have this field */
     struct view time;
     bool key_escaped;
     size_t field_count;
@@ -220,7 +220,7 @@ static enum hf_status refuse_byte(struct view bytes, size_t at, struct hf_error 
                      (unsigned char)bytes.data[at + 1]);
 }
 
-/* How many bytes at `at`, starting with one that is not plain, are valid; 0: none. */
+/* The byte at `at` is not plain. Returns how many bytes, starting there, are valid; 0: none. */
 static inline size_t odd_size(struct view bytes, size_t at, bool *escaped)
 {
     char byte = bytes.data[at];
@@ -254,7 +254,7 @@ static enum hf_status scan_record(const struct schema *schema, struct view bytes
     return HF_OK;
 }
 
-/* The key, unescaped. */
+/* Checks and unescapes the key. */
 static enum hf_status check_key(const struct scan *scan, struct buffer *space,
                                 struct view *ret_key, struct hf_error *error)
 {
@@ -273,8 +273,8 @@ static enum hf_status check_key(const struct scan *scan, struct buffer *space,
     return HF_OK;
 }
 
-/* Shows an invalid time on one line that is safe for a terminal: control characters as %XX,
- * and cut if it is long. */
+/* Shows an invalid time on one line that is safe for a terminal: control characters are written as
+ * %XX, and a long time is truncated. */
 #define SHOWN_BYTES    40
 #define SHOWN_TEXT_MAX (3 * SHOWN_BYTES + sizeof "...")
 static const char *printable_time(struct view text, char shown[SHOWN_TEXT_MAX])
@@ -283,7 +283,7 @@ static const char *printable_time(struct view text, char shown[SHOWN_TEXT_MAX])
     for (; at < text.size; at = next) {
         unsigned char byte = (unsigned char)text.data[at];
         next = at + (byte < 0x80 ? 1 : utf8_size(view_from(text, at)));
-        check(next > at); /* it was checked to be UTF-8 before */
+        check(next > at); /* it was already checked to be UTF-8 */
         if (next > SHOWN_BYTES)
             break;
         if (byte < 0x20 || byte == 0x7f) {
@@ -297,7 +297,7 @@ static const char *printable_time(struct view text, char shown[SHOWN_TEXT_MAX])
     return shown;
 }
 
-/* Names of entries have room for the years 1 to 9999. */
+/* The names of entries have room only for the years 1 to 9999. */
 static enum hf_status check_time(struct view text, struct instant *ret_time,
                                  struct hf_error *error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record.h: one record of an index: the bytes between two terminators, with US between its fields.
- * src/index/README.md has the separator rule. Pure. */
+ * src/index/README.md contains the separator rule. Pure. */
 #ifndef INDEX_RECORD_H
 #define INDEX_RECORD_H
 
@@ -18,9 +18,10 @@ struct record {
 };
 
 /* Parses a record. INVALID, with the reason, if it is not a record of this schema: too long, not
- * UTF-8, a separator or NUL without its escape, a wrong escape, more fields than the schema has, no
- * key, a key that is too long, no time, or an unreadable one. *ret_too_many_fields (may be NULL): a
- * later schema might accept it. `space` is cleared, and used only for a key with escapes. */
+ * UTF-8, a separator or NUL without its escape, an invalid escape, more fields than the schema, no
+ * key, a key that is too long, no time, or an unreadable time. *ret_too_many_fields (may be NULL):
+ * a later version of the schema might accept it. `space` is cleared, and is used only for a key
+ * with escapes. */
 enum hf_status record_read(const struct schema *schema, struct view bytes, struct buffer *space,
                            struct record *ret_record, bool *ret_too_many_fields,
                            struct hf_error *error);
@@ -29,26 +30,26 @@ enum hf_status record_read(const struct schema *schema, struct view bytes, struc
  * the existing record as a. */
 int record_compare(const struct record *a, const struct record *b);
 
-/* Takes the next record from a text: LF, RS and RS LF end a record; empty ones are skipped. False
- * at the end. */
+/* Takes the next record from a text: LF, RS and RS LF end a record. Empty records are skipped.
+ * False at the end. */
 bool record_cut(struct view *rest, struct view *ret_bytes);
 
-/* Takes the next field, as written. Set *more to true before the first call, and call until it is
- * false. An empty record has one field, which is empty. */
+/* Takes the next field, as written. Set *more to true before the first call, and repeat the call
+ * until it is false. An empty record has one field, which is empty. */
 struct view field_cut(struct view *rest, bool *more);
 
 /* Appends a value in its escaped form; false if out of memory or room. */
 bool field_write(struct buffer *to, struct view value);
 
-/* Appends the value of an escaped field. Also false for an invalid escape; then nothing was
- * appended, and to->failed is not set. */
+/* Appends the value of an escaped field. Also returns false for an invalid escape; in that case
+ * nothing is appended, and to->failed is not set. */
 bool field_read(struct buffer *to, struct view written);
 
 /* Whether an escaped field of a valid record has this value. */
 bool field_is(struct view written, struct view value);
 
-/* Appends a record of these values, one per field, without its terminator. Missing values at the
- * end are omitted. Check the result with record_read. */
+/* Appends a record with these values, one per field, without its terminator. Missing values at the
+ * end are omitted. The caller checks the result with record_read. */
 bool record_write(struct buffer *to, const struct view *values, size_t count);
 
 #define RECORD_END "\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c: reads rows of files as records of an index, one at a time in bounded memory. A malformed
- * row is refused by itself; the rows after it are still read. */
+/* rows.c: reads the rows of a file as records of an index, one at a time, in bounded memory. If a
+ * row is malformed, only that row is refused; the rows after it are still read. */
 #include "index/rows.h"
 
 #include "index/text.h"
@@ -45,7 +45,7 @@ static bool has_header(const struct rows *rows)
 
 /* ---- Bytes --------------------------------------------------------------------------- */
 
-/* Reads more bytes after the existing ones, reusing the space of consumed ones. */
+/* Reads more bytes after the existing ones. The space of consumed bytes is reused. */
 static enum hf_status fill_window(struct rows *rows, struct hf_error *error)
 {
     ssize_t got;
@@ -84,11 +84,11 @@ static enum rows_place next_place(enum rows_place place, char byte, char separat
     if (byte == separator)
         return ROWS_FIELD_START;
     if (byte == '"' && place != ROWS_UNQUOTED)
-        return ROWS_QUOTED; /* an opening quote, or the second of a doubled one */
+        return ROWS_QUOTED; /* an opening quote, or the second quote of a doubled one */
     return ROWS_UNQUOTED;
 }
 
-/* Searches for the end of the row; true if rows->scanned has reached it. */
+/* Searches for the end of the row. True: rows->scanned has reached it. */
 static bool find_end(struct rows *rows)
 {
     const char separator = format_separator(rows->format);
@@ -113,7 +113,7 @@ static size_t row_bytes_max(const struct rows *rows)
     return rows->format == HF_INDEX_USV ? INDEX_RECORD_BYTES_MAX : ROWS_TEXT_MAX;
 }
 
-/* Skips a byte order mark at the start of the file, once enough was read to recognise it. */
+/* Skips a byte order mark at the start of the file, once enough bytes were read to recognise it. */
 static void pass_mark(struct rows *rows)
 {
     struct view start = buffer_view(&rows->window);
@@ -128,11 +128,11 @@ static void pass_mark(struct rows *rows)
 /* The text of a row. */
 struct row_text {
     struct view text; /* without its terminator; valid in the window until the next call */
-    bool too_long;    /* it was not kept in memory */
+    bool too_long;    /* the row was not kept in memory */
     bool open;        /* the file ended within quotes */
 };
 
-/* Reads until the window holds the end of the next row, or of the file. */
+/* Reads until the window contains the end of the next row, or the end of the file. */
 static enum hf_status read_to_end(struct rows *rows, bool *ret_too_long, struct hf_error *error)
 {
     while (!(rows->mark_passed && find_end(rows)) && !rows->ended) {
@@ -181,7 +181,7 @@ static enum hf_status no_room(struct rows *rows, struct hf_error *error)
     return error_set(error, HF_INVALID, "it is too long, or there is no memory for it");
 }
 
-/* Records that the bytes in `values` from `at` on are a field's value. */
+/* Records that the bytes in `values`, from `at` on, are the value of a field. */
 static enum hf_status take_value(struct rows *rows, size_t field, size_t at,
                                  struct hf_error *error)
 {
@@ -196,7 +196,7 @@ static enum hf_status take_value(struct rows *rows, size_t field, size_t at,
     return HF_OK;
 }
 
-/* Builds the record from the values. Fields after the last one with a value are omitted. */
+/* Builds the record from the values. Fields after the last field with a value are omitted. */
 static enum hf_status build_record(struct rows *rows, struct hf_error *error)
 {
     struct view values[INDEX_FIELDS_MAX];
@@ -233,7 +233,7 @@ static bool has_column(const struct rows *rows, size_t field)
     return false;
 }
 
-/* Records which field the next column holds. */
+/* Records which field the next column contains. */
 static enum hf_status take_column(struct rows *rows, struct view name, struct hf_error *error)
 {
     size_t field;
@@ -355,7 +355,7 @@ static enum hf_status read_json(struct rows *rows, struct view text, struct hf_e
 
 /* ---- Rows ---------------------------------------------------------------------------- */
 
-/* Why the text cannot be parsed, if it cannot. */
+/* Reports why the text cannot be parsed, if it cannot. */
 static enum hf_status check_row_text(const struct rows *rows, const struct row_text *row,
                                      struct hf_error *error)
 {
@@ -409,7 +409,7 @@ enum hf_status rows_next(struct rows *rows, struct hf_error *error)
         rows->started = true;
         if (!is_header)
             return read_row(rows, &row, error);
-        /* The header names the fields, so nothing can be read after a faulty one. */
+        /* The header names the fields, so nothing can be read after a faulty header. */
         status = check_row_text(rows, &row, error);
         if (status == HF_OK)
             status = read_columns(rows, row.text, error);

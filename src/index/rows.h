@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.h: reads a file of records one row at a time in bounded memory: usv, csv or tsv with a
- * header that names the fields, or one JSON object per line. Each row becomes the bytes of a
- * record of the index.
+/* rows.h: reads a file of records, one row at a time, in bounded memory. The file is usv, csv or
+ * tsv with a header that names the fields, or one JSON object per line. Each row becomes the bytes
+ * of a record of the index.
  *
  *     rows_init(&rows, schema, format, fd);
  *     while ((status = rows_next(&rows, &error)) != HF_NOT_FOUND) {
@@ -21,8 +21,8 @@
 
 #include <assert.h>
 
-/* The longest row as written: a byte of a record takes up to six in JSON. In usv a row is
- * the record. Longer rows are skipped without being kept in memory. */
+/* The longest row as written: a byte of a record takes up to six bytes in JSON. In usv a row is the
+ * record itself. Longer rows are skipped without being kept in memory. */
 #define ROWS_TEXT_MAX (8 * MIB)
 static_assert(ROWS_TEXT_MAX > 7 * INDEX_RECORD_BYTES_MAX, "a record can be written as JSON");
 
@@ -38,7 +38,7 @@ struct rows {
 
     uint64_t line;      /* first line of the last row read, counted from 1 ... */
     uint64_t last_line; /* ... and its last line */
-    bool go_on;         /* INVALID concerns that row only */
+    bool go_on;         /* INVALID concerns only that row */
     struct view record;
     uint64_t bytes_read; /* from the file, for progress */
 
@@ -56,7 +56,7 @@ struct rows {
     bool started;        /* the header was read too */
     size_t column_count; /* csv, tsv: columns of the header, and the field of each */
     size_t columns[INDEX_FIELDS_MAX];
-    struct buffer values; /* of the current row, one after the other */
+    struct buffer values; /* of the current row, one after another */
     struct {
         bool given;
         size_t at, size; /* in `values` */
@@ -68,12 +68,13 @@ void rows_init(struct rows *rows, const struct schema *schema, enum hf_index_for
                int fd);
 void rows_release(struct rows *rows);
 
-/* The next row that is not empty. OK: rows->record holds it, not yet parsed, until the next call.
- * INVALID: not a record, or a faulty header, after which nothing more can be read. NOT_FOUND: no
- * more rows. CANCELLED: by `stop`. Other errors: the file cannot be read. */
+/* Reads the next row that is not empty. OK: rows->record contains it, not yet parsed, until the
+ * next call. INVALID: not a record, or a faulty header, after which nothing more can be read.
+ * NOT_FOUND: there are no more rows. CANCELLED: stopped by `stop`. Other errors: the file cannot be
+ * read. */
 enum hf_status rows_next(struct rows *rows, struct hf_error *error);
 
-/* Whether rows_next would block, so the caller can do other work first. */
+/* Whether rows_next would block, so that the caller can do other work first. */
 bool rows_would_wait(const struct rows *rows);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schema.c: the schema of an index: creating, extending, JSON. Fields are only added at the
- * end, so older records and programs keep their meaning. */
+/* schema.c: the schema of an index: creating it, extending it, and its JSON form. Fields can only
+ * be appended, so older records keep their meaning, and older programs can still read them. */
 #include "index/schema.h"
 
 #include "base/check.h"
@@ -83,7 +83,7 @@ static bool is_name_byte(char c)
            c == '-';
 }
 
-/* Appends at the end. */
+/* Appends a field. */
 static enum hf_status schema_add_field(struct schema *schema, struct view name,
                                        struct hf_error *error)
 {
@@ -110,7 +110,7 @@ static enum hf_status schema_add_field(struct schema *schema, struct view name,
     return HF_OK;
 }
 
-/* Key and time must be fields of version 1, which has all fields read so far. */
+/* Key and time must be fields of version 1, which has all fields that were added so far. */
 static enum hf_status set_roles(struct schema *schema, struct view key, struct view time,
                                 struct hf_error *error)
 {
@@ -149,7 +149,7 @@ enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_sch
 
 /* ---- Extending ----------------------------------------------------------------------- */
 
-/* Whether some version had this many fields: then the request matches an earlier version. */
+/* Whether some version had this many fields. If so, the request matches that version. */
 static bool was_version(const struct schema *schema, size_t field_count)
 {
     for (size_t i = 0; i < schema->version_count; i++)
@@ -158,7 +158,7 @@ static bool was_version(const struct schema *schema, size_t field_count)
     return false;
 }
 
-/* The parts that never change. */
+/* Checks the parts that never change. */
 static enum hf_status check_same(const struct schema *schema, const struct schema *wanted,
                                  struct hf_error *error)
 {
@@ -252,7 +252,8 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
     return buffer_append(text, VIEW("}\n"));
 }
 
-/* What is parsed before the format is known: a later format may have other members. */
+/* The members as text. They are parsed only once the format is known, because a newer format may
+ * have other members. */
 struct parts {
     struct view format, key, time, fields, versions;
     uint64_t digits;
@@ -329,7 +330,7 @@ static bool read_schema_fields(struct view text, struct schema *schema)
     return json_end(&reader) && schema->field_count > 0;
 }
 
-/* One [count of fields, "hash"]; the hash must match those fields. */
+/* Reads one [number of fields, "hash"]. The hash must match these fields. */
 static bool read_schema_version(struct json_reader *reader, struct schema *schema)
 {
     size_t before =
@@ -350,7 +351,8 @@ static bool read_schema_version(struct json_reader *reader, struct schema *schem
     return true;
 }
 
-/* The last version has all fields; the first must already have key and time. */
+/* Reads the versions. The last version has all fields, and the first must already have the key and
+ * the time. */
 static bool read_schema_versions(struct view text, struct schema *schema)
 {
     struct json_reader reader = json_read(text);

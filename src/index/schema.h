@@ -2,8 +2,8 @@
 /* schema.h: the definition of an index, stored in indexes/<name>/index.json: the fields of its
  * records, which of them are the key and the time, and the number of shards.
  *
- * Fields are only ever added at the end: version n has the first fields_of(n) of them. Each
- * version has a hash, which is repeated in the shards written with it. Pure. */
+ * Fields can only be appended: version n has the first versions[n - 1].field_count of them. Each
+ * version has a hash, which is repeated in the shards that are written with it. Pure. */
 #ifndef INDEX_SCHEMA_H
 #define INDEX_SCHEMA_H
 
@@ -34,7 +34,7 @@ struct schema {
     } versions[INDEX_VERSIONS_MAX]; /* version 1 first */
 };
 
-/* What a schema is created from. */
+/* The parts from which a schema is created. */
 struct schema_spec {
     const struct view *fields;
     size_t field_count;
@@ -43,21 +43,22 @@ struct schema_spec {
     bool foreign;
 };
 
-/* Version 1 with these fields. INVALID: no fields, too many, a duplicate, a name with bytes
- * other than a-z A-Z 0-9 . _ -, a key or time that is not a field, or both the same. */
+/* Creates version 1 with these fields. INVALID: no fields, too many fields, a duplicate, a name
+ * with bytes other than a-z A-Z 0-9 . _ -, a key or time that is not a field, or the same field for
+ * both. */
 enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_schema,
                           struct hf_error *error);
 
-/* Adds the fields that `wanted` (version 1) has at its end, as a new version; *ret_changed:
- * false if `wanted` is an earlier version. INVALID: `wanted` differs in another way, given in the
- * reason. */
+/* Adds the additional fields of `wanted`, which has only version 1, as a new version. *ret_changed
+ * is false if `wanted` matches an existing version. INVALID: `wanted` differs in another way, which
+ * the error explains. */
 enum hf_status schema_extend(struct schema *schema, const struct schema *wanted,
                              bool *ret_changed, struct hf_error *error);
 
 /* The field with this name, or field_count. */
 size_t schema_find(const struct schema *schema, struct view name);
 
-/* The same, with a helpful error: INVALID lists the fields and suggests a likely one. */
+/* The same, with a helpful error. INVALID: the error lists the fields and suggests a likely one. */
 enum hf_status schema_pick(const struct schema *schema, struct view name, size_t *ret_field,
                            struct hf_error *error);
 
@@ -66,16 +67,16 @@ enum hf_status schema_pick(const struct schema *schema, struct view name, size_t
 enum hf_status schema_check_version(const struct schema *schema, uint64_t version,
                                     uint64_t hash, struct hf_error *error);
 
-/* Encodes and decodes index.json. CORRUPT: malformed, or inconsistent, such as a wrong hash.
- * UNSUPPORTED: a later format. `nonce` makes the ETag unique. `unknown` holds the unknown members
- * found by schema_unknown. */
+/* Encodes and decodes index.json. CORRUPT: malformed or inconsistent, for example because of a
+ * wrong hash. UNSUPPORTED: a newer format. `nonce` makes the ETag unique. `unknown` contains the
+ * unknown members that schema_unknown has found. */
 bool schema_encode(const struct schema *schema, struct view unknown, struct view nonce,
                    struct buffer *text);
 enum hf_status schema_decode(struct view text, struct schema *ret_schema,
                              struct hf_error *error);
 
-/* Appends the unknown members of an index.json, each after a comma, so they survive a schema
- * change. False if out of memory. */
+/* Appends the unknown members of an index.json, each after a comma, so that a schema change
+ * preserves them. False if out of memory. */
 bool schema_unknown(struct view text, struct buffer *unknown);
 
 #endif

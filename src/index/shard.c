@@ -44,7 +44,7 @@ static struct view text_part(struct view text, size_t at, size_t size)
     return view_first(view_from(text, at), size);
 }
 
-/* Whether it claims to be a shard of another format. */
+/* Whether it claims to be a shard in another format. */
 static bool is_later_format(struct view start)
 {
     struct view rest = view_from(start, sizeof FORMAT_FAMILY - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.h: the bytes of a shard: one header line of JSON, then the records in key order, each ended
- * by LF.
+/* shard.h: a shard as bytes: one header line of JSON, then the records in key order, each ended by
+ * LF.
  *
  *     {"format":"holdfast.shard/1","line":"00000345","check":"89abcdef","nonce":"…","token":7,
  *      "writes":3,"version":1,"schema":"<hash>","records":2,"size":58,
@@ -8,11 +8,12 @@
  *     example.com US …
  *     example.org US …
  *
- * The first values have a fixed width and place: the length of the line with its LF, in decimal,
- * and the CRC32C of the bytes after the check's closing quote, including the LF. Records are
- * divided into blocks. For each block the line holds its offset after the line, its size, its
- * CRC32C and its first key. So looking up a key takes two reads of a large shard or one of a small
- * one, and every byte is checked. Pure except for the object writer. */
+ * The first values have a fixed width and a fixed place: `line` is the length of the line with its
+ * LF, in decimal, and `check` is the CRC32C of all bytes of the line after the closing quote of
+ * `check`, including the LF. Records are divided into blocks. For each block the line contains its
+ * offset after the line, its size, its CRC32C and its first key. So looking up a key takes two
+ * reads in a large shard, or one in a small shard, and every byte is checked. Pure except for the
+ * object writer. */
 #ifndef INDEX_SHARD_H
 #define INDEX_SHARD_H
 
@@ -24,18 +25,19 @@
 #define SHARD_FORMAT     "holdfast.shard/1"
 #define SHARD_LINE_MAX   (16 * MIB)
 #define SHARD_BLOCK      (16 * KIB) /* minimum, except for the last block; doubled as needed ... */
-#define SHARD_BLOCKS_MAX 1024       /* ... to stay below this */
+#define SHARD_BLOCKS_MAX 1024       /* ... to keep the number of blocks below this */
 #define SHARD_BLOCK_MAX  (16 * MIB)
 #define SHARD_BYTES_MAX  (4 * GIB)
 
-/* A byte of a key takes up to six in JSON. */
+/* A byte of a key takes up to six bytes in JSON. */
 static_assert(SHARD_BLOCKS_MAX * (6 * INDEX_KEY_BYTES_MAX + 64) + KIB <= SHARD_LINE_MAX,
               "a line has room for the keys of all blocks");
 static_assert(2 * (SHARD_BYTES_MAX / (SHARD_BLOCKS_MAX - 1)) + INDEX_RECORD_BYTES_MAX <
                   SHARD_BLOCK_MAX,
               "blocks of the largest shard can be read");
 
-/* Bytes needed to learn the length of the header line; read at least this much first. */
+/* How many bytes are needed to learn the length of the header line. Read at least this many
+ * first. */
 #define SHARD_PROLOGUE 96
 
 struct shard_block {
@@ -56,13 +58,13 @@ struct shard_head {
     uint64_t size; /* of all records */
     struct shard_block *blocks;
     size_t block_count;
-    struct arena arena; /* holds the blocks and keys */
+    struct arena arena; /* contains the blocks and keys */
 };
 
 void shard_head_release(struct shard_head *head);
 
-/* The length of the header line, from the first bytes of a shard. CORRUPT: not a shard of
- * ours; it may belong to another program. UNSUPPORTED: a later format. */
+/* The length of the header line, from the first bytes of a shard. CORRUPT: not one of our shards;
+ * it may belong to another program. UNSUPPORTED: a newer format. */
 enum hf_status shard_line_size(struct view start, uint64_t *ret_size, struct hf_error *error);
 
 /* Parses the whole line. CORRUPT: blocks that are not adjacent, keys out of order, or sizes
@@ -70,15 +72,15 @@ enum hf_status shard_line_size(struct view start, uint64_t *ret_size, struct hf_
 enum hf_status shard_head_read(struct view line, struct shard_head *ret_head,
                                struct hf_error *error);
 
-/* The block that would contain a key: the last one that starts at or before it, or 0 if all start
- * after it. There is at least one block. */
+/* The block that would contain a key: the last block whose first key is not greater, or 0 if all
+ * first keys are greater. There must be at least one block. */
 size_t shard_find_block(const struct shard_head *head, struct view key);
 
 struct shard_writer {
     struct object_writer writer;
     struct shard_head head;
     uint64_t block_bytes;   /* a block of this size is full */
-    struct buffer last_key; /* to check that keys rise */
+    struct buffer last_key; /* to check the key order */
     size_t block_capacity;
 };
 
@@ -88,12 +90,13 @@ enum hf_status shard_writer_init(struct shard_writer *writer, const struct schem
                                  struct hf_error *error);
 void shard_writer_release(struct shard_writer *writer);
 
-/* Checks that keys rise. UNAVAILABLE: out of memory or disk space. INVALID: the shard would exceed
- * SHARD_BYTES_MAX; an index with more digits has smaller shards. */
+/* Adds a record. Checks that keys are in ascending order. UNAVAILABLE: out of memory or disk space.
+ * INVALID: the shard would exceed SHARD_BYTES_MAX; an index with more digits has smaller shards. */
 enum hf_status shard_writer_add(struct shard_writer *writer, const struct record *record,
                                 struct hf_error *error);
 
-/* The header line, once all records were added; the object writer has the bytes after it. */
+/* Writes the header line once all records were added. The object writer contains the bytes after
+ * the line. */
 enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line,
                                 struct hf_error *error);
 

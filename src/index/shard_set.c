@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_set.c: finds the shards that exist or have entries, with one or two listings. The inbox
- * must be listed before the shards, so that a key folded in between is found in at least one of
- * them. */
+ * must be listed before the shards, so that a key that is folded in between is found in at least
+ * one of the listings. */
 #include "index/shard_set.h"
 
 #include "base/check.h"
@@ -23,7 +23,7 @@ void shard_set_release(struct shard_set *shards_due)
     *shards_due = (struct shard_set){ 0 };
 }
 
-/* Marks the shards whose names appear between the folder and this suffix. */
+/* Marks the shards whose names are listed in the folder, each followed by this suffix. */
 static enum hf_status mark_folder(struct shard_set *shards_due, struct index *index,
                                   const char *folder, struct view end, unsigned char mark,
                                   struct hf_error *error)
@@ -64,7 +64,7 @@ static int compare_shards(const void *a, const void *b)
 void shard_set_flat(struct shard_set *shards_due, const struct index *index,
                     struct entry_list *list)
 {
-    /* A stray belongs to no shard, but must be set aside, so shard 0 does it. */
+    /* A stray belongs to no shard, but must be set aside, so shard 0 gets it. */
     for (size_t i = 0; i < list->count; i++)
         if (list->entries[i].name.shard.text[0] == '\0')
             list->entries[i].name.shard = shard_of_number(0, index->schema.digits);

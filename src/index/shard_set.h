@@ -6,7 +6,7 @@
 
 #include "index/inbox.h"
 
-#define MARK_WAITING 1 /* it has a folder in the inbox, or an entry outside any folder */
+#define MARK_WAITING 1 /* it has a folder in the inbox, or an entry outside the folders */
 #define MARK_THERE   2 /* the shard exists */
 #define MARK_HELD    4 /* another compiler holds it */
 
@@ -19,15 +19,15 @@ enum hf_status shard_set_init(struct shard_set *shards_due, const struct index *
                               struct hf_error *error);
 void shard_set_release(struct shard_set *shards_due);
 
-/* Marks the shards with a folder in the inbox, which may contain only markers. */
+/* Marks the shards that have a folder in the inbox. The folder may contain only markers. */
 enum hf_status shard_set_waiting(struct shard_set *shards_due, struct index *index,
                                  struct hf_error *error);
 
-/* Marks the existing shards. Call it after the inbox was listed. */
+/* Marks the existing shards. Must be called after the inbox was listed. */
 enum hf_status shard_set_there(struct shard_set *shards_due, struct index *index,
                                struct hf_error *error);
 
-/* Sorts entries by shard, and marks those shards. */
+/* Sorts the entries by shard, and marks their shards. */
 void shard_set_flat(struct shard_set *shards_due, const struct index *index,
                     struct entry_list *list);
 

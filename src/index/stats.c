@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c: collects the statistics for `index status` with listings and a few reads. It changes
- * nothing, and an object that cannot be read is left out of the counts. */
+/* stats.c: collects the statistics for `index status`, with listings and a few reads. It changes
+ * nothing. An object that cannot be read is left out of the counts. */
 #include "index/stats.h"
 
 #include "base/check.h"
@@ -212,7 +212,7 @@ static bool count_aside(struct counting *counting, const struct list_entry *obje
     return true;
 }
 
-/* An unreadable note gives no reason. */
+/* If the note cannot be read, no reason is reported. */
 static void read_note(struct index_stats *index_stats, struct view text)
 {
     struct json_reader reader = json_read(text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.h: the data of `index status`: size and age of the inbox, sizes of the shards,
- * holders of their locks, and entries set aside. Reads only. */
+/* stats.h: the data for `index status`: the size and age of the inbox, the sizes of the shards, the
+ * holders of their locks, and the entries that were set aside. Only reads. */
 #ifndef INDEX_STATS_H
 #define INDEX_STATS_H
 
@@ -44,8 +44,8 @@ struct index_stats {
 
 void index_stats_release(struct index_stats *index_stats);
 
-/* `step` (may be NULL) gets the number of entries counted so far; false ends the count with
- * CANCELLED. */
+/* `step` (may be NULL) is called with the number of entries counted so far; false ends the count
+ * with CANCELLED. */
 enum hf_status index_stats_take(struct index *index,
                                 bool (*step)(void *argument, uint64_t entries), void *argument,
                                 struct index_stats *ret_stats, struct hf_error *error);

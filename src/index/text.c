@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c: writes records as usv, csv, tsv or JSON lines that rows.c reads back unchanged. */
+/* text.c: writes records as usv, csv, tsv or JSON lines, which rows.c reads back unchanged. */
 #include "index/text.h"
 
 #include "merge/format.h"
 
 /* ---- Values -------------------------------------------------------------------------- */
 
-/* Quoted if RFC 4180 requires it. */
+/* Appends a value, quoted if RFC 4180 requires it. */
 static void append_csv(struct buffer *to, struct view value, char separator)
 {
     size_t plain = 0;
@@ -85,7 +85,7 @@ static void append_field_value(const char *name, enum hf_index_format format, st
     append_json_value(to, value);
 }
 
-/* The record was parsed before, so its escapes are valid. */
+/* The record was checked before, so its escapes are valid. */
 static bool append_record_fields(const struct schema *schema, enum hf_index_format format,
                                  struct view record, struct buffer *space, struct buffer *to)
 {
@@ -105,7 +105,9 @@ bool text_of_record(const struct schema *schema, enum hf_index_format format,
                     struct view record, bool first, struct buffer *space, struct buffer *to)
 {
     if (format == HF_INDEX_USV) {
-        if (first) /* a reader would skip one mark as the file's own */
+        /* If the first record starts with a byte order mark, a reader would skip it as the mark of
+         * the file. So the mark is written twice. */
+        if (first)
             buffer_append(to, view_first(record, format_mark_size(record)));
         buffer_append(to, record);
         return buffer_append(to, VIEW(RECORD_END));

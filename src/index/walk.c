@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.c: iterates over all keys as readers see them, shard by shard: the inbox merged with the
- * shard. The inbox is listed first, and the shard is opened again when a listed entry has vanished,
- * so no key is missed during a compile. */
+/* walk.c: iterates over all keys as readers see them: shard by shard, each merged with its entries
+ * in the inbox. The inbox is listed first, and the shard is opened again if a listed entry has
+ * vanished, so no key is missed during a compile. */
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/rule.h"
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* How often a shard may be replaced without a record read in between. */
+/* How many times a shard may be replaced before one of its records is read. */
 #define SHARD_TRIES_MAX 8
 
 /* ---- One shard, merged with its entries ---------------------------------------------- */
@@ -65,7 +65,8 @@ static enum hf_status open_shard(struct shard_merge *merge, struct hf_error *err
         shard_cursor_seek(&merge->cursor, buffer_view(&merge->passed), /* beyond */ true);
     else if (prefix.size > 0)
         shard_cursor_seek(&merge->cursor, prefix, /* beyond */ false);
-    /* Entries that have vanished by now are in this version. */
+    /* The records of entries that have vanished by now are in this version or a later one, because
+     * a compiler clears an entry only after the shard is stored. */
     merge->pending.vanished = false;
     merge->stale = false;
     return HF_OK;
@@ -96,7 +97,8 @@ static enum hf_status read_waiting(struct shard_merge *merge, struct hf_error *e
     enum hf_status status = pending_next(&merge->pending, &head->record, error);
     head->ready = status == HF_OK;
     head->ended = status == HF_NOT_FOUND;
-    /* A listed entry was folded, perhaps after the shard was opened. */
+    /* A listed entry was folded, perhaps after the shard was opened. Then the open version does not
+     * have its record. */
     if (RULE(VANISHED_IS_IN_THE_SHARD) && merge->pending.vanished)
         merge->stale = true;
     if (!head->ready && !head->ended)
@@ -104,7 +106,8 @@ static enum hf_status read_waiting(struct shard_merge *merge, struct hf_error *e
     return head->ended ? HF_OK : status;
 }
 
-/* After its end, or past the prefix, the stream stays ended until the shard is reopened. */
+/* Reads the next record of the shard. After the last record, or past the prefix, the stream stays
+ * at its end until the shard is opened again. */
 static enum hf_status read_there(struct shard_merge *merge, struct hf_error *error)
 {
     struct head *head = &merge->there;
@@ -161,16 +164,16 @@ struct walk {
     struct shard_set shards_due;
     struct entry_list flat;
     struct hf_index_progress totals;
-    size_t number; /* the shard that is next, or is being read: */
-    bool within;   /* ... it is being read, with this: */
+    size_t number; /* the next shard or, if `within`, the shard that is being read */
+    bool within;   /* a shard is being read, with this: */
     struct shard_merge merge;
     bool shard_ended;  /* `progress` must be called */
     unsigned failures; /* consecutive store failures */
     bool over;
 };
 
-/* Finds the shards to read and their entries. A shard without entries when the inbox is
- * listed, and missing when the shards are listed after that, has no records. */
+/* Finds the shards to read, and their entries. The inbox is listed first. If a shard has no entries
+ * then, and does not exist when the shards are listed after that, it has no records. */
 static enum hf_status find_shards(struct walk *walk, struct hf_error *error)
 {
     struct index *index = walk->index;
@@ -263,7 +266,7 @@ void walk_close(struct walk *walk)
     free(walk);
 }
 
-/* A shard's header line has the number of its keys. */
+/* The header line of a shard contains the number of its keys. */
 static enum hf_status count_by_line(struct walk *walk, struct shard_id shard,
                                     struct hf_error *error)
 {
@@ -275,8 +278,8 @@ static enum hf_status count_by_line(struct walk *walk, struct shard_id shard,
     return status == HF_OK ? HF_NOT_FOUND : status;
 }
 
-/* NOT_FOUND: nothing to read in this shard. If no entries were listed, there is nothing to
- * wait for. */
+/* Starts to read a shard. NOT_FOUND: there is nothing to read in it. If the shard has no entries,
+ * its inbox is not listed. */
 static enum hf_status enter_shard(struct walk *walk, struct hf_error *error)
 {
     struct shard_merge *merge = &walk->merge;
@@ -306,7 +309,8 @@ static enum hf_status enter_shard(struct walk *walk, struct hf_error *error)
     return status;
 }
 
-/* Reports the finished shard, and moves to the next; NOT_FOUND: there is none. */
+/* Reports the finished shard, and moves to the next one. NOT_FOUND: there is none, or the store
+ * keeps failing. */
 static enum hf_status next_shard(struct walk *walk, struct hf_error *error)
 {
     if (walk->shard_ended && walk->progress && !walk->progress(walk->argument, &walk->totals)) {
@@ -333,7 +337,7 @@ static enum hf_status next_wanted(struct walk *walk, struct record *ret_record,
     return status;
 }
 
-/* Records how reading a shard ended; NOT_FOUND is its regular end. */
+/* Records how reading a shard ended. NOT_FOUND is the regular end. */
 static void end_shard(struct walk *walk, enum hf_status status)
 {
     bool good = status == HF_NOT_FOUND;
@@ -371,8 +375,8 @@ enum hf_status walk_next(struct walk *walk, struct record *ret_record, struct hf
 
 /* ---- Entry points -------------------------------------------------------------------- */
 
-/* A count shows no records. A failure status from the visitor ends the walk and is not a shard's
- * error. */
+/* A count shows no records. If the visitor fails, the walk ends with the visitor's status, which is
+ * not an error of the shard. */
 static enum hf_status walk_all(struct walk *walk, const struct index_visitor *visitor,
                                struct hf_error *error)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.c: memory for one block of an input and its rows, taken from the merge's budget. */
+/* batch.c: the memory for one block of an input and its rows. */
 #include "merge/batch.h"
 
 #include "base/limits.h"
 
 #include <stdlib.h>
 
-/* The rows take as much memory as the block. If records are short, the rows fill up first,
- * and the rest of the block is cut again. */
+/* The rows take as much memory as the block. If records are short, the room for rows is used up
+ * first, and the rest of the block is cut later. */
 #define BLOCK_BYTES_PER_ROW 64
 #define ROWS_MIN            64
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch.h: a block of an input's bytes, cut into rows.
  *
- * A reader fills a batch; the merge consumes it. In between it does not change, so reader and merge
- * may be different threads. Rows carry what the merge compares: the time, and the code of the key
- * relative to the previous row of the same input (order.h). */
+ * A reader fills a batch, and the merge consumes it. In between the batch does not change, so the
+ * reader and the merge may be different threads. A row contains what the merge compares: the time,
+ * and the code of the key relative to the previous row of the same input (order.h). */
 #ifndef MERGE_BATCH_H
 #define MERGE_BATCH_H
 
@@ -42,7 +42,7 @@ enum row_fault row_fault_of_json(enum json_fault fault);
 #define BLOCK_SLACK 128
 static_assert(BLOCK_SLACK >= KEY_SLACK, "a key may stand at the end of a block");
 
-/* One cache line: with 64 inputs, the next row is rarely in the cache. */
+/* A row fits into one cache line, because with 64 inputs the next row is rarely in the cache. */
 struct row {
     order_code code;     /* of the key, relative to the previous good row's key */
     struct instant time; /* if a time field was requested */
@@ -50,7 +50,7 @@ struct row {
     uint32_t size;
     uint32_t key_at; /* offset in the block, or in `keys` */
     uint32_t key_size;
-    uint16_t fault;    /* enum row_fault; ROW_PIECE: a record too long, more of it follows */
+    uint16_t fault;    /* enum row_fault; ROW_PIECE: part of a record that is too long */
     bool key_is_apart; /* in `keys`: the record has another form of it, such as escaped */
 };
 
@@ -67,7 +67,8 @@ struct batch {
     uint64_t position;    /* bytes read from the file when this batch was filled */
 };
 
-/* False if out of memory; release it even then. `capacity` is the block's. */
+/* False if out of memory; the batch must be released even then. `capacity` is the size of the
+ * block. */
 bool batch_init(struct batch *batch, size_t capacity);
 void batch_release(struct batch *batch);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* budget.h: the memory that all parts of a merge may use together. It is reserved before use, by
- * any thread. */
+/* budget.h: the memory that all parts of a merge may use together. Any thread may take memory from
+ * it. */
 #ifndef MERGE_BUDGET_H
 #define MERGE_BUDGET_H
 

@@ -13,27 +13,27 @@
 struct decoder; /* reads one file */
 struct encoder; /* produces the bytes of one file */
 
-/* Takes ownership of the descriptor on success only. The first bytes select the coding: gzip and
- * zstd by their magic numbers, otherwise plain. Memory is taken from the budget now, and whenever a
- * later frame needs more. UNSUPPORTED, with the size needed, if the budget is too small. */
+/* Takes ownership of the descriptor only on success. The first bytes determine the coding: gzip and
+ * zstd have magic numbers, everything else is plain. Memory is taken from the budget now, and again
+ * if a later frame needs more. UNSUPPORTED, with the size needed, if the budget is too small. */
 enum hf_status decoder_new(int fd, struct budget *budget, struct decoder **ret_decoder,
                            struct hf_error *error);
 void decoder_free(struct decoder *decoder);
 
-/* Fills up to `size` bytes; *ret_size is 0 only at the end. Concatenated gzip members or zstd
- * frames form one stream, as in the gzip and zstd tools. Compressed data that is damaged, ends
- * early or is followed by something else is CORRUPT. */
+/* Reads up to `size` bytes; *ret_size is 0 only at the end. Concatenated gzip members or zstd
+ * frames form one stream, as in the gzip and zstd tools. CORRUPT: the compressed data is damaged,
+ * ends early or is followed by something else. */
 enum hf_status decoder_read(struct decoder *decoder, char *bytes, size_t size, size_t *ret_size,
                             struct hf_error *error);
 
-/* How it is compressed. */
+/* How the file is compressed. */
 enum hf_merge_coding decoder_coding(const struct decoder *decoder);
 
-/* Bytes of the file read so far, for progress. */
+/* The number of bytes of the file that were read so far, for progress. */
 uint64_t decoder_position(const struct decoder *decoder);
 
-/* `coding` is not HF_MERGE_PLAIN. Equal bytes give equal output, because it contains no time and no
- * name. */
+/* `coding` must not be HF_MERGE_PLAIN. Equal input gives equal output, because the output contains
+ * no time and no name. */
 enum hf_status encoder_new(enum hf_merge_coding coding, struct encoder **ret_encoder,
                            struct hf_error *error);
 void encoder_free(struct encoder *encoder);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.c: splits a command line into words, and runs it in a process group of its own.
- * No process of the group may survive the merge, since it could still write to the files. The
- * leader is reaped only after the group was sent KILL, because until then its process id cannot be
- * reused. */
+/* command.c: splits a command line into words, and runs it in a process group of its own. No
+ * process of the group may survive the merge, because it could still write to the files. The leader
+ * is reaped only after KILL was sent to the group: until it is reaped, its process id, which is
+ * also the id of the group, cannot be reused. */
 #include "merge/command.h"
 
 #include "base/check.h"
@@ -42,8 +42,8 @@ static bool is_word_break(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The byte after a backslash. Within "..." only some bytes need one; before others the
- * backslash is literal. */
+/* Takes the byte after a backslash. Within "..." a backslash escapes only some bytes; before other
+ * bytes it is literal. */
 static enum hf_status take_escaped(struct splitter *splitter, char quote,
                                    struct hf_error *error)
 {
@@ -58,7 +58,7 @@ static enum hf_status take_escaped(struct splitter *splitter, char quote,
     return HF_OK;
 }
 
-/* Takes the word that starts here, removes its quotes, and adds a NUL. */
+/* Takes the word that starts here, removes its quotes, and appends a NUL. */
 static enum hf_status split_word(struct splitter *splitter, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
@@ -84,7 +84,8 @@ static enum hf_status split_word(struct splitter *splitter, struct hf_error *err
     return status;
 }
 
-/* Splits the line into words, stored one after the other in *ret_text, each ended by a NUL. */
+/* Splits the line into words. They are stored one after another in *ret_text, each ended by a
+ * NUL. */
 static enum hf_status split_words(struct view line, struct arena *arena, char **ret_text,
                                   size_t *ret_count, struct hf_error *error)
 {
@@ -226,13 +227,13 @@ enum hf_status command_words(struct view line, const struct merge_paths *paths,
 
 #define NAME_SHOWN 40 /* bytes of a command's name in a reason */
 
-/* The variables that a command from the bucket gets: no credentials. */
+/* The environment variables that a command from the bucket gets. They contain no credentials. */
 static const char *const environment_names[] = { "PATH",       "HOME",     "LANG", "LC_ALL",
                                                  "LC_COLLATE", "LC_CTYPE", "TZ",   "TMPDIR" };
 #define ENVIRONMENT_MAX (sizeof environment_names / sizeof environment_names[0])
 
-/* Everything that the forked child needs, prepared before the fork: another thread may be holding a
- * C library lock at that time, so the child makes system calls only. */
+/* Everything that the forked child needs. It is prepared before the fork, because another thread
+ * may hold a lock of the C library at that time. So the child makes only system calls. */
 struct plan {
     char path[PATH_MAX];
     char **words;
@@ -295,7 +296,7 @@ static struct rlimit lowered(struct rlimit limit, uint64_t soft, uint64_t hard)
     return limit;
 }
 
-/* Processor time is counted in whole seconds. A program that has used them up gets SIGXCPU, and is
+/* Processor time is limited in whole seconds. A program that reaches the limit gets SIGXCPU, and is
  * killed a second later. */
 static void plan_limits(struct plan *plan, const struct merge_command *command)
 {
@@ -392,7 +393,7 @@ static void keep_tail(struct process *process, struct view bytes)
     process->tail_size = kept + bytes.size;
 }
 
-/* Reads what is in the pipe, without blocking. */
+/* Reads what is in the pipe without blocking. */
 static void read_errors(struct process *process)
 {
     char piece[4096];
@@ -410,7 +411,7 @@ static void read_errors(struct process *process)
     }
 }
 
-/* Also true if it was reaped elsewhere. Does not reap it. */
+/* Whether the command has ended. Also true if it was reaped elsewhere. Does not reap it. */
 static bool has_ended(const struct process *process)
 {
     siginfo_t info = { .si_pid = 0 };
@@ -445,7 +446,7 @@ static enum outcome watch_process(struct process *process, struct span time_limi
     }
 }
 
-/* Kills the rest of the group and reaps the command. False if it does not end. */
+/* Kills the rest of the group and reaps the command. False if the command does not end. */
 static bool end_group(struct process *process, siginfo_t *ret_end)
 {
     struct mono_time begun = env_now(process->env);
@@ -468,7 +469,7 @@ static bool end_group(struct process *process, siginfo_t *ret_end)
 
 /* ---- The outcome --------------------------------------------------------------------- */
 
-/* The end of its stderr, on one line and without control characters, which could affect a
+/* The last bytes of its stderr, on one line and without control characters, which could affect a
  * terminal. */
 static struct view clean_tail(const struct process *process, char text[TAIL_BYTES])
 {
@@ -510,7 +511,8 @@ static void append_stderr(const struct process *process, struct hf_error *error)
               VIEW_ARGS(words));
 }
 
-/* The machine may have been out of resources; otherwise the command cannot run here. */
+/* Reports why the command could not be started: the machine may have been out of resources, or the
+ * command cannot be run here at all. */
 static enum hf_status not_started(const struct process *process, int reason,
                                   struct hf_error *error)
 {
@@ -578,8 +580,8 @@ static void close_all(const struct plan *plan, const struct process *process)
             close(files[i]);
 }
 
-/* If one of our standard files is closed, one of these descriptors may have its number, and would
- * be lost when the child's standard files are set up. */
+/* If one of our standard files is closed, one of these descriptors may have its number. It would be
+ * lost when the standard files of the child are set up, so it is moved. */
 static bool move_up(int *fd)
 {
     if (*fd > STDERR_FILENO)
@@ -592,7 +594,7 @@ static bool move_up(int *fd)
     return true;
 }
 
-/* Only our own end of stderr is non-blocking; programs expect theirs to block. */
+/* Only our own end of stderr is non-blocking, because programs expect their end to block. */
 static bool open_files(struct plan *plan, struct process *process)
 {
     int ends[2];
@@ -609,7 +611,7 @@ static bool open_files(struct plan *plan, struct process *process)
     return move_up(&plan->nothing) && move_up(&plan->errors) && move_up(&plan->failure);
 }
 
-/* Both sides create the group, so it exists whichever runs first. */
+/* Both the parent and the child create the group, so it exists whichever of them runs first. */
 static enum hf_status start_process(struct plan *plan, struct process *process,
                                     struct hf_error *error)
 {

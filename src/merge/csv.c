@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* csv.c: records with fields separated by commas or tabs, as in RFC 4180. An unclosed quote must
- * not swallow the records after it: only its own line is rejected. */
+ * not affect the records after it: only its own line is rejected. */
 #include "merge/csv.h"
 
 #include "merge/format.h"
 #include "merge/swar.h"
 
-/* A quote at the start of a field opens it if there is a closing quote: the next quote that is not
- * doubled, followed by a separator, a line end or the end of the input. The closing quote must be
- * among the first record_bytes_max bytes of the record, which bounds the search. Separators and
- * line ends within quotes are data. LF and CRLF end a record; a CR without LF is data.
+/* A quote at the start of a field opens the field if there is a closing quote. The closing quote is
+ * the next quote that is not doubled, and it must be followed by a separator, a line end or the end
+ * of the input. It must be among the first record_bytes_max bytes of the record, which limits the
+ * search. Separators and line ends within quotes are data. LF and CRLF end a record; a CR without
+ * LF is data.
  *
  * Any other quote is stray: it is read as unquoted text, which ends at the next separator or line
  * end, and its record is rejected. */
@@ -42,10 +43,10 @@ static struct scan scan_to(const struct cutter *cutter, const char *end)
 
 /* ---- Well-formed records ------------------------------------------------------------- */
 
-/* Nearly all records are well formed: a quote opens a field at its start or closes it at its
- * end. These functions handle only those, and are fast. They return where the field or record ends
- * (at a separator, at LF, or at the end of the bytes), or NULL for anything else, which the slower
- * functions below read. Both agree on well-formed records. */
+/* Nearly all records are well formed: every quote opens a field at its start or closes it at its
+ * end. These functions handle only such records, and are fast. They return where the field or
+ * record ends (at a separator, at LF, or at the end of the bytes), or NULL for anything else, which
+ * the slower functions below read. Both give the same result for well-formed records. */
 
 static inline const char *sound_plain(const struct scan *scan, const char *at,
                                       struct view *ret_text)
@@ -185,8 +186,8 @@ static const char *pass_unquoted(const struct scan *scan, const char *at, struct
     return end;
 }
 
-/* Returns where the field ends: at a separator, at LF, or at the end of the bytes; also
- * there if more bytes are needed to decide. */
+/* Returns where the field ends: at a separator, at LF, or at the end of the bytes. Also returns the
+ * end of the bytes if more bytes are needed to decide. */
 static const char *pass_field(const struct scan *scan, struct reach reach, const char *at,
                               struct record *record, struct csv_value *ret_value)
 {
@@ -247,7 +248,7 @@ static void add_good(struct cutter *cutter, struct view text, const struct recor
         cutter->batch->keys.failed = true;
 }
 
-/* False if the row was not added: it is out of order, or memory ran out. */
+/* False if the row was not added, because it is out of order or there is no memory for it. */
 static inline bool add_csv_row(struct cutter *cutter, struct view text,
                                const struct record *record)
 {
@@ -286,8 +287,8 @@ static inline struct view record_text(const char *start, const char *stop, const
     return (struct view){ start, size };
 }
 
-/* A malformed or too long record: only quotes that are closed within its first record_bytes_max
- * bytes count. */
+/* Reads a record that is malformed or too long. Only quotes that are closed within its first
+ * record_bytes_max bytes count. */
 __attribute__((noinline)) static const char *read_odd(const struct cutter *cutter,
                                                       const char *here, const char *end,
                                                       bool at_end, struct record *ret_record)
@@ -328,8 +329,8 @@ static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
 
 /* ---- The header ---------------------------------------------------------------------- */
 
-/* Empty lines before the header are skipped. An input of empty lines only has no header: all
- * of it is consumed, and ret_record->data is NULL. */
+/* Empty lines before the header are skipped. If the input has only empty lines, it has no header:
+ * all of it is consumed, and ret_record->data is NULL. */
 static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
                          struct view *ret_record)
 {
@@ -421,7 +422,7 @@ static bool read_header_names(struct cutter *cutter, struct view bytes, struct f
     return !record.bad_quotes;
 }
 
-/* The field's number: the requested one, or the one found by name. */
+/* Sets the number of the field: the requested number, or the number found by name. */
 static enum hf_status resolve_field(struct field *field, const struct field *found,
                                     size_t matches, const struct names *names,
                                     struct hf_error *error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* csv.h: the fields of one record of csv or tsv, for readers that find the record ends
+/* csv.h: the fields of one csv or tsv record, for readers that find the ends of records
  * themselves. */
 #ifndef MERGE_CSV_H
 #define MERGE_CSV_H
@@ -12,12 +12,13 @@ struct csv_value {
     bool doubled; /* it contains doubled quotes */
 };
 
-/* Takes the first field from a record, given without its line end; *ret_more: another follows.
- * False if its quotes are wrong. The record has BLOCK_SLACK readable bytes after it. */
+/* Takes the first field from a record, which is given without its line end. *ret_more: another
+ * field follows. False if its quotes are wrong. The record must be followed by BLOCK_SLACK readable
+ * bytes. */
 bool csv_take_field(struct view *record, char separator, struct csv_value *ret_value,
                     bool *ret_more);
 
-/* Appends the value, with doubled quotes undone; false if out of memory. */
+/* Appends the value, with each doubled quote replaced by one quote; false if out of memory. */
 bool csv_append_value(struct buffer *to, const struct csv_value *value);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode.c: reads files and decompresses them, within the merge's memory budget. Damaged or
- * truncated data is an error, never the end of the input. Plain files are read straight into
- * the caller's bytes. */
+/* decode.c: reads files and decompresses them, within the memory budget of the merge. Damaged or
+ * truncated data is an error and is never taken for the end of the input. Plain files are read
+ * directly into the caller's buffer. */
 #define ZLIB_CONST /* makes zlib's input const */
 
 #include "base/check.h"
@@ -126,7 +126,7 @@ static bool is_zstd_data(struct view input)
     return view_starts_with(input, VIEW("\x28\xb5\x2f\xfd"));
 }
 
-/* Data of a zstd frame, or a frame to be skipped. */
+/* Whether this is the start of a zstd frame with data, or of a frame to be skipped. */
 static bool is_zstd(struct view input)
 {
     return is_zstd_data(input) ||
@@ -138,9 +138,9 @@ static uint64_t smaller_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Size of the buffers that the library allocates for a frame, from its header (RFC 8878 section
- * 3.1.1.1): one for a block, and one for the window and two blocks, or for the whole content if
- * that is known to be smaller. 0 if the header is incomplete. */
+/* The size of the buffers that the library allocates for a frame, according to the frame's header
+ * (RFC 8878 section 3.1.1.1): one buffer for a block, and one for the window and two blocks or, if
+ * that is known to be smaller, for the whole content. 0 if the header is incomplete. */
 static uint64_t zstd_frame_bytes(struct view input)
 {
     static const size_t id_sizes[] = { 0, 1, 2, 4 }, content_sizes[] = { 0, 2, 4, 8 };
@@ -191,7 +191,7 @@ static enum hf_status damaged_data(const struct decoder *decoder, const char *ho
                      decoder->position - unused_input(decoder).size, how);
 }
 
-/* Called before the next gzip member or zstd frame, whose first bytes are in the input. */
+/* Must be called before each gzip member or zstd frame, when its first bytes are in the input. */
 static enum hf_status begin_frame(struct decoder *decoder, struct hf_error *error)
 {
     struct view input = unused_input(decoder);
@@ -247,8 +247,8 @@ static enum hf_status unzstd_some(struct decoder *decoder, char *bytes, size_t s
     return damaged_data(decoder, ZSTD_getErrorName(code), error);
 }
 
-/* Ends at the end of the file, which must also end a frame. Every iteration consumes input or
- * produces bytes. */
+/* Ends at the end of the file, which must also be the end of a frame. The loop terminates, because
+ * every iteration consumes input or produces bytes. */
 static enum hf_status read_compressed(struct decoder *decoder, char *bytes, size_t size,
                                       size_t *ret_size, struct hf_error *error)
 {
@@ -290,13 +290,13 @@ static bool open_zstd_decoder(struct decoder *decoder)
     if (!decoder->zstd)
         return false;
     decoder->library_bytes = ZSTD_sizeof_DCtx(decoder->zstd);
-    /* check_room bounds the window, to the byte. */
+    /* The exact limit of the window is enforced by check_room. */
     int window_log_max = ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound;
     ZSTD_DCtx_setParameter(decoder->zstd, ZSTD_d_windowLogMax, window_log_max);
     return true;
 }
 
-/* Moves the bytes into a larger buffer, and examines the first frame. */
+/* Moves the bytes that were already read into a larger buffer, and examines the first frame. */
 static enum hf_status open_compressed(struct decoder *decoder, enum hf_merge_coding coding,
                                       struct hf_error *error)
 {
@@ -317,7 +317,7 @@ static enum hf_status open_compressed(struct decoder *decoder, enum hf_merge_cod
     return begin_frame(decoder, error);
 }
 
-/* Everything except the descriptor. */
+/* Releases everything except the descriptor. */
 static void decoder_release(struct decoder *decoder)
 {
     if (decoder->coding == HF_MERGE_GZIP)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encode.c: compresses the output. The library gets pieces of one fixed size, whatever the
- * size of the writes, so equal bytes give equal output. */
+/* encode.c: compresses the output. The library gets pieces of one fixed size, regardless of the
+ * size of the writes, so equal input gives equal output. */
 #include "base/check.h"
 #include "base/limits.h"
 #include "merge/codec.h"
@@ -68,8 +68,8 @@ void encoder_free(struct encoder *encoder)
     free(encoder);
 }
 
-/* One step: fills the output as far as possible. *ret_done: the piece is consumed, and only
- * the end of the stream can produce more. */
+/* Compresses until the output is full or the piece is consumed. *ret_done: the piece is consumed,
+ * and only the end of the stream can produce more output. */
 static enum hf_status deflate_some(struct encoder *encoder, size_t *used, bool last,
                                    size_t *ret_size, bool *ret_done, struct hf_error *error)
 {

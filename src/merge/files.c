@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c: merges from and to descriptors. The output of a merge to a descriptor is written to a
- * scratch folder first, so nothing is written if the merge fails. */
+/* files.c: merges from and to descriptors. If the output is a descriptor, it is first written to a
+ * scratch folder, so nothing is written to the descriptor if the merge fails. */
 #include "merge/files.h"
 
 #include "base/arena.h"
@@ -29,7 +29,7 @@ size_t merge_threads_usual(void)
 
 /* ---- Inputs -------------------------------------------------------------------------- */
 
-/* A command has its own descriptors, so it gets the path of ours in /proc. */
+/* A command has its own descriptors, so it gets the path of our descriptor in /proc. */
 static const char *path_of_fd(const struct merge_options *options, int fd, struct arena *arena)
 {
     char *path = arena_take(arena, FD_PATH_MAX);
@@ -121,8 +121,8 @@ static enum hf_status copy_to(const char *path, int to, struct hf_error *error)
     return status;
 }
 
-/* With a reject_path the merge is not intermediate: the caller keeps that file, so the merge syncs
- * it. */
+/* With a reject_path the merge is not intermediate: the caller keeps the reject file, so the merge
+ * must sync it. */
 static enum hf_status merge_to_fd(struct env *env, struct merge_options *options,
                                   struct merge_paths *paths, int output,
                                   struct merge_result *result, struct hf_error *error)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format.h: how the bytes of an input become records, keys and times. One file per format. */
+/* format.h: how the bytes of an input become records, keys and times. There is one file per
+ * format. */
 #ifndef MERGE_FORMAT_H
 #define MERGE_FORMAT_H
 
@@ -13,8 +14,8 @@ struct field {
     struct view name;
 };
 
-/* Turns one input into rows. A format changes only its own members, and adds rows by cut_row
- * and cut_fault only. */
+/* Turns one input into rows. A format changes only its own members, and adds rows only with cut_row
+ * and cut_fault. */
 struct cutter {
     const struct format *format;
     char separator; /* csv, tsv */
@@ -36,23 +37,23 @@ struct cutter {
 };
 
 struct format {
-    /* A CR before the LF is part of the record end, and a byte order mark at the start is
+    /* A CR before the LF is part of the end of a record, and a byte order mark at the start is
      * ignored. */
     bool is_text;
 
-    /* Cuts whole records from `bytes`, which start at `at` in batch->block, until they are consumed
-     * or the batch is full. `at_end`: nothing follows, so the last record needs no terminator.
-     * Returns the bytes consumed; the rest starts with a record that is incomplete or did not fit.
-     * Empty lines are consumed without a row. */
+    /* Cuts whole records from the `size` bytes at `at` in batch->block, until they are consumed or
+     * the batch is full. `at_end`: nothing follows, so the last record needs no terminator. Returns
+     * the number of bytes consumed. The rest starts with a record that is incomplete or did not
+     * fit. Empty lines are consumed without a row. */
     size_t (*cut)(struct cutter *cutter, size_t at, size_t size, bool at_end);
 
-    /* For a record that is too long: `cut` found no end of it within more than record_bytes_max
-     * bytes. Returns how many of the bytes that follow belong to it, including its end; *ret_ended:
-     * the end is among them. */
+    /* For a record that is too long, because `cut` has searched more than record_bytes_max bytes
+     * without finding its end. Returns how many of the bytes that follow belong to the record,
+     * including its end; *ret_ended: the end is among them. */
     size_t (*skip)(struct view bytes, bool *ret_ended);
 
-    /* The first record of an input as a header: its size including its end, or 0 if it is still
-     * incomplete. NULL for formats without a header. */
+    /* Takes the first record of an input as the header. Returns its size including its end, or 0 if
+     * it is still incomplete. NULL for formats without a header. */
     size_t (*header)(struct cutter *cutter, struct view bytes, bool at_end,
                      struct view *ret_record);
 
@@ -74,7 +75,7 @@ extern const struct format format_usv;
 extern const struct format format_csv; /* also tsv, with another separator */
 extern const struct format format_ndjson;
 
-/* Copies a key to where it can stay; false if out of memory. */
+/* Copies a key into the batch's `keys`; false if out of memory. */
 bool cut_key_apart(struct cutter *cutter, struct view key, uint32_t *ret_at);
 
 static inline struct view cut_last_key(const struct cutter *cutter)
@@ -84,8 +85,8 @@ static inline struct view cut_last_key(const struct cutter *cutter)
     return buffer_view(&cutter->last_key);
 }
 
-/* The code of a key relative to the previous one; false if the key is smaller. Most keys differ in
- * the first column, which needs no access to the previous key. */
+/* The code of a key relative to the previous key; false if the key is smaller. Most keys differ in
+ * the first column, so the previous key need not be read. */
 static inline bool cut_order(struct cutter *cutter, struct view key, order_code *ret_code)
 {
     *ret_code = CODE_EQUAL;
@@ -100,7 +101,7 @@ static inline bool cut_order(struct cutter *cutter, struct view key, order_code 
     return column > last_column;
 }
 
-/* The fault of a time, or ROW_NONE. Nearly all times name their zone and take the fast path. */
+/* The fault of a time, or ROW_NONE. Nearly all times contain their zone and take the fast path. */
 enum row_fault cut_local_time(const struct cutter *cutter, struct view text,
                               struct instant *ret_time);
 
@@ -117,8 +118,9 @@ static inline bool cut_time(const struct cutter *cutter, struct view text,
 void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault);
 
 /* Adds a good row: computes its code, and detects a wrong order. The record is in the block. The
- * key is there too, or it is `apart`, anywhere, and is copied. `time` may be NULL if none was
- * requested. If only a time was requested, the time is the key. There must be room for a row. */
+ * key is in the block too, unless it is `apart`; then it may be anywhere, and is copied. `time` may
+ * be NULL if no time was requested. If only a time was requested, the time is the key. There must
+ * be room for a row. */
 static inline void cut_row(struct cutter *cutter, struct view record, struct view key,
                            bool key_is_apart, const struct instant *time)
 {
@@ -151,7 +153,7 @@ static inline void cut_row(struct cutter *cutter, struct view record, struct vie
     cutter->last_good = ++batch->row_count;
 }
 
-/* "3" is a number, unless fields only have names; "name" is a name. */
+/* "3" is a field number, unless fields have only names; "name" is a field name. */
 enum hf_status field_parse(struct view text, bool by_name, struct field *ret_field,
                            struct hf_error *error);
 

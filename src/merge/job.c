@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.c: what all passes of a merge share: progress, rejected rows, reading an input from
- * start to end, creating and keeping files. Output and reject file get their names together, once
+/* job.c: what all passes of a merge share: progress, rejected rows, reading an input from start to
+ * end, creating and keeping files. The output and the reject file get their names together, once
  * the row counts add up. */
 #include "merge/job.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- Starting it --------------------------------------------------------------------- */
 
-/* Memory of the program itself, counted in the memory setting. */
+/* The memory of the program itself, which the memory setting includes. */
 #define PROGRAM_BYTES_MAX (8 * MIB)
 #define PROGRAM_SHARE     8
 
@@ -63,7 +63,8 @@ void job_init(struct job *job, struct env *env, const struct merge_options *opti
 
 /* ---- Progress ------------------------------------------------------------------------ */
 
-/* Progress is reported after this many bytes, or this many steps if few bytes expand to many. */
+/* Progress is reported after a number of bytes, or after this many steps if few bytes expand to
+ * many. */
 #define STEPS_UNTOLD_MAX 16
 
 enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *error)
@@ -142,8 +143,8 @@ static uint64_t number_of_row(const struct batch *batch, const struct row *row)
     return batch->rows_before + (uint64_t)(row - batch->rows) + 1;
 }
 
-/* Fails the merge instead of rejecting the row: the time can be read once the user names the
- * zone. */
+/* Fails the merge instead of rejecting the row, because the time can be read once the user
+ * specifies the zone. */
 static enum hf_status refuse_time(struct job *job, const struct source *source,
                                   const struct batch *batch, const struct row *row,
                                   struct hf_error *error)

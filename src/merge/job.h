@@ -17,7 +17,7 @@ struct job {
     struct view header;   /* common to all inputs; data NULL: the format has none */
     bool latest_wins;
     struct budget budget;
-    size_t group;        /* most inputs merged at a time */
+    size_t group;        /* maximum number of inputs merged at a time */
     bool without_spares; /* nothing is read ahead, which needs a second batch per input */
     size_t sort_reserve; /* part of the budget that sorting leaves for reading */
     bool rejecting;      /* the reject file is open */
@@ -36,8 +36,8 @@ enum hf_status job_check(const struct merge_options *options, struct hf_error *e
 /* Derives the limits from the checked options. Nothing to release. */
 void job_init(struct job *job, struct env *env, const struct merge_options *options);
 
-/* A row that cannot be merged goes to the reject file. INVALID if there are far too many, or if the
- * row has a time without a zone. */
+/* Writes a row that cannot be merged to the reject file. INVALID if there are far too many such
+ * rows, or if the row has a time without a zone. */
 enum hf_status job_reject(struct job *job, const struct source *source,
                           const struct batch *batch, const struct row *row,
                           struct hf_error *error);
@@ -51,7 +51,7 @@ struct job_scan {
     enum hf_status (*use)(void *context, const struct source *source, const struct batch *batch,
                           struct hf_error *error);
     void *context;
-    /* The outcome, also after a failure. */
+    /* The outcome, valid even after a failure. */
     uint64_t rows;
     bool too_wide;
 };
@@ -83,16 +83,16 @@ static inline bool job_overrun(const struct job *job)
  * intermediate. */
 enum hf_status job_refuse(struct job *job, struct hf_error *error);
 
-/* Gives both files their names, or neither (merge_files has the exception). The caller releases
+/* Gives both files their names, or neither; merge.h describes the exception. The caller releases
  * them. */
 enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *error);
 
-/* Determines how inputs made of records are cut: the fields, and the common header, kept in
- * `header`. */
+/* Determines how inputs that consist of records are cut: the fields, and the common header, which
+ * is stored in `header`. */
 enum hf_status records_prepare(struct job *job, const struct feed *feeds, size_t count,
                                struct buffer *header, struct hf_error *error);
 
-/* Merges inputs that are made of records. */
+/* Merges inputs that consist of records. */
 enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
                              struct hf_error *error);
 
@@ -104,14 +104,14 @@ static inline bool job_is_later(struct instant time, struct view record,
     return order > 0 || (order == 0 && view_compare(record, other) > 0);
 }
 
-/* Why a pass failed, if it may succeed another way. */
+/* Why a pass failed, if it may succeed in another way. */
 struct pass_end {
     bool unsorted;     /* an input is not in order */
-    bool too_wide;     /* the budget is too small for that many inputs at a time */
+    bool too_wide;     /* the budget is too small for this many inputs at a time */
     bool sort_reading; /* too little of the budget is left for reading while sorting */
 };
 
-/* How many runs are merged at a time: as many as inputs, but at least two. */
+/* How many runs are merged at a time: the same number as inputs, but at least two. */
 static inline size_t job_width(const struct job *job)
 {
     return job->group > 2 ? job->group : 2;

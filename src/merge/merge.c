@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge.c: the entry point: checks options, and merges formats without records (concat, exec).
- * Guards against a reject file that would overwrite an input or the output, and against a
- * half-written output under its final name. */
+/* merge.c: the entry point: checks the options, and merges formats without records (concat, exec).
+ * Prevents a reject file that would overwrite an input or the output, and an incomplete output
+ * under its final name. */
 #include "merge/merge.h"
 
 #include "base/check.h"
@@ -90,8 +90,8 @@ static bool is_same_file(const char *a, const char *b)
            info_a.st_ino == info_b.st_ino;
 }
 
-/* The output may replace an input, since it contains the input's records; the reject file must
- * not. */
+/* The output may replace an input, because it contains the records of that input. The reject file
+ * must not. */
 static enum hf_status check_rejects(const struct job *job, const struct feed *feeds,
                                     size_t count, struct hf_error *error)
 {
@@ -135,8 +135,8 @@ static enum hf_status merge_concat(struct job *job, const struct feed *feeds, si
 /* A disk with less free space than this counts as full. */
 #define DISK_FULL_BYTES (1 * MIB)
 
-/* Whether the disk is full. A command does not report this, so the file system is asked, before
- * the command's output is removed. */
+/* Whether the disk is full. A command does not report this, so the file system is asked. Must be
+ * called before the output of the command is removed. */
 static bool is_disk_full(const char *path)
 {
     struct statvfs info;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* merge.h: merges many files of records into one.
  *
- * A merge reads its inputs once, in bounded memory, and writes one output, which appears under
- * its name only when it is complete and on disk. The formats usv, csv, tsv and ndjson consist of
+ * A merge reads its inputs once, in bounded memory, and writes one output, which appears under its
+ * name only when it is complete and on disk. The formats usv, csv, tsv and ndjson consist of
  * records; concat and exec do not.
  *
- *   plain         a key or a time field is given: all records, in the order of that field.
- *                 Records with equal fields keep the order of their file; between files the
- *                 smaller record is first
+ *   plain         a key or a time field is given: all records are kept, in the order of that field.
+ *                 Records with equal fields keep the order of their file; among records of
+ *                 different files, the smaller record is first
  *   latest wins   both fields are given: for each key only the record with the latest time is
- *                 kept; if the times are equal, the one with the greater bytes
+ *                 kept; if the times are equal, the record with the greater bytes
  *
  * Keys are ordered by the bytes of their values: a quoted CSV field without its quotes, a JSON
  * string without its escapes. Records are written unchanged, each ended by LF. Equal inputs in any
  * order give the same output. An input that is not in order is detected and sorted.
  *
- * A record that cannot be read is rejected: it goes to the reject file, byte for byte, one per
- * line, and rows_in = rows_out + rows_superseded + rows_rejected. If there are more rejects than
- * allowed (default: none), the merge fails: the reject file is kept, the output is not. An empty
- * line is not a record. A time without a zone is not rejected but fails the merge immediately,
- * unless the options name the zone. */
+ * A record that cannot be read is rejected: it is written to the reject file, byte for byte, one
+ * record per line. So rows_in = rows_out + rows_superseded + rows_rejected. If there are more
+ * rejects than allowed (default: none), the merge fails: the reject file is kept, but the output is
+ * not. An empty line is not a record. A time without a zone fails the merge immediately, instead of
+ * being rejected, unless the options specify the zone. */
 #ifndef MERGE_MERGE_H
 #define MERGE_MERGE_H
 
@@ -38,8 +38,8 @@ static inline bool merge_has_records(enum hf_merge_format format)
     return format != HF_MERGE_CONCAT && format != HF_MERGE_EXEC;
 }
 
-/* Like hf_merge_format_parse and hf_merge_coding_parse. HF_MERGE_AUTO occurs only in the caller's
- * options: inside, every output is plain, gzip or zstd. */
+/* Like hf_merge_format_parse and hf_merge_coding_parse. HF_MERGE_AUTO occurs only in the options of
+ * the public API: here every output is plain, gzip or zstd. */
 enum hf_status merge_format_parse(struct view text, enum hf_merge_format *ret_format,
                                   struct hf_error *error);
 enum hf_status merge_coding_parse(struct view text, enum hf_merge_coding *ret_coding,
@@ -48,33 +48,33 @@ enum hf_status merge_coding_parse(struct view text, enum hf_merge_coding *ret_co
 /* The coding that a file name implies: .gz, .zst. */
 enum hf_merge_coding merge_coding_of_name(struct view name);
 
-/* Called from the merging thread, about once per megabyte of input. Counts bytes of the input
- * files; an input that must be sorted is read twice, which raises the total. Returning false stops
- * the merge, which returns CANCELLED and leaves nothing behind. */
+/* `step` is called from the merging thread, about once per megabyte of input. It gets the number of
+ * bytes of the input files. An input that must be sorted is read twice, which increases the total.
+ * Returning false stops the merge, which then returns CANCELLED and leaves nothing behind. */
 struct merge_progress {
     bool (*step)(void *context, uint64_t bytes_done, uint64_t bytes_total);
-    /* Called with each temporary path, so a caller can remove the files if the process
-     * is killed: 0 for the output, 1 for rejects, 2 for the folder in which a command
-     * writes; NULL: removed. */
+    /* Called with each temporary path, so that a caller can remove the files if the process is
+     * killed: 0 for the output, 1 for rejects, 2 for the folder in which a command writes. NULL:
+     * the file no longer exists under that path. */
     void (*writes)(void *context, int which, const char *path);
     void *context;
 };
 
-/* The command of exec: words separated by blanks, with '...', "..." and \ as in a shell, but
- * no shell runs. The word {inputs} becomes all inputs, one word each; {output}, alone or within a
- * word, becomes the file to write. The command succeeded if its exit status is 0 and the file
- * exists. */
+/* The command of exec: words separated by blanks, with '...', "..." and \ as in a shell, but no
+ * shell is run. The word {inputs} is replaced by all inputs, one word each; {output}, alone or
+ * within a word, is replaced by the file to write. The command has succeeded if its exit status is
+ * 0 and the file exists. */
 struct merge_command {
     struct view line;
-    struct span time_limit; /* then its whole process group is killed */
+    struct span time_limit; /* after this time its whole process group is killed */
     /* Limits for each of its processes, as for setrlimit; 0: our own limits. */
     uint64_t memory_bytes_max;
     uint64_t file_bytes_max;
     struct span cpu_limit;
-    /* NULL: the command is the user's own. It runs with our environment, and its first word
-     * is looked up in $PATH. Otherwise the command comes from the bucket: this program runs,
+    /* NULL: the command is the user's own. It runs with our environment, and its first word is
+     * looked up in $PATH. Otherwise the command comes from the bucket: this program is run,
      * whatever the first word is, with only PATH, HOME, LANG, LC_ALL, LC_COLLATE, LC_CTYPE, TZ and
-     * TMPDIR of our environment, and without core dumps. */
+     * TMPDIR from our environment, and without core dumps. */
     const char *program;
 };
 
@@ -106,7 +106,7 @@ struct merge_options {
 #define MERGE_MEMORY_DEFAULT  (64 * MIB)
 #define MERGE_RECORD_DEFAULT  (16 * MIB)
 #define MERGE_REJECTS_DEFAULT 0
-#define MERGE_REJECTS_BEYOND  1000 /* kept beyond the limit before the merge fails */
+#define MERGE_REJECTS_BEYOND  1000 /* rows kept beyond the limit before the merge fails */
 #define MERGE_INPUTS_MAX      100000
 
 #define MERGE_OPTIONS                                              \
@@ -141,8 +141,8 @@ struct merge_paths {
     const char *output;
 };
 
-/* Merges the inputs into the output, replacing it if it exists. `ret_result` is also filled in on
- * failure, so a caller can show why rows were rejected.
+/* Merges the inputs into the output, replacing it if it exists. `ret_result` is filled in even on
+ * failure, so that a caller can show why rows were rejected.
  *
  *   INVALID      options out of range, an input that is not a file, headers that differ, a key
  *                that is not in the header, more rejects than allowed, a time without a zone
@@ -152,9 +152,9 @@ struct merge_paths {
  *   TIMEOUT      a command that ran too long
  *   CANCELLED    stopped by progress
  *
- * Unless the result is OK, no new file exists under any name, with two exceptions. After too many
- * rejects the reject file is kept, with up to MERGE_REJECTS_BEYOND more than allowed, unless the
- * output is intermediate. And if its folder could not be synced, the output has its name, but a
+ * Unless the result is OK, the merge leaves no new file, with two exceptions. After too many
+ * rejects the reject file is kept, with up to MERGE_REJECTS_BEYOND more rows than allowed, unless
+ * the output is intermediate. And if the folder could not be synced, the output has its name, but a
  * power loss may undo that. */
 enum hf_status merge_files(struct env *env, const struct merge_options *options,
                            const struct merge_paths *paths, struct merge_result *ret_result,

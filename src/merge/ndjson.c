@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ndjson.c: one JSON object per line. JSON on one line cannot contain a line end, so a
- * record ends at the next LF, even if it is malformed. A CR before the LF belongs to the
- * end. Lines of blanks are not records. */
+/* ndjson.c: one JSON object per line. A JSON object on one line cannot contain a line end, so a
+ * record ends at the next LF, even if it is malformed. A CR before the LF is part of the end. Lines
+ * of blanks are not records. */
 #include "merge/format.h"
 
 /* The requested members; if a name occurs twice, the last member counts. */
@@ -41,7 +41,7 @@ static bool is_text_or_number(const struct json_text *value)
     return value->kind == JSON_KIND_STRING || value->kind == JSON_KIND_NUMBER;
 }
 
-/* The value of a string or number: in the record, or in scratch if it had escapes. */
+/* The value of a string or number. It is in the record or, if it had escapes, in scratch. */
 static enum row_fault value_of(struct cutter *cutter, const struct json_text *text,
                                struct view *ret_value)
 {
@@ -83,7 +83,7 @@ static enum row_fault ndjson_member_key(struct cutter *cutter, const struct memb
     return value_of(cutter, &members->key, ret_key);
 }
 
-/* False if the row was not added: it is out of order, or memory ran out. */
+/* False if the row was not added, because it is out of order or there is no memory for it. */
 static bool add_line(struct cutter *cutter, struct view line)
 {
     struct members members = { 0 };
@@ -126,8 +126,8 @@ static size_t ndjson_cut(struct cutter *cutter, size_t at, size_t size, bool at_
         struct view line = { here, (size_t)((stop ? stop : end) - here) };
         if (stop && line.size > 0 && stop[-1] == '\r')
             line.size--;
-        /* A long line of blanks is rejected like any other long line, because the result
-         * must not depend on how much of it was in memory. */
+        /* A long line of blanks is rejected like any other long line, because the result must not
+         * depend on how much of it was in memory. */
         bool counts = line.size > cutter->record_bytes_max || !is_blank_line(line);
         if (counts && !add_line(cutter, line))
             break;
@@ -136,7 +136,7 @@ static size_t ndjson_cut(struct cutter *cutter, size_t at, size_t size, bool at_
     return (size_t)(here - start);
 }
 
-/* Members are found by name, even if it looks like a number. */
+/* Members are found by name, even if the name looks like a number. */
 static enum hf_status ndjson_resolve(struct cutter *cutter, struct view header,
                                      struct hf_error *error)
 {

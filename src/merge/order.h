@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* order.h: codes that decide most key comparisons with a single number comparison.
  *
- * A key is divided into columns of 14 bytes. Its code relates it to another key that is not
- * greater, its base: the first column that differs, and the key's bytes in it. Of two keys with
- * the same base, the one with the smaller code is smaller; only equal codes need a comparison of
- * the bytes. If A is before B by their codes, the code of B relative to A is the same as its code
+ * A key is divided into columns of 14 bytes. The code of a key is relative to another key that is
+ * not greater, its base. The code consists of the first column in which the key differs from the
+ * base, and of the key's bytes in that column. Of two keys with the same base, the key with the
+ * smaller code is smaller; the bytes need to be compared only if the codes are equal. If the code
+ * of A is smaller than the code of B, then the code of B relative to A is the same as the code of B
  * relative to the base. This is why columns are compared as a whole, and why a difference later
  * within a column must not count as a later difference.
  *
- * A merge that has each key's code relative to the last key written therefore compares numbers,
- * however long the common prefixes are. Computing the codes also shows whether an input is out of
- * order or has a key twice.
+ * So a merge that knows the code of each key relative to the last key written compares only
+ * numbers, however long the common prefixes are. Computing the codes also shows whether an input is
+ * out of order or contains a key twice.
  *
- *     bits 127..112   COLUMN_MAX - (the first column that differs); the later, the smaller
+ *     bits 127..112   COLUMN_MAX - (the first column that differs): smaller for a later column
  *     bits 111..0     the key's bytes in that column, zeros past its end
  *     0               the key equals its base
  *
@@ -62,7 +63,7 @@ static inline order_code order_column(struct view key, size_t start)
     return value;
 }
 
-/* The code of a key whose first column differs from the base and has this value. */
+/* The code of a key that differs from its base in the first column, which has this value. */
 static inline order_code order_code_first(order_code column)
 {
     return (order_code)COLUMN_MAX << COLUMN_SHIFT | column;
@@ -93,7 +94,7 @@ static inline size_t order_offset(order_code code)
     return code == CODE_EQUAL ? 0 : column * COLUMN_BYTES;
 }
 
-/* Sets the code of `key` relative to `base`; false if the key is the smaller one. */
+/* Sets the code of `key` relative to `base`; false if the key is smaller than the base. */
 static inline bool order_against(struct view base, struct view key, size_t from,
                                  order_code *ret_code)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pass.c: one pass: merges many sources in order, through a tree, into one sink. A row that
- * is out of order ends the pass, so unsorted input is never merged wrongly. */
+/* pass.c: one pass: merges many sources in order, through a tree, into one sink. A row that is out
+ * of order ends the pass, so unsorted input is never merged in the wrong order. */
 #include "base/check.h"
 #include "merge/job.h"
 #include "merge/pump.h"
@@ -136,7 +136,7 @@ static inline bool offer_row(struct pass *pass, const struct head *head)
     return sink_offer(pass->to, batch_record(head->batch, head->row));
 }
 
-/* The offered row becomes final when the next key arrives. */
+/* Merges with latest wins: the offered row becomes final when the next key arrives. */
 static void merge_latest(struct pass *pass)
 {
     struct tree *tree = &pass->tree;

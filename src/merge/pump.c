@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pump.c: decides which thread fills which batch. All shared state is guarded by one mutex; a batch
+/* pump.c: determines which thread fills which batch. One mutex guards all shared state. A batch
  * that is being filled belongs to the thread that fills it. */
 #include "merge/pump.h"
 

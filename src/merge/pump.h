@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pump.h: reads sources ahead. The merge takes batches from its sources one by one. Meanwhile
- * the pump's threads, if any, fill the spare batches. If the next batch is not ready and no
- * thread is filling it, the merge fills it itself. So work is divided as needed, and without
- * threads the same code reads everything in turn.
+/* pump.h: reads sources ahead. The merge takes batches from its sources one by one. Meanwhile the
+ * pump's threads, if any, fill the spare batches. If the next batch is not ready and no thread is
+ * filling it, the merge fills it itself. So work is divided as needed, and without threads the same
+ * code reads everything in turn.
  *
- * A batch belongs to the merge until the merge asks for that source's next one. */
+ * A batch belongs to the merge until the merge asks for the next batch of that source. */
 #ifndef MERGE_PUMP_H
 #define MERGE_PUMP_H
 
@@ -32,8 +32,8 @@ struct pump {
 enum hf_status pump_start(struct pump *pump, struct env *env, struct source *sources,
                           size_t count, size_t threads, struct hf_error *error);
 
-/* The next batch, or NULL at the end of the source; then source->error says whether reading
- * succeeded. */
+/* The next batch, or NULL at the end of the source. In that case source->error says whether reading
+ * has succeeded. */
 const struct batch *pump_next(struct pump *pump, struct source *source);
 
 /* Stops and joins the threads. May also be called after a failed start. */

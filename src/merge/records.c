@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* records.c: merges formats that consist of records: compares headers, finds the inputs to sort,
- * and chooses the passes. If memory is short, it starts again with fewer inputs at a time. */
+ * and chooses the passes. If there is too little memory, it starts again with fewer inputs at a
+ * time. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "merge/job.h"
@@ -9,15 +10,16 @@
 
 #include <stdlib.h>
 
-/* Most inputs read at a time. If there are more, groups of adjacent inputs are merged first, and
- * the result of each group takes their place, so the group size does not affect the output. */
+/* The maximum number of inputs that are read at a time. If there are more, groups of adjacent
+ * inputs are merged first, and each result takes the place of its group. So the group size does not
+ * affect the output. */
 #define GROUP_MAX 224
 
 /* The initial share of memory that sorting leaves for reading. */
 #define SORT_RESERVE_SHARE 8
 #define SORT_RESERVE_MIN   (4 * MIB)
 
-/* The first read of a header. */
+/* The size of the first read of a header. */
 #define HEADER_BLOCK_BYTES (64 * KIB)
 
 /* ---- Before the work ----------------------------------------------------------------- */
@@ -43,7 +45,7 @@ static enum hf_status init_cutter(struct job *job, struct hf_error *error)
     return status;
 }
 
-/* Takes the header of the first non-empty input for all inputs, then resolves the fields given by
+/* Uses the header of the first non-empty input for all inputs, then resolves the fields given by
  * name. */
 static enum hf_status read_common_header(struct job *job, const struct feed *feeds,
                                          size_t count, struct buffer *header,
@@ -133,8 +135,8 @@ static enum hf_status check_batch(void *context, const struct source *source,
     return HF_OK;
 }
 
-/* Checks which inputs are sorted, once it is known that some are not. Unsorted inputs are usually
- * detected early. */
+/* Checks which inputs are sorted. Called only once it is known that some are not. Unsorted inputs
+ * are usually detected after a few rows. */
 static enum hf_status find_unsorted(struct job *job, struct feed *feeds, size_t count,
                                     struct hf_error *error)
 {
@@ -163,8 +165,8 @@ struct attempt {
     struct hf_error *error;
 };
 
-/* Merges the inputs that are in order, group by group, into runs, so that these and the sorted runs
- * fit into one pass. */
+/* Merges the inputs that are in order into runs, group by group, so that these runs and the sorted
+ * runs fit into one pass. */
 static enum hf_status merge_groups(struct attempt *attempt, const struct feed *files,
                                    size_t count)
 {
@@ -193,7 +195,7 @@ static void add_last(struct attempt *attempt, const struct feed *feeds, size_t c
         attempt->last[attempt->last_count++] = feeds[i];
 }
 
-/* Collects the inputs of the last pass: sorted runs, then inputs or the runs of their
+/* Collects the inputs of the last pass: the sorted runs, then the other inputs or the runs of their
  * groups. */
 static enum hf_status collect_inputs(struct attempt *attempt)
 {
@@ -247,7 +249,7 @@ static enum hf_status last_pass(struct attempt *attempt)
     return status;
 }
 
-/* Starts again; nothing of the earlier attempt is kept. */
+/* Prepares another attempt. Nothing of the earlier attempt is kept. */
 static void start_anew(struct attempt *attempt)
 {
     struct job *job = attempt->job;
@@ -282,8 +284,8 @@ static enum hf_status run_attempt(struct attempt *attempt)
     return status;
 }
 
-/* Chooses another strategy after memory ran out: more room for reading while sorting, no reading
- * ahead, fewer inputs at a time. False if no strategy is left. */
+/* Chooses another strategy after the budget was too small: more room for reading while sorting, no
+ * reading ahead, or fewer inputs at a time. False if no strategy is left. */
 static bool reduce_memory(struct job *job, const struct pass_end *end)
 {
     size_t reserve_max = job->budget.limit / 4 * 3;
@@ -304,8 +306,8 @@ static bool reduce_memory(struct job *job, const struct pass_end *end)
     return false;
 }
 
-/* Assumes that all inputs are sorted and fit into memory together. If that proves wrong, it starts
- * again with another strategy, at most a few times. */
+/* The first attempt assumes that all inputs are sorted and fit into memory together. If that is
+ * wrong, the merge starts again with another strategy, at most a few times. */
 static enum hf_status run_attempts(struct attempt *attempt)
 {
     bool looked = false;

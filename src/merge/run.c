@@ -2,7 +2,7 @@
 /* run.c: writes and reads runs: sorted rows in a scratch file of this process. */
 #include "merge/run.h"
 
-/* A row that was itself read from a run may have its key after its record. */
+/* The header of a row. If the row itself was read from a run, its key may be after its record. */
 static struct run_row head_of(const struct row *row)
 {
     bool inside = !row->key_is_apart && row->key_at >= row->at &&

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.h: a run: sorted rows in a scratch file of this process, written by a sort or by one of
- * several passes for the next pass. Keys and times are stored beside the records, which avoids
- * parsing them again. No other process reads a run, so it is in the machine's byte order.
+/* run.h: a run: sorted rows in a scratch file of this process, written by a sort or by a pass for
+ * the next pass. Keys and times are stored beside the records, so they need not be parsed again. No
+ * other process reads a run, so it is in the machine's byte order.
  *
- *     RUN_MARK, then for each row: struct run_row, the record, the key if it is apart, zeros up
- *     to a multiple of eight */
+ *     RUN_MARK, then for each row: struct run_row, the record, the key if it is apart, zeros up to
+ *     a multiple of eight */
 #ifndef MERGE_RUN_H
 #define MERGE_RUN_H
 
@@ -51,7 +51,7 @@ static inline size_t run_row_size(const struct run_row *head)
     return (size + 7) & ~(size_t)7;
 }
 
-/* sink_offer for a sink that is a run. */
+/* Like sink_offer, for a sink that is a run. */
 bool run_offer(struct sink *sink, const struct batch *batch, const struct row *row);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runs.c: the list of runs, merged early to limit how many files are open. */
+/* runs.c: the list of runs. Runs are merged early, to limit the number of open files. */
 #include "merge/runs.h"
 
 #include "base/check.h"
@@ -49,7 +49,7 @@ static enum hf_status runs_take(struct runs *runs, struct job *job, struct sink 
     return status;
 }
 
-/* Merges the last `count` runs into one, of the next level. */
+/* Merges the last `count` runs into one run of the next level. */
 static enum hf_status merge_last(struct runs *runs, struct job *job, size_t count,
                                  struct pass_end *ret_end, struct hf_error *error)
 {

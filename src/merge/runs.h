@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runs.h: the runs of one merge, in order. Their number is kept small: when there are many of one
- * level, they are merged into one of the next. */
+/* runs.h: the runs of one merge, in order. Their number is kept small: when there are many runs of
+ * one level, they are merged into one run of the next level. */
 #ifndef MERGE_RUNS_H
 #define MERGE_RUNS_H
 
@@ -21,11 +21,11 @@ void runs_release(struct runs *runs);
 /* Creates a scratch file and starts a run in it. */
 enum hf_status runs_begin(struct job *job, struct sink *ret_sink, struct hf_error *error);
 
-/* Takes over a written run; merges runs if there are many. */
+/* Takes ownership of a written run. Merges runs if there are many. */
 enum hf_status runs_add(struct runs *runs, struct job *job, struct sink *sink,
                         struct pass_end *ret_end, struct hf_error *error);
 
-/* Merges runs until there are no more than `count`, which is not 0. */
+/* Merges runs until there are no more than `count`, which must not be 0. */
 enum hf_status runs_reduce(struct runs *runs, struct job *job, size_t count,
                            struct pass_end *ret_end, struct hf_error *error);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sink.c: files that are written in large pieces and appear completely or not at all, so a crash
- * never leaves a partial output under its name. */
+ * never leaves an incomplete output under its name. */
 #include "merge/sink.h"
 
 #include "base/check.h"
@@ -16,7 +16,7 @@
 
 #define SINK_BYTES (256 * KIB)
 
-/* Starts writing to disk early, so the final sync has little to do. */
+/* After this many bytes, starts to write them to disk, so that the final sync has little to do. */
 #define SYNC_AHEAD_BYTES (16 * MIB)
 
 static bool sink_fail(struct sink *sink, int errno_value, const char *what)
@@ -43,7 +43,7 @@ static enum hf_status sink_write_file(void *context, struct view bytes, struct h
     if (sink->intermediate)
         sink->crc32c = crc32c(sink->crc32c, bytes);
     if (sink->ahead && sink->size - sink->synced >= SYNC_AHEAD_BYTES) {
-        /* A hint only; its result is ignored. */
+        /* This is only a hint, so its result is ignored. */
         (void)sync_file_range(sink->file.fd, (off_t)sink->synced,
                               (off_t)(sink->size - sink->synced), SYNC_FILE_RANGE_WRITE);
         sink->synced = sink->size;
@@ -51,7 +51,7 @@ static enum hf_status sink_write_file(void *context, struct view bytes, struct h
     return HF_OK;
 }
 
-/* The offered row moves to the front. */
+/* Writes the final bytes. The offered row is moved to the front of the buffer. */
 static bool flush_settled(struct sink *sink, bool last)
 {
     struct view bytes = { sink->bytes, sink->settled };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink.h: the destination of rows: the output, a run in a scratch file, or the reject file.
- * The last row can be replaced by a later record of its key until the next key arrives. So each
- * record is copied once, straight into the output buffer. */
+/* sink.h: the destination of rows: the output, a run in a scratch file, or the reject file. Until
+ * the next key arrives, the last row can be replaced by a later record of its key. So each record
+ * is copied once, directly into the output buffer. */
 #ifndef MERGE_SINK_H
 #define MERGE_SINK_H
 
@@ -11,7 +11,7 @@
 #include "merge/codec.h"
 
 struct sink {
-    struct new_file file; /* a scratch file has no names */
+    struct new_file file; /* a scratch file has no name */
     bool is_run;          /* rows are written in run format (run.h) */
     bool *disk_full;      /* set if a write finds no room; may be NULL */
     struct budget *budget;
@@ -47,11 +47,11 @@ enum hf_status sink_create(struct sink *sink, struct env *env,
 enum hf_status sink_scratch(struct sink *sink, const char *folder, struct budget *budget,
                             struct hf_error *error);
 
-/* Makes room to offer `size` bytes; false if that, or a write, failed (sink->error). */
+/* Makes room to offer `size` bytes. False if that, or a write, has failed (see sink->error). */
 bool sink_room(struct sink *sink, size_t size);
 
-/* Most records are short, and readable bytes follow them in their block. They are copied in
- * steps of a fixed size; the last step may write past the end, into free room. */
+/* Most records are short, and readable bytes follow them in their block. They are copied in steps
+ * of a fixed size. The last step may write past the end, into free room. */
 #define COPY_STEP     32
 #define COPY_STEP_MAX 512
 static_assert(BLOCK_SLACK >= COPY_STEP, "a record may stand at the end of a block");
@@ -66,7 +66,7 @@ static inline void sink_copy(char *to, struct view record)
         memcpy(to + at, record.data + at, COPY_STEP);
 }
 
-/* Offers a record of a batch, with its LF, in place of the offered one. */
+/* Offers a record of a batch, with its LF, in place of the record that was offered before. */
 static inline bool sink_offer(struct sink *sink, struct view record)
 {
     if (record.size + 1 > sink->capacity - sink->settled && !sink_room(sink, record.size + 1))

@@ -6,14 +6,14 @@
 
 #include <stdlib.h>
 
-/* One piece of memory holds a run while it is built: rows from the front, in their final form, and
- * an entry for each row from the back. The free part between them always has room for a second
- * copy of the entries, which sorting needs.
+/* While a run is built, it is in one piece of memory: rows in their final form from the front, and
+ * an entry for each row from the back. The free part between them always has room for a second copy
+ * of the entries, which sorting needs.
  *
  *     | rows ...        |        free        | entries |
  *
- * Entries are sorted with a radix sort by eight bytes of their keys, taken after the prefix that
- * all keys share. Whole keys are compared only where these bytes are equal. */
+ * Entries are sorted with a radix sort by eight bytes of their keys, which follow the prefix that
+ * all keys have in common. Whole keys are compared only if these bytes are equal. */
 
 #define PREFETCH_AHEAD 8
 
@@ -56,7 +56,7 @@ static uint64_t key_prefix(struct view key, size_t at)
     return left < 8 ? bytes & (~UINT64_C(0) << (8 * (8 - left))) : bytes;
 }
 
-/* Counting sort by one digit, from one array to the other. */
+/* A counting sort by one digit, from one array into the other. */
 static void scatter(const struct entry *from, struct entry *to, size_t count, unsigned shift,
                     const uint32_t counts[256])
 {
@@ -88,7 +88,7 @@ static void sort_by_prefix(struct entry *entry, struct entry *other, size_t coun
         memcpy(home, entry, count * sizeof *entry);
 }
 
-/* By key; then by time, if requested; then by record. */
+/* Compares by key, then by time if it was requested, then by record. */
 static int compare_rows(const void *a, const void *b, void *context)
 {
     const struct sorter *sorter = context;
@@ -166,7 +166,8 @@ static void sorter_give_memory(struct sorter *sorter)
     sorter->size = 0;
 }
 
-/* Runs may have to be merged next, which needs the memory. */
+/* Writes the rows as a run and releases their memory, because runs may have to be merged next,
+ * which needs the memory. */
 static enum hf_status write_run(struct sorter *sorter)
 {
     struct sink sink;

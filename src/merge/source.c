@@ -26,7 +26,7 @@ enum hf_status feed_init(struct feed *feed, const char *path, struct hf_error *e
     return HF_OK;
 }
 
-/* UNAVAILABLE, and sets too_wide: the merge may succeed with fewer inputs at a time. */
+/* Returns UNAVAILABLE and sets too_wide: the merge may succeed with fewer inputs at a time. */
 static enum hf_status too_wide(struct source *source, struct hf_error *error)
 {
     source->too_wide = true;
@@ -70,7 +70,8 @@ static void name_source(const struct source *source, struct hf_error *error)
         error_about(error, source->feed->path);
 }
 
-/* A file that is not compressed although its name says so must not be read as plain records. */
+/* If the name of a file says that it is compressed, but it is not, it must not be read as plain
+ * records. */
 static enum hf_status check_coding(const struct source *source, struct hf_error *error)
 {
     if (!source->feed->path || source->feed->size == 0)
@@ -137,7 +138,7 @@ void source_release(struct source *source)
 
 /* ---- Blocks -------------------------------------------------------------------------- */
 
-/* Reads until the block holds this many bytes, or the input ends. */
+/* Reads until the block contains this many bytes, or the input ends. */
 static enum hf_status read_block(struct source *source, struct batch *batch, size_t until,
                                  struct hf_error *error)
 {
@@ -151,13 +152,14 @@ static enum hf_status read_block(struct source *source, struct batch *batch, siz
     }
     source->too_wide = source->too_wide || status == HF_UNSUPPORTED;
     batch->position = decoder_position(source->decoder);
-    /* A file that was truncated or extended meanwhile would look like a complete input. */
+    /* A file that was truncated or extended while it was being read would look like a complete
+     * input. */
     if (source->at_end && source->feed->path && batch->position != source->feed->size)
         return error_set(error, HF_UNAVAILABLE, "the file changed while it was read");
     return status;
 }
 
-/* A block with one record needs no more than the longest record and its end. */
+/* A block for one record need not be larger than the longest record and its end. */
 static size_t block_bytes_max(const struct source *source)
 {
     return source->cutter.record_bytes_max + 64;
@@ -195,8 +197,8 @@ static enum hf_status extend_block(struct source *source, struct batch *batch, s
 
 /* ---- Records that are too long ------------------------------------------------------- */
 
-/* Cuts a piece from such a record; the bytes before `from` were cut already. Returns where it
- * ends. */
+/* Cuts a piece from a record that is too long. The bytes before `from` were already cut. Returns
+ * where the piece ends. */
 static size_t cut_piece(struct source *source, struct batch *batch, size_t from)
 {
     struct view bytes = { batch->block + from, batch->filled - from };
@@ -220,8 +222,8 @@ static size_t cut_piece(struct source *source, struct batch *batch, size_t from)
 
 /* ---- Cutting ------------------------------------------------------------------------- */
 
-/* Cuts the block into rows. If it holds no whole record, it grows and is read further, or
- * the record is too long. */
+/* Cuts the block into rows. If the block contains no whole record, either the record is too long,
+ * or the block is enlarged and more is read. */
 static enum hf_status cut_block(struct source *source, struct batch *batch,
                                 struct hf_error *error)
 {
@@ -258,7 +260,8 @@ static bool keep_last_key(struct cutter *cutter)
            buffer_append(&cutter->last_key, key);
 }
 
-/* The size of keys outside the block is known only afterwards. */
+/* Charges the buffers to the budget. This is done afterwards, because the size of keys outside the
+ * block is not known before. */
 static enum hf_status charge_buffers(struct source *source, struct hf_error *error)
 {
     size_t bytes = source->cutter.last_key.capacity + source->cutter.scratch.capacity;
@@ -274,7 +277,7 @@ static enum hf_status charge_buffers(struct source *source, struct hf_error *err
 
 /* ---- The start ----------------------------------------------------------------------- */
 
-/* The limit for a header with the empty lines before it: the same as for a record. */
+/* The limit for a header, including the empty lines before it. */
 #define HEADER_BYTES_MAX (1 * MIB)
 
 /* Reads until the header is complete; ret_record->data is NULL if the input is empty. */
@@ -357,7 +360,7 @@ static enum hf_status fill_batch(struct source *source, struct batch *batch,
 enum hf_status source_fill(struct source *source, struct batch *batch, struct hf_error *error)
 {
     enum hf_status status;
-    /* A block may hold nothing but empty lines. */
+    /* A block may contain nothing but empty lines. */
     do {
         status = fill_batch(source, batch, error);
     } while (status == HF_OK && batch->row_count == 0 && !batch->unsorted &&

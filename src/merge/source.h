@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* source.h: one input of a merge: a file, read block by block and cut into batches of rows.
  *
- * Records stay whole: an incomplete record at the end of a block moves to the next block, and a
- * block grows for a record that does not fit, up to the longest record allowed. A longer record is
- * read in pieces and rejected. */
+ * Records stay whole: an incomplete record at the end of a block is moved to the next block. For a
+ * record that does not fit, the block is enlarged, up to the maximum record size. A longer record
+ * is read in pieces and rejected. */
 #ifndef MERGE_SOURCE_H
 #define MERGE_SOURCE_H
 
@@ -23,7 +23,7 @@ struct feed {
 /* An input. INVALID if it is not a regular file. */
 enum hf_status feed_init(struct feed *feed, const char *path, struct hf_error *error);
 
-/* A block and a spare, so one can be filled while the other is used. */
+/* One block and a spare, so that one can be filled while the other is used. */
 #define SOURCE_BATCHES_MAX 2
 
 struct source {
@@ -48,11 +48,11 @@ struct source {
     size_t filler;         /* the batch to be filled next */
     size_t user;           /* the batch in use, or to be used next */
     size_t ready;          /* filled batches that are not consumed yet */
-    bool in_use;           /* batches[user] is handed out */
+    bool in_use;           /* the merge is using batches[user] */
     bool busy;             /* a thread is filling it */
     bool queued;           /* waiting for a thread to fill it */
     bool ended;            /* there will be no more batches */
-    struct hf_error error; /* why it ended, if because of a failure */
+    struct hf_error error; /* why reading failed, if it did */
 };
 
 struct source_options {
@@ -75,11 +75,11 @@ enum hf_status source_fill(struct source *source, struct batch *batch, struct hf
 enum hf_status source_read(struct source *source, struct view *ret_bytes,
                            struct hf_error *error);
 
-/* The header of an input, copied to `to`; empty if the input is. */
+/* Copies the header of an input to `to`. It is empty if the input is empty. */
 enum hf_status source_read_header(struct source *source, struct buffer *to,
                                   struct hf_error *error);
 
-/* Blocks of this many bytes take about this much memory, with their rows. */
+/* About how much memory blocks of this size take, including their rows. */
 static inline size_t source_memory(size_t block_bytes)
 {
     return block_bytes * 2;

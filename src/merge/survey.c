@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* survey.c: reads one file as a merge would and keeps only counts and times. It must accept
- * and reject the same rows as the merge, or ingest would admit chunks that later fail. */
+/* survey.c: reads one file as a merge would, and keeps only counts and times. It must accept and
+ * reject the same rows as a merge; otherwise ingest would accept chunks that later fail. */
 #include "merge/survey.h"
 
 #include "merge/job.h"
@@ -53,7 +53,7 @@ static enum hf_status look_at_batch(void *context, const struct source *source,
     return HF_OK;
 }
 
-/* Records are counted in any order; nothing is compared or kept. */
+/* Records are counted in any order. Nothing is compared or kept. */
 static enum hf_status survey_records(struct job *job, const struct feed *feed,
                                      struct survey *survey, struct hf_error *error)
 {

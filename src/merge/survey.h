@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* survey.h: examines one file of records: how many there are, how many are unreadable, and their
- * earliest and latest time. One pass, bounded memory. */
+/* survey.h: examines one file of records: how many records it has, how many of them are unreadable,
+ * and the earliest and latest time. Needs one pass and bounded memory. */
 #ifndef MERGE_SURVEY_H
 #define MERGE_SURVEY_H
 
@@ -22,13 +22,13 @@ struct survey {
         coding; /* how it is compressed; if rows are not counted, judged by its name */
 };
 
-/* `options` as for merge_files; only format, fields, header, memory, record_bytes_max and
+/* `options` is as for merge_files, but only format, fields, header, memory, record_bytes_max and
  * progress are used. Fails as a merge of this file would, and leaves nothing behind. */
 enum hf_status merge_survey(struct env *env, const struct merge_options *options,
                             const char *path, struct survey *ret_survey,
                             struct hf_error *error);
 
-/* The size of the file, decompressed. Of `options` only memory and progress are used. */
+/* The decompressed size of the file. Of `options`, only memory and progress are used. */
 enum hf_status merge_plain_size(struct env *env, const struct merge_options *options,
                                 const char *path, uint64_t *ret_size, struct hf_error *error);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tree.h: finds the input with the smallest key: a tree of losers over codes (order.h).
  *
- * Each inner node holds the loser of its match; the overall winner is stored separately. Each code
- * relates the loser's key to the key that beat it, so all codes on the winner's path are relative
- * to the winner. When the winner's input advances, its next key has a code relative to the same
- * key. One walk up the tree, which mostly compares numbers, finds the next winner. */
+ * Each inner node contains the loser of its match; the overall winner is stored separately. The
+ * code of a loser is relative to the key that won against it, so all codes on the winner's path are
+ * relative to the winner. When the winner's input advances, the code of its next key is relative to
+ * the winner too. One walk up the tree, which mostly compares numbers, finds the next winner. */
 #ifndef MERGE_TREE_H
 #define MERGE_TREE_H
 
@@ -21,14 +21,14 @@ struct tree {
     struct player *losers; /* [1, count); the parent of leaf i is (count + i) / 2 */
     size_t count;
     struct player winner;
-    /* Decides between two whose codes are equal and not CODE_END: whether `a` comes first. Sets the
-     * other's code relative to the first. */
+    /* Decides between two players whose codes are equal and not CODE_END: whether `a` comes first.
+     * Sets the code of the other one relative to the first. */
     bool (*first)(void *context, struct player *a, struct player *b);
     void *context;
 };
 
-/* Equal codes: returns the better one, keeps the other. A separate function, because
- * variables whose address is taken cannot stay in registers. */
+/* For equal codes: returns the better player and keeps the other. This is a separate function,
+ * because variables whose address is taken cannot stay in registers. */
 __attribute__((noinline)) static struct player tree_tie(const struct tree *tree,
                                                         struct player player,
                                                         struct player *node)
@@ -39,9 +39,9 @@ __attribute__((noinline)) static struct player tree_tie(const struct tree *tree,
     return first ? player : other;
 }
 
-/* Leaves the better of the two in *code and *input, and the other in the node. Which key is
- * smaller is unpredictable, and a mispredicted branch per level would cost more than all the rest.
- * So only equal codes branch, and masks are used where a compiler would branch. */
+/* Leaves the better of the two in *code and *input, and the other in the node. Which key is smaller
+ * is unpredictable, and one mispredicted branch per level would cost more than everything else. So
+ * there is a branch only for equal codes, and masks are used where a compiler would branch. */
 static inline void tree_play(const struct tree *tree, order_code *code, size_t *input,
                              struct player *node)
 {
@@ -63,7 +63,7 @@ static inline void tree_play(const struct tree *tree, order_code *code, size_t *
     *input ^= change_input;
 }
 
-/* The winner's input has advanced; `code` is that of its next key relative to the last one. */
+/* The winner's input has advanced. `code` is the code of its next key, relative to the last one. */
 static inline void tree_replay(struct tree *tree, order_code code)
 {
     size_t input = tree->winner.input;
@@ -74,12 +74,12 @@ static inline void tree_replay(struct tree *tree, order_code code)
     tree->winner.input = input;
 }
 
-/* Starts with all inputs at their first keys, their codes relative to the empty key, in
+/* Starts with all inputs at their first keys. Their codes, relative to the empty key, are in
  * players[count] .. players[2 * count - 1]; players[1] .. players[count - 1] become the losers. */
 static inline void tree_build(struct tree *tree, struct player *players, size_t count)
 {
-    /* Winners move up in place. Each loser takes the slot of its node's left child, which is free
-     * by then, and moves to the node itself at the end. */
+    /* Winners move up in place. Each loser is first stored in its node's left child, which is free
+     * by then, and is moved to the node itself at the end. */
     tree->losers = players;
     tree->count = count;
     for (size_t node = count - 1; node >= 1; node--) {

@@ -60,7 +60,8 @@ static size_t usv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
     struct place place = begin_record(at);
     uint64_t bits, next = control_bits(batch->block + at);
     for (size_t base = at; base < end; base += CONTROL_BYTES) {
-        /* The next bits are computed ahead, to be ready when the current ones are used up. */
+        /* The next bits are computed ahead, so that they are ready when the current ones are used
+         * up. */
         bits = next;
         next = control_bits(batch->block + base + CONTROL_BYTES);
         for (; bits; bits &= bits - 1) {

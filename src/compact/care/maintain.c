@@ -11,14 +11,14 @@
 
 #include <stdlib.h>
 
-/* Keys that are moved in one swap. */
+/* How many keys are moved in one swap. */
 #define MOVE_MAX 512
-/* Swaps per catalog and round. */
+/* How many swaps are made per catalog and round. */
 #define MOVES_MAX 64
-/* Objects deleted per catalog and round; the rest is left to the next round. */
+/* About how many objects are deleted per catalog and round. The rest is left to the next round. */
 #define DELETE_MAX (8 * BATCH_MAX)
 
-/* The work that one catalog needs, as found by the walk of the tree. */
+/* The work that one catalog needs, as found by walking the tree. */
 struct chore {
     struct catalog_ref *ref;
     bool retire;
@@ -38,8 +38,8 @@ struct round {
     struct hf_error trouble; /* the first error; the round continues */
 };
 
-/* If the store does not answer, the round stops instead of trying each catalog. A later round
- * continues. */
+/* If the store does not answer, the round stops instead of waiting for a timeout in each catalog. A
+ * later round continues. */
 static bool round_goes_on(const struct round *round)
 {
     if (round->trouble.status == HF_TIMEOUT || round->trouble.status == HF_UNSURE)
@@ -55,8 +55,8 @@ static void keep_round_error(struct round *round, const struct hf_error *error)
 
 /* ---- Looking ------------------------------------------------------------------------- */
 
-/* This machine's wall clock may be ahead, which would expire live data. So age is counted back from
- * the newest record if that is earlier than now. */
+/* If this machine's wall clock is ahead, it would expire live data. So the retention is counted
+ * back from the newest record if that is earlier than the clock's time. */
 static int64_t retention_cutoff(const struct round *round, const struct catalog *catalog,
                                 const struct evidence *evidence)
 {
@@ -71,8 +71,8 @@ static int64_t retention_cutoff(const struct round *round, const struct catalog 
     return from_ms < INT64_MIN + span_ms ? INT64_MIN : from_ms - span_ms;
 }
 
-/* A short-lived process cannot watch for long enough to prove an age. Instead it writes a stamp of
- * the current clock, so a later process can prove the age. */
+/* A short-lived process cannot watch an entry for long enough to prove its age. Instead it writes a
+ * stamp of the current clock, so that a later process can prove the age. */
 static bool needs_restamp(const struct round *round, const struct dead_part *part,
                           const struct evidence *evidence)
 {
@@ -88,6 +88,8 @@ static bool removal_is_past_d(const struct catalog *catalog, const struct remova
                         SPAN_MS(catalog->settings.skew_tolerance_ms), evidence);
 }
 
+/* Determines which swaps are worth sending. Each swap checks its entries again, so an outdated
+ * result does no harm. */
 static enum hf_status visit_for_chores(void *argument, struct catalog_ref *ref,
                                        const struct catalog *catalog,
                                        const struct evidence *evidence,
@@ -191,6 +193,8 @@ static bool copy_removal(struct deletions *deletions, const struct removal *remo
     return true;
 }
 
+/* Lists the removals with something to delete. A removal whose objects were deleted once waits
+ * until D has passed, and is then deleted again. */
 static void list_removals(void *argument, const struct catalog *catalog,
                           const struct evidence *evidence)
 {
@@ -208,8 +212,8 @@ static void list_removals(void *argument, const struct catalog *catalog,
 }
 
 /* Reads the pins after the names were seen in deleting: a reader that pins a chunk later also reads
- * the catalog later, and finds the names there. Condemned names were never live, so nobody reads
- * them. Objects in their last round are already deleted. */
+ * the catalog later, and then finds the names in deleting. Condemned names were never live, so
+ * nobody reads them. Objects in their last round are already deleted. */
 static enum hf_status find_pins(struct deletions *deletions, const struct deletion *deletion,
                                 bool *pinned, struct hf_error *error)
 {
@@ -225,8 +229,8 @@ static enum hf_status find_pins(struct deletions *deletions, const struct deleti
     return status;
 }
 
-/* The object with the rejected rows of a merge. If the output was never committed, the
- * sources still hold these rows. */
+/* The key of the object with the rejected rows of a merge. If the output is condemned, its sources
+ * still contain these rows, so this object can be deleted too. */
 static struct view kept_rows_of(struct arena *arena, struct view key)
 {
     size_t size = sizeof LAYOUT_KEPT_FOLDER - 1 + key.size + sizeof LAYOUT_REJECTS - 1;
@@ -251,6 +255,7 @@ static enum hf_status delete_objects(struct deletions *deletions, struct deletio
     report->requests += count;
     store_delete_many(deletions->round->tree->store, calls, count);
     for (size_t i = 0; i < count; i++) {
+        /* NOT_FOUND: another worker has deleted the object, or it was never put. */
         bool gone = calls[i].error.status == HF_OK || calls[i].error.status == HF_NOT_FOUND;
         bool beside = view_starts_with(calls[i].key, VIEW(LAYOUT_KEPT_FOLDER));
         if (gone && !deletion->last && !beside)
@@ -281,7 +286,7 @@ static enum hf_status delete_unpinned(struct deletions *deletions, struct deleti
             kept = kept_rows_of(&deletions->arena, deletion->keys[i]);
         if (kept.data)
             calls[count++] = (struct delete_call){ .key = kept };
-        if (count + 2 > BATCH_MAX) {
+        if (count + 2 > BATCH_MAX) { /* the next key may need two calls */
             enum hf_status status = delete_objects(deletions, deletion, calls, count, error);
             if (status != HF_OK)
                 return status;
@@ -317,8 +322,9 @@ static void delete_all(struct deletions *deletions)
     free(calls);
 }
 
-/* Records in the catalog which objects are deleted. Drops names whose objects were deleted again
- * after D, because an abandoned put may land until then. */
+/* Records in the catalog which objects are deleted. A name is dropped only after its object was
+ * deleted again after D, because an abandoned put may take effect until then. If this worker dies
+ * before the swap, another one deletes the objects again, which changes nothing. */
 static enum hf_status record_deletions(struct deletions *deletions, struct hf_error *error)
 {
     struct maintain_report *report = deletions->round->report;
@@ -370,6 +376,8 @@ static enum hf_status remove_objects(struct round *round, struct chore *chore,
 
 /* ---- The round ----------------------------------------------------------------------- */
 
+/* The order matters at the end: names are moved to deleting first, and only then does
+ * remove_objects() read the pins and delete objects (pin.h). */
 static void maintain_catalog(struct round *round, struct chore *chore)
 {
     struct hf_error error;

@@ -40,6 +40,8 @@ static void search_catalog(void *argument, const struct catalog *catalog,
             continue;
         struct view key = view_of(search->key);
         enum chunk_state state = catalog_state(catalog, key);
+        /* A tombstone still has its object. Before a worker deletes that object, it moves the name
+         * to deleting and then reads the pins, so it will see ours. */
         search->found = state == CHUNK_LIVE || state == CHUNK_TOMBSTONE;
         if (state == CHUNK_MOVED) {
             const struct reference *reference = catalog_reference(catalog, key);
@@ -63,8 +65,8 @@ static const struct chunk_search *first_open(const struct chunk_searches *all)
     return NULL;
 }
 
-/* Reads the catalogs again once the pin is held. NOT_FOUND names a key that is neither live nor
- * within its grace period. */
+/* Reads the catalogs again, with the pin held. NOT_FOUND: the error names a key that is neither
+ * live nor within its grace period. */
 static enum hf_status check_there(struct catalog_tree *tree, const char *const *keys,
                                   size_t count, struct hf_error *error)
 {
@@ -101,6 +103,8 @@ static enum hf_status check_there(struct catalog_tree *tree, const char *const *
 
 /* ---- Pinning ------------------------------------------------------------------------- */
 
+/* A pin is one lease, and a deleter looks for it in the table of the key's home. So all keys of a
+ * pin must have the same home. */
 static enum hf_status check_asked(const char *const *keys, size_t count, struct hf_error *error)
 {
     if (count == 0 || count > PIN_CHUNKS_MAX)
@@ -154,6 +158,8 @@ enum hf_status pin_take(struct catalog_tree *tree, const char *const *keys, size
         status = new_pin(tree, keys, count, ttl_ms, &lock, error);
     if (status == HF_OK)
         status = hf_lock_acquire(lock, /* wait_ms */ 0, error);
+    /* The catalog must be read after the pin is written. If it were read before, a deleter could
+     * move the names and read the pins in between, and then delete the chunks. */
     if (status == HF_OK && RULE(PIN_THEN_READ))
         status = check_there(tree, keys, count, error);
     if (status == HF_OK)
@@ -191,7 +197,7 @@ enum hf_status pin_read(struct catalog_tree *tree, struct view key, uint64_t siz
 
 /* ---- Finding pins -------------------------------------------------------------------- */
 
-/* The keys to look up pins for, of any home. */
+/* The keys whose pins are looked up. They may have different homes. */
 struct pin_query {
     const struct view *keys;
     size_t count;
@@ -205,9 +211,10 @@ struct search {
     bool unmarked;    /* some of these pins have provably expired but are active in the table */
 };
 
-/* A pin that is active in the table counts, even past its expiry: it may have been renewed
- * after the table was read, and deleting an object writes nothing that would conflict with a
- * renewal. Only a swap that marks the pin as ended ends it. */
+/* A pin that is active in the table counts, even if it has provably expired: it may have been
+ * renewed after the table was read, and deleting an object writes nothing that would conflict with
+ * a renewal. The pin counts until a swap has marked it as ended. A lease without scopes is a
+ * barrier, which stands for all leases of a damaged table. */
 static void mark_pins(void *argument, const struct lease_table *table,
                       const struct evidence *evidence)
 {
@@ -242,7 +249,7 @@ static enum hf_status read_pins(struct catalog_tree *tree, struct view home,
     return chunks_look(tree->client, home, mark_pins, search, error);
 }
 
-/* One read of the table for all keys that share the home of keys[first]. A key may occur twice;
+/* Reads the table once for all keys that have the same home as keys[first]. If a key occurs twice,
  * both occurrences share one mark. */
 static enum hf_status search_home(struct catalog_tree *tree, struct pin_query *query,
                                   size_t first, struct hf_error *error)
@@ -257,6 +264,9 @@ static enum hf_status search_home(struct catalog_tree *tree, struct pin_query *q
     }
     enum hf_status status =
         has_memory ? read_pins(tree, home, query, &search, error) : error_no_memory(error);
+    /* A reader may have died with its pin active, and the pin would then keep the chunks forever.
+     * So a swap marks it as ended. If the reader is alive after all, the swap conflicts with its
+     * renewal. */
     if (status == HF_OK && search.unmarked) {
         status = chunks_tidy(tree->client, home, NULL, 0, error);
         if (status == HF_OK)

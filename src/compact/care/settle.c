@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settle.c: cleans up after leases that ended without `complete`. One swap of the catalog condemns
- * the output, or finds that it was committed, and counts the try; only then is the lease forgotten.
- * So if a dead worker's commit arrives late, it finds its output condemned. */
+/* settle.c: settles leases that ended without `complete`. One swap of the catalog condemns the
+ * output and counts the try, or finds that the output was committed. Only then is the lease
+ * forgotten. So a dead worker's commit that arrives late finds its output condemned. */
 #include "compact/care/maintain.h"
 
 #include "base/mutant.h"
@@ -47,8 +47,8 @@ static bool touches(const struct lease *lease, const struct view *keys, size_t c
 
 #define DIED "the worker died or lost its connection to the store"
 
-/* A worker that died left no note, so its whole group is blamed. Otherwise a chunk that
- * kills its workers would be tried forever. */
+/* A worker that died left no note, so its whole group is blamed. Otherwise a chunk that kills its
+ * workers would be retried forever. */
 static bool read_blame(const struct lease *lease, bool died, struct arena *arena,
                        struct job_note *note)
 {
@@ -87,8 +87,8 @@ static bool copy_ended_lease(struct ended_leases *leases, const struct lease *le
     return good;
 }
 
-/* Only a lease that is marked as ended in the table is cleaned up: a swap must mark it first, since
- * an active lease could still be renewed. */
+/* Only a lease that the table marks as ended is settled. A proof of expiry alone is not enough,
+ * because an active lease could still be renewed; a swap must mark the lease first. */
 static void list_ended_leases(void *argument, const struct lease_table *table,
                               const struct evidence *evidence)
 {
@@ -120,10 +120,11 @@ static enum hf_status read_ended_leases(struct catalog_tree *tree, struct ended_
     return status == HF_OK && leases->no_memory ? error_no_memory(error) : status;
 }
 
-/* ---- Cleaning up --------------------------------------------------------------------- */
+/* ---- Settling ------------------------------------------------------------------------ */
 
-/* Records a dead worker's job as lost, since the worker cannot. Several clients may clean up the
- * same lease; only the one whose swap condemned the output records it. */
+/* Records a dead worker's job as lost, because the worker cannot do so itself. Several clients may
+ * settle the same lease, but they all use the key of its output as the record's id, so the jobs
+ * document keeps only one record. */
 static void record_lost_job(struct catalog_tree *tree, const struct ended_lease *ended,
                             struct maintain_report *report)
 {
@@ -147,6 +148,8 @@ static enum hf_status settle_lease(struct catalog_tree *tree, const struct ended
     if (ended->note.unsent)
         return HF_OK; /* no output was put, so no commit of it exists */
     MUTANT(mutant_deletes_uncondemned_output(tree->store, ended->output));
+    /* Only the output's home, which its path names, can condemn it. A split of the catalog may have
+     * moved the sources, but it does not change the home. */
     enum hf_status status = catalog_tree_ref(tree, layout_home(ended->output), &ref, error);
     if (status != HF_OK)
         return status;
@@ -171,8 +174,8 @@ static enum hf_status settle_lease(struct catalog_tree *tree, const struct ended
     return status;
 }
 
-/* A lease that cannot be cleaned up now is left for another client; the remaining leases are still
- * handled. */
+/* A lease that cannot be settled now is left to another client. The remaining leases are still
+ * settled. */
 static enum hf_status settle_leases(struct catalog_tree *tree, struct ended_leases *leases,
                                     struct maintain_report *report, struct hf_error *error)
 {
@@ -193,6 +196,9 @@ static enum hf_status settle_leases(struct catalog_tree *tree, struct ended_leas
     return first;
 }
 
+/* Only settled leases are forgotten. Until then the lease is the only record of an output that
+ * could still be committed. A crash before this point does no harm: settling the lease again counts
+ * nothing twice. */
 static enum hf_status forget_leases(struct catalog_tree *tree,
                                     const struct ended_leases *leases,
                                     struct maintain_report *report, struct hf_error *error)
@@ -224,6 +230,8 @@ enum hf_status maintain_settle(struct catalog_tree *tree, struct view home,
     };
     struct hf_error why = { .status = HF_OK };
     enum hf_status status = read_ended_leases(tree, &leases, report, &why);
+    /* A swap marks expired leases as ended. A renewal in the meantime would conflict with this
+     * swap, and the renewed lease would stay active. */
     if (status == HF_OK && leases.unmarked) {
         report->requests++;
         status = chunks_tidy(tree->client, home, NULL, 0, &why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog.c: a catalog in memory: its entries, its indexes, and the queries on it. Each key has one
+/* catalog.c: a catalog in memory: its entries, its indexes, and queries. Each key has exactly one
  * state, so no caller can find a chunk both live and deleted. */
 #include "compact/catalog/catalog.h"
 
@@ -149,8 +149,8 @@ bool catalog_reserve_keys(struct catalog *catalog, size_t more)
            key_index_reserve(&catalog->inside->files, more);
 }
 
-/* If an identity occurs twice, which is possible only in a hand-edited document, the index finds
- * the last entry. */
+/* If an identity occurs twice, which is possible only in a document that was edited by hand, the
+ * index finds the last entry. */
 static void enter_file(struct catalog *catalog, struct view file_id, enum chunk_state state,
                        uint64_t serial)
 {
@@ -270,7 +270,7 @@ void catalog_sweep_removals(struct catalog *catalog)
     catalog->removal_count = kept;
 }
 
-/* Binary search in an array whose elements have rising serial numbers. */
+/* A binary search in an array whose elements have ascending serial numbers. */
 #define DEFINE_OF(name, type, array, count_member, number)                                \
     type *name(const struct catalog *catalog, uint64_t serial)                            \
     {                                                                                     \
@@ -333,8 +333,8 @@ static uint64_t last_of_writer(const struct catalog *catalog, struct view name)
 bool catalog_sequences_hold(const struct catalog *catalog)
 {
     uint64_t rest = last_of_writer(catalog, VIEW(CATALOG_WRITERS_REST)), last = 0;
-    struct view writer = VIEW(""); /* the writer that `last` belongs to; neighbours often
-                                    * share it */
+    /* The writer that `last` belongs to. Neighbouring chunks often have the same writer. */
+    struct view writer = VIEW("");
     for (size_t i = 0; i < catalog->live_count; i++) {
         const struct chunk *chunk = &catalog->live[i];
         if (!view_equal(chunk->writer, writer)) {
@@ -379,6 +379,8 @@ enum hf_status catalog_new(struct view partition, struct view parent, unsigned d
     return HF_OK;
 }
 
+/* An entry counts as seen only once it is known to be in the store. Its swap may have been lost or
+ * may land late, and then the time before it must not count towards grace or D. */
 void catalog_written(struct catalog *catalog, struct mono_time now)
 {
     if (!catalog->inside->unwritten)
@@ -466,8 +468,8 @@ const struct reference *catalog_reference(const struct catalog *catalog, struct 
 
 unsigned split_route(struct view partition, enum split_by by, struct view key, int64_t min_ms)
 {
-    /* The partition is part of the hash; otherwise a child would route all its chunks to one
-     * of its own children. */
+    /* The partition is part of the hash. Otherwise all chunks of a child would have the same
+     * result, and a split of that child would route them all to one of its own children. */
     int64_t hour = hour_of_ms(min_ms);
     unsigned char number[8];
     for (size_t i = 0; i < sizeof number; i++)

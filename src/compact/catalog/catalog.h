@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog.h: the catalog of a partition: which chunks are data, which no longer are, and which
- * objects are being deleted. It is a document whose transitions are pure.
+/* catalog.h: the catalog of a partition: which chunks are data, which are no longer data, and which
+ * objects are being deleted. The catalog is a document whose transitions are pure.
  *
  * A chunk's key is in exactly one of these states in its catalog, and moves only to the right:
  *
  *     (unknown) -> live -> tombstone -> retired       add; commit, retire; maintain
  *     (unknown) ----------------------> condemned     condemn
  *
- * There are two exceptions: undelete takes a tombstone back to live, and a split moves live
- * entries to the catalogs of its children, once, and leaves a reference for each. Retired and
- * condemned keys are `deleting`: their objects may be deleted, and no transition brings the key
- * back. So an object that a catalog could ever name is deleted only after a swap of that catalog
- * has moved its key there, and "did my commit happen?" always has an answer. docs/design.md
- * section 8.
+ * There are two exceptions: undelete makes a tombstone live again, and a split moves live entries
+ * to the catalogs of its children, once, and leaves a reference for each. Retired and condemned
+ * keys are `deleting`: their objects may be deleted, and no transition brings the keys back. So an
+ * object that a catalog could ever name is deleted only after a swap of that catalog has moved its
+ * key to `deleting`, and "did my commit happen?" always has an answer. See docs/design.md section
+ * 8.
  *
  * Invariants (tests/catalog_check.c checks them all):
  *   1. a key occurs once among live, tombstones, deleting and references together;
@@ -20,7 +20,7 @@
  *   3. a catalog with children has no live entries, and never will;
  *   4. the sequence numbers of a writer have no gaps;
  *   5. a file is not added twice while its identity is known: as long as its chunk is live, a
- *      tombstone or deleting, and forever once a split has moved it. No files are added to a
+ *      tombstone or deleting, and forever once a split has moved the chunk. No files are added to a
  *      catalog after its split, so a file that is unknown there stays unknown there. */
 #ifndef COMPACT_CATALOG_CATALOG_H
 #define COMPACT_CATALOG_CATALOG_H
@@ -32,20 +32,20 @@
 #include "compact/catalog/settings.h"
 #include "elect/cascade.h"
 
-/* At either limit an add is refused as `full`, and the catalog must be split. A commit makes the
- * catalog smaller and is not refused. */
+/* At either limit an add is refused as `full`, and the catalog must be split. A commit is not
+ * refused, because it makes the catalog smaller. */
 #define CATALOG_LIVE_MAX       4096
 #define CATALOG_LIVE_BYTES_MAX ((size_t)1024 * 1024)
 
-/* Limits for tombstones and deleting keys together. At either limit nothing is planned until
- * some are dropped. */
+/* Limits for tombstones and deleting keys together. At either limit, nothing is planned until some
+ * of them are dropped. */
 #define CATALOG_DEAD_MAX       32768
 #define CATALOG_DEAD_BYTES_MAX ((size_t)4 * 1024 * 1024)
 
 /* A larger document was not written by Holdfast. */
 #define CATALOG_BYTES_READ_MAX ((size_t)16 * 1024 * 1024)
 
-#define CATALOG_WRITERS_MAX  1024 /* more are counted under CATALOG_WRITERS_REST */
+#define CATALOG_WRITERS_MAX  1024 /* further ones are counted under CATALOG_WRITERS_REST */
 #define CATALOG_WRITERS_REST "others"
 #define CATALOG_CHILDREN     8
 #define WRITER_BYTES_MAX     64
@@ -53,24 +53,24 @@
 #define CHUNK_BYTES_MAX      4096 /* one entry, encoded */
 
 /* The identity of a file is the first 128 bits of a SHA-256, in hexadecimal. Collisions do not
- * happen by accident, and a client that constructs one only keeps out its own file. The other 128
- * bits would cost each entry, tombstone and deletion 32 bytes. */
+ * happen by accident, and a client that constructs one only excludes its own file. The other 128
+ * bits would take 32 bytes in each entry, tombstone and deletion. */
 #define FILE_ID_DIGITS    32
 #define FILE_ID_BYTES_MAX 64 /* longest identity that is read */
 
 /* ---- Contents ------------------------------------------------------------------------ */
 
-/* A live chunk, or a former one. Never changes in place, because `raw` holds its encoding.
- * Views point into `raw` or into the catalog's memory; those in a request belong to the caller and
- * are copied. */
+/* A live chunk, or a former one. It never changes in place, because `raw` contains its encoding.
+ * Its views point into `raw` or into the catalog's memory. In a request they belong to the caller
+ * and are copied. */
 struct chunk {
     struct view key;
     unsigned level;
     uint64_t size;
     bool rows_known; /* false for formats without records */
     uint64_t rows;
-    int64_t min_ms,
-        max_ms; /* times of its records, since 1970; if there are none, when it was added */
+    /* The times of its records, since 1970; if they have no times, when it was added. */
+    int64_t min_ms, max_ms;
     struct view writer;
     uint64_t sequence;   /* assigned by add; 0 for a merged chunk */
     struct view file_id; /* identity of the added file; empty: merged, or unknown */
@@ -100,7 +100,7 @@ struct dead_part {
 /* The chunks that one swap turned into tombstones. */
 struct grave {
     struct dead_part part;
-    struct view into; /* the key they were merged into; empty: retired or undone */
+    struct view into; /* key of the chunk they were merged into; empty: retired or undone */
     bool undone;      /* the target of an undone merge: its sources came back */
     struct chunk *chunks;
     size_t count;
@@ -127,8 +127,8 @@ struct writer {
     uint64_t sequence; /* all numbers up to this one were added */
 };
 
-/* How new chunks are routed to a child: by the hour of their data, or by key if one hour has too
- * many chunks for a catalog. */
+/* How new chunks are routed to a child: by the hour of their data or, if one hour has too many
+ * chunks for a catalog, by key. */
 enum split_by { SPLIT_BY_HOUR, SPLIT_BY_KEY };
 
 struct reference {
@@ -172,16 +172,16 @@ void catalog_free(struct catalog *catalog);
 
 /* Decodes a document that arrived at this time. Graves and removals that are unchanged since
  * `previous` (may be NULL) keep the time at which they were first seen. CORRUPT: not a catalog of
- * this partition. UNSUPPORTED: a later version. */
+ * this partition. UNSUPPORTED: a newer version. */
 enum hf_status catalog_decode(struct view text, struct mono_time arrived,
                               const struct catalog *previous, struct catalog **ret_catalog,
                               struct hf_error *error);
 
-/* False if it does not fit or memory is short. */
+/* False if it does not fit, or if out of memory. */
 bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buffer *text);
 
-/* For doc_type.written: the last change is in the store now, and counts as seen from now on. Before
- * that, watching proves nothing (stamp.h). */
+/* For doc_type.written: the last change is in the store now, and counts as seen from this time on.
+ * Before that, watching it proves nothing (stamp.h). */
 void catalog_written(struct catalog *catalog, struct mono_time now);
 
 /* For a split: copies a live entry of the parent into a child catalog that nobody can reach
@@ -189,8 +189,9 @@ void catalog_written(struct catalog *catalog, struct mono_time now);
 enum hf_status catalog_adopt(struct catalog *catalog, const struct chunk *chunk,
                              struct hf_error *error);
 
-/* For a split, after all entries were adopted: the writers' watermarks, unknown settings and
- * `due` come from the parent; counts[L] becomes the number of live entries of level L - 1. */
+/* For a split, after all entries were adopted: copies the writers' watermarks and the unknown
+ * settings from the parent, and `due` if a level of the child is the target. catalog_adopt has
+ * already set counts[L] to the number of live entries of level L - 1. */
 enum hf_status catalog_inherit(struct catalog *child, const struct catalog *parent,
                                struct hf_error *error);
 
@@ -226,15 +227,15 @@ bool catalog_knows_file(const struct catalog *catalog, struct view file_id);
 /* The child that a chunk belongs to. */
 unsigned split_route(struct view partition, enum split_by by, struct view key, int64_t min_ms);
 
-/* How full the catalog is, for writers, which wait at 100 or more. In percent: level-0 chunks
- * relative to backlog_max, or dead keys relative to their limit, whichever is larger. */
+/* How full the catalog is, in percent: level-0 chunks relative to backlog_max, or dead keys
+ * relative to their limits, whichever is larger. Writers wait while it is 100 or more. */
 uint64_t catalog_pressure(const struct catalog *catalog);
 
 /* Whether planning must pause because there are too many dead keys. */
 bool catalog_is_clogged(const struct catalog *catalog);
 
-/* A hash of the settings and of all live entries in order. A split compares it to detect a
- * change since its children were made. */
+/* A hash of the settings and of all live entries, in order. A split uses it to detect a change
+ * since its children were made. */
 uint64_t catalog_live_hash(const struct catalog *catalog);
 
 /* ---- Transitions --------------------------------------------------------------------- */
@@ -253,8 +254,8 @@ enum catalog_op_kind {
 
 enum condemned { CONDEMN_DONE, CONDEMN_HAPPENED };
 
-/* A request and its result. The request must stay valid until the operation is done; it may be
- * applied many times. */
+/* A request and its result. The request must stay valid until the operation is done, because it may
+ * be applied several times. */
 struct catalog_op {
     enum catalog_op_kind kind;
 
@@ -264,21 +265,21 @@ struct catalog_op {
     const struct view *keys;
     size_t key_count;
     struct chunk target;    /* commit */
-    struct mono_time drawn; /* add, commit, split: when the oldest of the new names was drawn */
+    struct mono_time drawn; /* add, commit, split: when the oldest new name was generated */
     enum hf_compact_blame blame; /* condemn; counted only if the key was not condemned before */
     const struct view *sources;
     size_t source_count;
     struct view culprit;
     struct view reason; /* of a failure or a quarantine, for people */
     int64_t cutoff_ms;  /* retire */
-    size_t
-        most; /* retire, maintain: most keys to move; 0: no limit. A grave is moved whole, and
-                  * the first one even if it is larger */
-    const struct view
-        *done; /* maintain: one key of each removal whose objects we deleted after the move */
+    /* retire, maintain: the maximum number of keys to move; 0: no limit. A grave is always moved as
+     * a whole, and the first one is moved even if it exceeds the limit. */
+    size_t most;
+    /* maintain: one key of each removal whose objects we have deleted since its move. */
+    const struct view *done;
     size_t done_count;
-    const struct view
-        *gone; /* maintain: the same for removals past D that were deleted again */
+    /* maintain: the same for removals past D whose objects were deleted again. */
+    const struct view *gone;
     size_t gone_count;
     bool restamp; /* maintain: set by a short-lived process (see stamp.h) */
     struct view children[CATALOG_CHILDREN]; /* split */
@@ -301,18 +302,18 @@ struct catalog_op {
 /* Applies one operation at the time given by the evidence. Returns OK, or a refusal that leaves
  * the catalog unchanged:
  *   add         UNAVAILABLE: full; split, then use the children. CONFLICT: a key is condemned; put
- *               the chunk under another name. EXPIRED: the names were drawn more than D/2 ago.
+ *               the chunk under another name. EXPIRED: a name was generated more than D/2 ago.
  *               MISMATCH: the catalog has children; use the right one. OK with `already`: all
  *               chunks were added before, even if they are gone now, or their files are known
  *   commit      CONFLICT: a source is no longer live, or the target is condemned; condemn the
  *               target. EXPIRED: as for add. OK with `already`: it was committed before, even if
  *               the target is gone now
  *   condemn     OK: the results are in ret_condemned. UNAVAILABLE: dead keys have reached twice
- *   their limit
+ *               their limit
  *   undelete    NOT_FOUND: no tombstone. CONFLICT: the target of the merge is no longer live, or
  *               the catalog was split, so the merge cannot be undone. OK with `already`: the chunk
- *               is live. All sources of the merge come back, and its target becomes a tombstone
- *               for good. If the chunk was retired, only the requested one comes back
+ *               is live. All sources of the merge become live again, and its target becomes a
+ *               tombstone permanently. If the chunk was retired, only this chunk becomes live again
  *   quarantine  NOT_FOUND: not live
  *   split       CONFLICT: the live entries changed. MISMATCH: it has other children. EXPIRED: as
  *               for add

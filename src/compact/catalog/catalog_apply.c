@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog_apply.c: the transitions that enter chunks, add and commit, and the code that all
- * transitions share. The others are in catalog_leave.c and catalog_change.c. Each transition checks
- * and allocates before it changes anything, so a refusal or a lack of memory leaves the catalog
- * unchanged. */
+/* catalog_apply.c: add and commit, the transitions that add live chunks, and the code that all
+ * transitions share. The other transitions are in catalog_leave.c and catalog_change.c. Each
+ * transition checks and allocates before it changes anything, so a refusal or a lack of memory
+ * leaves the catalog unchanged. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "base/rule.h"
@@ -12,10 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The catalog is renewed once unused memory exceeds the memory in use by this many bytes. */
+/* How much memory transitions may allocate, beyond twice the size of the entries, before the
+ * catalog is renewed. */
 #define GARBAGE_MAX ((size_t)1024 * 1024)
 
-/* Most keys in one operation. */
+/* The maximum number of keys in one operation. */
 #define OP_KEYS_MAX CATALOG_LIVE_MAX
 
 /* ---- Shared by transitions ----------------------------------------------------------- */
@@ -27,6 +28,9 @@ static bool chunk_was_live(enum chunk_state state)
            state == CHUNK_MOVED;
 }
 
+/* A client may be suspended for longer than D. By then another client may have condemned its name,
+ * deleted its object and dropped the name, so the catalog would no longer recognise the name as
+ * condemned. */
 enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op *op,
                                 const struct evidence *evidence)
 {
@@ -158,8 +162,9 @@ static enum hf_status check_added(const struct catalog *catalog, struct catalog_
     return status;
 }
 
-/* Refuses an add for all reasons that can be checked without allocating memory. `ret_fresh`: how
- * many chunks are new; 0 means that the add happened before. */
+/* Makes all checks of an add that need no memory. `ret_fresh`: how many chunks are new; 0 means
+ * that the add has already happened. Such an add succeeds even if the catalog has been split or
+ * the names have become too old since then. */
 static enum hf_status check_add_state(struct catalog *catalog, struct catalog_op *op,
                                       const struct evidence *evidence, size_t *ret_fresh)
 {
@@ -243,6 +248,7 @@ static enum hf_status prepare_add(struct catalog *catalog, struct catalog_op *op
         adding->bytes += chunk_bytes(&chunk);
     }
     op->full = catalog->live_bytes + adding->bytes > CATALOG_LIVE_BYTES_MAX;
+    /* A split of an empty catalog would not help. */
     if (op->full && catalog->live_count == 0)
         return error_set(&op->error, HF_INVALID, "too much data in one add");
     return op->full
@@ -312,6 +318,8 @@ static enum hf_status check_commit(const struct catalog *catalog, struct catalog
     return catalog_check_twice(op->keys, op->key_count, &op->error);
 }
 
+/* The target is checked before the sources. If an earlier attempt landed and its reply was lost,
+ * its sources are tombstones now, and this attempt must report success. */
 static enum hf_status check_commit_state(const struct catalog *catalog, struct catalog_op *op,
                                          const struct evidence *evidence)
 {
@@ -332,8 +340,9 @@ static enum hf_status check_commit_state(const struct catalog *catalog, struct c
     return catalog_name_age(catalog, op, evidence);
 }
 
-/* A merge may leave behind chunks of lower levels: some were tried before, have another home, or
- * did not fit. They still count towards the next merge. */
+/* A merge may leave chunks of lower levels behind: some were tried before, have another home, or
+ * did not fit. They must still count towards the next merge; otherwise they would wait until as
+ * many new chunks have arrived. */
 static void count_left_behind(struct catalog *catalog, unsigned level)
 {
     for (size_t i = 0; i < catalog->live_count; i++) {
@@ -386,8 +395,9 @@ enum hf_status catalog_apply_commit(struct catalog *catalog, struct catalog_op *
 
 /* ---- All transitions ----------------------------------------------------------------- */
 
-/* Encodes and decodes the catalog to free the unused memory. Its contents stay the same,
- * including the times at which entries were first seen. */
+/* Encodes the catalog and decodes it again, which frees the unused memory. The contents stay the
+ * same, including the times at which entries were first seen: if these were lost, watching an entry
+ * would have to start again. */
 static enum hf_status catalog_renew(struct catalog *catalog, struct hf_error *error)
 {
     struct buffer text = BUFFER_INIT(2 * CATALOG_BYTES_READ_MAX);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog_change.c: the transitions that change live chunks without adding or merging any:
- * blame, quarantine, undelete, split; and the settings. A failure must not lose or duplicate a
- * chunk, so each transition does everything that can fail before it changes the catalog. */
+/* catalog_change.c: the transitions that change live chunks without adding or merging any (blame,
+ * quarantine, undelete, split), and the transition that changes the settings. A failure must not
+ * lose or duplicate a chunk, so each transition does everything that can fail before it changes the
+ * catalog. */
 #include "base/check.h"
 #include "base/layout.h"
 #include "base/rule.h"
@@ -11,7 +12,7 @@
 
 /* ---- Blame and quarantine ------------------------------------------------------------ */
 
-/* Appends a copy of a live chunk whose tries or quarantine were changed, with a new stamp. */
+/* Appends a copy of a chunk whose tries or quarantine were changed, with a new stamp. */
 static enum hf_status prepare_change(struct catalog *catalog, struct catalog_op *op,
                                      const struct evidence *evidence,
                                      const struct chunk *changed, struct blamed *blamed)
@@ -51,7 +52,9 @@ static enum hf_status blame_group(struct catalog *catalog, struct catalog_op *op
     enum hf_status status = catalog_check_twice(op->sources, op->source_count, &op->error);
     if (status != HF_OK)
         return status;
-    /* In a larger group any of the chunks may have caused the failure. */
+    /* In a larger group, any of the chunks may have caused the failure. A chunk is quarantined only
+     * if it also fails when merged by itself; otherwise one bad chunk would quarantine its healthy
+     * neighbours. */
     bool has_others = RULE(QUARANTINE_ALONE) && op->source_count > 1;
     for (size_t i = 0; i < op->source_count; i++) {
         const struct chunk *chunk = catalog_live_by_key(catalog, op->sources[i]);
@@ -275,6 +278,8 @@ static enum hf_status check_split(const struct catalog *catalog, struct catalog_
                    ? HF_OK
                    : error_set(&op->error, HF_MISMATCH, "the catalog was already split");
     }
+    /* The children were made from an earlier version of this catalog. They would lack a chunk that
+     * was added since then, keep one that was merged, or have outdated settings. */
     if (RULE(SPLIT_CHECKS_LIVE) && catalog_live_hash(catalog) != op->live_hash)
         return error_set(&op->error, HF_CONFLICT,
                          "live chunks changed while the catalog was being split");
@@ -293,8 +298,8 @@ static void refer_to_children(struct catalog *catalog)
         }
 }
 
-/* A later copy of a moved file may be routed to another child, so the parent remembers the
- * identities of all files it moved. */
+/* If a moved file is ingested again, it may be routed to another child, so the parent remembers the
+ * identities of all files that it moved. */
 static void remember_moved_files(struct catalog *catalog)
 {
     for (size_t i = 0; i < catalog->live_count; i++) {
@@ -337,7 +342,7 @@ enum hf_status catalog_apply_split(struct catalog *catalog, struct catalog_op *o
 
 /* ---- Settings ------------------------------------------------------------------------ */
 
-/* Whether the change affects how existing chunks are read. */
+/* Whether the change would affect how existing chunks are read. */
 static bool changes_the_data(const struct compact_settings *a, const struct compact_settings *b)
 {
     return a->format != b->format || !view_equal(a->key, b->key) ||

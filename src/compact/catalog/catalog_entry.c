@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog_entry.c: encodes and decodes the entries of a catalog: chunks, graves and
- * removals. Unknown members are kept, so an older program does not drop what a newer
- * one wrote. */
+/* catalog_entry.c: encodes and decodes the entries of a catalog: chunks, graves and removals.
+ * Unknown members are kept, so an older program does not drop what a newer one wrote. */
 #include "base/check.h"
 #include "base/layout.h"
 #include "base/utf8.h"
@@ -62,7 +61,7 @@ enum hf_status catalog_check_key(const struct catalog *catalog, struct view key,
 
 /* ---- Members ------------------------------------------------------------------------- */
 
-/* In encoding order, so the decoder finds each member at the first attempt. */
+/* The tables are in encoding order, so the decoder finds each member at the first attempt. */
 
 static bool take_chunk_key(struct member_reader *members, void *part);
 static bool take_chunk_file_id(struct member_reader *members, void *part);

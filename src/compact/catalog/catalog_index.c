@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog_index.c: the index from keys to their state: a hash table with open addressing. */
+/* catalog_index.c: the index that maps keys to their states: a hash table with open addressing. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "compact/catalog/catalog_inside.h"
@@ -69,8 +69,8 @@ void key_index_put(struct key_index *index, struct view key, enum chunk_state st
     *slot = (struct key_slot){ key.data, (uint32_t)key.size, hash, serial, state };
 }
 
-/* Removing an entry would break the probe sequences that pass over it, so later entries move
- * up. */
+/* An empty slot would end the probe sequences that pass over it, so later entries are moved up to
+ * fill the hole. */
 void key_index_drop(struct key_index *index, struct view key)
 {
     if (index->count == 0 || key.size == 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog_inside.h: the internals of a catalog: its memory, an index of all keys, and the
- * encoding of its entries. For catalog*.c only.
+/* catalog_inside.h: the internals of a catalog: its memory, an index of all keys, and the encoding
+ * of its entries. For catalog*.c only.
  *
  * Strings are never freed one by one: they are in the document that was read, or in an arena. So
- * transitions leave unused memory behind. Once that exceeds the memory in use, catalog_apply
- * encodes the catalog and decodes it again (catalog_renew). */
+ * transitions leave unused memory behind. Once the arena is much larger than the entries,
+ * catalog_apply encodes the catalog and decodes it again (catalog_renew). */
 #ifndef COMPACT_CATALOG_CATALOG_INSIDE_H
 #define COMPACT_CATALOG_CATALOG_INSIDE_H
 
@@ -14,8 +14,8 @@
 
 /* ---- Index --------------------------------------------------------------------------- */
 
-/* The state of a key, and the serial number of its live chunk, grave or removal. Serial
- * numbers rise in each of the three arrays, so a binary search finds the entry. They are not
+/* The state of a key, and the serial number of its live chunk, grave or removal. In each of the
+ * three arrays the serial numbers are ascending, so a binary search finds the entry. They are not
  * encoded. */
 struct key_slot {
     const char *data; /* NULL: empty */
@@ -50,7 +50,7 @@ struct catalog_inside {
     char *text;                              /* the document as it was read, or NULL */
     struct buffer space;                     /* its strings that contained escapes */
     struct arena arena;                      /* what was added since then */
-    size_t spent;                            /* bytes used in the arena */
+    size_t spent;                            /* bytes allocated from the arena */
     struct buffer unknown, unknown_settings; /* unknown members: ,"name":value */
     size_t live_room, grave_room, removal_room, writer_room, reference_room;
     size_t moved_file_id_room;
@@ -71,7 +71,7 @@ enum hf_status catalog_keep_settings(struct catalog *catalog,
                                      const struct compact_settings *settings,
                                      struct compact_settings *ret_kept, struct hf_error *error);
 
-/* Makes room for this many more at the end; false if out of memory. */
+/* Each makes room for this many more elements at the end; false if out of memory. */
 bool catalog_room_live(struct catalog *catalog, size_t more);
 bool catalog_room_graves(struct catalog *catalog, size_t more);
 bool catalog_room_removals(struct catalog *catalog, size_t more);
@@ -112,7 +112,7 @@ void catalog_push_moved_file(struct catalog *catalog, struct view file_id);
 /* Forgets a file identity if it belongs to the entry with this serial number. */
 void catalog_forget_file(struct catalog *catalog, struct view file_id, uint64_t serial);
 
-/* These remove the entries marked `leaving`; the index is unchanged. */
+/* These remove the entries that are marked `leaving`. The index is unchanged. */
 void catalog_sweep_live(struct catalog *catalog);
 void catalog_sweep_graves(struct catalog *catalog);
 void catalog_sweep_removals(struct catalog *catalog);
@@ -124,22 +124,23 @@ struct removal *catalog_removal_of(const struct catalog *catalog, uint64_t seria
 struct chunk *catalog_live_by_key(const struct catalog *catalog, struct view key);
 struct grave *catalog_grave_by_key(const struct catalog *catalog, struct view key);
 
-/* The index of a writer in the state vector, or where it belongs. */
+/* The index of a writer in the state vector, or the index at which to insert it. */
 size_t writer_place(const struct writer *writers, size_t count, struct view name);
 
-/* Whether each live chunk's number was assigned to its writer, or to CATALOG_WRITERS_REST. */
+/* Whether the number of each live chunk was assigned to its writer, or to CATALOG_WRITERS_REST. */
 bool catalog_sequences_hold(const struct catalog *catalog);
 
 /* ---- Encoding of parts (catalog_entry.c) --------------------------------------------- */
 
-/* Longest entry that is read: an entry of CHUNK_BYTES_MAX may have been quarantined since. */
+/* The longest entry that is read: an entry of CHUNK_BYTES_MAX bytes becomes longer when its chunk
+ * is quarantined. */
 #define CHUNK_BYTES_READ_MAX (2 * CHUNK_BYTES_MAX)
 #define CHUNK_TRIES_MAX      1000000
 #define CHUNK_MS_MAX         (INT64_C(1) << 53)
 #define CHUNK_NUMBER_MAX     ((uint64_t)INT64_MAX)
 #define CATALOG_DEPTH_MAX    64
 
-/* Most keys in a document that is read: live, dead and moved together. */
+/* The maximum number of keys in a document that is read: live, dead and moved keys together. */
 #define CATALOG_KEYS_READ_MAX ((size_t)256 * 1024)
 
 /* INVALID: such a chunk cannot be in a catalog. */
@@ -190,7 +191,7 @@ catalog_transition catalog_apply_add, catalog_apply_commit, catalog_apply_condem
     catalog_apply_quarantine, catalog_apply_retire, catalog_apply_maintain,
     catalog_apply_undelete, catalog_apply_split, catalog_apply_set;
 
-/* EXPIRED: a name was drawn too long ago to enter a catalog. */
+/* EXPIRED: a name was generated too long ago to be added to a catalog. */
 enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op *op,
                                 const struct evidence *evidence);
 
@@ -202,27 +203,27 @@ enum hf_status catalog_check_key(const struct catalog *catalog, struct view key,
 enum hf_status catalog_check_twice(const struct view *keys, size_t count,
                                    struct hf_error *error);
 
-/* A new entry, and a new grave, stamped with the current time. */
+/* A new dead part and a new grave, stamped with the current time. */
 struct dead_part catalog_new_part(const struct evidence *evidence);
 struct grave catalog_new_grave(const struct evidence *evidence, struct view into,
                                struct chunk *chunks, size_t count);
 
-/* `target` is an earlier result of catalog_cascade; sets `due` if a level has become the target
- * since then. */
+/* The target level of the cascade, or 0; and, given an earlier result as `target`, updates `due`:
+ * sets it if a level has become the target since then, and clears it if there is no target. */
 unsigned catalog_cascade(const struct catalog *catalog);
 void catalog_set_due(struct catalog *catalog, unsigned target, const struct evidence *evidence);
 
 /* An entry was added at this level and counts towards the next one. */
 void catalog_count_entry(struct catalog *catalog, unsigned level);
 
-/* A reason, as stored for people: bounded in size, never empty. */
+/* A reason for people to read: bounded in size, never empty. */
 struct reason {
     char text[REASON_BYTES_MAX];
     size_t size;
 };
 struct reason reason_make(unsigned tries, struct view why);
 
-/* Prepared copies of live chunks, which replace them once nothing can fail. */
+/* Prepared copies of chunks. They replace the originals once nothing can fail any more. */
 struct blamed {
     struct chunk *chunks;
     size_t count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog_json.c: encodes and decodes a catalog's document; catalog_entry.c does so for its
+/* catalog_json.c: encodes and decodes the document of a catalog; catalog_entry.c does so for its
  * entries. A document that breaks an invariant is refused as CORRUPT and never overwritten, because
  * every deletion depends on it. */
 #include "base/check.h"
@@ -240,7 +240,8 @@ static bool take_writers(struct member_reader *members, void *part)
     return json->why == NULL;
 }
 
-/* Checks a key before it is entered: there must be room, and it must be new. */
+/* Makes room for a key and checks that it is new. A key in two states could be deleted while it is
+ * live. */
 static bool enter_key(struct part_reader *reader, struct view key)
 {
     struct key_index *index = &reader->catalog->inside->index;
@@ -267,7 +268,8 @@ static bool take_chunks(struct member_reader *members, void *part)
     return json->why == NULL;
 }
 
-/* An entry with the same stamp as before counts as seen since then. */
+/* An entry that has the same stamp as in the previous document counts as seen since the earlier
+ * time. An entry that was unwritten in the previous document was not seen there. */
 static void keep_seen_time(struct dead_part *part, const struct dead_part *before)
 {
     if (!before->unwritten && before->since.clock == part->since.clock &&
@@ -439,7 +441,7 @@ static const struct member_table catalog_table =
 
 /* ---- Invariants ---------------------------------------------------------------------- */
 
-/* A chunk of another home can only come from a split, so the catalog must have a parent. */
+/* A chunk with another home can only come from a split, so the catalog must have a parent. */
 static bool is_at_home(const struct catalog *catalog, struct view key)
 {
     return catalog->parent.size > 0 || view_equal(layout_home(key), catalog->partition);
@@ -495,7 +497,7 @@ static bool check_whole(struct part_reader *reader)
     return true;
 }
 
-/* Copies the text, and makes room for its unescaped strings. */
+/* Copies the text, and reserves room for its unescaped strings. */
 static bool copy_document(struct catalog *catalog, struct view text)
 {
     struct catalog_inside *inside = catalog->inside;

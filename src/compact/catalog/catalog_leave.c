@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog_leave.c: the transitions that move keys towards deletion: retire, maintain, and
- * condemn for names that were never added. They guard against deleting an object that a late
- * commit, a reader in its grace, or an undelete still needs. */
+/* catalog_leave.c: the transitions that move keys towards deletion: retire, maintain, and condemn
+ * for names that were never added. They guard against deleting an object that a late commit, a
+ * reader within the grace period, or an undelete still needs. */
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/rule.h"
@@ -11,12 +11,14 @@
 
 #define CONDEMNED_AT_ONCE_MAX CATALOG_LIVE_MAX
 
-/* At these limits condemn is refused too, because the document must stay readable. */
+/* At these limits condemn is refused too, because the document must stay readable. They are twice
+ * the limits at which planning pauses, so that leases can still be settled then. */
 #define CONDEMN_DEAD_MAX       ((size_t)2 * CATALOG_DEAD_MAX)
 #define CONDEMN_DEAD_BYTES_MAX (2 * CATALOG_DEAD_BYTES_MAX)
 
 /* ---- Retire -------------------------------------------------------------------------- */
 
+/* A chunk can be retired only as a whole, so its newest record must be past the cutoff. */
 static bool is_past(const struct chunk *chunk, int64_t cutoff_ms)
 {
     bool has_newer = RULE(RETIRE_BY_MAX_TIME) && chunk->max_ms >= cutoff_ms;
@@ -53,8 +55,8 @@ enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *
 
 /* ---- Maintain ------------------------------------------------------------------------ */
 
-/* Whether the entry has provably been in the catalog for this long. An entry that is not known to
- * be in the store has not been seen at all. */
+/* Whether the entry has provably been in the catalog for this long. An entry that is not yet known
+ * to be in the store counts as not seen, because the swap that writes it may still fail. */
 static bool has_stood(const struct catalog *catalog, const struct dead_part *part,
                       int64_t span_ms, const struct evidence *evidence)
 {
@@ -69,7 +71,7 @@ static bool is_past_grace(const struct catalog *catalog, const struct grave *gra
     return has_stood(catalog, &grave->part, catalog->settings.grace_ms, evidence);
 }
 
-/* How many graves, from the first, to examine: as many as one operation may move. */
+/* How many graves to examine, counted from the first: as many as one operation may move. */
 static size_t graves_to_look_at(const struct catalog *catalog, const struct catalog_op *op,
                                 const struct evidence *evidence, size_t *ret_graves)
 {
@@ -91,8 +93,9 @@ static size_t graves_to_look_at(const struct catalog *catalog, const struct cata
     return i;
 }
 
-/* The removal keeps the file identities: an interrupted ingest may be repeated a day later,
- * and must not add a file whose chunk was merged and deleted meanwhile. */
+/* The removal keeps the file identities: if an interrupted ingest is repeated a day later, it must
+ * not add a file whose chunk was merged and deleted in the meantime. The removal has a stamp of its
+ * own, because D is counted from the swap that moves the names to deleting. */
 static bool make_removal(struct catalog *catalog, const struct grave *grave,
                          const struct evidence *evidence, struct removal *ret_removal)
 {
@@ -129,7 +132,7 @@ static enum hf_status move_graves(struct catalog *catalog, struct catalog_op *op
         if (is_past_grace(catalog, &catalog->graves[i], evidence))
             good = good &&
                    make_removal(catalog, &catalog->graves[i], evidence, &removals[prepared++]);
-    if (good) {
+    if (good) { /* nothing below can fail */
         for (size_t i = 0; i < end; i++) {
             struct grave *grave = &catalog->graves[i];
             if (!is_past_grace(catalog, grave, evidence))
@@ -161,6 +164,9 @@ static void mark_done(struct catalog *catalog, struct catalog_op *op)
     }
 }
 
+/* D is checked again, because an entry may have been restamped since the caller read the catalog. A
+ * name must not be dropped before D has passed: until then, an abandoned put of its object may
+ * still take effect. */
 static void drop_gone(struct catalog *catalog, struct catalog_op *op,
                       const struct evidence *evidence)
 {
@@ -179,7 +185,9 @@ static void drop_gone(struct catalog *catalog, struct catalog_op *op,
 }
 
 /* Gives a new stamp to entries whose stamp cannot be compared with our clock, such as one from an
- * earlier boot. */
+ * earlier boot. The span then starts again, so an entry is deleted late but never early. The limit
+ * is for two machines that share a folder, which would otherwise restamp each other's entries
+ * forever. */
 static void restamp_all(struct catalog *catalog, struct catalog_op *op,
                         const struct evidence *evidence)
 {
@@ -214,8 +222,9 @@ enum hf_status catalog_apply_maintain(struct catalog *catalog, struct catalog_op
 
 /* ---- Condemn ------------------------------------------------------------------------- */
 
-/* Whether the name is or was live: then the commit or add happened, and condemn does
- * nothing. */
+/* Whether the name is or was live: then its commit or add has happened, and condemn does nothing.
+ * A moved name may be live in a child. If it were condemned here, the object of a live chunk would
+ * be deleted. */
 static bool is_spared(enum chunk_state state)
 {
     switch (state) {
@@ -236,6 +245,7 @@ static enum hf_status check_condemn(const struct catalog *catalog, struct catalo
         return error_set(&op->error, HF_INVALID, "1 to %d keys can be condemned at once",
                          CONDEMNED_AT_ONCE_MAX);
     for (size_t i = 0; i < op->key_count; i++) {
+        /* A key that a split moved here has its home in another catalog. */
         if (catalog_state(catalog, op->keys[i]) != CHUNK_UNKNOWN)
             continue;
         enum hf_status status = catalog_check_key(catalog, op->keys[i], &op->error);
@@ -245,7 +255,7 @@ static enum hf_status check_condemn(const struct catalog *catalog, struct catalo
     return catalog_check_twice(op->keys, op->key_count, &op->error);
 }
 
-/* Prepares a removal with the names that are condemned now. */
+/* Prepares a removal of the names that this operation condemns. */
 static enum hf_status prepare_condemn(struct catalog *catalog, struct catalog_op *op,
                                       const struct evidence *evidence,
                                       struct removal *ret_removal)
@@ -286,6 +296,8 @@ enum hf_status catalog_apply_condemn(struct catalog *catalog, struct catalog_op 
     enum hf_status status = check_condemn(catalog, op);
     if (status == HF_OK)
         status = prepare_condemn(catalog, op, evidence, &removal);
+    /* A name that is already condemned shows that its try was counted. So a lease that is settled
+     * twice, after a crash or by two clients, counts one try. */
     bool settled_before = RULE(TRY_COUNTS_ONCE) && removal.count == 0;
     if (status == HF_OK && !settled_before)
         status = blame_prepare(catalog, op, evidence, &blamed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_tree.c: catalogs as documents: creates, shows and changes them, and walks the tree of a
- * partition. catalog.h defines what they mean. A catalog that cannot be read is never
- * overwritten, because nothing else records which chunks are data. */
+ * partition. catalog.h defines their meaning. A catalog that cannot be read is never overwritten,
+ * because nothing else records which chunks are data. */
 #include "compact/catalog/catalog_tree.h"
 
 #include "base/check.h"
@@ -44,8 +44,8 @@ static enum hf_status catalog_body_decode(struct view bytes, struct mono_time ar
     return status;
 }
 
-/* A missing catalog also has a body: an operation on it is refused after a fresh read, and
- * catalog_tree_create fills it in. */
+/* A missing catalog also has a body, which is empty. Operations on it are refused after a fresh
+ * read, except catalog_tree_create, which fills it in. */
 static void *catalog_body_birth(void *context)
 {
     (void)context;
@@ -73,7 +73,7 @@ static const struct doc_type catalog_type = {
     .free = catalog_body_free,
 };
 
-/* ---- Slots --------------------------------------------------------------------------- */
+/* ---- References to catalogs ---------------------------------------------------------- */
 
 static void read_route(const struct catalog *catalog, struct catalog_route *ret_route)
 {
@@ -151,7 +151,7 @@ enum hf_status catalog_tree_ref(struct catalog_tree *tree, struct view partition
     return status;
 }
 
-/* ---- The catalog tree ----------------------------------------------------------------------- */
+/* ---- Opening and closing ------------------------------------------------------------- */
 
 enum hf_status catalog_tree_open(struct store *store, struct hf_client *client,
                                  struct view partition, struct catalog_tree **ret_tree,
@@ -196,7 +196,7 @@ static enum hf_status no_catalog(const struct catalog_ref *ref, struct hf_error 
                      ref->partition);
 }
 
-/* A catalog that was copied to another key must not be used as that partition's. */
+/* If a catalog was copied to another key, it must not be used as the catalog of that partition. */
 static enum hf_status check_own(const struct catalog_ref *ref, const struct catalog *catalog,
                                 struct hf_error *error)
 {
@@ -341,7 +341,8 @@ static enum hf_status apply_create(struct doc_op *op, void *argument,
 #define LIST_TRIES_MAX 5
 #define LIST_WAIT      SPAN_MS(100)
 
-/* A new catalog would not name existing chunks, and fsck would condemn them as orphans. */
+/* If the catalog of existing chunks was lost, a new catalog would not name these chunks, and fsck
+ * would condemn them as orphans. */
 static enum hf_status look_for_chunks(struct catalog_tree *tree, bool *ret_found,
                                       struct hf_error *error)
 {
@@ -398,7 +399,8 @@ static bool copy_route(struct catalog_ref *ref, struct catalog_route *ret_route)
     return ret_route->known;
 }
 
-/* A copy of the known route; reads the catalog only if it was never read. */
+/* A copy of the known route. The catalog is read only if it was never read: an outdated route does
+ * no harm, because a catalog that has been split refuses the add. */
 static enum hf_status route_of(struct catalog_ref *ref, struct catalog_route *ret_route,
                                struct hf_error *error)
 {
@@ -470,7 +472,7 @@ enum hf_status catalog_ref_files_above(struct catalog_ref *ref, const struct vie
     return status;
 }
 
-/* A walk over the tree. */
+/* A walk through the tree. */
 struct walk {
     struct catalog_tree *tree;
     catalog_tree_visit *visit;
@@ -478,10 +480,10 @@ struct walk {
     struct queued *first, *last;
     size_t count;                  /* catalogs queued so far */
     catalog_tree_between *between; /* may be NULL */
-    struct queued *at;             /* the one that is being visited */
+    struct queued *at;             /* the catalog that is being visited */
     struct catalog_route route;    /* its route */
     enum hf_status ended;          /* status with which the visitor ended the walk */
-    struct hf_error why;           /* why it is not as expected */
+    struct hf_error why;           /* what is wrong with the catalog being visited */
 };
 
 struct queued {
@@ -564,7 +566,7 @@ static enum hf_status walk_one(struct walk *walk, struct queued *at, struct hf_e
         walk->ended = walk->between(walk->argument, at->ref);
     if (status == HF_OK)
         return walk->ended != HF_OK ? walk->ended : queue_children(walk, at, error);
-    /* An unreadable catalog does not stop the walk. */
+    /* An unreadable catalog, or a missing child, does not stop the walk. */
     if (status != HF_CORRUPT && status != HF_UNSUPPORTED &&
         (status != HF_NOT_FOUND || !at->parent)) {
         *error = why;

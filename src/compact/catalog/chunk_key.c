@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chunk_key.c: draws the names of new chunks. A name holds 128 random bits and the partition
- * that is its home, and is never reused: a late put or delete of an old name must not hit a new
- * chunk. */
+/* chunk_key.c: generates the names of new chunks. A name contains the partition that is its home
+ * and 128 random bits. It is never reused, so a late put or delete of an old name cannot affect a
+ * new chunk. */
 #include "base/instant.h"
 #include "compact/catalog/catalog_tree.h"
 
@@ -32,7 +32,7 @@ enum hf_status chunk_key_draw(struct env *env, const struct chunk_key_parts *par
     if (!layout_partition_valid(parts->partition))
         return error_set(error, HF_INVALID, "invalid partition name '%.*s'",
                          VIEW_ARGS(view_first(parts->partition, 80)));
-    *ret_drawn = env_now(env); /* before the draw: the age is never underestimated */
+    *ret_drawn = env_now(env); /* read first, so the name's age is never underestimated */
     env_random_hex(env, RANDOM_DIGITS, random);
     snprintf(ret_key, KEY_BYTES_MAX + 1,
              LAYOUT_DATA_FOLDER "%.*s/L%u/%04" PRIu32 "/%02" PRIu32 "/%s.%s%s",

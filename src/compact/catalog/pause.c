@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pause.c: pausing and resuming the compaction of a partition. A partition is paused while
- * an object exists, so a worker pauses even if it cannot read the contents. Workers check before
- * each plan; running jobs finish. */
+/* pause.c: pauses and resumes the compaction of a partition. A partition is paused while an object
+ * exists, so a worker pauses even if it cannot read the object's contents. Workers check for the
+ * object before each plan; running jobs finish. */
 #include "base/parse.h"
 #include "compact/catalog/catalog_tree.h"
 
@@ -9,7 +9,7 @@
 
 #define PAUSE_BYTES_MAX ((size_t)16 * 1024)
 
-/* An unanswered write is repeated. It has no condition, so repeating it is harmless. */
+/* How many times an unanswered write is sent. It has no condition, so repeating it is harmless. */
 #define PAUSE_TRIES_MAX 4
 
 static void pause_key(const struct catalog_tree *tree, char ret_key[KEY_BYTES_MAX + 1])
@@ -31,7 +31,7 @@ static bool encode_pause(struct catalog_tree *tree, struct view why, struct view
     return buffer_print(text, ", \"write\": \"%s\" }\n", nonce);
 }
 
-/* Any contents mean paused; the reason is empty if the object has none. */
+/* The partition is paused whatever the object contains; only the reason depends on the contents. */
 static void decode_pause(struct view bytes, char ret_why[HF_WHY_MAX])
 {
     struct json_reader reader = json_read(bytes);
@@ -106,6 +106,7 @@ enum hf_status catalog_tree_is_paused(struct catalog_tree *tree, bool *ret_pause
     pause_key(tree, key);
     struct get_call get = { .key = view_of(key), .body = &text };
     enum hf_status status = store_get(tree->store, &get);
+    /* The object is too long to be read, but it exists. */
     bool too_long = status == HF_INVALID && get.info.size > PAUSE_BYTES_MAX;
     if (status == HF_OK || too_long) {
         *ret_paused = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.c: the settings of a partition: limits, checks, JSON. Every client that can write to the
- * bucket can change them, so values that would stop or overload all workers are refused. */
+/* settings.c: the settings of a partition: limits, checks and JSON. Every client that can write to
+ * the bucket can change them, so values that would stop or overload all workers are refused. */
 #include "compact/catalog/settings.h"
 
 #include "base/check.h"
@@ -153,8 +153,7 @@ static const struct member members[] = {
     NUMBER(level1_bytes, 1, OBJECT_BYTES_MAX),
     NUMBER(level_factor, 2, 1000),
     NUMBER(cascade_base, 2, 1000),
-    NUMBER(group_max, 2, 512), /* one lease names all sources, and a table must hold many
-                                * leases */
+    NUMBER(group_max, 2, 512), /* a lease names all sources, and a table must fit many leases */
     NUMBER(ttl_ms, 100, DAY_MS),
     NUMBER(grace_ms, 0, YEAR_MS),
     NUMBER(late_bound_ms, 1, YEAR_MS),
@@ -263,7 +262,7 @@ static enum hf_status check_together(const struct compact_settings *settings,
     return HF_OK;
 }
 
-/* The limits that a document must satisfy to be read at all. */
+/* Checks the limits without which a document is not read at all. */
 static enum hf_status check_bounds(const struct compact_settings *settings,
                                    struct hf_error *error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* settings.h: the settings of a partition. They are stored in its catalog, so all workers use the
- * same settings; the children of a split inherit them. */
+ * same settings. The children of a split inherit them. */
 #ifndef COMPACT_CATALOG_SETTINGS_H
 #define COMPACT_CATALOG_SETTINGS_H
 
@@ -11,8 +11,8 @@
 #include "base/moment.h"
 #include "merge/merge.h"
 
-/* The longest record of a chunk. It does not depend on a worker's memory; otherwise one
- * worker would reject what another merges. */
+/* The longest record of a chunk. It does not depend on a worker's memory; otherwise one worker
+ * would reject a record that another one merges. */
 #define CHUNK_RECORD_MAX MERGE_RECORD_DEFAULT
 
 /* Times are in milliseconds, as in the document. */
@@ -23,19 +23,19 @@ struct compact_settings {
     enum hf_merge_coding coding; /* of merged chunks */
     struct view command;         /* exec: the merge command; otherwise empty */
     int64_t command_limit_ms;
-    uint64_t rejects_max; /* most unreadable rows per chunk; ingest refuses a file with more */
+    uint64_t rejects_max; /* unreadable rows per chunk; ingest refuses a file with more */
     enum hf_compact_policy policy;
     uint64_t level0_count; /* this many chunks of one hour are merged; 15 */
-    uint64_t level1_bytes; /* chunks of level 1 are merged once they reach this; 2 GiB, ... */
-    uint64_t level_factor; /* ... and each next level at this many times more; 5 */
+    uint64_t level1_bytes; /* chunks of level 1 are merged once they reach this size; 2 GiB */
+    uint64_t level_factor; /* the size for each further level is this many times larger; 5 */
     uint64_t cascade_base; /* 20 */
-    uint64_t group_max;    /* most sources of one merge; 256 */
+    uint64_t group_max;    /* maximum number of sources per merge; 256 */
     int64_t ttl_ms;        /* of leases for merging; 60 s */
     int64_t grace_ms;      /* how long a merged chunk is kept; 15 min */
-    int64_t late_bound_ms; /* D: how late an abandoned request may take effect; 24 h */
+    int64_t late_bound_ms; /* D: how late an abandoned request can take effect; 24 h */
     int64_t skew_tolerance_ms; /* of the store's clock; 30 s */
     int64_t retention_ms;      /* older data expires; 0: never */
-    uint64_t backlog_max;      /* most level-0 chunks per catalog before ingest waits; 3,000 */
+    uint64_t backlog_max;      /* level-0 chunks per catalog at which ingest waits; 3,000 */
     uint64_t tries_max;        /* tries before a chunk is quarantined; 3 */
     int64_t step_ms;           /* ladder: each rank starts this much later; 1 s */
 };
@@ -47,8 +47,9 @@ struct compact_settings compact_settings_default(void);
 enum hf_status compact_settings_check(const struct compact_settings *settings,
                                       struct hf_error *error);
 
-/* Encodes as a JSON object. Decoding appends unknown members to `unknown` as ,"name":value.
- * Decoded strings point into the text, or into `space` if they had escapes. */
+/* Encodes the settings as a JSON object, and decodes them. Unknown members are appended to
+ * `unknown` as ,"name":value. Decoded strings point into the text, or into `space` if they
+ * contained escapes. */
 bool compact_settings_encode(const struct compact_settings *settings, struct buffer *text);
 bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
                              struct buffer *unknown, struct compact_settings *ret_settings);
@@ -60,7 +61,7 @@ bool compact_settings_equal(const struct compact_settings *a, const struct compa
  * memory. */
 bool compact_settings_keep(struct compact_settings *settings, struct arena *arena);
 
-/* Equal settings have equal hashes, within one process. */
+/* Adds the settings to a hash. Equal settings have equal hashes within one process. */
 struct hash_stream;
 void compact_settings_hash(const struct compact_settings *settings, struct hash_stream *stream);
 

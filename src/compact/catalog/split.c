@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* split.c: splits a full catalog. The children are complete in the store, under random
- * names, before the parent's swap names them. The swap is refused if a live entry changed since the
+/* split.c: splits a full catalog. The children are complete in the store, under random names,
+ * before the parent's swap names them. The swap is refused if a live entry has changed since the
  * children were made; then new children are made. Children whose swap was certainly refused are
- * deleted. After UNSURE they are kept, since the swap may still land. */
+ * deleted. After UNSURE they are kept, because the swap may still take effect. */
 #include "base/mutant.h"
 #include "compact/catalog/catalog_tree.h"
 
@@ -10,7 +10,8 @@
 
 #define PARTITION_DIGITS 32
 
-/* Attempts for an unanswered put of a child, and the longest pause between them. */
+/* How many times an unanswered put of a child is sent, and the first pause between attempts, which
+ * doubles each time. */
 #define PUT_TRIES_MAX 12
 #define PUT_BACKOFF   SPAN_MS(10)
 
@@ -19,7 +20,7 @@ struct new_children {
     struct env *env;
     bool already;           /* the parent has children: nothing to do */
     struct hf_error error;  /* error while making them */
-    struct mono_time drawn; /* when their names were drawn */
+    struct mono_time drawn; /* when their names were generated */
     char names[CATALOG_CHILDREN][PARTITION_DIGITS + 1];
     char keys[CATALOG_CHILDREN][KEY_BYTES_MAX + 1];
     struct buffer texts[CATALOG_CHILDREN];
@@ -29,9 +30,10 @@ struct new_children {
 
 /* ---- Making the children ------------------------------------------------------------- */
 
-/* Splits by hour, so chunks that merge together stay together, unless one hour has more than half
- * of the entries, since its child would be full immediately. Uses a majority vote: entries of
- * different hours cancel in pairs, and only the remaining hour can be the majority. */
+/* Splits by hour, so that chunks that are merged together stay together. The exception: if one hour
+ * has more than half of the entries, its child would soon be full too, so the split is by key. Uses
+ * a majority vote: entries of different hours cancel each other in pairs, and only the remaining
+ * hour can have the majority. */
 static enum split_by choose_split(const struct catalog *catalog)
 {
     int64_t candidate = 0;
@@ -103,8 +105,9 @@ static void make_children(void *argument, const struct catalog *parent,
 
 /* ---- Writing them -------------------------------------------------------------------- */
 
-/* A put was refused because our earlier attempt landed (nobody else draws these names), or
- * because another write was in progress, which may have failed. A read shows which. */
+/* A put was refused. Either an earlier attempt of ours has landed, since nobody else generates this
+ * name, or another write was in progress and the child may not exist at all. A read shows which. If
+ * the child were assumed to exist, the parent could name a missing catalog. */
 static enum hf_status look_for_child(struct store *store, const struct put_call *put,
                                      struct hf_error *error)
 {
@@ -120,7 +123,7 @@ static enum hf_status look_for_child(struct store *store, const struct put_call 
     return status;
 }
 
-/* Puts the children that are not there yet. */
+/* Puts the children that are not in the store yet, and returns how many are still missing. */
 static size_t put_round(struct store *store, struct put_call *puts, bool *there)
 {
     struct put_call calls[CATALOG_CHILDREN];
@@ -178,7 +181,7 @@ static enum hf_status put_children(struct catalog_tree *tree, struct new_childre
     return HF_OK;
 }
 
-/* No catalog names these and none ever will. Best effort: fsck finds the rest. */
+/* No catalog names these children, and none ever will. Best effort: fsck finds the rest. */
 static void delete_children(struct catalog_tree *tree, struct new_children *children)
 {
     struct delete_call calls[CATALOG_CHILDREN];
@@ -189,7 +192,8 @@ static void delete_children(struct catalog_tree *tree, struct new_children *chil
 
 /* ---- The swap ------------------------------------------------------------------------ */
 
-/* Whether the parent's children are these. A parent keeps its children forever. */
+/* Whether the parent's children are these. If so, an attempt whose reply was lost has landed, and
+ * the children are in use. A parent keeps its children forever. */
 static bool are_ours(struct catalog_ref *ref, const struct new_children *children)
 {
     env_mutex_lock(&ref->tree->mutex);
@@ -199,7 +203,8 @@ static bool are_ours(struct catalog_ref *ref, const struct new_children *childre
     return ours;
 }
 
-/* One attempt. CONFLICT: entries changed meanwhile. MISMATCH: another client has split it. */
+/* Makes one attempt. CONFLICT: entries changed in the meantime. MISMATCH: another client has split
+ * the catalog. */
 static enum hf_status split_once(struct catalog_ref *ref, struct new_children *children,
                                  struct hf_error *error)
 {
@@ -220,7 +225,7 @@ static enum hf_status split_once(struct catalog_ref *ref, struct new_children *c
         swap.children[i] = view_of(children->names[i]);
     MUTANT(mutant_swaps_parent_first(ref, &swap));
     status = put_children(tree, children, error);
-    if (status == HF_UNSURE) { /* the swap was not and will not be sent */
+    if (status == HF_UNSURE) { /* a put is unsure, but no swap was sent, so nothing changed */
         status = error->status = HF_UNAVAILABLE;
     } else if (status == HF_OK) {
         status = catalog_ref_apply(ref, &swap, (struct mono_time){ 0 });

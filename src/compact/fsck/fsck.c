@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fsck.c: determines the order in which a bucket is checked, and reports findings. Clients may
- * change the bucket meanwhile, so nothing is reported or repaired after a single read. */
+ * change the bucket during the check, so nothing is reported or repaired after a single read. */
 #include "compact/fsck/fsck.h"
 
 #include "compact/fsck/fsck_inside.h"
@@ -45,10 +45,10 @@ struct span fsck_proven_age(const struct fsck *fsck, struct wall_time modified)
     return wall_age(fsck->dated.us > 0 ? fsck->dated : fsck->newest, modified);
 }
 
-/* On a local store this object may be the newest, so the times in the store alone may give no age.
- * Its objects are dated by the machine's wall clock, which is therefore used too. If that clock is
- * wrong, fsck may condemn an object that a client is about to add; the add is then refused, and the
- * client puts the object again under a new name. */
+/* On a local store this object may be the newest one, and then the times in the store do not give
+ * its age. The objects of a local store are dated by the machine's wall clock, so that clock is
+ * used too. If it is wrong, fsck may condemn an object that a client is about to add. The add is
+ * then refused, and the client puts the object again under a new name. */
 struct span fsck_age_of(const struct fsck *fsck, struct wall_time modified)
 {
     struct span age = fsck_proven_age(fsck, modified);
@@ -80,8 +80,8 @@ enum hf_status fsck_run(struct store *store, struct hf_client *client, struct vi
         return error_set(error, HF_INVALID, "invalid partition name '%.*s'",
                          VIEW_ARGS(view_first(partition, 80)));
     client_active(client);
-    /* Leases are read first and last: an output that a worker is about to commit is not an
-     * orphan, and a lease that is cleaned up meanwhile is not reported. */
+    /* Leases are read once before the objects are listed and again at the end, so that a lease that
+     * is settled in the meantime is not reported. */
     static enum hf_status (*const parts[])(struct fsck *, struct hf_error *) = {
         fsck_catalogs, fsck_leases_first, fsck_names,
         fsck_objects,  fsck_chunks,       fsck_leases_again,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fsck.h: checks whether a bucket matches its catalogs, and repairs what can be repaired. It
- * reads the catalogs of all partitions, the listing of data/ and, unless `shallow` is set,
- * every byte of every live chunk. Without `repair` it changes nothing.
+/* fsck.h: checks whether a bucket matches its catalogs, and repairs what can be repaired. It reads
+ * the catalogs of all partitions, the listing of data/ and, unless `shallow` is set, every byte of
+ * every live chunk. Without `repair` it changes nothing.
  *
  * Repairs use the same transitions as everything else: an object that no catalog names is
  * condemned before it is deleted, and a live chunk whose object is missing or damaged is
@@ -24,8 +24,8 @@ struct fsck_finding {
 struct fsck_options {
     bool repair;
     bool shallow; /* check names and sizes only, do not read the objects */
-    /* Younger unreferenced objects are left alone, since a client may be about to add them;
-     * zero: one hour. */
+    /* Unreferenced objects that are younger than this are ignored, because a client may be about to
+     * add them; zero: one hour. */
     struct span age;
     const char *scratch; /* a folder for one object at a time; NULL: /tmp */
     void (*tell)(void *argument, const struct fsck_finding *finding);
@@ -39,10 +39,10 @@ struct fsck_options {
 #define FSCK_NAMES_MAX    1000000
 #define FSCK_CATALOGS_MAX 65536
 
-/* Checks one partition with its children, or the whole bucket if the name is empty. OK: the
- * check is complete, whatever it found. NOT_FOUND: the partition has no catalog. CANCELLED:
- * go_on returned false. Clients may work meanwhile, because each finding is checked again before it
- * is reported. */
+/* Checks one partition with its children, or the whole bucket if the name is empty. OK: the check
+ * is complete, whatever it found. NOT_FOUND: the partition has no catalog. CANCELLED: go_on
+ * returned false. Clients may use the bucket in the meantime, because each finding is checked again
+ * before it is reported. */
 enum hf_status fsck_run(struct store *store, struct hf_client *client, struct view partition,
                         const struct fsck_options *options, struct hf_fsck_report *ret_report,
                         struct hf_error *error);

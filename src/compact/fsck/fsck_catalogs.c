@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fsck_catalogs.c: reads all catalogs of a bucket or partition and checks that they form
- * trees. Catalogs are found in the listing of metadata/ and as children of others. A catalog that
- * is only named is missing. A catalog that is only listed is a root, or a stray: a child of a split
- * whose parent was never swapped. */
+/* fsck_catalogs.c: reads all catalogs of a bucket or partition and checks that they form trees.
+ * Catalogs are found in the listing of metadata/ and as children of others. A catalog that is named
+ * but not listed is missing. A catalog that is listed but not named is a root or a stray. A stray
+ * is a child of a split that never swapped the parent. */
 #include "base/check.h"
 #include "compact/fsck/fsck_inside.h"
 
@@ -50,7 +50,7 @@ static enum hf_status take_catalog(struct fsck *fsck, struct view partition,
     return HF_OK;
 }
 
-/* An object in metadata/: a catalog, a lease table, or something else. */
+/* Notes an object in metadata/, which may be a catalog, a lease table, or something else. */
 static enum hf_status note_listed(struct fsck *fsck, const struct list_entry *entry,
                                   struct hf_error *error)
 {
@@ -208,6 +208,7 @@ static enum hf_status read_catalog(struct fsck *fsck, struct fsck_catalog *catal
 {
     struct reading reading = { .fsck = fsck, .catalog = catalog, .with_names = with_names };
     enum hf_status status = fsck_show(fsck, catalog->partition, copy_catalog, &reading, error);
+    /* Nothing is reported after a single read. */
     if (fsck_is_damage(status))
         status = fsck_show(fsck, catalog->partition, copy_catalog, &reading, error);
     catalog->state = status == HF_OK ? FSCK_READ : FSCK_UNREAD;
@@ -273,8 +274,9 @@ static enum hf_status read_all_in_scope(struct fsck *fsck, struct hf_error *erro
 static enum hf_status read_possible_strays(struct fsck *fsck, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
-    /* Other partitions are needed only for the catalogs they name: a stray has a random id, and a
-     * catalog that another partition names is not a stray of ours. */
+    /* Other partitions are read only to learn which catalogs they name. A stray has a random id, so
+     * its name does not show which partition it belongs to. A catalog that another partition names
+     * is not a stray of ours. */
     for (size_t i = 0; i < fsck->catalog_count; i++) {
         if (!fsck->catalogs[i]->in_scope && fsck->catalogs[i]->listed)
             status = read_catalog(fsck, fsck->catalogs[i], /* with_names */ false, error);
@@ -342,7 +344,7 @@ static void check_naming(void *argument, const struct catalog *catalog,
     naming->as_child = names_include(catalog->children, catalog->child_count, naming->other);
 }
 
-/* `catalog` names `other`, which is missing: checks again that this is so. */
+/* `catalog` named `other`, which was missing. Checks whether both are still true. */
 static enum hf_status check_missing(struct fsck *fsck, const struct fsck_catalog *catalog,
                                     struct fsck_catalog *other, struct hf_error *error)
 {
@@ -419,9 +421,10 @@ static void look_at_parent(void *argument, const struct catalog *parent,
                             !view_equal(layout_home(names[i].key), stray->partition);
 }
 
-/* The swap that would name a stray is sent within D/2 of drawing its name and lands within D after
- * that, so after 2 D it can no longer land. Only then is a stray deleted, and only if it was never
- * used: a used one may belong to a parent restored from a backup. */
+/* The swap that would name a stray is sent within D/2 of generating its name, and takes effect
+ * within D after that. So after 2 D it can no longer take effect. Only then is a stray deleted, and
+ * only if it was never used: a stray that was used may belong to a parent that was restored from a
+ * backup. */
 static struct fsck_repair repair_stray(struct fsck *fsck, const struct stray_check *suspect,
                                        struct view key, char why[HF_WHY_MAX])
 {
@@ -445,8 +448,8 @@ static struct fsck_repair repair_stray(struct fsck *fsck, const struct stray_che
     return fsck_advice(why);
 }
 
-/* The parent did not name the child when it was read. If it does now, the child is read
- * again, since it may have changed. */
+/* The parent did not name the child when it was read. If the parent names it now, the child is read
+ * again, because it may have changed. */
 static enum hf_status check_stray(struct fsck *fsck, struct fsck_catalog *catalog,
                                   const struct fsck_catalog *parent, struct hf_error *error)
 {
@@ -473,7 +476,7 @@ static enum hf_status check_stray(struct fsck *fsck, struct fsck_catalog *catalo
     return HF_OK;
 }
 
-/* The parent named by the catalog, or NULL. If only one partition is checked, the parent of its
+/* The parent that the catalog names, or NULL. If only one partition is checked, the parent of its
  * root is ignored. */
 static enum hf_status find_parent(struct fsck *fsck, const struct fsck_catalog *catalog,
                                   struct fsck_catalog **ret_parent, struct hf_error *error)
@@ -485,7 +488,7 @@ static enum hf_status find_parent(struct fsck *fsck, const struct fsck_catalog *
     return asked ? take_catalog(fsck, catalog->parent, ret_parent, error) : HF_OK;
 }
 
-/* Strays come last: none is deleted while any catalog is missing. */
+/* Strays are checked last, because none may be deleted while any catalog is missing. */
 static enum hf_status check_trees(struct fsck *fsck, struct hf_error *error)
 {
     struct fsck_catalog *parent;

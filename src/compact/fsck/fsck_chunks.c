@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fsck_chunks.c: checks that the object of each chunk exists and has the bytes that the
- * catalog records. One object at a time is read into an unnamed file. A chunk is quarantined
+/* fsck_chunks.c: checks that the object of each chunk exists and matches the size, checksum and
+ * rows in the catalog. One object at a time is read into an unnamed file. A chunk is quarantined
  * only after a second read. */
 #include "compact/fsck/fsck_inside.h"
 #include "compact/work/merger.h"
@@ -32,8 +32,8 @@ static bool keep_going(void *argument, uint64_t done, uint64_t total)
     return fsck_go_on(argument, NULL) == HF_OK;
 }
 
-/* Counts the rows as a merge would. Bad bytes are a finding; a failure of this machine ends
- * the run. */
+/* Counts the rows as a merge would. Unreadable contents are a finding; a failure of this machine
+ * ends the run. */
 static enum hf_status count_rows(struct fsck *fsck, const struct compact_settings *settings,
                                  int fd, struct contents *contents, struct hf_error *error)
 {
@@ -55,7 +55,7 @@ static enum hf_status count_rows(struct fsck *fsck, const struct compact_setting
     return error_clear(error);
 }
 
-/* Fetches and examines an object. OK if that was possible, whatever it found. */
+/* Fetches and examines an object. Returns OK if that was possible, whatever it found. */
 static enum hf_status examine_object(struct fsck *fsck, const struct fsck_name *name,
                                      struct contents *ret_contents, struct hf_error *error)
 {
@@ -122,7 +122,7 @@ static enum hf_fsck_kind compare_contents(const struct contents *contents,
     return FINE;
 }
 
-/* Quarantines the chunk, so no worker tries to merge it. */
+/* Quarantines the chunk, so that no worker tries to merge it. */
 static struct fsck_repair quarantine_chunk(struct fsck *fsck, enum hf_fsck_kind kind,
                                            struct view key, const struct fsck_place *place,
                                            const char *why)
@@ -189,7 +189,7 @@ static enum hf_status look_at_object(struct fsck *fsck, const struct fsck_name *
     return HF_OK;
 }
 
-/* Checks the bytes; reads them again if they differ. */
+/* Checks the contents. If they differ from the catalog, reads them again. */
 static enum hf_status look_inside(struct fsck *fsck, const struct fsck_name *name,
                                   enum hf_fsck_kind *ret_kind, char why[HF_WHY_MAX],
                                   struct hf_error *error)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_inside.h: what the files of fsck share.
  *
- * The bucket changes while fsck reads it. So the first pass only collects suspects. Each is
- * checked again before it is reported, in the order in which the bucket itself changes:
+ * The bucket changes while fsck reads it, so the first pass only collects suspects. Each suspect is
+ * checked again before it is reported, in an order that rules out false findings:
  *   an object that should exist      the object first, *then* its catalog: a chunk leaves the
  *                                    catalog before its object is deleted
  *   an object that should not exist  its catalog first, *then* the object: an object is deleted
@@ -14,7 +14,7 @@
 #include "base/map.h"
 #include "compact/fsck/fsck.h"
 
-/* How often an unanswered request is sent. */
+/* How many times an unanswered request is sent. */
 #define FSCK_TRIES 3
 
 enum fsck_catalog_state {
@@ -41,8 +41,8 @@ struct fsck_catalog {
     size_t first, count;       /* its names, until they are sorted */
 };
 
-/* One catalog's entry for one key. A moved key is in two catalogs: as MOVED in one, and with its
- * state in the other, its holder. */
+/* The entry of one key in one catalog. A moved key is in two catalogs: as MOVED in its home, and
+ * with its state in the catalog that has its entry now, its holder. */
 struct fsck_name {
     struct view key;
     struct fsck_catalog *catalog;
@@ -56,7 +56,7 @@ struct fsck_name {
     bool seen;
 };
 
-/* A lease that had ended, and whose output was not condemned, at the first read. */
+/* A lease that had ended but was unsettled at the first read. */
 struct fsck_lease {
     struct view id;
     struct fsck_catalog *catalog;
@@ -108,8 +108,8 @@ enum hf_status fsck_go_on(struct fsck *fsck, struct hf_error *error);
 /* The minimum age of an object, by the clock that dated it. */
 struct span fsck_age_of(const struct fsck *fsck, struct wall_time modified);
 
-/* The same for an object that is deleted without a transition to make that safe: only the store's
- * own times are compared. */
+/* The same for an object that is deleted without a transition that would make the deletion safe.
+ * Only the store's own times are compared. */
 struct span fsck_proven_age(const struct fsck *fsck, struct wall_time modified);
 
 /* ---- Looking (fsck_look.c) ----------------------------------------------------------- */
@@ -117,7 +117,8 @@ struct span fsck_proven_age(const struct fsck *fsck, struct wall_time modified);
 /* Whether the status means that a document exists but cannot be used. */
 bool fsck_is_damage(enum hf_status status);
 
-/* Shows the current catalog of a partition: OK, NOT_FOUND, damage, or the store's error. */
+/* Passes the current catalog of a partition to `look`. Returns OK, NOT_FOUND, damage, or the
+ * store's error. */
 enum hf_status fsck_show(struct fsck *fsck, struct view partition, catalog_ref_look *look,
                          void *argument, struct hf_error *error);
 
@@ -140,8 +141,8 @@ struct fsck_place {
     bool done; /* for deleting keys */
 };
 
-/* Follows a key from this catalog through the references of splits. Returns OK whatever it finds,
- * or the store's error. */
+/* Follows a key from this catalog through the references that splits left. Returns OK, whatever it
+ * finds, or the store's error. */
 enum hf_status fsck_follow(struct fsck *fsck, struct view partition, struct view key,
                            struct fsck_place *ret_place, struct hf_error *error);
 
@@ -155,40 +156,42 @@ typedef enum hf_status fsck_each(struct fsck *fsck, const struct list_entry *ent
 enum hf_status fsck_list(struct fsck *fsck, struct view prefix, fsck_each *each,
                          struct hf_error *error);
 
-/* Deletes an object; where the store supports it, only if it still has this ETag. */
+/* Deletes an object. If the store supports conditional deletes, the object is deleted only if it
+ * still has this ETag (may be NULL). */
 enum hf_status fsck_delete(struct fsck *fsck, struct view key, const struct etag *etag,
                            struct hf_error *error);
 
 /* ---- The parts ----------------------------------------------------------------------- */
 
-/* fsck_catalogs.c: reads all catalogs in scope, reports faults in their tree, and leaves all names
- * sorted, with the holder of each key first. */
+/* fsck_catalogs.c: reads all catalogs in scope, reports faults in their trees, and sorts all names,
+ * with the holder of each key first. */
 enum hf_status fsck_catalogs(struct fsck *fsck, struct hf_error *error);
 struct fsck_catalog *fsck_find(const struct fsck *fsck, struct view partition);
 
-/* Whether no catalog is damaged or missing. Otherwise an unread catalog may name any object,
- * so nothing is deleted. */
+/* Whether no catalog is damaged or missing. Otherwise the unread catalog may name any object, so
+ * nothing is deleted. */
 bool fsck_all_can_be_read(const struct fsck *fsck);
 
 /* The first name of a key, or NULL. Its other names follow. */
 struct fsck_name *fsck_name(const struct fsck *fsck, struct view key);
 
-/* fsck_names.c: keys that are in two catalogs, or in a wrong one. */
+/* fsck_names.c: finds keys that are in two catalogs, or in the wrong one. */
 enum hf_status fsck_names(struct fsck *fsck, struct hf_error *error);
 
-/* fsck_objects.c: compares the listing of data/ with the names: unknown objects, and objects
- * that should be deleted. */
+/* fsck_objects.c: compares the listing of data/ with the names, and finds unknown objects and
+ * objects that should be gone. */
 enum hf_status fsck_objects(struct fsck *fsck, struct hf_error *error);
 
-/* fsck_chunks.c: whether each chunk's object exists, and its contents. */
+/* fsck_chunks.c: checks whether the object of each chunk exists, and its contents. */
 enum hf_status fsck_chunks(struct fsck *fsck, struct hf_error *error);
 
-/* fsck_leases.c: the lease tables, read once at the start and once at the end. */
+/* fsck_leases.c: checks the lease tables, which are read once before the objects and once at the
+ * end. */
 enum hf_status fsck_leases_first(struct fsck *fsck, struct hf_error *error);
 enum hf_status fsck_leases_again(struct fsck *fsck, struct hf_error *error);
 
-/* Which of these keys are outputs of leases that have not been cleaned up: such keys are not
- * orphans. An unreadable table names none. */
+/* Which of these keys are outputs of unsettled leases. Such keys are not orphans. An unreadable
+ * table names no outputs. */
 enum hf_status fsck_claimed(struct fsck *fsck, struct view partition, const struct view *keys,
                             size_t count, bool *ret_claimed, struct hf_error *error);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fsck_leases.c: checks that the lease tables can be read, and that the outputs of ended
- * leases were condemned. An output that a lease names must not be taken for an orphan. */
+/* fsck_leases.c: checks that the lease tables can be read, and that no ended lease is unsettled. An
+ * output that an unsettled lease names must not be taken for an orphan. */
 #include "compact/care/maintain.h"
 #include "compact/fsck/fsck_inside.h"
 #include "lock/chunks.h"
@@ -95,7 +95,7 @@ static void look_for_claims(void *argument, const struct lease_table *table,
     }
 }
 
-/* The leases of a merge are in the table of its sources' home. After a split that is an
+/* The lease of a merge is in the table of its sources' home. After a split, that home may be an
  * ancestor of the output's catalog. */
 enum hf_status fsck_claimed(struct fsck *fsck, struct view partition, const struct view *keys,
                             size_t count, bool *ret_claimed, struct hf_error *error)
@@ -148,7 +148,7 @@ static enum hf_status reread_lease(struct fsck *fsck, const struct fsck_lease *l
     return fsck_is_damage(status) ? error_clear(error) : status;
 }
 
-/* Cleans up after all ended leases of a table, as a worker would. */
+/* Settles all ended leases of a table, as a worker would. */
 static void settle_table(struct fsck *fsck, struct view partition)
 {
     struct maintain_report report = { 0 };
@@ -160,8 +160,8 @@ static void settle_table(struct fsck *fsck, struct view partition)
     catalog_tree_close(tree);
 }
 
-/* Keeps the leases that still need cleaning up. Copies the strings first, because cleaning up one
- * lease of a table cleans up all. */
+/* Keeps the leases that are still unsettled. Copies their strings now, because the repair of one
+ * lease settles all leases of its table. */
 static enum hf_status keep_unsettled(struct fsck *fsck, struct hf_error *error)
 {
     struct fsck_lease **link = &fsck->leases;

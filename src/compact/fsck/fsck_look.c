@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fsck_look.c: reads the current state of a catalog, a key or an object. Every finding is checked
- * again this way, because the first pass may be out of date. */
+ * again this way, because the result of the first pass may be outdated. */
 #include "base/check.h"
 #include "compact/fsck/fsck_inside.h"
 #include "store/pages.h"
@@ -9,7 +9,7 @@
 
 #define PAUSE_FIRST SPAN_MS(20)
 
-/* ---- Asking again -------------------------------------------------------------------- */
+/* ---- Retrying ------------------------------------------------------------------------ */
 
 bool fsck_is_damage(enum hf_status status)
 {
@@ -17,7 +17,7 @@ bool fsck_is_damage(enum hf_status status)
            status == HF_INVALID;
 }
 
-/* Whether to repeat a request, after a short pause. */
+/* Whether to repeat a request. If so, first waits for a short time. */
 static bool wait_to_retry(struct fsck *fsck, enum hf_status status, unsigned *tried)
 {
     bool passing = status == HF_UNAVAILABLE || status == HF_TIMEOUT;
@@ -117,7 +117,7 @@ enum hf_status fsck_follow(struct fsck *fsck, struct view partition, struct view
     for (int depth = 0; depth <= CATALOG_TREE_DEPTH_MAX; depth++) {
         struct view at = view_of(ret_place->partition);
         enum hf_status status = fsck_show(fsck, at, read_key_state, &following, error);
-        /* A missing catalog that another one names is reported elsewhere. */
+        /* A missing catalog that another catalog names is reported elsewhere. */
         const struct fsck_catalog *known = fsck_find(fsck, at);
         ret_place->homeless =
             status == HF_NOT_FOUND && depth == 0 && !(known && known->state == FSCK_ABSENT);
@@ -129,7 +129,7 @@ enum hf_status fsck_follow(struct fsck *fsck, struct view partition, struct view
         ret_place->moved = true;
         memcpy(ret_place->partition, following.next, sizeof following.next);
     }
-    ret_place->hidden = true; /* a cycle of references: no split makes one */
+    ret_place->hidden = true; /* a cycle of references, which no split creates */
     return HF_OK;
 }
 
@@ -188,7 +188,8 @@ enum hf_status fsck_list(struct fsck *fsck, struct view prefix, fsck_each *each,
         for (size_t i = 0; i < list->count; i++)
             if (status == HF_OK)
                 status = each(fsck, &list->entries[i], error);
-        /* The loop ends because each page must start after the last key of the previous one. */
+        /* The loop terminates, because each page must start after the last key of the previous
+         * page. */
         if (status == HF_OK && list->more &&
             view_compare(list->entries[list->count - 1].key, list->after) <= 0)
             status = error_set(error, HF_CORRUPT,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fsck_names.c: checks that each key is in one catalog only, and that its home leads to it.
- * A key in two catalogs could be deleted by one while it is data in the other. */
+/* fsck_names.c: checks that each key is in only one catalog, and that its home leads to that
+ * catalog. If a key is in two catalogs, its object could be deleted because of one while it is data
+ * in the other. */
 #include "compact/fsck/fsck_inside.h"
 
 #include <stdio.h>
@@ -91,8 +92,8 @@ static bool may_be_below(const struct fsck *fsck, const struct fsck_catalog *cat
     return true;
 }
 
-/* The home of a key must lead to the catalog that holds it. If a catalog on the way cannot
- * be read, only the ancestors can be checked. */
+/* The home of a key must lead to the catalog that holds the key. If a catalog on the way cannot be
+ * read, only the ancestors of the holder can be checked. */
 static enum hf_status check_home(struct fsck *fsck, const struct group *group,
                                  struct hf_error *error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fsck_objects.c: compares the listing of data/ with the catalogs: objects that no catalog
- * names, and objects that should be deleted. An orphan is condemned in its home before it is
- * deleted, because a slow client may be about to add it. */
+/* fsck_objects.c: compares the listing of data/ with the catalogs, and finds objects that no
+ * catalog names (orphans) and objects that should be gone. An orphan is condemned in its home
+ * before it is deleted, because a slow client may be about to add it. */
 #include "compact/fsck/fsck_inside.h"
 
 #include "base/parse.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Orphans of one home that are checked again and condemned together. */
+/* How many orphans of one home are checked again and condemned together. */
 #define BATCH 64
 
 struct fsck_orphans {
@@ -25,8 +25,8 @@ struct fsck_orphans {
 
 /* ---- Names --------------------------------------------------------------------------- */
 
-/* Whether it has the form of a chunk name: data/<partition>/L<level>/<yyyy>/<mm>/<32
- * digits>.<ending>. */
+/* Whether the key has the form of a chunk name:
+ * data/<partition>/L<level>/<yyyy>/<mm>/<32 digits>.<ending>. */
 static bool is_chunk_name(struct view key)
 {
     struct view rest = view_from(key, strlen(LAYOUT_DATA_FOLDER));
@@ -53,7 +53,8 @@ static void note_states(void *argument, const struct catalog *catalog,
         orphans->states[i] = catalog_state(catalog, orphans->keys[i]);
 }
 
-/* Reads the home again; a key whose state cannot be found counts as CHUNK_LIVE. */
+/* Reads the home again. A key whose state cannot be determined counts as CHUNK_LIVE, so that it is
+ * never deleted. */
 static enum hf_status ask_home(struct fsck *fsck, struct fsck_orphans *orphans,
                                struct hf_error *error)
 {
@@ -69,8 +70,8 @@ static enum hf_status ask_home(struct fsck *fsck, struct fsck_orphans *orphans,
     }
     if (status != HF_OK)
         return status;
-    /* For a moved key, the catalog that holds it now decides. Its home records forever that it
-     * moved, so it cannot be condemned there. */
+    /* A moved key has its state in the catalog that holds it now. Its home records forever that the
+     * key moved, so the key cannot be condemned there. */
     for (size_t i = 0; i < orphans->count; i++) {
         struct fsck_place place;
         if (orphans->states[i] != CHUNK_MOVED)
@@ -84,8 +85,8 @@ static enum hf_status ask_home(struct fsck *fsck, struct fsck_orphans *orphans,
     return HF_OK;
 }
 
-/* Keeps the keys that are unknown and exist. Leases are read before the catalog: a worker
- * commits before it completes its lease, so its output appears in at least one of the two. */
+/* Keeps the keys that are unknown and whose objects exist. Leases are read before the catalog: a
+ * worker commits before it completes its lease, so its output is found in at least one of them. */
 static enum hf_status recheck_orphans(struct fsck *fsck, struct fsck_orphans *orphans,
                                       struct hf_error *error)
 {
@@ -111,7 +112,7 @@ static enum hf_status recheck_orphans(struct fsck *fsck, struct fsck_orphans *or
     return HF_OK;
 }
 
-/* Condemns them in their home in one swap. False with the reason if that fails. */
+/* Condemns them in their home in one swap. False, with the reason in `error`, if that fails. */
 static bool condemn_orphans(struct fsck *fsck, struct fsck_orphans *orphans,
                             enum condemned condemned[BATCH], struct hf_error *error)
 {
@@ -213,7 +214,7 @@ static enum hf_status check_foreign(struct fsck *fsck, struct view key, struct h
     return status;
 }
 
-/* The object exists although it was deleted for good, because an abandoned put landed late. */
+/* The object exists although it was deleted: an abandoned put took effect late. */
 static enum hf_status check_lingering(struct fsck *fsck, const struct fsck_name *name,
                                       struct hf_error *error)
 {

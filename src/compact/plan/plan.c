@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c: groups the chunks that should be merged together. Chunks are sorted into classes
- * that may be merged with each other, in the order in which they were added; each class is
- * cut into groups. Every worker must compute the same groups, or two workers would lease
- * overlapping ones. */
+/* plan.c: groups the chunks that should be merged together. Chunks are sorted into classes. The
+ * chunks of a class may be merged with each other. They are in the order in which they were added,
+ * and each class is cut into groups. Every worker must compute the same groups; otherwise two
+ * workers would try to lease overlapping ones. */
 #include "compact/plan/plan.h"
 
 #include "base/check.h"
@@ -14,12 +14,12 @@
 /* The highest level that an output can have. */
 #define LEVEL_MAX (CASCADE_LEVELS_MAX - 1)
 
-/* A chunk that may be merged. Chunks with the same class, home, tries and hour may be merged
- * with each other. */
+/* A chunk that may be merged. Chunks with the same class, home, tries and hour may be merged with
+ * each other. */
 struct candidate {
     const struct chunk *chunk;
     unsigned class; /* by levels: its level */
-    uint64_t home;  /* hash of its home: the leases of a group are in one table */
+    uint64_t home;  /* hash of its home: the lease of a group is in one table */
     int64_t hour;   /* by levels: for level 0 */
     size_t at;      /* its index in the catalog */
     struct stamp ripe;
@@ -46,8 +46,8 @@ struct planner {
 
 /* ---- Time ---------------------------------------------------------------------------- */
 
-/* The later of two stamps. Stamps from different clocks cannot be compared; then the stamp of the
- * later chunk is used. */
+/* The later of two stamps. Stamps of different clocks cannot be compared, so in that case this is
+ * the stamp of the chunk that was added later. */
 static struct stamp later_stamp(struct stamp earlier_chunk, struct stamp later_chunk)
 {
     bool is_later =
@@ -69,7 +69,7 @@ static const struct horizon *find_closer(const struct planner *planner, int64_t 
     return low < planner->horizon_count ? &planner->horizons[low] : NULL;
 }
 
-/* When a chunk became the only one left in its closed hour. */
+/* The time from which the chunk was in the catalog and its hour was closed. */
 static struct stamp ripe_when_closed(const struct planner *planner,
                                      const struct candidate *candidate,
                                      const struct horizon *closer)
@@ -97,7 +97,7 @@ static int compare_candidates(const void *a, const void *b)
     return one->at < other->at ? -1 : one->at > other->at;
 }
 
-/* How many candidates, from the first, are in one class. */
+/* How many candidates, counted from the first, are in one class. */
 static size_t class_size(const struct candidate *first, const struct candidate *end)
 {
     const struct candidate *next = first;
@@ -113,7 +113,8 @@ static bool is_leased(const struct planner *planner, const struct chunk *chunk)
     return options->is_leased && options->is_leased(options->argument, chunk->key);
 }
 
-/* Whether a chunk may be merged if there are others. `below`: the target level of a cascade. */
+/* Whether a chunk may be merged if there are others. Only chunks of lower levels than `below` are
+ * candidates. */
 static bool is_candidate(const struct catalog *catalog, const struct chunk *chunk,
                          unsigned below)
 {
@@ -146,8 +147,8 @@ static void sort_candidates(struct candidate *candidates, size_t count)
 
 /* ---- Groups -------------------------------------------------------------------------- */
 
-/* The group size for chunks with this many tries: halved for each try, and 1 for the last, to find
- * the chunk that is to blame. */
+/* The group size for chunks with this many tries: halved with each try, and 1 for the last try, so
+ * that the chunk that is to blame is found. */
 static uint64_t group_size(const struct compact_settings *settings, uint64_t most,
                            unsigned tries)
 {
@@ -161,6 +162,8 @@ static void add_group(struct planner *planner, unsigned level, const struct cand
                       size_t count, struct stamp due)
 {
     struct plan *plan = planner->plan;
+    /* The whole group is left out. If the unleased chunks were grouped again, the groups would
+     * depend on when each worker read the lease table. */
     for (size_t i = 0; i < count; i++)
         if (is_leased(planner, members[i].chunk)) {
             plan->leased += count;
@@ -202,7 +205,7 @@ static int compare_groups(const void *a, const void *b)
 
 /* ---- Levels -------------------------------------------------------------------------- */
 
-/* How many of these, from the first, form a complete group; 0: too few. */
+/* How many of these, counted from the first, form a complete group; 0: there are too few. */
 static size_t complete_group(const struct planner *planner, const struct candidate *members,
                              size_t count)
 {
@@ -222,8 +225,8 @@ static size_t complete_group(const struct planner *planner, const struct candida
     return 0;
 }
 
-/* When the chunks of a closed hour became a group: as soon as there were two. Later chunks do not
- * delay it. */
+/* When the chunks of a closed hour became a group: as soon as there were two of them. Chunks that
+ * were added later do not delay the group. */
 static struct stamp due_when_closed(const struct planner *planner,
                                     const struct candidate *members,
                                     const struct horizon *closer)
@@ -243,7 +246,7 @@ static size_t cut_class(struct planner *planner, const struct candidate *members
             break;
         struct stamp due = latest_stamp(members, size);
         if (members->chunk->tries > 0)
-            due = members->ripe; /* due immediately, however few */
+            due = members->ripe; /* due immediately, however few they are */
         else if (closer) {
             struct stamp closed = due_when_closed(planner, members, closer);
             due = due.clock == closed.clock && due.us < closed.us ? due : closed;
@@ -255,8 +258,8 @@ static size_t cut_class(struct planner *planner, const struct candidate *members
     return count;
 }
 
-/* Groups a class: complete groups first, then the rest if its hour is closed or its chunks were
- * tried. */
+/* Cuts a class into groups: complete groups first, then the rest if its hour is closed or its
+ * chunks were tried before. */
 static void cut_by_level(struct planner *planner, const struct candidate *members, size_t count)
 {
     unsigned level = members->chunk->level;
@@ -278,8 +281,8 @@ static void cut_by_level(struct planner *planner, const struct candidate *member
     }
 }
 
-/* The level of a forced output: the first that can hold it, starting at the highest of the
- * sources. */
+/* The level of a forced output: the first level that can hold it, starting at the highest level of
+ * its sources. */
 static unsigned level_of_all(const struct planner *planner, const struct candidate *members,
                              size_t count)
 {
@@ -295,7 +298,7 @@ static unsigned level_of_all(const struct planner *planner, const struct candida
     return level;
 }
 
-/* How many of these, from the first, fit into one chunk. */
+/* How many of these, counted from the first, fit into one chunk. */
 static size_t forced_size(const struct planner *planner, const struct candidate *members,
                           size_t count)
 {
@@ -317,7 +320,7 @@ static bool is_alone_abroad(const struct planner *planner, const struct candidat
            members->home != hash_xxh3(planner->catalog->partition);
 }
 
-/* Groups a whole class. */
+/* Cuts a whole class into groups. */
 static void force_class(struct planner *planner, const struct candidate *members, size_t count)
 {
     bool alone = is_alone_abroad(planner, members, count);
@@ -366,8 +369,8 @@ static void plan_levels(struct planner *planner)
 
 /* ---- Cascade ------------------------------------------------------------------------- */
 
-/* How many chunks of a class are merged together. After a try, at most half of the existing ones,
- * so groups shrink even if there are few. */
+/* How many chunks of a class are merged together. After a failed try this is at most half of the
+ * existing ones, so that groups shrink even if there are few chunks. */
 static size_t cascade_size(const struct planner *planner, const struct candidate *members,
                            size_t count)
 {
@@ -404,7 +407,7 @@ static void add_cascade_group(struct planner *planner, unsigned level,
     add_group(planner, level, members, count, planner->catalog->due);
 }
 
-/* Merges everything, group by group, each to the level above its highest source. */
+/* Merges everything, group by group. Each group goes to the level above its highest source. */
 static void force_cascade(struct planner *planner)
 {
     find_unleased(planner, LEVEL_MAX + 1);
@@ -422,8 +425,9 @@ static void force_cascade(struct planner *planner)
     }
 }
 
-/* Makes one group, from the class of the oldest chunk that has a partner. While some chunks
- * are leased, later ones do not form a group until they would be a target by themselves. */
+/* Makes one group, from the class of the oldest chunk that has a partner. While some chunks are
+ * leased, later ones do not form a group until there are cascade_base of them: otherwise many small
+ * merges would follow each long one. */
 static void plan_cascade(struct planner *planner, unsigned target)
 {
     find_unleased(planner, target);

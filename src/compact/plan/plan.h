@@ -2,35 +2,36 @@
 /* plan.h: decides which chunks of a catalog to merge, in groups. Pure: every worker that sees the
  * same catalog makes the same plan.
  *
- * Levels. Chunks of level 0 are grouped by the hour of their data, and by home, since the leases
- * of a group are in one table. Within an hour they are taken in the order in which they were
- * added: every level0_count of them form a group. The rest of an hour, if two or more, becomes a
- * group once the hour is closed, that is, once there is data of an hour that begins an hour after
- * its end. Chunks that are the only ones left in their hours are grouped with each other,
- * level0_count at a time; otherwise a partition with one chunk per hour would never be compacted. A
- * group stays the same when more chunks are added, so it does not become due again later. Chunks of
- * a higher level are grouped, in the order in which they were added, until they reach the size of
- * their level. A chunk that has that size by itself stays where it is. A group has 2 to group_max
- * chunks. Its output has the next level.
+ * Levels. Chunks of level 0 are grouped by the hour of their data, and by home, because the lease
+ * of a group is in one table. Within an hour they are taken in the order in which they were added:
+ * every level0_count of them form a group. If two or more are left, they become a group once the
+ * hour is closed, that is, once there is data of an hour that begins at least one hour after its
+ * end. Chunks that are the only ones left in their hours are grouped with each other, level0_count
+ * at a time; otherwise a partition with one chunk per hour would never be compacted. A group stays
+ * the same when more chunks are added, so its due time does not change. Chunks of a higher level
+ * are grouped, in the order in which they were added, until they reach the size of their level. A
+ * chunk that has that size by itself is not merged. A group has 2 to group_max chunks. Its output
+ * has the next level.
  *
- * Cascade. Everything below the target (elect/cascade.h) is one group of up to group_max chunks,
- * oldest first. Quarantined or leased chunks, and those of another home, are left out. While chunks
- * are leased, chunks added since then are not merged until there are cascade_base of them;
- * otherwise each long merge would be followed by many small merges into its high level.
+ * Cascade. All chunks below the target (elect/cascade.h) form one group of up to group_max chunks,
+ * oldest first. Quarantined chunks, leased chunks and chunks of another home are left out. While
+ * chunks are leased, chunks that were added since then are not merged until there are cascade_base
+ * of them; otherwise each long merge would be followed by many small merges into its high level.
  *
  * Tried chunks. Chunks whose merges failed are grouped, immediately and in smaller groups, with
- * chunks that were tried as often: level0_count or group_max is halved for each try, and for the
- * last try each chunk is alone (the only groups of one). In a cascade a group also has at most half
- * of them. So a chunk that kills its workers is isolated before it is quarantined, and the other
- * chunks of its group are not quarantined.
+ * chunks that have the same number of tries: level0_count or group_max is halved with each try, and
+ * for the last try each chunk is alone. Apart from forced plans, these are the only groups of one.
+ * In a cascade a group also has at most half of the chunks with that number of tries. So a chunk
+ * that kills its workers is isolated before it is quarantined, and the other chunks of its group
+ * are not quarantined.
  *
- * Forced. All chunks of a home, of any hour and level, in groups of up to group_max. Repeated
- * until nothing is left, this makes one chunk per catalog, apart from chunks that have the size
- * of their level, and quarantined ones. The output has the first level that can hold its bytes,
- * starting at the highest level of its sources, so the level does not rise each time. A chunk of
- * another home without a partner is rewritten alone, and then has partners. Tried chunks are
- * grouped as above. In a cascade each group goes to the level above its highest source, or to the
- * last level. */
+ * Forced. All chunks of a home, of any hour and level, are merged in groups of up to group_max. If
+ * this is repeated until nothing is left to do, one chunk per catalog remains, apart from chunks
+ * that have the size of their level, and quarantined ones. The output has the first level that can
+ * hold its bytes, starting at the highest level of its sources, so the level does not increase each
+ * time. A chunk of another home that has no partner is rewritten alone, and then has partners.
+ * Tried chunks are grouped as above. In a cascade, each group goes to the level above its highest
+ * source, or to the last level. */
 #ifndef COMPACT_PLAN_PLAN_H
 #define COMPACT_PLAN_PLAN_H
 
@@ -58,8 +59,8 @@ struct plan {
 };
 
 struct plan_options {
-    /* May be NULL: whether this chunk is leased. Its whole group is left out, so nobody regroups
-     * chunks that another worker is merging. */
+    /* May be NULL. Returns whether this chunk is leased. If so, its whole group is left out, so
+     * that nobody regroups chunks that another worker is merging. */
     bool (*is_leased)(void *argument, struct view key);
     void *argument;
     bool force; /* merge everything that has a partner, ignoring thresholds */
@@ -70,9 +71,9 @@ enum hf_status plan_make(const struct catalog *catalog, const struct plan_option
                          struct plan *ret_plan, struct hf_error *error);
 void plan_release(struct plan *plan);
 
-/* Called just before work starts: whether the group should still be merged. All sources must
- * be live and not quarantined; in a cascade the level must still be the target, unless
- * forced. */
+/* Called just before work starts: whether the group should still be merged. All sources must be
+ * live and not quarantined. In a cascade the level must also still be the target, unless the group
+ * is forced. */
 bool plan_still_holds(const struct catalog *catalog, unsigned level, const struct view *sources,
                       size_t count, bool forced);
 

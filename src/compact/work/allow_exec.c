@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* allow_exec.c: checks the first word of a command against the programs that this machine
- * allows. The command comes from the bucket, so $PATH and relative paths must not choose the
- * program. */
+/* allow_exec.c: checks the first word of a command against the programs that this machine allows.
+ * The command comes from the bucket, so $PATH and relative paths must not determine which program
+ * is run. */
 #include "compact/work/allow_exec.h"
 
 #include "base/arena.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_merger.c: the real merger: fetches sources into files, checks them, merges them into a
- * file, and puts it. The files are always removed. A chunk is blamed only for a failure that
- * it certainly caused, since blame leads to quarantine. */
+/* file_merger.c: the real merger: fetches the sources into files, checks them, merges them into one
+ * file, and puts that file. The files are always removed. A chunk is blamed only for a failure that
+ * it certainly caused, because blame leads to quarantine. */
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/layout.h"
@@ -68,7 +68,7 @@ static const char *path_in(struct merge_run *run, const char *name)
     return arena_copy(&run->arena, (struct view){ path, (size_t)size }).data;
 }
 
-/* A disk with less free space counts as full. */
+/* A disk with less free space than this counts as full. */
 #define DISK_FULL_BYTES (1 * MIB)
 
 bool merge_disk_is_full(struct merge_run *run)
@@ -121,8 +121,8 @@ static struct merge_options make_merge_options(struct merge_run *run)
     uint64_t sources = run->order->source_count;
     struct merge_options options = record_options(run);
     options.coding = settings->coding;
-    /* The limit applies per source, so a merge of accepted chunks never exceeds it; if it
-     * does, one of the sources is to blame. */
+    /* The limit applies per source, so a merge of accepted chunks never exceeds it. If a merge does
+     * exceed it, one of the sources is to blame. */
     options.rejects_max = settings->rejects_max > HF_MERGE_REJECTS_ANY / sources
                               ? HF_MERGE_REJECTS_ANY
                               : settings->rejects_max * sources;
@@ -130,8 +130,8 @@ static struct merge_options make_merge_options(struct merge_run *run)
     options.reject_path = run->rejects;
     options.scratch_folder = run->folder;
     options.intermediate = true;
-    for (size_t i = 0; i < sources;
-         i++) /* a store that lends files also accepts and syncs them */
+    /* A store that lends files also takes ownership of the output file, and syncs it. */
+    for (size_t i = 0; i < sources; i++)
         options.synced_later |= run->lent[i].fd >= 0;
     options.progress.step = merge_step;
     options.progress.context = run;
@@ -150,7 +150,8 @@ static struct merge_options make_merge_options(struct merge_run *run)
 }
 
 /* After a failed merge, or a wrong number of rows: checks the sources one by one to find the
- * culprit. Their bytes match the checksums, so they were already faulty when they were put. */
+ * culprit. Their bytes match the checksums in the catalog, so a faulty source was already faulty
+ * when it was put. */
 static void find_culprit(struct merge_run *run)
 {
     const struct merge_order *order = run->order;
@@ -182,8 +183,8 @@ static void name_keys(const struct merge_run *run, struct hf_error *error)
     scratch_rename(error, run->output, run->order->output);
 }
 
-/* A missing program or a full disk is this machine's failure and blames nobody. A command
- * that fails may have failed because of its input. */
+/* A missing program or a full disk is a failure of this machine, so nobody is blamed. If a command
+ * fails, its input may be the cause. */
 static enum hf_status blame_merge(struct merge_run *run, enum hf_status status,
                                   const struct merge_result *result)
 {
@@ -198,7 +199,7 @@ static enum hf_status blame_merge(struct merge_run *run, enum hf_status status,
     return status;
 }
 
-/* Rows of all sources together, if all are known. */
+/* The number of rows of all sources together; false if it is not known for all of them. */
 static bool rows_of_sources(const struct merge_order *order, uint64_t *ret_rows)
 {
     *ret_rows = 0;
@@ -253,8 +254,8 @@ static enum hf_status check_sources_unchanged(struct merge_run *run, struct hf_e
     return HF_OK;
 }
 
-/* Counts the rows that a command wrote. There must not be more than it read, and not zero if it
- * read some. */
+/* Counts the rows that a command wrote. A command must not write more rows than it read, and must
+ * write at least one if it read any. */
 static enum hf_status check_command_rows(struct merge_run *run, struct hf_error *error)
 {
     struct merge_product *product = run->product;
@@ -284,7 +285,7 @@ static enum hf_status check_command_rows(struct merge_run *run, struct hf_error 
 }
 
 /* Checks the output of a command or of the caller's merger. If the format has rows, they are
- * counted here; the merger's own count is not trusted. */
+ * counted here, because the merger's own count is not trusted. */
 static enum hf_status check_made(struct merge_run *run, struct hf_error *error)
 {
     struct stat info;
@@ -303,10 +304,11 @@ static enum hf_status check_made(struct merge_run *run, struct hf_error *error)
     return status;
 }
 
-/* A merge cannot produce more than its sources hold, plus this. */
+/* A command may write this many bytes more than its sources contain when decompressed. */
 #define COMMAND_BYTES_MORE (16 * MIB)
 
-/* The largest file that a command may write; 0: unknown, because its sources' size is unknown. */
+/* The largest file that a command may write; 0: unknown, because the decompressed size of a source
+ * is unknown. */
 static uint64_t command_bytes_max(struct merge_run *run)
 {
     struct merge_options options = record_options(run);
@@ -321,7 +323,7 @@ static uint64_t command_bytes_max(struct merge_run *run)
     return all + COMMAND_BYTES_MORE;
 }
 
-/* ---- A merger of the caller's -------------------------------------------------------- */
+/* ---- The caller's merger ------------------------------------------------------------- */
 
 static bool task_goes_on(void *argument, uint64_t done)
 {
@@ -329,8 +331,8 @@ static bool task_goes_on(void *argument, uint64_t done)
     return merge_goes_on(run, run->bytes + (done < run->bytes ? done : run->bytes));
 }
 
-/* A foreign merger knows its own data, so its blame is accepted. If it cannot do the merge,
- * nobody is blamed. */
+/* The caller's merger knows its own data, so its blame is accepted. If it fails for any reason
+ * other than the data, nobody is blamed. */
 static enum hf_status merge_by_merger(struct merge_run *run, struct hf_error *error)
 {
     const struct merge_callback *callback = &run->files->callback;
@@ -386,8 +388,8 @@ static enum hf_status merge_sources(struct merge_run *run, uint32_t *ret_crc,
 
 /* ---- Putting ------------------------------------------------------------------------- */
 
-/* Whether the existing object is ours: our own earlier attempt may have landed although its reply
- * was lost. */
+/* The put was refused because an object exists. It may be ours: an earlier attempt may have landed
+ * although its reply was lost. CONFLICT: the object differs from the output. */
 static enum hf_status compare_output(struct merge_run *run, struct hf_error *error)
 {
     const struct progress progress = { put_progress, run };
@@ -407,12 +409,12 @@ static enum hf_status compare_output(struct merge_run *run, struct hf_error *err
     return status;
 }
 
-/* Repeats the put until it is answered. Nobody else uses the name, so repeating the put is
+/* Repeats the put until it is answered. Nobody else uses this name, so repeating the put is
  * harmless. */
 static enum hf_status put_until_answered(struct merge_run *run, struct view key, int fd,
                                          struct condition condition, struct hf_error *error)
 {
-    /* A file written by another process may still be open for writing there, so it is
+    /* A file that another process has written may still be open for writing there, so it is
      * copied. */
     bool give = !merge_by_callback(run);
     struct file_merger *files = run->files;
@@ -432,8 +434,8 @@ static enum hf_status put_until_answered(struct merge_run *run, struct view key,
     return status;
 }
 
-/* Rejected rows are stored before the output can be committed; otherwise a crash would lose
- * them. */
+/* Rejected rows are stored before the output can be committed. Otherwise a crash after the commit
+ * would lose them. */
 static enum hf_status put_rejects(struct merge_run *run, struct hf_error *error)
 {
     struct merge_product *product = run->product;
@@ -473,6 +475,7 @@ static enum hf_status put_output(struct merge_run *run, uint32_t crc, struct hf_
     if (status == HF_OK && !merge_goes_on(run, 2 * run->bytes))
         status = merge_cancelled(error);
     if (status == HF_OK) {
+        /* From here on the object may exist, so a job that fails must condemn its name. */
         product->put_sent = true;
         status = put_until_answered(run, run->order->output, fd, if_absent(), error);
         if (status == HF_CONFLICT)
@@ -523,16 +526,17 @@ static enum hf_status make_job_folder(struct merge_run *run, struct hf_error *er
     return HF_OK;
 }
 
-/* Decides who is to blame for a full disk. If the disk was fit for the job (half empty, or
- * more free space than expected to be needed) and the job took at least half of that space,
- * the group is too large: it is blamed and halved, until the chunk that is too large by
- * itself is quarantined. Otherwise this machine is to blame. Called after the job's files
- * were removed. */
+/* Determines who is to blame for a full disk. The group is too large if the disk was fit for the
+ * job (it was half empty, or had more free space than the job was expected to need) and the job
+ * itself took at least half of the free space. Such a group is blamed and halved, until a chunk
+ * that is too large by itself is quarantined. Otherwise this machine is to blame: if chunks were
+ * blamed for every full disk, one faulty machine could quarantine a whole partition. Must be called
+ * after the job's files were removed, because the free space then shows how much the job took. */
 static void blame_full_disk(struct merge_run *run, struct hf_error *error)
 {
     struct scratch_room before = run->room, after = scratch_room(run->files->scratch.path);
     char size[SIZE_TEXT_MAX];
-    /* Expected need: copies of the sources, the same again for sorting, and the output. */
+    /* The expected need: copies of the sources, as much again for sorting, and the output. */
     uint64_t expected = 3 * run->bytes + 16 * MIB;
     bool fit = before.free >= before.total / 2 || before.free >= expected;
     if (before.free == 0 || !fit || after.free < before.free / 2)
@@ -542,8 +546,8 @@ static void blame_full_disk(struct merge_run *run, struct hf_error *error)
                  size_text(before.free, size));
 }
 
-/* Every command passes this check before it runs. The first word of a partition's command may
- * select a merger supplied by the caller. */
+/* Every command is checked here before it is run. If the caller supplies a merger, the first word
+ * of the partition's command must be the name of that merger. */
 static enum hf_status resolve_program(const struct file_merger *files,
                                       const struct compact_settings *settings,
                                       const char **ret_program, struct hf_error *error)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ingest.c: puts files as objects and adds them to catalogs as chunks. A put or an add may have
  * happened although its reply was lost, a split may intervene, and two clients may add the same
- * file: each row must still be added exactly once. */
+ * file. Still, each row must be added exactly once. */
 #include "base/check.h"
 #include "compact/work/ingest_inside.h"
 
@@ -10,15 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The files of a batch are surveyed. Then, catalog by catalog, each is put under a new name, and
- * all are added in one swap. If the add is refused, because of a split or because the names are too
- * old, the old names are condemned before the files are put under new ones.
+/* The files of a batch are surveyed. Then, catalog by catalog, each file is put under a new name,
+ * and all are added in one swap. If the add is refused because of a split, or because the names are
+ * too old, the old names are condemned before the files are put under new ones. After that, no
+ * earlier attempt of the add can take effect late.
  *
  * A file's identity, from its bytes or its owner's id, selects its catalog. The swap that adds the
  * file checks that the identity is new. The ancestors of that catalog, which were split and accept
  * no more files, are checked first. */
 
-/* A file is given up on after this many names. */
+/* How many names are tried for a file. */
 #define ROUNDS_MAX 16
 
 #define PUT_TRIES_MAX 6
@@ -26,10 +27,10 @@
 #define BACKOFF_FIRST SPAN_MS(20)
 #define BACKOFF_MAX   SPAN_S(1)
 
-/* How often the catalog is read while too many chunks are waiting. */
+/* The interval at which the catalog is read while too many chunks are waiting. */
 #define POLL SPAN_MS(500)
 
-/* Estimated size of an entry, so files are seldom put for a catalog that has no room. */
+/* The estimated size of an entry. With it, files are seldom put for a catalog that has no room. */
 #define ENTRY_BYTES 512
 
 /* ---- Results ------------------------------------------------------------------------- */
@@ -150,7 +151,8 @@ static bool are_all_known(const struct ingest *ingest)
     return true;
 }
 
-/* Waits, if allowed, until chunks may be added. Files that are already known need no room. */
+/* Waits, if the options allow it, until chunks may be added. Files that are already known need no
+ * room. */
 static enum hf_status find_room(struct ingest *ingest, struct catalog_ref *ref,
                                 struct catalog_room *room, struct hf_error *error)
 {
@@ -197,7 +199,8 @@ static void note_answer(struct ingest *ingest, enum hf_status status, struct mon
         ingest->silent = begun;
 }
 
-/* One timeout for all files, so a store that is down is not tried again for each file. */
+/* There is one timeout for all files; otherwise ingest would wait for an unresponsive store once
+ * per file. */
 static bool is_given_up(const struct ingest *ingest, struct hf_error *error)
 {
     if (ingest->silent.us == 0)
@@ -223,8 +226,9 @@ static bool put_goes_on(void *argument, uint64_t done, uint64_t total)
     return ingest_goes_on(argument, done);
 }
 
-/* Nobody else draws this name, so an existing object is ours, whether the put was refused or
- * not answered. Checking is cheaper than putting again. */
+/* Nobody else generates this name, so if the object exists, it is ours. This is checked even if the
+ * put was refused as a conflict, because a store may refuse a put while another write is in
+ * progress, and then no object exists. The check is cheaper than another put. */
 static bool has_landed(struct ingest *ingest, const struct ingest_item *item)
 {
     struct buffer body = BUFFER_INIT(1);
@@ -252,7 +256,7 @@ static enum hf_status put_chunk_once(struct ingest *ingest, struct ingest_item *
                            "the store refused the name although no such object exists");
 }
 
-/* *ret_maybe: an unanswered attempt may have landed, or may still land. */
+/* *ret_maybe: an unanswered attempt may have taken effect, or may still take effect. */
 static enum hf_status put_tries(struct ingest *ingest, struct ingest_item *item, int fd,
                                 bool *ret_maybe, struct hf_error *error)
 {
@@ -268,7 +272,7 @@ static enum hf_status put_tries(struct ingest *ingest, struct ingest_item *item,
             return status;
         if (status == HF_UNSUPPORTED && condition == CONDITION_ABSENT)
             condition = CONDITION_ALWAYS; /* too large for a conditional put; the random name
-                                           * must suffice */
+                                           * alone must prevent collisions */
         else if (is_passing(status) && ingest_goes_on(ingest, 0))
             sleep_backoff(ingest->tree->env, &backoff);
         else
@@ -276,7 +280,8 @@ static enum hf_status put_tries(struct ingest *ingest, struct ingest_item *item,
     }
 }
 
-/* The bytes that are put must be the ones that were surveyed. */
+/* The bytes that are put must be the bytes that were surveyed. This is checked before and after the
+ * put, because the file may change at any time. */
 static enum hf_status check_unchanged(const struct ingest_item *item, int fd,
                                       struct hf_error *error)
 {
@@ -321,14 +326,14 @@ static enum hf_status put_new_chunk(struct ingest *ingest, struct ingest_item *i
     close(fd);
     if (status == HF_OK)
         ingest->bytes_done += item->chunk.size;
-    if (status == HF_UNSURE) /* but it was not added */
+    if (status == HF_UNSURE) /* the put is unsure, but the file was certainly not added */
         status = error->status = HF_UNAVAILABLE;
     return status;
 }
 
 /* ---- Condemning ---------------------------------------------------------------------- */
 
-/* Condemns the keys of the chosen files; if OK, the results are in ingest->condemned. */
+/* Condemns the keys of the chosen files. If OK, the results are in ingest->condemned. */
 static enum hf_status condemn_chosen(struct ingest *ingest, struct catalog_ref *ref,
                                      struct hf_error *error)
 {
@@ -344,8 +349,8 @@ static enum hf_status condemn_chosen(struct ingest *ingest, struct catalog_ref *
     return status;
 }
 
-/* Condemns the object of a file that was not added, so it gets deleted. Best effort:
- * fsck finds the rest. */
+/* Condemns the object of a file that was not added, so that a worker deletes it. Best effort: fsck
+ * finds the rest. */
 static void condemn_key(struct ingest *ingest, struct catalog_ref *ref,
                         const struct ingest_item *item)
 {
@@ -357,8 +362,9 @@ static void condemn_key(struct ingest *ingest, struct catalog_ref *ref,
 
 /* ---- Adding -------------------------------------------------------------------------- */
 
-/* Retries the add until it is answered; if an earlier attempt landed, the catalog shows it.
- * *ret_maybe: unless OK, an unanswered attempt may have landed, or may land until the next swap. */
+/* Retries the add until it is answered. If an earlier attempt has landed, the catalog shows it.
+ * *ret_maybe: unless OK, an unanswered attempt may have taken effect, or may take effect until the
+ * next swap. */
 static enum hf_status add_tries(struct ingest *ingest, struct catalog_ref *ref,
                                 struct catalog_op *op, bool *ret_maybe)
 {
@@ -376,22 +382,22 @@ static enum hf_status add_tries(struct ingest *ingest, struct catalog_ref *ref,
     }
 }
 
-/* How a failed add ended. */
+/* How an add failed. */
 struct refusal {
     struct hf_error why;
-    bool again; /* may succeed under other names */
-    bool maybe; /* may have happened, or may happen until the next swap */
+    bool again; /* it may succeed under other names */
+    bool maybe; /* it may have happened, or may happen until the next swap */
 };
 
-/* Condemning the keys shows which chosen files were added, and ensures that the others never will
- * be. The others are tried again if new names can help. */
+/* Condemns the keys of the chosen files. The result shows which files were added, and ensures that
+ * the others never will be under these names. The others are tried again if new names can help. */
 static void learn_what_happened(struct ingest *ingest, struct catalog_ref *ref,
                                 const struct refusal *refusal)
 {
     struct hf_error unanswered, why = refusal->why;
     int64_t age_us = mono_since(env_now(ingest->tree->env), ingest->chosen[0]->drawn).us;
-    /* A name that was live, merged and dropped is unknown again, so after D the result would be
-     * wrong. */
+    /* A name that was live, then merged, deleted and dropped is unknown again. So once D has passed
+     * since the name was generated, the result of the condemn could be wrong. */
     bool answered = condemn_chosen(ingest, ref, &unanswered) == HF_OK &&
                     age_us < ingest->settings.late_bound_ms * 1000;
     if (!answered && refusal->maybe)
@@ -406,7 +412,8 @@ static void learn_what_happened(struct ingest *ingest, struct catalog_ref *ref,
     }
 }
 
-/* Another client has added the same file meanwhile: our object is not needed. */
+/* After a successful add: finishes the files. If another client added the same file in the
+ * meantime, our object is not needed and is condemned. */
 static void give_way(struct ingest *ingest, struct catalog_ref *ref)
 {
     struct hf_error ignored;
@@ -452,7 +459,8 @@ static void add_chosen(struct ingest *ingest, struct catalog_ref *ref)
 
 /* ---- A batch ------------------------------------------------------------------------- */
 
-/* Whether a chosen file has the same identity; if so, this file waits for its result. */
+/* Whether a chosen file has the same identity. If so, this file waits for the result of that
+ * file. */
 static bool is_chosen(const struct ingest *ingest, const struct ingest_item *item)
 {
     for (size_t i = 0; i < ingest->chosen_count; i++)
@@ -461,8 +469,8 @@ static bool is_chosen(const struct ingest *ingest, const struct ingest_item *ite
     return false;
 }
 
-/* Chooses the open files of one catalog. Files are routed again each time, because the catalog may
- * have been split. */
+/* Chooses the unfinished files of one catalog. Files are routed again each time, because the
+ * catalog may have been split. */
 static void choose_files(struct ingest *ingest)
 {
     const char *home = NULL;
@@ -484,7 +492,7 @@ static void choose_files(struct ingest *ingest)
     }
 }
 
-/* Gives up on files that were tried too often. */
+/* Gives up on files that have been tried too many times. */
 static void count_rounds(struct ingest *ingest)
 {
     struct hf_error error;
@@ -501,14 +509,15 @@ static void count_rounds(struct ingest *ingest)
     ingest->chosen_count = kept;
 }
 
-/* Names must be added within D/2 of being drawn; this leaves a margin. */
+/* Names must be added within D/2 of being generated. This limit leaves a margin. */
 static bool is_batch_late(struct ingest *ingest, const struct ingest_item *first)
 {
     int64_t spare_us = ingest->settings.late_bound_ms * 1000 / 8;
     return mono_since(env_now(ingest->tree->env), first->drawn).us > spare_us;
 }
 
-/* Keeps only the files that were put. If time runs out, the others are chosen again later. */
+/* Puts the chosen files, and keeps only the files that were put. If the first name gets too old in
+ * the meantime, the remaining files are chosen again later. */
 static void put_chosen(struct ingest *ingest, struct catalog_ref *ref)
 {
     size_t kept = 0;
@@ -535,7 +544,7 @@ static void put_chosen(struct ingest *ingest, struct catalog_ref *ref)
     ingest->chosen_count = kept;
 }
 
-/* Handles one catalog, with as many of its files as it has room for. */
+/* Ingests the chosen files of one catalog, as many as it has room for. */
 static void take_chosen(struct ingest *ingest)
 {
     struct hf_error error;
@@ -553,7 +562,7 @@ static void take_chosen(struct ingest *ingest)
         status = catalog_ref_files_above(ref, ingest->file_ids, ingest->chosen_count,
                                          ingest->known, &error);
     if (ref)
-        finish_known(ingest); /* even if there is no room for the others */
+        finish_known(ingest); /* known files succeed even if there is no room for the others */
     if (ingest->chosen_count == 0)
         return;
     if (status == HF_OK && room.full && !room.has_children)
@@ -583,7 +592,7 @@ static void ingest_batches(struct ingest *ingest, struct ingest_file *files, siz
             ingest->files_done++;
         }
         if (ingest->count == INGEST_BATCH_MAX || i + 1 == count) {
-            /* Terminates, because each round finishes a file or uses up one of its attempts. */
+            /* Terminates, because each round finishes a file or counts one of its rounds. */
             for (choose_files(ingest); ingest->chosen_count; choose_files(ingest))
                 take_chosen(ingest);
             ingest->count = 0;

@@ -10,9 +10,9 @@
 
 struct ingest_item {
     struct ingest_file *file;
-    struct chunk chunk; /* its key is file->key, once drawn */
+    struct chunk chunk; /* its key is file->key, once generated */
     enum hf_merge_coding coding;
-    struct stat seen; /* before it was surveyed */
+    struct stat seen; /* as it was before the survey */
     char file_id[FILE_ID_DIGITS + 1];
     int64_t route_ms; /* selects its catalog */
     char home[PARTITION_BYTES_MAX + 1];
@@ -27,9 +27,9 @@ struct ingest {
     struct span patience;
     struct mono_time silent; /* since when the store has not answered; zero: it answers */
     struct arena arena;      /* for the arrays below, and the strings of the settings */
-    bool no_memory;          /* an allocation for these failed */
+    bool no_memory;          /* no memory for these strings */
     struct compact_settings settings;
-    struct ingest_item *items; /* a batch */
+    struct ingest_item *items; /* of a batch */
     size_t count;
     struct ingest_item **chosen; /* files of one catalog that are being added */
     size_t chosen_count;

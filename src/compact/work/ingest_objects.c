@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ingest_objects.c: ingests objects in the bucket: each is fetched into a file, which is ingested
- * like any other. The objects are not changed. Holdfast's own objects are refused: their rows would
- * be counted twice. */
+/* ingest_objects.c: ingests objects from the bucket: each is fetched into a file, which is ingested
+ * like any other file. The objects are not changed. Holdfast's own objects are refused, because the
+ * rows of a chunk would be in the partition twice. */
 #include "base/layout.h"
 #include "compact/work/ingest.h"
 #include "compact/work/merger_scratch.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Objects per batch; all of them are on disk at the same time. */
+/* The number of objects per batch; all of them are on disk at the same time. */
 #define FETCH_MAX   64
 #define FETCH_TRIES 5
 #define FETCH_WAIT  SPAN_MS(100)
@@ -50,7 +50,7 @@ static bool fetch_goes_on(void *argument, uint64_t done, uint64_t total)
     return batch_goes_on(argument, 0, 0);
 }
 
-/* Holdfast's own objects are refused, because a chunk would be counted twice. */
+/* Whether the object is in one of Holdfast's own folders. */
 static bool is_holdfast_object(struct view key)
 {
     static const struct view folders[] = {
@@ -86,7 +86,7 @@ static enum hf_status get_with_retries(struct fetched *fetched, struct view key,
     return status;
 }
 
-/* Fetches one object into the batch, or records why not. */
+/* Fetches one object into the batch, or records why that was not possible. */
 static void fetch_into_batch(struct fetched *fetched, struct ingest_file *asked)
 {
     struct view key = view_of(asked->path);

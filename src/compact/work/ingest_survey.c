@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ingest_survey.c: surveys a file before it is put: its contents, whether it is acceptable,
- * and its identity. A chunk that every later merge would fail on must not enter a catalog. */
+/* ingest_survey.c: surveys a file before it is put: its contents, whether it is acceptable, and its
+ * identity. A chunk with which every later merge would fail must not be added to a catalog. */
 #include "base/parse.h"
 #include "compact/work/ingest_inside.h"
 #include "merge/survey.h"
@@ -14,8 +14,8 @@ static bool survey_step(void *context, uint64_t done, uint64_t total)
     return ingest_goes_on(context, 0);
 }
 
-/* The identity comes from the bytes, or from the owner's id, hashed with a prefix so it cannot
- * equal a hash of file contents. */
+/* The identity is computed from the bytes or from the owner's id. The id is hashed with a prefix,
+ * so that an id equal to the contents of a file does not give the identity of that file. */
 static void identify(const struct ingest *ingest, struct ingest_item *item,
                      const struct survey *survey)
 {
@@ -48,9 +48,10 @@ static void fill_in_item(struct ingest *ingest, struct ingest_item *item,
         .file_id = view_of(item->file_id),
         .crc32c = survey->crc32c,
     };
-    /* Routes by the hour of the data, so chunks that merge together share a catalog. If the bytes
-     * do not determine the hour (no time, or an id that another file may use), the identity selects
-     * one. */
+    /* Files are routed by the hour of their data, so chunks that are merged together share a
+     * catalog. The route must depend on the identity alone: two clients that ingest the same file
+     * must change the same document, whose swap then refuses the second. So if the identity does
+     * not determine the hour (no times, or an id that another file may use), it selects one. */
     item->route_ms = survey->times_known && ingest->options->id.size == 0
                          ? item->chunk.min_ms
                          : (int64_t)(hash_xxh3(view_of(item->file_id)) >> 12);
@@ -59,7 +60,7 @@ static void fill_in_item(struct ingest *ingest, struct ingest_item *item,
     item->file->malformed = survey->malformed;
 }
 
-/* Refuses a file if a merge would keep none of its rows, or would fail on it. */
+/* Refuses a file if a merge would keep none of its rows, or would fail because of it. */
 static enum hf_status check_malformed(const struct ingest *ingest, const struct survey *survey,
                                       struct hf_error *error)
 {

@@ -82,8 +82,9 @@ struct job {
     bool took_too_long; /* more than D/2 from name to commit */
 };
 
-/* A source that failed in another job since the plan was made belongs to a smaller group
- * now. If it kills its workers, it must not count a try against every chunk of this group. */
+/* A source that has failed in another job since the plan was made now belongs to a smaller group.
+ * If the old group were tried again, a chunk that kills its workers would count a try against every
+ * healthy chunk of that group. */
 static bool none_was_tried_since(const struct order *order, const struct catalog *catalog)
 {
     for (size_t i = 0; i < order->count; i++) {
@@ -106,8 +107,9 @@ static void check_group_holds(void *argument, const struct catalog *catalog,
                                   job->order->forced);
 }
 
-/* Reads the catalog again: should the group still be merged? Another worker may have merged,
- * retired or moved a source since the plan was made. Also takes over the current settings. */
+/* Reads the catalog again to find out whether the group should still be merged: another worker may
+ * have merged, retired or moved a source since the plan was made. Also copies the current
+ * settings. */
 static enum hf_status reread_group(struct job *job, bool *ret_holds, struct hf_error *error)
 {
     job->holds = job->no_memory = false;
@@ -131,8 +133,8 @@ static void times_of(const struct order *order, int64_t *ret_min_ms, int64_t *re
     }
 }
 
-/* The name is drawn before the lease, because the lease records it: a client that finds this lease
- * expired knows which output to condemn. */
+/* The name is generated before the lease is acquired, because the lease records it. A client that
+ * finds this lease expired then knows which output to condemn. */
 static enum hf_status draw_output(struct job *job, struct hf_error *error)
 {
     int64_t min_ms, max_ms;
@@ -149,7 +151,7 @@ static enum hf_status draw_output(struct job *job, struct hf_error *error)
 
 /* ---- The lease ----------------------------------------------------------------------- */
 
-/* HELD: another worker has leased one of the chunks. Does not wait, since that worker is merging
+/* HELD: another worker has leased one of the chunks. Does not wait, because that worker is merging
  * them. */
 static enum hf_status lease_sources(struct job *job, struct hf_error *error)
 {
@@ -175,8 +177,8 @@ static enum hf_status lease_sources(struct job *job, struct hf_error *error)
     return status;
 }
 
-/* Cleans up after ended leases on our chunks: those of dead workers, and our own lease once
- * it has failed. Their outputs are condemned before this job may commit these chunks. */
+/* Settles the ended leases on our chunks: leases of dead workers, and our own lease once it has
+ * failed. Their outputs are condemned before this job may commit these chunks. */
 static enum hf_status settle_sources(struct job *job, uint64_t *ret_settled,
                                      struct hf_error *error)
 {
@@ -188,7 +190,8 @@ static enum hf_status settle_sources(struct job *job, uint64_t *ret_settled,
 }
 
 /* Condemns our output and counts the try against the chunks that are to blame. The result shows
- * whether the commit happened after all. */
+ * whether the commit happened after all. If the output is already condemned, nothing is counted:
+ * the swap that condemned it has counted the try. */
 static enum hf_status condemn_output(struct job *job, enum hf_compact_blame blame,
                                      struct view culprit, enum condemned *ret_answer)
 {
@@ -205,11 +208,12 @@ static enum hf_status condemn_output(struct job *job, enum hf_compact_blame blam
     return catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
 }
 
-/* Ends the lease of a job that did not commit. The output is condemned first: if another client
- * meanwhile takes our lease for a dead worker's, it would blame the whole group. The note on the
- * lease carries the same blame for a client that cleans up in our place. If no put was sent and
- * nobody is to blame, nothing is condemned, so a worker that fails again and again does not fill
- * the catalog. */
+/* Ends the lease of a job that did not commit. The output is condemned first: if our lease expired
+ * before that, another client would take us for a dead worker and blame the whole group. The
+ * lease's note records the same blame, for a client that settles the lease in our place. If no put
+ * was sent and nobody is to blame, nothing is condemned. Otherwise a worker that keeps failing, for
+ * example because its disk is full, would fill the catalog with condemned names, which stay there
+ * for D. */
 static void give_up_job(struct job *job, enum hf_compact_blame blame, struct view culprit)
 {
     struct buffer text = BUFFER_INIT(2 * (size_t)NOTE_BYTES_MAX);
@@ -221,19 +225,22 @@ static void give_up_job(struct job *job, enum hf_compact_blame blame, struct vie
     struct hf_error ignored;
     enum condemned answer;
     uint64_t settled;
+    /* After UNSURE, the catalog has just failed to answer a condemn. */
     if (!note.unsent && job->report->end != HF_COMPACT_END_UNSURE)
         condemn_output(job, blame, culprit, &answer);
     const char *words = job_note_encode(&note, &text) ? buffer_text(&text) : NULL;
     hf_lock_fail(job->lock, words, &ignored);
     buffer_release(&text);
-    if (job->report->end != HF_COMPACT_END_UNSURE) /* otherwise the catalog cannot be reached */
+    /* Forgets the failed lease. If the condemn above failed, this repeats it first. If the catalog
+     * cannot be reached, the lease stays in its table, and another client settles it later. */
+    if (job->report->end != HF_COMPACT_END_UNSURE)
         settle_sources(job, &settled, &ignored);
 }
 
 /* ---- The merge ----------------------------------------------------------------------- */
 
-/* Called during the merge. Checking the lease here only saves work: a job that lost its lease would
- * most likely lose the commit too. */
+/* Called during the merge. The lease check only saves work: if the lease is lost, the commit will
+ * most likely be refused too. */
 static bool may_go_on(void *argument, uint64_t done, uint64_t total)
 {
     struct job *job = argument;
@@ -264,7 +271,7 @@ static enum hf_status run_merger(struct job *job, struct hf_error *error)
     return status;
 }
 
-/* Never commits a merge that lost or invented rows, whichever merger made the output. */
+/* A merge that lost or invented rows is never committed, whichever merger made the output. */
 static enum hf_status check_product_rows(const struct job *job, struct hf_error *error)
 {
     const struct merge_product *product = &job->report->product;
@@ -300,9 +307,9 @@ static void look_whether_live(void *argument, const struct catalog *catalog,
     seen->live = catalog_find(catalog, seen->key) != NULL;
 }
 
-/* A source object is missing. If the catalog still lists the chunk as live, data was lost
- * and the chunk is to blame; otherwise another client has merged or retired it, and this job
- * is obsolete. */
+/* Handles a missing source object. If the catalog still lists the chunk as live, data was lost, and
+ * the chunk is to blame. Otherwise another client has merged or retired the chunk, and this job is
+ * obsolete. */
 static enum hf_compact_end check_missing_source(struct job *job, struct view key,
                                                 enum hf_compact_blame *blame)
 {
@@ -316,7 +323,9 @@ static enum hf_compact_end check_missing_source(struct job *job, struct view key
     return HF_COMPACT_END_FAILED;
 }
 
-/* The merge failed: decides which chunks are to blame and how the job ended. */
+/* After a failed merge: determines how the job ended and which chunks are to blame. A stop and a
+ * lost lease come first, because the merger was then cancelled, and its error says nothing about
+ * the chunks. */
 static void end_unmerged(struct job *job, const struct hf_error *error)
 {
     struct job_report *report = job->report;
@@ -343,8 +352,10 @@ static void end_unmerged(struct job *job, const struct hf_error *error)
 
 /* ---- The commit ---------------------------------------------------------------------- */
 
-/* The commit was not answered and may still take effect. Condemning the output resolves this in one
- * swap: either the commit is found in the catalog, or it can never happen. */
+/* The commit was not answered and may still take effect. One swap that condemns the output resolves
+ * this: either it finds the commit in the catalog, or the commit can never happen. The output must
+ * not be deleted before that, because the commit could land afterwards and name a deleted object.
+ * If the condemn is not answered either, the client that settles the lease learns the outcome. */
 static enum hf_compact_end ask_whether_committed(struct job *job, struct hf_error *error)
 {
     enum condemned answer = CONDEMN_DONE;
@@ -379,11 +390,12 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
     if (status == HF_OK)
         return HF_COMPACT_END_COMMITTED;
     job->took_too_long = status == HF_EXPIRED;
-    /* Refused by the catalog. give_up_job() then condemns the output, so an attempt of ours that is
-     * still in progress cannot land later. */
+    /* The catalog refused the commit. give_up_job() then condemns the output, so that an earlier
+     * attempt of ours that is still in progress cannot take effect later. */
     if (status == HF_CONFLICT || status == HF_EXPIRED)
         return HF_COMPACT_END_LOST;
-    /* Any other failure may hide a commit whose reply was lost. */
+    /* INVALID concerns the request itself, so no attempt can have succeeded. Any other failure may
+     * hide a commit whose reply was lost. */
     return status == HF_INVALID ? HF_COMPACT_END_FAILED : ask_whether_committed(job, error);
 }
 
@@ -391,28 +403,31 @@ static void commit_and_complete(struct job *job)
 {
     struct job_report *report = job->report;
     struct hf_error error = { .status = HF_OK };
-    /* This check only saves work. The lease is in another document and may end right after
-     * it; the commit is safe because it requires all sources to be live. */
+    /* This check only saves work. The lease is in another document and may end right after the
+     * check. The commit is safe anyway, because it requires all sources to be live. */
     if (hf_lock_check(job->lock, &error) == HF_OK)
         report->end = commit_output(job, &error);
     else
         report->end = HF_COMPACT_END_LOST;
     if (report->end == HF_COMPACT_END_COMMITTED) {
-        /* If this fails, the client that cleans up finds the output live in the catalog. */
+        /* If this fails, the client that settles the lease learns from the catalog that the output
+         * was committed, and condemns nothing. */
         hf_lock_complete(job->lock, /* note */ NULL, &error);
         error_clear(&report->error);
         return;
     }
     report->error = error;
-    /* Merging this group again would again take longer than D/2; a smaller group may be
-     * faster. */
+    /* The same group would take longer than D/2 again. Blaming it makes its next groups smaller,
+     * and these may be fast enough. */
     report->blame = job->took_too_long ? HF_COMPACT_BLAME_GROUP : HF_COMPACT_BLAME_NOBODY;
     give_up_job(job, report->blame, VIEW(""));
 }
 
 /* ---- The steps ----------------------------------------------------------------------- */
 
-/* Takes the lease unless the group is obsolete. False: the report says how the job ended. */
+/* Acquires the lease unless the group is obsolete. The catalog is read first: this saves the lease
+ * of an obsolete group, and loads the settings that the name and the lease need. False: the report
+ * says how the job ended. */
 static bool take_lease(struct job *job)
 {
     struct job_report *report = job->report;
@@ -431,8 +446,10 @@ static bool take_lease(struct job *job)
     return status == HF_OK;
 }
 
-/* Runs with the lease held. The catalog is read again, because the plan was made before the
- * lease: another worker may have committed these chunks and released them in between. */
+/* Runs with the lease held. The catalog is read again, because the plan was made before the lease
+ * was acquired: another worker may have committed these chunks and completed its lease in between.
+ * Ended leases are settled before that read, so it sees the tries that they count. If there are
+ * new tries, this group is given up, and its chunks are planned again in smaller groups. */
 static bool guard_lease(struct job *job)
 {
     struct job_report *report = job->report;

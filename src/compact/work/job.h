@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.h: one merge from lease to commit. Whatever fails in between, it is committed once or never.
+/* job.h: one merge, from lease to commit. Whatever fails in between, the merge is committed once or
+ * not at all.
  *
  *     lease(sources, output) -> settle -> guard -> merger -> check lease -> commit ->
  *         complete
  *
- * A worker may die after any step; other clients clean up after it (maintain.h). The commit is one
- * swap of the catalog, and it alone makes the merge happen exactly once. The lease only saves
+ * A worker may die after any step; other clients settle its lease (maintain.h). The commit is one
+ * swap of the catalog, which alone makes the merge happen exactly once. The lease only saves
  * work. */
 #ifndef COMPACT_WORK_JOB_H
 #define COMPACT_WORK_JOB_H
@@ -36,7 +37,7 @@ struct job_report {
     char output[KEY_BYTES_MAX + 1];
     uint64_t bytes_merged; /* read from the store, even if the job failed */
     enum hf_compact_blame blame;
-    /* Ended leases of dead workers on these chunks that this job cleaned up. */
+    /* How many leases of dead workers on these chunks this job has settled. */
     uint64_t took_over;
     struct span took;
 };
@@ -50,7 +51,7 @@ struct job_options {
     bool keep_record; /* record the outcome in the jobs document (jobs.h) */
 };
 
-/* Runs one job to its end in this task. */
+/* Runs one job to completion in this task. */
 void job_run(struct catalog_tree *tree, struct merger *merger, const struct order *order,
              const struct job_options *options, struct job_report *ret_report);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_note.c: encodes and decodes the note on a failed lease, such as
  * {"blame":"chunk","culprit":"data/...","why":"its checksum is wrong"}. Any client may have written
- * the note, so an unreadable one blames nobody. */
+ * the note, so an unreadable note blames nobody. */
 #include "compact/work/job_note.h"
 
 #include "base/json.h"
@@ -74,6 +74,7 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
         ret_note->why = arena_copy(arena, view_first(why, REASON_BYTES_MAX));
         whole = ret_note->culprit.data && ret_note->why.data;
     }
+    /* A chunk is to blame, but the note does not say which one. */
     if (ret_note->blame == HF_COMPACT_BLAME_CHUNK && ret_note->culprit.size == 0)
         ret_note->blame = HF_COMPACT_BLAME_GROUP;
     buffer_release(&space);

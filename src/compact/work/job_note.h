@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_note.h: the note that a failed job leaves on its lease, for the client that cleans up:
- * which chunks are to blame, and why. JSON of at most NOTE_BYTES_MAX bytes. */
+/* job_note.h: the note that a failed job leaves in its lease, for the client that settles the
+ * lease: which chunks are to blame, and why. JSON of at most NOTE_BYTES_MAX bytes. */
 #ifndef COMPACT_WORK_JOB_NOTE_H
 #define COMPACT_WORK_JOB_NOTE_H
 
@@ -18,8 +18,8 @@ struct job_note {
  * not fit, the whole group is blamed. */
 bool job_note_encode(const struct job_note *note, struct buffer *text);
 
-/* Text that is not such a note blames nobody. False if out of memory. The strings are stored in
- * `arena`. */
+/* If the text is not such a note, nobody is blamed. False if out of memory. The strings are stored
+ * in `arena`. */
 bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret_note);
 
 #endif

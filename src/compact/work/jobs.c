@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs.c: the document with the outcomes of recent jobs. It holds statistics only, so an unreadable
- * record is dropped, and an unreadable document is started afresh. Each record keeps its bytes, so
- * members that this version does not know survive. */
+/* jobs.c: the document with the outcomes of recent jobs. It contains only statistics, so an
+ * unreadable record is dropped, and an unreadable document is replaced by an empty one. The bytes
+ * of each record are kept, so members that this version does not know are preserved. */
 #include "compact/work/jobs.h"
 
 #include "base/members.h"
@@ -14,7 +14,7 @@
 #define WORKER_LABEL_MAX ((size_t)256)
 #define END_BYTES_MAX    ((size_t)32)
 
-/* A record is not worth a longer wait. */
+/* A record is not worth waiting any longer. */
 #define JOBS_PATIENCE SPAN_S(2)
 
 /* ---- One record ---------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ static bool job_record_decode(struct view raw, struct buffer *space,
 
 /* ---- The document -------------------------------------------------------------------- */
 
-/* A kept record: its bytes, and what decides how long it is kept. */
+/* A kept record: its bytes, its id, and the times that determine how long it is kept. */
 struct kept {
     struct view raw;
     struct view id;
@@ -82,7 +82,7 @@ struct jobs {
     struct arena arena;
     struct kept *kept; /* oldest first, at most JOBS_KEPT_MAX */
     size_t count;
-    size_t noted; /* records added since the arena was started */
+    size_t noted; /* records added since the arena was created */
 };
 
 static void jobs_free(void *argument)
@@ -227,8 +227,8 @@ static enum hf_status jobs_doc(struct catalog_tree *tree, struct doc **ret_doc,
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
-/* The cached body must not grow with every record that is added and dropped, so kept records move
- * to a new arena now and then. If memory is short, that happens later. */
+/* The cached body must not grow with every record that is added and dropped, so the kept records
+ * are copied to a new arena from time to time. If there is no memory for it, this happens later. */
 static void move_to_new_arena(struct jobs *jobs)
 {
     struct jobs *fresh = jobs_new();
@@ -266,8 +266,8 @@ static enum hf_status apply_note(struct doc_op *op, void *body, const struct evi
 {
     struct jobs *jobs = body;
     struct job_record record = *((struct note_op *)(void *)op)->record;
-    for (size_t i = 0; i < jobs->count;
-         i++) /* an earlier attempt, or another client's record */
+    /* An earlier attempt, or another client that settled the same lease, has added this record. */
+    for (size_t i = 0; i < jobs->count; i++)
         if (record.id.size > 0 && view_equal(jobs->kept[i].id, record.id))
             return HF_OK;
     if (record.ended.clock == 0)
@@ -297,7 +297,7 @@ static enum hf_status apply_note(struct doc_op *op, void *body, const struct evi
     return HF_OK;
 }
 
-/* Replaces a document that is too long to be read with an empty one. */
+/* Replaces a document that cannot be read with an empty one. */
 static bool replace_unreadable(struct catalog_tree *tree, struct view key)
 {
     char nonce[NONCE_SIZE + 1];

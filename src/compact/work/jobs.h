@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs.h: the outcomes of the last hour's jobs, for people, in
- * metadata/<partition>/compaction-jobs.json. Statistics, outside the critical path: if a record
+/* jobs.h: the outcomes of the last hour's jobs, for display, in
+ * metadata/<partition>/compaction-jobs.json. No operation depends on this document: if a record
  * cannot be written, only that record is lost. Running jobs are in the lease table. */
 #ifndef COMPACT_WORK_JOBS_H
 #define COMPACT_WORK_JOBS_H
@@ -11,7 +11,7 @@
 #define JOBS_KEPT_FOR SPAN_S(3600)
 
 struct job_record {
-    struct view id; /* key of the output */
+    struct view id; /* the key of the output */
     struct view worker;
     struct view end; /* hf_compact_end_name */
     struct view why;
@@ -23,8 +23,8 @@ struct job_record {
     struct wall_time ended_at; /* for display */
 };
 
-/* Adds a record; drops records older than an hour, and the oldest if there are too many.
- * Tries once. */
+/* Adds a record. Drops records older than an hour, and the oldest record if there are too many.
+ * Tries only for a short time. */
 enum hf_status jobs_note(struct catalog_tree *tree, const struct job_record *record,
                          struct hf_error *error);
 

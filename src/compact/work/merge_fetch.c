@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge_fetch.c: fetches the sources of a merge, a few concurrently, into files, or reads them in
- * place where a local store lends them. Each is checked against the catalog first, so that damaged
+/* merge_fetch.c: fetches the sources of a merge into files, a few at a time, or reads them in place
+ * if a local store lends them. Each source is checked against the catalog first, so that damaged
  * data is never merged. */
 #include "base/hash.h"
 #include "base/rule.h"
@@ -12,17 +12,18 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Sources that are fetched concurrently, since they are many and small. */
+/* How many sources are fetched concurrently. There are often many small ones. */
 #define FETCHERS 4
 
-/* A source that differs from the catalog is read again before it is blamed, because the
- * transfer may have failed. */
+/* A source that differs from the catalog is read again before it is blamed, because the transfer
+ * may have failed. */
 #define READS_MAX 2
 
-/* How often a waiting task checks whether to continue. */
+/* The interval at which a waiting task checks whether to continue. */
 #define ASK_EVERY SPAN_MS(200)
 
-/* Objects read in place by all jobs together; each needs a file descriptor. */
+/* The maximum number of objects that all jobs together read in place; each needs a file
+ * descriptor. */
 #define LENT_MAX 128
 
 /* ---- Whether to go on ---------------------------------------------------------------- */
@@ -37,7 +38,7 @@ static bool fetch_progress(void *argument, uint64_t done, uint64_t total)
     return merge_goes_on(run, bytes + done < run->bytes ? bytes + done : run->bytes);
 }
 
-/* For a task that must not call the caller's function itself. */
+/* The same for a task that must not call the caller's function itself. */
 static bool fetch_progress_beside(void *argument, uint64_t done, uint64_t total)
 {
     struct merge_run *run = argument;
@@ -70,8 +71,8 @@ enum hf_status merge_get_object(struct merge_run *run, struct view key, int fd,
     enum hf_status status = HF_OK;
     for (int i = 0; i < TRIES_MAX; i++) {
         struct get_call call = { .key = key };
-        /* Not for a new file: some file systems treat truncation as replacing a file, and
-         * write it out on close. */
+        /* A new file is not truncated: some file systems treat truncation as replacing the file,
+         * and write it out on close. */
         if (lseek(fd, 0, SEEK_END) > 0 && ftruncate(fd, 0) != 0)
             return merge_local_failure(error, errno, "empty a scratch file");
         status = store_get_file(files->store, &call, fd, progress);
@@ -85,8 +86,8 @@ enum hf_status merge_get_object(struct merge_run *run, struct view key, int fd,
     return status;
 }
 
-/* A local store can lend an object without copying it. If a lent object differs from the
- * catalog, it is fetched as usual, and the fetched copy counts. */
+/* A local store can lend an object without copying it. If a lent object differs from the catalog,
+ * the object is fetched as usual, and only the fetched copy is used and judged. */
 static bool borrow_source(struct merge_run *run, size_t index)
 {
     const struct chunk *source = &run->order->sources[index];
@@ -113,7 +114,7 @@ static bool borrow_source(struct merge_run *run, size_t index)
     return true;
 }
 
-/* Commands and foreign mergers get copies, because they could change the objects. */
+/* Commands and callers' mergers get copies, because they could change the objects. */
 static bool try_to_borrow(struct merge_run *run, size_t index)
 {
     atomic_int *lent = &run->files->lent;
@@ -190,7 +191,8 @@ static void note_fetched(struct merge_run *run, size_t index, const struct hf_er
     else if (run->shared.error.status == HF_OK) {
         run->shared.error = *error;
         run->shared.culprit = blamed ? index : MERGE_NO_CULPRIT;
-        /* Only this source seems to be unreadable, so the others can be merged without it. */
+        /* Perhaps only this source is unreadable. Blaming the group separates it from the others,
+         * which can then be merged. */
         run->product->group_fault = unreadable;
     }
     env_mutex_unlock(&run->shared.mutex);
@@ -234,7 +236,8 @@ static bool start_beside(struct merge_run *run, struct env_task **ret_task)
     return false;
 }
 
-/* Checks whether to continue while other tasks are fetching the last sources. */
+/* Waits for the other tasks, which are fetching the last sources, and keeps asking the caller
+ * whether to continue. */
 static void wait_for_beside(struct merge_run *run)
 {
     bool waiting = true;
@@ -252,7 +255,7 @@ static void wait_for_beside(struct merge_run *run)
     }
 }
 
-/* Fetches all sources, a few concurrently. Only this task asks the caller whether to continue. */
+/* Only this task asks the caller whether to continue. */
 enum hf_status merge_fetch_all(struct merge_run *run, struct hf_error *error)
 {
     struct env *env = run->files->env;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merger.h: reads chunks, merges them into one, and puts it under a new name. The real
- * implementation (file_merger.c) streams them through files in a scratch folder; the
- * simulator's works in memory. Neither reads a lease or a catalog. */
+/* merger.h: reads chunks, merges them into one, and puts it under a new name. The real merger
+ * (file_merger.c) streams the chunks through files in a scratch folder. The simulator's merger
+ * works in memory. Neither reads a lease or a catalog. */
 #ifndef COMPACT_WORK_MERGER_H
 #define COMPACT_WORK_MERGER_H
 
@@ -15,11 +15,11 @@ struct merge_order {
     const struct chunk *sources;
     size_t source_count;
     unsigned level; /* of the output */
-    /* Put with *absent*. An unanswered put is repeated, since nobody else uses this name. */
+    /* Put with *absent*. An unanswered put is repeated, because nobody else uses this name. */
     struct view output;
     size_t memory_bytes;
-    /* Called now and then, and before the output is put; false stops the merge with CANCELLED.
-     * `done` of `total` counts each byte of the sources twice: when fetched and when merged. */
+    /* Called from time to time, and before the output is put; false stops the merge with CANCELLED.
+     * `done` and `total` count each byte of the sources twice: when fetched and when merged. */
     bool (*go_on)(void *argument, uint64_t done, uint64_t total);
     void *argument;
 };
@@ -33,17 +33,18 @@ struct merge_product {
     uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
     uint64_t bytes_read;
     bool put_sent; /* the output may exist, whatever the status */
-    /* Index of a source that is certainly damaged, missing or unreadable, or MERGE_NO_CULPRIT. */
+    /* The index of a source that is certainly damaged, missing or unreadable, or
+     * MERGE_NO_CULPRIT. */
     size_t culprit;
-    /* Without a culprit: whether the data may have caused the failure (a merge or a command
-     * failed), rather than this machine or the store. */
+    /* Without a culprit: whether the failure may have been caused by the data (a merge or a command
+     * failed) rather than by this machine or the store. */
     bool group_fault;
     char rejects[KEY_BYTES_MAX + 1]; /* where rejected rows are kept, or empty */
 };
 
 /*   OK           the output is stored and durable, and the rows add up: rows_in = rows_out +
  *                superseded + rejected, and rows_in is the number in the catalog
- *   CORRUPT      size, checksum or rows of a source differ from the catalog (culprit)
+ *   CORRUPT      the size, checksum or rows of a source differ from the catalog (culprit)
  *   NOT_FOUND    a source is gone (culprit): the caller checks whether it is still live
  *   DENIED       the settings name a command that may not run here, or the store refused
  *   CANCELLED    go_on returned false
@@ -59,23 +60,23 @@ struct merger {
 };
 
 /* The real merger. It creates a private folder in `scratch`, a folder on a local disk. Files there
- * are unnamed or removed. Folders that killed workers of the same user left behind (names that
- * start with "holdfast-scratch-") are removed by the next worker once they are unlocked. DENIED:
- * other users could replace files in `scratch`.
+ * are unnamed, or removed after use. Folders that killed workers of the same user left behind
+ * (their names start with "holdfast-scratch-") are unlocked, and the next worker removes them.
+ * DENIED: other users could replace files in `scratch`.
  *
- * Each source's size and CRC32C are checked as it is fetched. A source is read again before it is
- * blamed. The output's CRC32C is computed from the bytes that were put. For a command the sources
- * are checked again afterwards. `threads`: per merge. */
+ * The size and CRC32C of each source are checked when it is fetched. A source is read again before
+ * it is blamed. The CRC32C of the output is computed from the bytes that were put. After a command
+ * has run, the sources are checked again. `threads`: per merge. */
 struct merger *file_merger_new(struct env *env, struct store *store, const char *scratch,
                                size_t threads, struct hf_error *error);
 void file_merger_free(struct merger *merger);
 
-/* Allows the commands that `allowed` lists, which must live as long as the merger. By default
- * no command may run. */
+/* Allows the commands that `allowed` lists. The list must live as long as the merger. By default no
+ * command may run. */
 void file_merger_allow(struct merger *merger, const struct allow_exec *allowed);
 
-/* Size and CRC32C of a whole file. UNAVAILABLE: this machine cannot read it; `what` names
- * the action in the error. */
+/* The size and CRC32C of a whole file. UNAVAILABLE: this machine cannot read it; `what` names the
+ * action in the error. */
 enum hf_status file_checksum(int fd, const char *what, uint64_t *ret_size, uint32_t *ret_crc,
                              struct hf_error *error);
 
@@ -85,7 +86,7 @@ struct merge_task {
     const struct merge_order *order;
     const char *const *paths; /* one per source */
     const char *output, *folder;
-    bool (*goes_on)(void *argument, uint64_t bytes_done); /* call it now and then */
+    bool (*goes_on)(void *argument, uint64_t bytes_done); /* call it from time to time */
     void *argument;
 };
 
@@ -98,7 +99,7 @@ struct merge_callback {
     void *argument;
 };
 
-/* Uses this callback instead of formats and commands; it must live as long as the merger. */
+/* Uses this callback instead of formats and commands. It must live as long as the merger. */
 void file_merger_use(struct merger *merger, const struct merge_callback *callback);
 
 #endif

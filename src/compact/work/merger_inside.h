@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merger_inside.h: the state of a merge in the real merger, for its files.
+/* merger_inside.h: the state of a merge, shared by the files of the real merger.
  *
  *   file_merger.c  merging, commands, putting
  *   merge_fetch.c  fetches sources into files, or borrows them from the store; checks them
@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-/* How often a request is tried if the store is unavailable or does not answer. */
+/* How many times a request is sent if the store is unavailable or does not answer. */
 #define TRIES_MAX 5
 #define TRY_WAIT  SPAN_MS(100)
 
@@ -69,15 +69,15 @@ static inline bool merge_by_callback(const struct merge_run *run)
     return run->order->settings->command.size > 0 || run->files->callback.merge;
 }
 
-/* Asks whether to continue. Once the answer was no, it always returns false. */
+/* Asks the caller whether to continue. Once the caller has said no, it always returns false. */
 bool merge_goes_on(struct merge_run *run, uint64_t done);
 enum hf_status merge_cancelled(struct hf_error *error);
 
-/* Reports a failure of this machine as such, so it is never taken for a missing or
+/* Reports a failure of this machine as UNAVAILABLE, so that it is never taken for a missing or
  * damaged source. */
 enum hf_status merge_local_failure(struct hf_error *error, int errno_value, const char *what);
 
-/* Whether the disk is full now; remembers it. Call it before removing any file. */
+/* Whether the disk is full now. Remembers that it was. Call this before any file is removed. */
 bool merge_disk_is_full(struct merge_run *run);
 
 /* Reads an object into the file, replacing its contents. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merger_scratch.c: scratch folders on a local disk. A killed worker leaves its folder, but
- * the kernel releases its lock, and the next worker removes the folder. In /tmp any user can
- * create that name or a link, so a folder is removed only if our user owns it and others have no
- * access, and only through descriptors. */
+/* merger_scratch.c: scratch folders on a local disk. A killed worker leaves its folder behind, but
+ * the kernel releases its lock, and the next worker removes the folder. In /tmp any user can create
+ * a folder or a link with such a name. So a folder is removed only if our user owns it and others
+ * have no access to it, and only through descriptors. */
 #include "compact/work/merger_scratch.h"
 
 #include "base/parse.h"
@@ -37,7 +37,7 @@ struct scratch_room scratch_room(const char *path)
 
 /* ---- Folders of dead workers --------------------------------------------------------- */
 
-/* Owned by our user and closed to others. */
+/* Whether it belongs to our user, and others have no access to it. */
 static bool is_private(const struct stat *info)
 {
     return info->st_uid == geteuid() && (info->st_mode & (S_IRWXG | S_IRWXO)) == 0;
@@ -54,8 +54,8 @@ static int open_private_folder(int above, const char *name)
     return -1;
 }
 
-/* A folder without a lock file may be under construction. It is removed only if it is empty;
- * its maker then tries another name. */
+/* A folder without a lock file may belong to a worker that is just creating it. It is removed only
+ * if it is empty, and its creator then tries another name. */
 static void remove_if_stale(int above, const char *name)
 {
     int folder = open_private_folder(above, name);
@@ -72,8 +72,8 @@ static void remove_if_stale(int above, const char *name)
     close(folder);
 }
 
-/* Names owned by other users do not count towards the limit, so they cannot keep ours from
- * being removed. */
+/* Folders that belong to other users do not count towards the limit, so other users cannot keep our
+ * folders from being removed. */
 static bool is_our_scratch(int above, const char *name)
 {
     struct stat info;
@@ -117,8 +117,8 @@ static void close_scratch_files(struct scratch *scratch)
     }
 }
 
-/* Creates and locks the folder. False with errno if that fails, or if another worker removed
- * it before it was locked. */
+/* Creates and locks the folder. False, with errno set, if that fails or if another worker removed
+ * the folder before it was locked. */
 static bool create_locked_folder(struct scratch *scratch)
 {
     struct stat info;
@@ -134,6 +134,8 @@ static bool create_locked_folder(struct scratch *scratch)
         if (flock(scratch->lock, LOCK_EX | LOCK_NB) == 0 && fstat(scratch->lock, &info) == 0 &&
             info.st_nlink > 0)
             return true;
+        /* Another worker has taken the new folder for a dead worker's. The caller must try another
+         * name, so errno must not keep a value from an earlier call. */
         close(scratch->lock);
         scratch->lock = -1;
         errno = ENOENT;
@@ -223,7 +225,8 @@ struct view scratch_name_end(struct view key)
     return plain ? end : VIEW("");
 }
 
-/* A path matches only as a whole, not as the prefix of a longer one. */
+/* Whether a path ends before this character. A path must not match as the prefix of a longer
+ * one. */
 static bool ends_path(char c)
 {
     return c == '\0' || c == ':' || c == ' ' || c == ',' || c == ';' || c == '\'';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merger_scratch.h: a private folder on a local disk for temporary files. Files left by a killed
- * process of the same user are removed by the next process; files of other users are never
- * touched. */
+/* merger_scratch.h: a private folder on a local disk for temporary files. Files that a killed
+ * process left behind are removed by the next process of the same user. Files that belong to other
+ * users are never touched. */
 #ifndef COMPACT_WORK_MERGER_SCRATCH_H
 #define COMPACT_WORK_MERGER_SCRATCH_H
 
@@ -18,23 +18,23 @@ struct scratch {
     char path[PATH_MAX];
     char name[sizeof SCRATCH_NAME + SCRATCH_DIGITS]; /* in the folder above */
     int above, folder;                               /* both open */
-    int lock; /* held while we run: a folder whose lock is free has no owner */
+    int lock; /* held while we run; a folder whose lock is free belongs to a dead process */
 };
 
-/* Creates holdfast-scratch-<random>, mode 0700, in `parent`, and removes unlocked ones of
- * our user. DENIED: other users could replace the folder there. */
+/* Creates holdfast-scratch-<random>, with mode 0700, in `parent`, and removes unlocked folders of
+ * this kind that belong to our user. DENIED: other users could replace the folder there. */
 enum hf_status scratch_open(struct scratch *scratch, struct env *env, const char *parent,
                             struct hf_error *error);
 void scratch_close(struct scratch *scratch);
 
-/* Space on the disk of a folder; zeros if unknown. */
+/* The space on the disk that contains a folder; zeros if unknown. */
 struct scratch_room {
     uint64_t free;  /* available to us now */
     uint64_t total; /* size of the file system */
 };
 struct scratch_room scratch_room(const char *path);
 
-/* Creates a folder in it for one job; false with errno if that fails. */
+/* Creates a folder in it for one job. False, with errno set, if that fails. */
 bool scratch_make(const struct scratch *scratch, const char *name);
 
 /* Removes such a folder with its contents; best effort. */
@@ -44,7 +44,7 @@ void scratch_remove(const struct scratch *scratch, const char *name);
  * ".usv.gz". */
 struct view scratch_name_end(struct view key);
 
-/* Replaces the path of a scratch file in an error with the object's key. */
+/* If the error contains the path of a scratch file, replaces the path with the object's key. */
 void scratch_rename(struct hf_error *error, const char *path, struct view key);
 
 #endif

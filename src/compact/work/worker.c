@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.c: the main loop of a worker: plan, start jobs when it is its turn, maintain, wait;
- * and its shutdown. It must stop promptly on a signal, and must not hammer a store that
- * fails. */
+/* worker.c: the main loop of a worker (plan, start jobs when it is the worker's turn, maintain,
+ * wait) and its shutdown. The worker must stop promptly on a signal, and must not send requests to
+ * a failing store again and again. */
 #include "compact/work/worker_inside.h"
 
 #include "base/check.h"
@@ -18,19 +18,20 @@
 #define POLL_NETWORK SPAN_S(2)
 #define BEAT_DEFAULT SPAN_S(10)
 
-/* The first member of the roster runs maintenance this often, each next one less often, up
- * to a limit, because one member's maintenance serves all. */
+/* The first member of the roster runs maintenance at this interval, each further member less often,
+ * up to a limit, because the maintenance of one member serves all. */
 #define MAINTAIN_EVERY    SPAN_S(5)
 #define MAINTAIN_RANK_MAX 11
 
-/* After a plan the worker waits at least this many times as long as the plan took. */
+/* After a plan, the worker waits at least this many times as long as the plan took. */
 #define PLAN_SHARE 5
 
-/* A run that should end gives up after this many failed plans in a row, or after this time. */
+/* A run that is supposed to terminate gives up after this many consecutive failed plans, or after
+ * this time. */
 #define PLAN_FAILURES_MAX 5
 #define PLAN_PATIENCE     CATALOG_TREE_PATIENCE
 
-/* Longest pause between failed plans. */
+/* The pause between failed plans stops growing here. */
 #define PLAN_WAIT_MOST SPAN_S(10)
 
 /* ---- Planning ------------------------------------------------------------------------ */
@@ -41,7 +42,7 @@ static void keep_first_error(struct worker *worker, const struct hf_error *error
         worker->result = *error;
 }
 
-/* The roster only saves work: without it every worker ranks itself first. */
+/* The roster only saves work: without it, every worker ranks itself first. */
 static void keep_roster(struct worker *worker)
 {
     struct env *env = worker->tree->env;
@@ -62,7 +63,8 @@ static void keep_roster(struct worker *worker)
         worker_report_trouble(worker, &error);
 }
 
-/* Reads whether the partition is paused; if the store does not answer, keeps the last state. */
+/* Finds out whether the partition is paused. If the store does not answer, the last known state is
+ * kept. */
 static void read_pause(struct worker *worker)
 {
     char why[HF_WHY_MAX];
@@ -81,7 +83,7 @@ static void read_pause(struct worker *worker)
     }
 }
 
-/* False if a run that should end gives up. */
+/* Schedules the next plan. False if a run that is supposed to terminate gives up. */
 static bool note_plan(struct worker *worker, enum hf_status status,
                       const struct hf_error *error, struct mono_time started)
 {
@@ -94,7 +96,8 @@ static bool note_plan(struct worker *worker, enum hf_status status,
     for (unsigned i = 1; i < worker->plan_failures; i++)
         if (wait.us < PLAN_WAIT_MOST.us)
             wait.us *= 2;
-    if (status == HF_OK && wait.us < took.us * PLAN_SHARE) /* a failed plan only waited */
+    /* A failed plan has mostly waited for the store, so the time it took does not count. */
+    if (status == HF_OK && wait.us < took.us * PLAN_SHARE)
         wait.us = took.us * PLAN_SHARE;
     worker->plan_at = mono_add(now, wait);
     worker->stale = false;
@@ -109,7 +112,7 @@ static bool note_plan(struct worker *worker, enum hf_status status,
         mono_since(now, worker->failing).us < PLAN_PATIENCE.us)
         return true;
     keep_first_error(worker, error);
-    /* Remaining work is done first. */
+    /* The remaining work is done first. */
     return worker->pending > 0 || worker->others_at_work || worker_running(worker) > 0;
 }
 
@@ -129,7 +132,7 @@ static void report_plan(struct worker *worker)
         worker_report(worker, HF_COMPACT_PLANNED, NULL, NULL, NULL);
 }
 
-/* False if the run is over. */
+/* False if the run must end. */
 static bool make_plan(struct worker *worker)
 {
     struct hf_error error = { .status = HF_OK };
@@ -208,8 +211,10 @@ static bool is_done(struct worker *worker)
             !worker->others_at_work);
 }
 
-/* Waits until a job ends or a short time has passed, since our turn may come. A worker that
- * continues also waits for the next plan or the end of maintenance. */
+/* Waits until a job ends, or for a short time, because our turn may come. A worker that continues
+ * also wakes up for its next plan, or when maintenance ends. A worker that will not plan now must
+ * not wait for plan_at: that time is in the past, so the wait would end immediately, and the worker
+ * would run a busy loop until its jobs end. */
 static void wait_for_change(struct worker *worker, bool goes_on)
 {
     struct mono_time until = mono_add(env_now(worker->tree->env), SLEEP_MOST);
@@ -240,6 +245,7 @@ static void run_until_done(struct worker *worker)
         if (goes_on)
             wait_for_change(worker, /* goes_on */ true);
     }
+    /* Running jobs are not abandoned: each of them ends its own lease. */
     while (worker_running(worker) > 0) {
         worker_collect(worker);
         if (worker_running(worker) > 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.h: a worker plans, elects, runs jobs in parallel, and maintains the partition.
- * There may be any number of workers, in any number of processes and on any number of machines. */
+/* worker.h: a worker plans, elects, runs jobs in parallel, and maintains the partition. There can
+ * be any number of workers, in any number of processes and on any number of machines. */
 #ifndef COMPACT_WORK_WORKER_H
 #define COMPACT_WORK_WORKER_H
 
@@ -8,7 +8,7 @@
 #include "compact/work/job.h"
 #include "elect/roster.h"
 
-/* An event, reported as it happens by any task of the worker, one at a time. */
+/* An event. Any task of the worker may report it, when it happens, but only one at a time. */
 struct worker_notice {
     enum hf_compact_event_kind event;
     const struct order *order;       /* for started and ended */
@@ -19,13 +19,13 @@ struct worker_notice {
 
 struct worker_options {
     enum hf_compact_mode mode;
-    size_t jobs;         /* most concurrent jobs */
+    size_t jobs;         /* maximum number of concurrent jobs */
     size_t memory_bytes; /* for all jobs together */
     /* Merges everything that can be merged, immediately: without thresholds, guard or ladder. */
     bool force;
     struct span poll;        /* interval when idle; zero: depends on the kind of store */
     struct span beat;        /* the roster's heartbeat interval; zero: 10 s */
-    struct view fingerprint; /* empty: drawn */
+    struct view fingerprint; /* empty: a random one */
     struct view label;
     void (*tell)(void *argument, const struct worker_notice *notice);
     void *argument;
@@ -33,19 +33,19 @@ struct worker_options {
 
 struct worker;
 
-/* Runs until done or stopped. OK if all work was done; otherwise the first error that made
- * it give up. With HF_COMPACT_ONCE and HF_COMPACT_DRAIN failed groups are not such an error;
- * the totals count them. */
+/* worker_run runs until all work is done or the worker is stopped. It returns OK, or the first
+ * error that made it give up. With HF_COMPACT_ONCE and HF_COMPACT_DRAIN a failed group is not such
+ * an error; the totals count failed groups. */
 enum hf_status worker_new(struct catalog_tree *tree, struct merger *merger,
                           const struct worker_options *options, struct worker **ret_worker,
                           struct hf_error *error);
 enum hf_status worker_run(struct worker *worker, struct hf_compact_totals *ret_totals,
                           struct hf_error *error);
 
-/* The number of requests of an HF_COMPACT_ONCE run that merges this many groups with this many
- * sources in total. Assumes one job at a time, a run within one heartbeat interval, no other
- * worker, nothing to maintain, no rejected rows, a partition that was never split, and a lease
- * table that was used before:
+/* The number of requests that an HF_COMPACT_ONCE run sends if it merges this many groups with this
+ * many sources in total. Assumes one job at a time, a run that takes less than one heartbeat
+ * interval, no other worker, nothing to maintain, no rejected rows, a partition that was never
+ * split, and a lease table that was used before:
  *   per run       roster: put, list, delete; pause; lease table and catalog to plan; the same to
  *                 maintain; the first read of the jobs document, if there is a job
  *   per group     catalog, lease, leases of dead workers, catalog (the guard), output, commit,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_inside.h: the parts of a worker, for its files.
+/* worker_inside.h: what the files of a worker share.
  *
  *   worker.c       the main loop: pausing, maintenance, stopping
  *   worker_plan.c  what to do: leases, catalogs, ranks; a list of candidates
  *   worker_jobs.c  doing it: tasks, totals, reports
  *
- * The task of worker_run plans, starts and joins; only that task uses the members outside
- * `shared`. Jobs and maintenance run in their own tasks and use `shared` under its mutex. */
+ * The task that calls worker_run plans, starts jobs and joins them. Only that task uses the members
+ * outside `shared`. Jobs and maintenance run in their own tasks and use `shared` under its
+ * mutex. */
 #ifndef COMPACT_WORK_WORKER_INSIDE_H
 #define COMPACT_WORK_WORKER_INSIDE_H
 
@@ -15,11 +16,13 @@
 
 #include <stdatomic.h>
 
-/* Candidates kept from one plan; the next plan finds more. A single run keeps all. */
+/* How many candidates of one plan are kept; the next plan finds more. A single run makes only one
+ * plan, so it keeps more of them. */
 #define CANDIDATES_MAX      512
 #define CANDIDATES_ONCE_MAX 65536
 
-/* A group that is remembered: it failed, or it is due but not our turn. */
+/* A group that is remembered because it has failed, or because it is due but it is not our turn
+ * yet. */
 struct known_group {
     uint64_t id; /* hash of its sources */
     struct mono_time first_seen;
@@ -76,7 +79,7 @@ struct worker {
     struct known_group *known_first;
     size_t known_count;
     uint64_t round;
-    struct candidate *candidates; /* our turn first */
+    struct candidate *candidates; /* those with the lowest rank first */
     size_t candidate_count, candidate_room;
     size_t pending;      /* due groups, candidates or not */
     bool others_at_work; /* another worker has leased chunks of this partition */
@@ -86,7 +89,7 @@ struct worker {
     bool plan_reported;
     bool stale;               /* plan again as soon as possible */
     struct mono_time plan_at; /* otherwise plan at this time */
-    unsigned plan_failures;   /* in a row */
+    unsigned plan_failures;   /* consecutive */
     struct mono_time failing; /* since the first of these failures */
     struct mono_time maintain_at;
     struct env_task *maintain_task;
@@ -114,8 +117,8 @@ static inline bool worker_stops(const struct worker *worker)
 
 /* ---- worker_plan.c ------------------------------------------------------------------- */
 
-/* Makes a new list of candidates, with one read of each lease table and each catalog. If one
- * catalog fails, the candidates of the others remain. */
+/* Makes a new list of candidates, with one read of each lease table and each catalog. If a catalog
+ * cannot be read, the list contains the candidates of the others. */
 enum hf_status worker_plan(struct worker *worker, struct hf_error *error);
 void worker_drop_candidates(struct worker *worker);
 void worker_plan_release(struct worker *worker);
@@ -132,20 +135,21 @@ bool candidate_is_ready(const struct worker *worker, const struct candidate *can
 void worker_report(struct worker *worker, enum hf_compact_event_kind event,
                    const struct order *order, const struct job_report *report, const char *why);
 
-/* Reports a problem, but does not keep repeating the same one. */
+/* Reports a problem, but does not keep repeating the same problem. */
 void worker_report_trouble(struct worker *worker, const struct hf_error *error);
 
-/* Starts a job and takes over the candidate's order. False if no task can be started; then
- * nothing is taken over. */
+/* Starts a job and takes ownership of the candidate's order. False if no task can be started; the
+ * caller then still owns the order. */
 bool worker_start(struct worker *worker, const struct candidate *candidate);
 
-/* Joins finished jobs and learns from their outcome. */
+/* Joins finished jobs, and uses their outcomes to decide when their groups may be tried again. */
 void worker_collect(struct worker *worker);
 
 /* The number of running jobs. */
 size_t worker_running(struct worker *worker);
 
-/* Starts maintenance alongside the jobs unless it is running; joins it once it has ended. */
+/* Maintenance as a task of its own, alongside the jobs: starts it, and joins it once it has ended
+ * or, with `wait`, waits for its end. worker_maintain runs it in the calling task. */
 void worker_start_maintaining(struct worker *worker);
 void worker_end_maintaining(struct worker *worker, bool wait);
 enum hf_status worker_maintain(struct worker *worker, struct hf_error *error);

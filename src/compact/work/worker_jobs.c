@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_jobs.c: runs jobs and maintenance as tasks, sums up their outcome and reports it. A group
- * that keeps failing with no chunk to blame is delayed, so it does not keep the worker from
- * others. */
+/* worker_jobs.c: runs jobs and maintenance as tasks, adds up their results and reports them. A
+ * group that keeps failing although no chunk is to blame is delayed, so that the worker gets to the
+ * other groups. */
 #include "compact/work/worker_inside.h"
 
 #include "base/check.h"
 
-/* Progress is reported at most this often. */
+/* The minimum interval between two progress reports. */
 #define REPORT_EVERY SPAN_MS(100)
 
-/* The same problem is reported again after this time. */
+/* The same problem is not reported again before this time has passed. */
 #define TROUBLE_EVERY SPAN_S(10)
 
-/* A group that failed with no chunk to blame is delayed this long, doubled each time, up to a
- * limit. */
+/* How long a group that failed with no chunk to blame is delayed. The delay is doubled with each
+ * failure, up to a limit. */
 #define BACK_OFF      SPAN_S(1)
 #define BACK_OFF_MOST SPAN_S(60)
 
@@ -61,7 +61,7 @@ void worker_report_trouble(struct worker *worker, const struct hf_error *error)
 
 /* ---- One job ------------------------------------------------------------------------- */
 
-/* First called once the lease is held and the work starts. */
+/* Called for the first time when the lease is held and the work starts. */
 static bool job_goes_on(void *argument, uint64_t done, uint64_t total)
 {
     struct runner *runner = argument;
@@ -236,7 +236,7 @@ enum hf_status worker_maintain(struct worker *worker, struct hf_error *error)
     totals->retired += report.retired;
     totals->reaped += report.reaped;
     totals->deleted += report.deleted;
-    totals->pinned = report.pinned; /* not a sum: each round counts the same ones */
+    totals->pinned = report.pinned; /* not a sum: each round counts the same chunks again */
     totals->dropped += report.dropped;
     env_mutex_unlock(&worker->shared.mutex);
     worker_report(worker, HF_COMPACT_TENDED, NULL, NULL, NULL);

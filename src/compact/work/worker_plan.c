@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_plan.c: finds the work for a worker and orders it by the worker's turn. Groups that
- * another worker has leased are left out, so two workers do not merge the same chunks. */
+/* worker_plan.c: finds the work for a worker, and sorts it by when the worker's turn comes. Groups
+ * that another worker has leased are left out, so that two workers do not merge the same chunks. */
 #include "compact/work/worker_inside.h"
 
 #include "base/hash.h"
@@ -9,14 +9,15 @@
 
 #include <stdlib.h>
 
-/* How often the walk is repeated when it finds a home whose lease table was not read yet. */
+/* How many times the walk is made, as long as it finds homes whose lease tables were not read
+ * before it. */
 #define WALKS_MAX 3
 
-/* In a single run, the longest wait during another worker's turn. */
+/* How long a single run waits for the workers that are ranked before it. */
 #define ONCE_WAIT_MAX SPAN_S(60)
 
-/* A run that should end gives up a group after this many consecutive failures with no chunk to
- * blame. */
+/* A run that is supposed to terminate gives up on a group after this many consecutive failures with
+ * no chunk to blame. */
 #define GIVE_UP_AFTER 3
 
 /* ---- Known groups -------------------------------------------------------------------- */
@@ -72,12 +73,13 @@ static void forget_groups(struct worker *worker, bool all)
 
 /* ---- Leased chunks ------------------------------------------------------------------- */
 
-/* Leased keys: by other workers, or by our own jobs that are about to lease them. */
+/* The keys that other workers have leased, and the keys of our own jobs, which have leased them or
+ * are about to do so. */
 struct leases {
     struct worker *worker;
     struct arena arena;
-    struct map keys;   /* values: own, or another worker's */
-    struct home *home; /* whose table is read */
+    struct map keys;   /* values: &own_lease or &others_lease */
+    struct home *home; /* whose table is being read */
     bool barred;       /* some table grants nothing */
     bool others;       /* another worker has leased a chunk that could be merged */
     bool no_memory;
@@ -118,8 +120,8 @@ static bool key_is_leased(void *argument, struct view key)
     leases->others |= whose == &others_lease;
     if (whose || !leases->barred)
         return whose != NULL;
-    /* If a table grants nothing, nobody is working on its chunks, so there is nothing to wait
-     * for. */
+    /* A table that grants nothing now cannot lease its chunks to us. But nobody else is working on
+     * them either, so `others` is not set, and a run that drains the partition does not wait. */
     struct view partition = layout_home(key);
     for (const struct home *home = leases->worker->homes; home; home = home->next)
         if (home->barred && view_equal(view_of(home->partition), partition))
@@ -179,7 +181,7 @@ static int by_turn(const void *a, const void *b)
     return one->id < two->id ? -1 : one->id > two->id;
 }
 
-/* Keeps the best candidates if there are too many. */
+/* Sorts the candidates, and drops the last ones if there are too many. */
 static void keep_best_candidates(struct worker *worker, size_t most)
 {
     if (worker->candidate_count > 1)
@@ -214,7 +216,7 @@ struct planning {
     struct worker *worker;
     struct leases *leases;
     struct mono_time now;
-    struct work_writer *vector; /* of the current catalog, in cascades */
+    struct work_writer *vector; /* the state vector of the current catalog, in cascades */
     bool new_homes;
     uint64_t groups, bytes;
     struct hf_error trouble; /* the first error; planning continues */
@@ -235,7 +237,7 @@ static bool note_home(struct planning *planning, const char *partition)
     return true;
 }
 
-/* How many members come before us for this group. */
+/* How many members are ranked before us for this group. */
 static size_t rank_of(const struct planning *planning, const struct catalog *catalog,
                       const struct plan_group *group)
 {
@@ -359,7 +361,9 @@ static enum hf_status visit_catalog(void *argument, struct catalog_ref *ref,
     return HF_OK;
 }
 
-/* Reads all tables, then walks the catalogs once. */
+/* Reads all tables, then walks the catalogs once. In this order, a chunk that another worker is
+ * merging is found leased or no longer live, because a worker commits before it completes its
+ * lease. */
 static enum hf_status walk_catalogs(struct planning *planning, struct hf_error *error)
 {
     struct worker *worker = planning->worker;
