@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The minimum for a seed to count with --qualified. */
+/* The minimums for a seed to count with --qualified. */
 #define HITS_MIN       10
 #define OPERATIONS_MIN 50
 
@@ -58,7 +58,7 @@ static int64_t clock_us(clockid_t clock)
 /* ---- Signals ------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t is_interrupted;
-static struct replay replay; /* of the current run */
+static struct replay replay; /* reproduces the current run */
 
 static void say(const char *text)
 {
@@ -66,7 +66,7 @@ static void say(const char *text)
     (void)written;
 }
 
-/* Prints the seed even after a failed check or a stack overflow. */
+/* Prints the command that reproduces the run, even after a failed check or a stack overflow. */
 static void died(int signal_number)
 {
     say("the simulator itself died; to reproduce:\n  ");
@@ -82,7 +82,7 @@ static void interrupted(int signal_number)
     is_interrupted = 1;
 }
 
-/* With a sanitizer, the sanitizer reports memory faults itself. */
+/* In a sanitizer build, the sanitizer itself reports memory faults. */
 #if WITH_ASAN
 static const int deadly[] = { SIGABRT };
 #else
@@ -152,7 +152,7 @@ static void print_faults(const struct totals *totals)
            totals->with_few_hits, totals->with_few_operations);
 }
 
-/* The machine may be busy with other work, so the rate per second of CPU time is printed too. */
+/* The machine may be busy with other work, so the rate per second of CPU time is also printed. */
 static void print_totals(const struct session *session)
 {
     const struct arguments *arguments = &session->arguments;
@@ -177,7 +177,7 @@ static void print_totals(const struct session *session)
            a_second(totals->passed, core_us));
 }
 
-/* Once per second, on a terminal only. */
+/* Prints the progress once per second, on a terminal only. */
 static void tell_progress(struct session *session)
 {
     const struct totals *totals = &session->totals;
@@ -191,7 +191,7 @@ static void tell_progress(struct session *session)
 
 /* ---- A seed that fails --------------------------------------------------------------- */
 
-/* The command is built first, because the run may crash the simulator. */
+/* Builds the command that reproduces the run before the run, which may crash the simulator. */
 static void run_noted(const struct run_options *options, struct run_result *ret_result)
 {
     options_replay(options, &replay);
@@ -261,7 +261,7 @@ static bool run_crashes(struct session *session, const struct run_options *optio
     return ok;
 }
 
-/* If hardly any seed qualifies, the program still ends, and the totals show why. */
+/* The program ends even if hardly any seed qualifies; the totals then show why. */
 static bool goes_on(const struct session *session, uint64_t done)
 {
     const struct arguments *arguments = &session->arguments;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c: reads the options of holdfast-sim, from its arguments or from a line of a seed
- * file, and prints the command that reproduces a run. */
+/* options.c: parses the options of holdfast-sim, from its arguments or from a line of a seed file,
+ * and formats the command that reproduces a run. */
 #include "sim/options.h"
 
 #include "base/check.h"
@@ -49,7 +49,7 @@ enum option_number { OPTION_NONE_, OPTION_TABLE(OPTION_ENUM_) OPTION_COUNT };
 #undef OPTION_ENUM_
 _Static_assert((int)OPTION_COUNT < '?', "no option number collides with '?'");
 
-/* Where the line that is being parsed comes from; NULL while the arguments are parsed. */
+/* Where the line that is being parsed comes from; NULL while the arguments are being parsed. */
 static const char *reading;
 
 _Noreturn void options_misused(const char *what, const char *value)
@@ -126,7 +126,7 @@ static uint64_t read_without(void)
     return without;
 }
 
-/* 17 for the request, 17r for its reply. */
+/* 17: as request 17 is sent; 17r: as its reply arrives. */
 static struct crash_at read_crash_at(void)
 {
     struct view text = view_of(optarg);
@@ -144,7 +144,7 @@ static void break_rule(void)
 
 /* ---- Arguments ----------------------------------------------------------------------- */
 
-/* Options that define a run, so the command that reproduces the run contains them. */
+/* Reads an option that defines a run, and is therefore part of the command that reproduces it. */
 static bool read_run_option(struct run_options *run, int option)
 {
     struct view value = view_of(optarg ? optarg : "");
@@ -217,7 +217,7 @@ void options_read(int argc, char **argv, struct arguments *ret_arguments)
     ret_arguments->run.workload = &workload_counter;
     ret_arguments->run.trace = TRACE_OFF;
     ret_arguments->run.trace_out = stdout;
-    optind = 0; /* getopt starts again for each line */
+    optind = 0; /* restarts getopt for each line */
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == '?')

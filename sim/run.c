@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c: runs one seed: draws its plans, builds the world, starts the workload, and lets the
- * workload's checker decide. */
+/* run.c: runs one seed: draws its plans, builds the world, starts the workload, and asks the
+ * workload's checker for the result. */
 #include "sim/run.h"
 
 #include "base/check.h"
@@ -38,14 +38,14 @@ static bool run_is_calm(const struct run_options *options)
     return options->calm || options->crash_at.request > 0;
 }
 
-/* Idle or busy machines: how often a call lets other tasks run first. */
+/* Draws how often a call lets other tasks run first, as on idle or busy machines. */
 static uint32_t draw_switch_chance(struct prng *prng)
 {
     static const uint32_t chances[] = { 250000, 100000, 50000, 20000 };
     return chances[prng_below(prng, sizeof chances / sizeof *chances)];
 }
 
-/* Draws the kind of store. One draw per line, because the order counts. */
+/* Draws the kind of store. There is one draw per statement, because the order of draws matters. */
 static struct net_options draw_net_options(const struct run_options *options, struct prng *prng)
 {
     struct net_options net = NET_OPTIONS;
@@ -54,7 +54,7 @@ static struct net_options draw_net_options(const struct run_options *options, st
     net.bucket.clock = prng_below(prng, 5) == 0 ? STORE_CLOCK_BOOT : STORE_CLOCK_DATE;
     bool steps = prng_below(prng, 4) > 0;
     net.bucket.steps = steps && net.bucket.clock == STORE_CLOCK_BOOT;
-    if (options->ignore_conditions) /* such a store is not atomic in any other way either */
+    if (options->ignore_conditions) /* such a store has no atomic steps either */
         net.bucket.steps = false;
     net.bucket.missing_is_conflict = prng_below(prng, 2) == 0;
     net.bucket.ignore_conditions = options->ignore_conditions;
@@ -73,7 +73,7 @@ static struct chaos_plan chaos_plan_of(const struct run_options *options)
     return options->calm ? (struct chaos_plan){ 0 } : CHAOS_PLAN_ROUGH;
 }
 
-/* Overrides whatever the workload's `tune` has changed. */
+/* Removes all faults from the plans, including those that the workload's `tune` has set. */
 static void keep_calm(struct plans *plans)
 {
     plans->net.plan = NET_PLAN_CALM;
@@ -87,7 +87,7 @@ void run_count_operation(struct run *run)
     run->operations_started++;
 }
 
-/* A store with the boot-time clock is local: usually all nodes are on its machine. */
+/* A store with the boot-time clock is local, so all nodes are usually on its machine. */
 static void add_nodes(struct run *run, const struct plans *plans)
 {
     struct node_options options = plans->nodes;
@@ -158,14 +158,14 @@ void run_seed(const struct run_options *options, struct run_result *ret_result)
     world_set_switch_chance(run.world, draw_switch_chance(&prng));
     if (options->workload->tune)
         options->workload->tune(&run, &plans);
-    if (plans.apart) /* such a lock works on one machine only */
+    if (plans.apart) /* the store's lock works on one machine only */
         plans.net.bucket.steps = false;
     if (run_is_calm(options))
         keep_calm(&plans);
     tell_world(&run, &plans);
     run.net = net_new(run.world, &plans.net);
     add_nodes(&run, &plans);
-    if (plans.chaos.until.us > 0) /* a task that wakes then is in the calm */
+    if (plans.chaos.until.us > 0) /* so a task that wakes at calm_us is in the calm */
         run.calm_us = plans.chaos.until.us + 1;
     struct chaos *chaos = chaos_new(run.world, run.net, &plans.chaos);
     void *state = options->workload->start(&run);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.h: runs one seed: builds a world from the seed, runs a workload with faults in it
- * until no event is left, and lets the workload's checker decide.
+/* run.h: runs one seed: builds a world from the seed, runs a workload with faults in it until no
+ * event is left, and asks the workload's checker for the result.
  *
- * A workload consists of the nodes' program and a checker. The checker may use the writes
- * that the store applied (bucket_add_watch) and the results that nodes got, which the
- * programs record in the workload's state. It never uses the code under test. */
+ * A workload consists of the program that the nodes run and a checker. The checker may use the
+ * writes that the store applied (bucket_add_watch) and the results that the nodes got, which the
+ * program records in the workload's state. It never uses the code under test. */
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
 
@@ -15,10 +15,10 @@
 struct run_options {
     uint64_t seed;
     unsigned nodes;           /* 1 to NODES_MAX */
-    unsigned operations;      /* of all nodes together, 1 to OPERATIONS_MAX */
+    unsigned operations;      /* by all nodes together, 1 to OPERATIONS_MAX */
     bool calm;                /* no faults at all */
-    bool ignore_conditions;   /* a store that ignores conditions; a checker must notice */
-    struct crash_at crash_at; /* calm, but for this crash */
+    bool ignore_conditions;   /* the store ignores conditions; a checker must notice */
+    struct crash_at crash_at; /* calm except for this crash */
     struct fault_limits limits;
     enum trace_mode trace;
     FILE *trace_out;
@@ -41,13 +41,13 @@ struct run {
     uint64_t operations_started;
 };
 
-/* A seed's plans: the store and the network, node and clock faults, and how accurate the
- * machines' clocks are. */
+/* The plans for a seed: the store and the network, node and clock faults, and the accuracy of the
+ * machines' clocks. */
 struct plans {
     struct net_options net;
     struct chaos_plan chaos;
     struct node_options nodes; /* `beside` is set if the store is local, ... */
-    bool apart; /* ... unless it is on a file system that all the nodes' machines share */
+    bool apart; /* ... unless it is on a file system that the nodes' machines share */
 };
 
 struct workload {
@@ -93,7 +93,7 @@ struct run_result {
     uint64_t requests;
     uint64_t requests_in_chaos; /* before the calm */
     int64_t time_us;
-    uint64_t operations; /* that were started */
+    uint64_t operations; /* how many were started */
     struct faults faults;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shrink.c: removes nodes, operations and faults from a failing run while it still fails.
  *
- * Halving a number can skip a smaller run that would also fail, so the result may not be the
- * smallest. Every run that is kept has failed. */
+ * Halving a number can skip a smaller run that would also fail, so the result is not necessarily
+ * the smallest. Every run that is kept has failed. */
 #include "sim/shrink.h"
 
 #include "base/check.h"
@@ -13,7 +13,7 @@ struct shrinker {
     void *argument;
 };
 
-/* Keeps the candidate if it fails too, under its seed or one of the next. */
+/* Keeps the candidate if it also fails, with its seed or one of the next few. */
 static bool try_with(struct shrinker *shrinker, const struct run_options *candidate)
 {
     struct run_options options = *candidate;
@@ -55,7 +55,7 @@ static void try_fewer(struct shrinker *shrinker, unsigned *(*number_of)(struct r
     }
 }
 
-/* A bit for each kind of fault that happened and can be left out. */
+/* A bit for each kind of fault that happened and can be omitted. */
 static uint64_t kinds_of(const struct run_result *result)
 {
     uint64_t kinds = 0;
@@ -65,7 +65,8 @@ static uint64_t kinds_of(const struct run_result *result)
     return kinds;
 }
 
-/* First tries to keep a single kind of fault; otherwise removes one kind after another. */
+/* First tries to keep a single kind of fault. If no such run fails, removes the kinds one by
+ * one. */
 static void try_fewer_kinds(struct shrinker *shrinker)
 {
     uint64_t kinds = kinds_of(&shrinker->best.result);

@@ -9,19 +9,19 @@
 
 #define SHRINK_RUNS_MAX 5000
 
-/* With fewer nodes or operations, the rest of the history changes. A failure that is
- * frequent enough then appears with another seed. */
+/* With fewer nodes or operations, the rest of the history changes. A sufficiently frequent failure
+ * then still occurs with another seed. */
 #define SHRINK_SEEDS 30
 
-/* Makes one more run. Returns true if it also fails; *ret_result says how. Returns false if
- * it passes, or if no time is left. */
+/* Performs another run. Returns true if the run also fails; *ret_result contains the failure.
+ * Returns false if the run passes, or if no time is left. */
 typedef bool shrink_try(void *argument, const struct run_options *options,
                         struct run_result *ret_result);
 
 struct shrunk {
     struct run_options options;
     struct run_result result;
-    unsigned runs; /* how many it took */
+    unsigned runs; /* how many runs it took */
 };
 
 /* `result` is the result of the failed run with `options`. */

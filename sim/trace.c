@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c: formats the lines of a trace and keeps their running hash, by which two runs are
- * compared. */
+/* trace.c: formats the lines of a trace and keeps their running hash, which is used to compare
+ * runs. */
 #include "sim/trace.h"
 
 #include "base/check.h"

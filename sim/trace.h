@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.h: records every event of a run as a line of text, and keeps a running hash of the
- * lines.
+/* trace.h: records every event of a run as a line of text, and keeps a running hash of the lines.
  *
  *     12.004210 node 2: put a/b if-match v7 -> CONFLICT
  *
- * The number is true time in seconds. Equal seeds give equal lines on every machine, so the
- * hash stands for the whole run. No line may therefore contain a pointer, an order that
- * depends on a pointer, a time of day, or text from a library. */
+ * The number is true time in seconds. The same seed produces the same lines on every machine, so
+ * the hash identifies the whole run. Therefore no line may depend on a pointer value, an order
+ * derived from pointers, the time of day, or text from a library. */
 #ifndef SIM_TRACE_H
 #define SIM_TRACE_H
 
@@ -16,7 +15,7 @@
 #include <stdio.h>
 
 enum trace_mode {
-    TRACE_OFF,   /* nothing: fastest */
+    TRACE_OFF,   /* no trace: fastest */
     TRACE_HASH,  /* the hash only */
     TRACE_PRINT, /* the hash, and the lines to `out` */
 };
@@ -39,8 +38,8 @@ void trace_init(struct trace *trace, enum trace_mode mode, FILE *out, const int6
 __attribute__((format(printf, 2, 3))) void trace_line(struct trace *trace, const char *format,
                                                       ...);
 
-/* Formats bytes as text for a line: control characters, spaces and non-ASCII bytes become
- * \xx. Text that is too long is truncated and ends with dots. */
+/* Formats bytes as text for a line: control characters, spaces and non-ASCII bytes become \xx. Text
+ * that is too long is truncated, and ends with dots. */
 struct trace_text {
     char text[64];
 };

@@ -329,7 +329,7 @@ def _(s):
             equal((told["records"], told["refused"], told["stopped"], told["up_to_line"]),
                   (1, 1, True, 4))
         else:
-            equal(out, "put 1 record; refused 1 row; stopped: all up to line 4 is in the index\n")
+            equal(out, "put 1 record; refused 1 row; stopped: everything up to line 4 is in the index\n")
 
 
 @it("a shard that is damaged does not stop a load: its records wait in its inbox", DIR)

@@ -52,22 +52,22 @@ static void write_state(struct story *story, const char *text)
 {
     char body[1000];
     snprintf(body, sizeof body, NONCE "%s", text);
-    elect_judge_write(&story->checker,
-                      &(struct bucket_change){ .key = ELECT_KEY, .body = view_of(body) });
+    elect_checker_write(&story->checker,
+                        &(struct bucket_change){ .key = ELECT_KEY, .body = view_of(body) });
 }
 
 static void assert_good(const struct story *story)
 {
     const char *failure = world_failure(story->run.world);
     if (failure)
-        fail_msg("judged: %s", failure);
+        fail_msg("checked: %s", failure);
 }
 
 static void assert_bad(const struct story *story, const char *wanted)
 {
     const char *failure = world_failure(story->run.world);
     if (!failure || !strstr(failure, wanted))
-        fail_msg("judged: %s, and not: %s", failure ? failure : "good", wanted);
+        fail_msg("checked: %s, and not: %s", failure ? failure : "good", wanted);
 }
 
 /* ---- Documents ------------------------------------------------------------------------ */
@@ -132,8 +132,8 @@ static void write_member(struct story *story, const char *name, int64_t written_
 {
     char key[100];
     snprintf(key, sizeof key, "roster/crew/%s", name);
-    elect_judge_write(&story->checker,
-                      &(struct bucket_change){ .key = view_of(key), .body = VIEW("x") });
+    elect_checker_write(&story->checker,
+                        &(struct bucket_change){ .key = view_of(key), .body = VIEW("x") });
     struct elect_member *member = &story->checker.members[story->checker.member_count - 1];
     member->written_us = member->since_us = written_us;
 }
@@ -153,8 +153,8 @@ static void tell_roster(struct story *story, struct view *present, size_t count)
     write_member(story, "own", -1);
     write_member(story, "near", -20000000);
     write_member(story, "far", -40000000);
-    elect_judge_asks(&story->checker, &asked);
-    elect_judge_told(&story->checker, &asked, 1, &roster);
+    elect_checker_asks(&story->checker, &asked);
+    elect_checker_told(&story->checker, &asked, 1, &roster);
 }
 
 static void who_was_heard_of_lately_is_present(void **state)
@@ -199,12 +199,12 @@ static void take_turn(struct story *story, size_t rank, struct span age, bool wa
     body->count = 1;
     body->events[0] = (struct elect_event){ ELECT_ADDED, 1, 1, 2 };
     body->due = (struct elect_due){ .set = true, .us = 1000, .true_us = -age.us };
-    elect_judge_turn(&story->checker, &(struct elect_turn){ .node = 1,
-                                                            .body = body,
-                                                            .roster = &roster,
-                                                            .rank = rank,
-                                                            .earliest_us = 1000 + age.us,
-                                                            .waits = waits });
+    elect_checker_turn(&story->checker, &(struct elect_turn){ .node = 1,
+                                                              .body = body,
+                                                              .roster = &roster,
+                                                              .rank = rank,
+                                                              .earliest_us = 1000 + age.us,
+                                                              .waits = waits });
 }
 
 static void who_waits_and_starts_in_turn_is_good(void **state)
@@ -258,5 +258,5 @@ int main(void)
         STORY("who waits too long is bad", who_waits_too_long_is_bad),
         STORY("who takes itself for another is bad", who_takes_itself_for_another_is_bad),
     };
-    return cmocka_run_group_tests_name("the judge of elections", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("the checker of elections", tests, NULL, NULL);
 }

@@ -44,8 +44,8 @@ static void scopes_conflict_as_they_should(void **state)
         { "pin:x", "pin:x", false },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct checked_wish a = wish_of(rows[i].a, JUDGED_EXCLUSIVE);
-        struct checked_wish b = wish_of(rows[i].b, JUDGED_EXCLUSIVE);
+        struct checked_wish a = wish_of(rows[i].a, CHECKED_EXCLUSIVE);
+        struct checked_wish b = wish_of(rows[i].b, CHECKED_EXCLUSIVE);
         if (checked_conflict(&a, &b) != rows[i].conflict ||
             checked_conflict(&b, &a) != rows[i].conflict)
             fail_msg("%s and %s", rows[i].a, rows[i].b);
@@ -55,9 +55,9 @@ static void scopes_conflict_as_they_should(void **state)
 static void modes_conflict_as_they_should(void **state)
 {
     (void)state;
-    struct checked_wish alone = wish_of("a", JUDGED_EXCLUSIVE);
-    struct checked_wish shared = wish_of("a", JUDGED_SHARED);
-    struct checked_wish slot = wish_of("a", JUDGED_SLOTS);
+    struct checked_wish alone = wish_of("a", CHECKED_EXCLUSIVE);
+    struct checked_wish shared = wish_of("a", CHECKED_SHARED);
+    struct checked_wish slot = wish_of("a", CHECKED_SLOTS);
     assert_true(checked_conflict(&alone, &shared));
     assert_true(checked_conflict(&shared, &slot));
     assert_false(checked_conflict(&shared, &shared));
@@ -261,7 +261,7 @@ static void checker_refusal(const struct lock_wish *wish, const char *table, con
     struct claim *claim = claim_checker(history.checker, history.node, wish);
     if (table)
         write_table(&history, table);
-    checker_asks(claim, JUDGE_ASKS_ONCE, 0);
+    checker_asks(claim, CHECKER_ASKS_ONCE, 0);
     checker_told_held(claim);
     expect_words(&history, words);
     history_end(&history);
@@ -289,12 +289,12 @@ static void what_was_in_the_way_meanwhile_counts(void **state)
     struct history history = history_begin();
     history_watch(&history);
     struct claim *claim = claim_checker(history.checker, history.node, &door);
-    checker_asks(claim, JUDGE_ASKS_ONCE, 0);
+    checker_asks(claim, CHECKER_ASKS_ONCE, 0);
     write_table(&history, TABLE(2, LEASES(LEASE("a-1", 1, "exclusive", ""))));
     write_table(&history, TABLE(2, LEASES("")));
     checker_told_held(claim);
     expect_words(&history, NULL);
-    checker_asks(claim, JUDGE_ASKS_ONCE, 0); /* by now there is nothing any more */
+    checker_asks(claim, CHECKER_ASKS_ONCE, 0); /* by now there is nothing any more */
     checker_told_held(claim);
     expect_words(&history, "nothing was in its way");
     history_end(&history);
@@ -307,7 +307,7 @@ static void what_was_refused_is_never_granted(void **state)
         struct history history = history_begin();
         history_watch(&history);
         struct claim *claim = claim_checker(history.checker, history.node, &door);
-        checker_asks(claim, JUDGE_ASKS_ONCE, 0);
+        checker_asks(claim, CHECKER_ASKS_ONCE, 0);
         checker_refused(claim, unsure ? HF_UNSURE : HF_HELD);
         write_table(&history, TABLE(2, LEASES(LEASE("w-1", 1, "exclusive", NOTE))));
         expect_words(&history, unsure ? NULL : "is granted to node 1, which was told HELD");
@@ -327,7 +327,7 @@ static void done_already_must_be_true(void **state)
                                   ? TABLE(2, LEASES("\"a-1\":{\"lease_id\":\"a-1\",\"token\":1,"
                                                     "\"status\":\"completed\"}"))
                                   : TABLE(2, LEASES("")));
-        checker_asks(claim, JUDGE_ASKS_ONCE, 0);
+        checker_asks(claim, CHECKER_ASKS_ONCE, 0);
         checker_told_already(claim);
         expect_words(&history, done ? NULL : "done already, and it never was");
         history_end(&history);
@@ -354,7 +354,7 @@ static void checker_drop(const char *called, bool leaves, int64_t after_us, cons
     struct history *history = &drop.history;
     history_watch(history);
     struct claim *claim = claim_checker(history->checker, history->node, &door);
-    checker_asks(claim, JUDGE_STANDS_IN_LINE, HF_WAIT_FOREVER);
+    checker_asks(claim, CHECKER_STANDS_IN_LINE, HF_WAIT_FOREVER);
     write_table(history, called);
     if (leaves)
         checker_leaves(claim);
@@ -486,7 +486,7 @@ static void hold_and_tell(struct node *node, void *argument)
     options.ttl_ms = 3000;
     options.no_renewal = true;
     check(hf_lock_new(client, "door", &options, &story->lock, &error) == HF_OK);
-    checker_asks(story->claim, JUDGE_ASKS_ONCE, 0);
+    checker_asks(story->claim, CHECKER_ASKS_ONCE, 0);
     check(hf_lock_acquire(story->lock, 0, &error) == HF_OK);
     checker_held(story->claim, story->lock, /* adopted */ false);
     story->tell(story);
@@ -511,7 +511,7 @@ static void sleep_s(struct story *story, int64_t seconds)
 
 static void let_go(struct story *story)
 {
-    checker_lets_go(story->claim, JUDGE_RELEASES);
+    checker_lets_go(story->claim, CHECKER_RELEASES);
     checker_released(story->claim, hf_lock_release(story->lock, NULL));
     checker_freed(story->claim);
 }
@@ -573,26 +573,26 @@ static void believe_again(struct story *story)
 
 static void be_told_of_a_release_that_was_none(struct story *story)
 {
-    checker_lets_go(story->claim, JUDGE_RELEASES);
+    checker_lets_go(story->claim, CHECKER_RELEASES);
     checker_released(story->claim, HF_OK);
 }
 
 static void be_told_of_the_wrong_end(struct story *story)
 {
-    checker_lets_go(story->claim, JUDGE_COMPLETES);
+    checker_lets_go(story->claim, CHECKER_COMPLETES);
     checker_released(story->claim, hf_lock_release(story->lock, NULL));
 }
 
 static void be_told_lost(struct story *story)
 {
-    checker_lets_go(story->claim, JUDGE_RELEASES);
+    checker_lets_go(story->claim, CHECKER_RELEASES);
     check(hf_lock_release(story->lock, NULL) == HF_OK);
     checker_released(story->claim, HF_LOST);
 }
 
 static void renew_after_the_end(struct story *story)
 {
-    checker_lets_go(story->claim, JUDGE_RELEASES);
+    checker_lets_go(story->claim, CHECKER_RELEASES);
     checker_released(story->claim, HF_UNSURE);
     sleep_s(story, 1);
     rewrite_table(story, "\"status\":\"active\"", "\"status\":\"active\",\"renewals\":7");

@@ -15,7 +15,7 @@
 #define META_SUFFIX  ".json"
 #define STATE_PREFIX LAYOUT_NAMESPACE_DEFAULT LAYOUT_STATE_FOLDER
 
-/* ---- Known facts ----------------------------------------------------------------------- */
+/* ---- What the checker knows ------------------------------------------------------------ */
 
 void *banked_new(struct bank_checker *checker, size_t size)
 {
@@ -33,7 +33,7 @@ struct banked_operation *banked_operation_of(const struct bank_checker *checker,
                                                              : NULL;
 }
 
-/* One that was asked for. */
+/* Finds an operation that a node has reported; it must exist. */
 static struct banked_operation *known_operation(const struct bank_checker *checker,
                                                 uint64_t number)
 {
@@ -274,7 +274,7 @@ uint64_t bank_checker_now(const struct bank_checker *checker)
     return checker->changes;
 }
 
-/* Whether the key had this value at some instant since then. */
+/* Whether the key had this value at some instant since the read began. */
 static bool was_worth(const struct banked_key *key, uint64_t began, uint64_t operation,
                       const struct hf_key_info *info)
 {

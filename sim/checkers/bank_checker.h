@@ -1,43 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bank_checker.h: checks keys with state, and transactions, by the results that nodes get
- * and by the writes that the store applied.
+/* bank_checker.h: checks keys with state, and transactions, based on the results that nodes get and
+ * the writes that the store applied.
  *
- * The checker parses documents, records and states itself. Every state names the operation that
- * wrote it, and has a balance. The sum of all balances is always zero, and the sum of certain
- * pairs of keys is never negative. The value of a key is its stage if the record of that
- * transaction says commit, and otherwise its published state. The checker fails the run in these
- * cases.
+ * The checker parses documents, records and states itself. Every state contains a balance and the
+ * number of the operation that wrote it. The sum of all balances is always zero, and in certain
+ * pairs of keys the sum of the two balances is never negative. The value of a key is its stage if
+ * the record of the stage's transaction says commit; otherwise it is the published state. The
+ * checker fails the run in these cases.
  *
  * In the store:
  *
- *   - A key's version does not rise by one, or a version repeats. A key is changed without a
- *     lease that was active in the previous document, except by promoting a stage of a
- *     committed transaction, or a stage of a lease that ends in the same write.
- *   - A key is published while it belongs to a transaction. A key is added to a transaction
- *     that never had a record, or under a lease that is not active.
- *   - A stage is promoted although its record does not say commit, or discarded although it
- *     does. A stage is discarded before a rollback is recorded, unless it had no changes and
- *     no node had been told that the key was acquired.
- *   - A record is created as commit, changes its decision, or is deleted less than D after the
- *     decision, or while a stage that it was committed with remains, with changes or without.
+ *   - A key's version does not increase by one, or a version repeats. A key is changed without a
+ *     lease that was active in the previous document. The exceptions are a promoted stage of a
+ *     committed transaction, and a promoted stage of a lease that ends in the same write.
+ *   - A key is published while it belongs to a transaction. A key is added to a transaction that
+ *     never had a record, or under a lease that is not active.
+ *   - A stage is promoted although the record of its transaction does not say commit, or is
+ *     discarded although the record says commit. A stage is discarded before a rollback is
+ *     recorded, unless it had no changes and no node had been told that the key was acquired.
+ *   - A record is created as commit, or its decision changes. A record is deleted less than D after
+ *     the decision, or while a stage that it was committed with remains, with or without changes.
  *   - A change is staged for a transaction after its commit.
- *   - A commit is recorded although a participant has no stage, a key with a stage is not
- *     named, a stage differs from what was reported to a node, or a key that was reported to
- *     a node as acquired is not in the transaction.
- *   - A document names a body that does not exist, or a body is deleted while a document
- *     names it.
- *   - The balances do not add up to zero, or a pair is overdrawn: money was created, or a read
- *     was outdated when the transaction was committed.
+ *   - A commit is recorded although a participant has no stage, a key with a stage is not named, a
+ *     stage differs from what was reported to a node, or a key that was reported to a node as
+ *     acquired is not in the transaction.
+ *   - A document names a body that does not exist, or a body is deleted while a document names it.
+ *   - The balances do not add up to zero, or a pair is overdrawn: money was created, or a read was
+ *     outdated when the transaction was committed.
  *   - A document that is still in use is deleted. A token decreases.
  *
  * In the results:
  *
- *   - An operation that was refused, rolled back or discarded is in the document, or appears
- *     there later. An operation that was reported as done is not in the document, or differs
- *     from it.
+ *   - An operation that was refused, rolled back or discarded is in the document, or appears there
+ *     later. An operation that was reported as done is missing from the document, or the document
+ *     differs from it.
  *   - A reader gets a value that the key did not have at any instant since the read began.
  *
- * At the end, after the calm and a few sweeps:
+ * At the end, after the calm and several sweeps:
  *
  *   - A stage, a pending record, a lease or an unused object is left. */
 #ifndef SIM_CHECKERS_BANK_CHECKER_H
@@ -63,16 +62,15 @@ void bank_checker_free(struct bank_checker *checker);
 
 /* ---- Operations of nodes ------------------------------------------------------------------ */
 
-/* Returns the number of an operation that writes this balance to a key; `txn` is empty
- * outside transactions. Call it before the operation starts. */
+/* Returns a number for an operation that writes this balance to a key; `txn` is empty outside
+ * transactions. Call it before the operation starts. */
 uint64_t bank_checker_writes(struct bank_checker *checker, size_t key, struct view txn,
                              int64_t balance);
 
-/* The same for an operation that removes a key's value. */
+/* Like bank_checker_writes, for an operation that removes a key's value. */
 uint64_t bank_checker_removes(struct bank_checker *checker, size_t key, struct view txn);
 
-/* Produces this many bytes for such an operation to write; they start with its number and
- * balance. */
+/* Produces `size` bytes for the operation to write; they start with its number and balance. */
 void bank_checker_text(uint64_t operation, int64_t balance, size_t size, char *text);
 
 /* ---- Results that nodes get --------------------------------------------------------------- */
@@ -81,15 +79,16 @@ void bank_checker_text(uint64_t operation, int64_t balance, size_t size, char *t
 void bank_checker_told_write(struct bank_checker *checker, uint64_t operation, bool staged,
                              enum hf_status status);
 
-/* The same for an operation that could not be done because its condition was false. */
+/* Like bank_checker_told_write, for an operation that was not performed because its condition was
+ * false. */
 void bank_checker_told_impossible(struct bank_checker *checker, uint64_t operation,
                                   enum hf_status status);
 
 /* Reports that a key was acquired for a transaction. */
 void bank_checker_told_taken(struct bank_checker *checker, struct view txn, size_t key);
 
-/* Reports that a stage outside a transaction certainly is published now, or certainly never
- * will be. */
+/* Reports that a stage outside a transaction has certainly been published, or certainly never will
+ * be. */
 void bank_checker_told_published(struct bank_checker *checker, uint64_t operation);
 void bank_checker_told_dropped(struct bank_checker *checker, uint64_t operation);
 
@@ -107,7 +106,7 @@ void bank_checker_told_get(struct bank_checker *checker, uint64_t began, size_t 
 
 /* ---- The end ------------------------------------------------------------------------------ */
 
-/* Called after the run, in which the last node swept until nothing was left to do. */
+/* Called after the run. The last node must have swept until nothing was left to do. */
 void bank_checker_end(struct bank_checker *checker);
 
 #endif

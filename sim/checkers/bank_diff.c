@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bank_diff.c: compares each write that the store applied with the previous version: key
- * documents, decision records and bodies. It fails the run for a change that no rule of
- * bank_checker.h allows. */
+/* bank_diff.c: compares each key document, decision record and body that the store applied with its
+ * previous version. It fails the run if a rule in bank_checker.h forbids the change. */
 #include "base/check.h"
 #include "sim/checkers/bank_inside.h"
 #include "sim/checkers/checker_inside.h"
@@ -9,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The error, as a part of D, of the clocks that prove that D has passed. */
+/* The possible error of the clocks that prove that D has passed, as a fraction of D. */
 #define LATE_BOUND_SLACK(bound) ((bound).us / 20)
 
 /* ---- Documents ------------------------------------------------------------------------- */
@@ -28,7 +27,7 @@ static bool is_active(const struct checked_version *table, uint64_t token)
 static bool is_held_alone(const struct checked_version *table, uint64_t token)
 {
     const struct checked_entry *lease = checked_by_token(table, token);
-    return lease && lease->active && lease->wish.mode == JUDGED_EXCLUSIVE;
+    return lease && lease->active && lease->wish.mode == CHECKED_EXCLUSIVE;
 }
 
 static bool is_of_txn(const struct banked_stage *stage)
@@ -36,17 +35,17 @@ static bool is_of_txn(const struct banked_stage *stage)
     return stage->there && stage->txn[0] != '\0';
 }
 
-/* Whether it is still the same stage, with the same changes or different ones. */
+/* Whether both are the same stage, possibly with different changes. */
 static bool goes_on(const struct banked_stage *before, const struct banked_stage *now)
 {
     return now->there && strcmp(now->txn, before->txn) == 0 && now->token == before->token;
 }
 
-/* One body of a document and the next. */
+/* Two consecutive versions of a document. */
 struct step {
     struct bank_checker *checker;
     struct banked_key *key;
-    const struct checked_version *before; /* of its leases; NULL: there was no document */
+    const struct checked_version *before; /* the previous leases; NULL: there was no document */
     const struct checked_version *now;
 };
 
@@ -59,8 +58,8 @@ static unsigned sender_number(const struct bank_checker *checker)
     return sender.node ? node_number(sender.node) : 0;
 }
 
-/* A node that could not acquire all its keys releases those that it has acquired, before any
- * of them was reported to it. */
+/* A node that cannot acquire all its keys releases those that it has acquired, before any of them
+ * is reported to it. */
 static bool is_given_back(const struct step *step, const struct banked_stage *stage,
                           const struct banked_txn *txn)
 {
@@ -69,7 +68,7 @@ static bool is_given_back(const struct step *step, const struct banked_stage *st
            !is_active(step->now, stage->token);
 }
 
-/* The stage of a transaction has gone. */
+/* The stage of a transaction is gone. */
 static void checker_settled(const struct step *step, const struct banked_stage *stage,
                             bool promoted)
 {
@@ -84,7 +83,7 @@ static void checker_settled(const struct step *step, const struct banked_stage *
         STEP_FAIL(step, "is let go by %s before it is decided", txn->id);
 }
 
-/* A stage of the lease itself is gone, or superseded by a state that the lease publishes
+/* A stage outside a transaction is gone, or was superseded by a state that the lease published
  * immediately. */
 static void checker_finished(const struct step *step, const struct banked_stage *stage,
                              bool promoted, bool superseded)
@@ -97,7 +96,7 @@ static void checker_finished(const struct step *step, const struct banked_stage 
                   stage->token);
 }
 
-/* The stage is gone, for whatever reason; *before is then changed as if the stage had never
+/* Handles a stage that is gone, for whatever reason; changes *before as if the stage had never
  * existed. */
 static void checker_stage_gone(const struct step *step, struct banked_state *before,
                                const struct banked_state *now)
@@ -141,7 +140,7 @@ static void checker_published(const struct step *step, const struct banked_state
         STEP_FAIL(step, "is published though it is taken for %s", before->stage.txn);
 }
 
-/* A stage is new, or has other changes. */
+/* A stage is new, or its changes differ. */
 static void checker_staged(const struct step *step, const struct banked_stage *before,
                            const struct banked_stage *now)
 {
@@ -179,7 +178,7 @@ static void checker_state(const struct step *step, struct banked_state before,
         checker_staged(step, &before.stage, &now->stage);
 }
 
-/* Looks up the contents of a version, and records that they were seen. */
+/* Looks up the contents of a version, and records that it was seen. */
 static void look_up(struct bank_checker *checker, const struct banked_key *key,
                     struct banked_version *version, bool published)
 {
@@ -266,7 +265,7 @@ static bool has_stage_of(const struct banked_key *key, const struct banked_txn *
     return key->state.stage.there && strcmp(key->state.stage.txn, txn->id) == 0;
 }
 
-/* Whether the stage differs from what was reported to the node, and from everything staged
+/* Whether the stage differs both from what was reported to the node and from everything staged
  * later. */
 static bool is_behind(const struct bank_checker *checker, const struct banked_stage *stage,
                       uint64_t since)
@@ -340,8 +339,8 @@ static void read_names(const struct bank_checker *checker,
     }
 }
 
-/* A record may be written again with the same decision. It may then name more keys than before,
- * except for those of the decision. */
+/* A record may be written again with the same decision. A commit must then name the same keys as
+ * before; any other record may name additional ones. */
 static void checker_again(struct bank_checker *checker, const struct banked_txn *txn,
                           const bool *names_before)
 {

@@ -12,7 +12,7 @@
 #define BANKED_ETAG_SIZE 32
 #define BANKED_ID_SIZE   32
 
-/* One version of a key, as stored in its document. Operation 0: it has no value. */
+/* One version of a key, as stored in its document. Operation 0: the key has no value. */
 struct banked_version {
     uint64_t number, token, size;
     char etag[BANKED_ETAG_SIZE + 1];
@@ -23,7 +23,7 @@ struct banked_version {
 
 struct banked_stage {
     bool there;
-    char txn[BANKED_ID_SIZE + 1]; /* empty: of its lease alone */
+    char txn[BANKED_ID_SIZE + 1]; /* empty: outside a transaction */
     uint64_t token;
     bool changes;
     struct banked_version next;
@@ -34,7 +34,7 @@ struct banked_state {
     struct banked_stage stage;
 };
 
-/* A key's value, starting at one change of the store. */
+/* A key's value, starting with one change to the store. */
 struct banked_moment {
     uint64_t since;
     struct banked_version version;
@@ -46,7 +46,7 @@ struct banked_key {
     struct checked_version *table; /* NULL: no document */
     struct banked_state state;
     uint64_t next_token; /* the highest seen */
-    unsigned taker;      /* the node that took it for the stage's transaction; 0: unknown */
+    unsigned taker;      /* the node that acquired it for the stage's transaction; 0: unknown */
     struct banked_moment *moments;
     size_t moment_count;
 };
@@ -62,7 +62,7 @@ struct banked_txn {
     bool names[BANK_KEYS_MAX];
     uint64_t tokens[BANK_KEYS_MAX];       /* of the stages that it was committed with */
     bool told_staged[BANK_KEYS_MAX];      /* a change was reported as staged, ... */
-    uint64_t staged_since[BANK_KEYS_MAX]; /* ... the last of it by this change of the store */
+    uint64_t staged_since[BANK_KEYS_MAX]; /* ... most recently by this change to the store */
     bool told_taken[BANK_KEYS_MAX];
     struct banked_txn *next;
 };
@@ -70,11 +70,11 @@ struct banked_txn {
 struct banked_operation {
     uint64_t number;
     size_t key;
-    struct banked_txn *txn; /* NULL: of none */
+    struct banked_txn *txn; /* NULL: outside a transaction */
     int64_t balance;
     bool removes;           /* several nodes may have done it */
     bool staged, published; /* seen in a document, ... */
-    uint64_t staged_since;  /* ... from this change of the store on, or not before */
+    uint64_t staged_since;  /* ... in this change to the store or a later one */
     bool refused;           /* must never be seen, ... */
     bool dropped;           /* ... or never as published */
 };
@@ -92,7 +92,7 @@ struct bank_checker {
     struct bank_checker_options options;
     struct arena arena;
     struct bucket_watch watch;
-    uint64_t changes; /* of the store, so far */
+    uint64_t changes; /* to the store, so far */
     struct banked_key keys[BANK_KEYS_MAX];
     struct map txns; /* by their ids */
     struct banked_txn *first_txn;
@@ -114,11 +114,11 @@ static inline struct world *bank_world(const struct bank_checker *checker)
 /* Zeroed memory that lives as long as the checker. */
 void *banked_new(struct bank_checker *checker, size_t size);
 
-/* NULL: there was none. */
+/* NULL: there is no such operation. */
 struct banked_operation *banked_operation_of(const struct bank_checker *checker,
                                              uint64_t number);
 
-/* Finds one by its id; creates it on first use. */
+/* Finds a transaction by its id; creates it on first use. */
 struct banked_txn *banked_txn_of(struct bank_checker *checker, struct view id);
 
 /* The current value of the key. */
@@ -127,11 +127,11 @@ const struct banked_version *banked_worth(struct bank_checker *checker,
 
 /* bank_read.c */
 
-/* Parses "17 -3 ....": the operation and the balance. False: no node writes such text. */
+/* Parses "17 -3 ....": the operation and the balance. Returns false if no node writes such text. */
 bool banked_text_read(struct view text, uint64_t *ret_operation, int64_t *ret_balance);
 
-/* Parses the state in a document; a version with a body has no operation yet. Returns NULL,
- * or what is wrong. */
+/* Parses the state in a document; a version with a body has no operation yet. Returns NULL, or a
+ * description of what is wrong. */
 const char *banked_state_read(struct view document, struct banked_state *ret_state);
 
 /* The contents of a record. */
@@ -143,7 +143,7 @@ struct banked_record_text {
 };
 const char *banked_record_read(struct view text, struct banked_record_text *ret_record);
 
-/* bank_diff.c: handles a change in the store. */
+/* bank_diff.c: handles a change to the store. */
 void checker_document_changed(struct bank_checker *checker, struct banked_key *key,
                               const struct bucket_change *change);
 void checker_record_changed(struct bank_checker *checker, struct view id,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bank_read.c: parses key documents and decision records as docs/formats.md describes them.
- * It is independent of the library's parser, so a bug in that parser cannot go unnoticed. */
+/* bank_read.c: parses key documents and decision records as docs/formats.md describes them. It is
+ * independent of the library's parser, so it does not share that parser's bugs. */
 #include "base/json.h"
 #include "base/parse.h"
 #include "sim/checkers/bank_inside.h"
@@ -18,7 +18,7 @@ bool banked_text_read(struct view text, uint64_t *ret_operation, int64_t *ret_ba
     return *ret_operation > 0;
 }
 
-/* A string of at most this many bytes, terminated by a NUL. */
+/* Reads a string of at most this many bytes, and terminates it with a NUL. */
 static void take_word(struct json_reader *r, char *word, size_t size_max)
 {
     struct view text;

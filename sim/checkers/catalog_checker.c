@@ -186,7 +186,7 @@ static void changed(void *argument, const struct bucket_change *change)
 
 void checker_started(struct catalog_checker *checker, struct node *node)
 {
-    checker->boots[node_number(node)][node_lives(node) % JUDGED_LIVES_MAX] =
+    checker->boots[node_number(node)][node_lives(node) % CHECKED_LIVES_MAX] =
         hash_xxh3(view_of(env_boot_id(node_env(node))));
 }
 
@@ -195,7 +195,7 @@ void checker_drawn(struct catalog_checker *checker, const char *key)
     checked_chunk_of(checker, view_of(key))->drawn_us = catalog_now_us(checker);
 }
 
-/* Whether it happened is final once reported. */
+/* Once a result has been reported, it is final. */
 static void checker_answer(struct catalog_checker *checker, const char *key, bool happened,
                            const char *what)
 {
@@ -219,8 +219,8 @@ void checker_told_known(struct catalog_checker *checker, unsigned row)
         world_fail(catalog_world(checker), "row %u is told as already there, and is not", row);
 }
 
-/* A name is dropped D after it was moved to deleting. A name remains valid for half of D, by
- * a clock that may run a little slow. */
+/* A name is dropped D after it was moved to the deleting list. A generated name remains valid for
+ * half of D, on a clock that may run slightly slow. */
 bool checker_remembers(const struct catalog_checker *checker, unsigned row)
 {
     const struct checked_chunk *chunk = checker->rows[row].chunk;
@@ -248,8 +248,8 @@ void checker_told_undeleted(struct catalog_checker *checker, const char *key, in
 {
     const struct checked_chunk *chunk = checked_chunk_of(checker, view_of(key));
     bool came = chunk->live || chunk->came_us >= asked_us;
-    /* It was undeleted and then, in the same write, expired or was itself undone, so it has
-     * a new tombstone. */
+    /* The chunk was undeleted, and in the same write it expired or was itself undone, so it has a
+     * new tombstone. */
     if (!came && chunk->since.applied_us < asked_us)
         world_fail(catalog_world(checker), "%s is told as undeleted, and is not", key);
 }
@@ -303,7 +303,7 @@ void checker_read(struct checked_pin *pin, const char *key, enum hf_status statu
                    node_number(pin->node));
 }
 
-/* A node that has ended believes nothing any more. */
+/* A node that has ended no longer believes that it holds anything. */
 static void node_ended(void *argument, struct node *node)
 {
     struct catalog_checker *checker = argument;
@@ -347,9 +347,9 @@ void checker_spoil(struct catalog_checker *checker, const char *key, bool gone)
 static bool is_wanted(const struct checked_chunk *chunk, enum checked_kind_of_key kind)
 {
     switch (kind) {
-    case JUDGED_LIVE_KEY: return chunk->live;
-    case JUDGED_DEAD_KEY: return chunk->ever_live && !chunk->live && !chunk->ever_deleting;
-    case JUDGED_ANY_KEY: return chunk->was_put && !chunk->dropped;
+    case CHECKED_LIVE_KEY: return chunk->live;
+    case CHECKED_DEAD_KEY: return chunk->ever_live && !chunk->live && !chunk->ever_deleting;
+    case CHECKED_ANY_KEY: return chunk->was_put && !chunk->dropped;
     }
     check_unreachable();
 }

@@ -1,54 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog_checker.h: checks compaction by the results that nodes get and by the writes that
- * the store applied.
+/* catalog_checker.h: checks compaction based on the results that nodes get and the writes that the
+ * store applied.
  *
  * The checker parses catalogs and lease tables itself (compact_version.c). It knows the rows of
  * every object that was ever put under data/, and compares each version of a catalog with the
- * one before. It fails the run in these cases.
+ * previous one. It fails the run in these cases.
  *
  * The data:
  *
  *   - A key is live, but its object is missing or does not match its entry.
- *   - A key makes a transition that is not allowed: it leaves deleting, moves there from
- *     live, is condemned after it was live, vanishes, or appears in a catalog that is not
- *     its home.
+ *   - A key makes a transition that is not allowed: it leaves the deleting list, moves there
+ *     directly from live, is condemned after it was live, disappears, or appears in a catalog that
+ *     is not its home.
  *   - A merge has a source that is not live, or its output does not match its sources.
  *   - A merge is only partly undone.
- *   - A row that was added can no longer be read from the live chunks, although retention
- *     did not remove it, or can be read from them twice.
- *   - A row is added a second time, in any chunk. (The caller ensures that the first one is
- *     still remembered: checker_remembers.)
- *   - Retention removes a chunk with a row that is not old enough.
- *   - A name is used twice, or becomes live too long after it was drawn.
+ *   - A row that was added and not removed by retention is missing from the live chunks, or is in
+ *     them twice.
+ *   - A row is added a second time, in any chunk. (The caller uses checker_remembers to ensure that
+ *     the catalog still remembers the first time.)
+ *   - Retention removes a chunk that contains a row that is not old enough.
+ *   - A name is used twice, or becomes live too long after it was generated.
  *
  * Deletion:
  *
- *   - An object is deleted before its name was moved to deleting, or while a node believes
- *     that its pin on the object is valid (see holder_view.h), or a node with a valid pin
- *     does not find the object.
- *   - A tombstone is moved to deleting before its grace is over. A name is dropped before D is
- *     over, or while its object exists.
+ *   - An object is deleted before its name was moved to the deleting list, or while a node believes
+ *     that its pin on the object is valid (see holder_view.h). A node with a valid pin does not
+ *     find the object.
+ *   - A tombstone is moved to the deleting list before its grace period has passed. A name is
+ *     dropped before D has passed, or while its object exists.
  *   - A lease is forgotten before its output is settled.
  *
  * Blame:
  *
- *   - A try is counted although no lease ended badly, or no try is counted for a lease whose
- *     worker died.
+ *   - A try is counted although no lease ended badly, or no try is counted for a lease whose worker
+ *     died.
  *   - A chunk is quarantined without a reason.
  *
  * The results:
  *
- *   - The result of an add, a commit, a condemnation or an undelete differs from what the
- *     store applied.
+ *   - The result of an add, a commit, a condemnation or an undelete differs from what the store
+ *     applied.
  *
- * At the end, after a long quiet time:
+ * At the end, after a long quiet period:
  *
- *   - Something is left that should have been deleted, or something was not merged that
- *     should have been.
+ *   - Something that should have been deleted is still there, or something that should have been
+ *     merged was not.
  *
- * A node may send a write long after deciding on it, because the process was stopped, and
- * the write may arrive later still. Times are checked against the time at which a write was
- * sent, with an allowance for the stop (`standstill`). */
+ * A process may be stopped between the decision to write and the request, so a node may send a
+ * write long after deciding on it. The write may arrive even later. Times are checked against the
+ * time at which a write was sent, with an allowance for such stops (`standstill`). */
 #ifndef SIM_CHECKERS_CATALOG_CHECKER_H
 #define SIM_CHECKERS_CATALOG_CHECKER_H
 
@@ -60,10 +60,10 @@ struct catalog_checker;
 struct catalog_checker_options {
     const char *partition;
     bool latest_wins;
-    bool by_date; /* the store sends its date; otherwise it uses its machine's clock */
+    bool by_date; /* the store sends its date; otherwise its time is its machine's clock */
     struct span grace, late_bound;
     struct span clocks_off; /* the maximum total error of the store's clocks */
-    struct span standstill; /* the longest stop of a process between decision and request */
+    struct span standstill; /* the longest stop between a decision and its request */
     int64_t retention_ms;   /* 0: none */
     uint64_t tries_max;
     /* The settings that determine what is merged, as in compact/catalog/settings.h. */
@@ -79,44 +79,44 @@ void catalog_checker_free(struct catalog_checker *checker);
 /* Reports that the node has just started; call this before anything else. */
 void checker_started(struct catalog_checker *checker, struct node *node);
 
-/* Reports that a name was just drawn. */
+/* Reports that a name was just generated. */
 void checker_drawn(struct catalog_checker *checker, const char *key);
 
-/* The result of adding it, if it is not UNSURE. */
+/* Reports the result of adding a chunk, unless it is UNSURE. */
 void checker_told_added(struct catalog_checker *checker, const char *key,
                         enum hf_status status);
 
-/* The file with this row was reported as already added. */
+/* Reports that a node was told that the file with this row had already been added. */
 void checker_told_known(struct catalog_checker *checker, unsigned row);
 
-/* Whether the catalog still knows the file with this row, if it was ever added, and will
- * know it for as long as a name drawn now remains valid. */
+/* Whether the catalog still remembers the file with this row, if the file was ever added, and will
+ * remember it for as long as a name generated now remains valid. */
 bool checker_remembers(const struct catalog_checker *checker, unsigned row);
 
-/* The result of the job that makes this output. */
+/* Reports the result of the job with this output. */
 void checker_told_merged(struct catalog_checker *checker, const char *output, bool committed);
 
-/* The result of condemning it. */
+/* Reports the result of condemning a name. */
 void checker_told_condemned(struct catalog_checker *checker, const char *key, bool happened);
 
-/* Reports that it is live again now; the request was made at `asked_us`. */
+/* Reports that a chunk is live again; the request was made at `asked_us`. */
 void checker_told_undeleted(struct catalog_checker *checker, const char *key, int64_t asked_us);
 
-/* Reports that a node asks to quarantine it, or to undo its quarantine. */
+/* Reports that a node asks to quarantine a chunk, or to release it from quarantine. */
 void checker_asks_quarantine(struct catalog_checker *checker, const char *key);
 
 /* Reports that this node starts, or stops, condemning arbitrary outputs without counting a
  * try for any chunk. */
 void checker_condemns_any(struct catalog_checker *checker, const struct node *node, bool does);
 
-/* Reports that a reader has pinned these: none may be deleted while the reader holds the
- * lock. */
+/* Reports that a reader has pinned these chunks: none of them may be deleted while the reader holds
+ * the lock. */
 struct checked_pin;
 struct checked_pin *checker_pinned(struct catalog_checker *checker, struct node *node,
                                    struct hf_lock *lock, const char *const *keys, size_t count);
 void checker_unpinned(struct checked_pin *pin);
 
-/* Reports that the reader has read one of these and still holds the lock. */
+/* Reports that the reader has read one of the pinned chunks and still holds the lock. */
 void checker_read(struct checked_pin *pin, const char *key, enum hf_status status,
                   struct view bytes);
 
@@ -125,9 +125,9 @@ void checker_spoil(struct catalog_checker *checker, const char *key, bool gone);
 
 /* ---- The current state, for choosing an operation ------------------------------------ */
 
-/* Draws a key from the live ones (or from the tombstones, or from all that were ever put);
- * NULL if there is none. */
-enum checked_kind_of_key { JUDGED_LIVE_KEY, JUDGED_DEAD_KEY, JUDGED_ANY_KEY };
+/* Chooses a key at random among the live keys, the tombstones, or all keys that were ever put.
+ * Returns NULL if there is none. */
+enum checked_kind_of_key { CHECKED_LIVE_KEY, CHECKED_DEAD_KEY, CHECKED_ANY_KEY };
 const char *checker_pick(const struct catalog_checker *checker, enum checked_kind_of_key kind,
                          uint64_t number);
 
@@ -136,7 +136,7 @@ const char *checker_pick(const struct catalog_checker *checker, enum checked_kin
 /* Describes the work that is still to be done; NULL if there is none. */
 const char *checker_unsettled(struct catalog_checker *checker);
 
-/* After the run. */
+/* Called after the run. */
 void catalog_checker_end(struct catalog_checker *checker);
 
 #endif

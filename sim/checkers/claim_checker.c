@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* claim_checker.c: checks the results that nodes get, handle by handle: grants, ends and
- * final refusals. */
+/* claim_checker.c: checks the results that nodes get for each handle: grants, ends and final
+ * refusals. */
 #include "base/check.h"
 #include "sim/checkers/checker_inside.h"
 #include "sim/checkers/holder_view.h"
@@ -19,9 +19,9 @@
 struct claim *claim_checker(struct lock_checker *checker, struct node *node,
                             const struct lock_wish *wish)
 {
-    static const enum checked_mode modes[] = { [HF_EXCLUSIVE] = JUDGED_EXCLUSIVE,
-                                               [HF_SHARED] = JUDGED_SHARED,
-                                               [HF_SLOTS] = JUDGED_SLOTS };
+    static const enum checked_mode modes[] = { [HF_EXCLUSIVE] = CHECKED_EXCLUSIVE,
+                                               [HF_SHARED] = CHECKED_SHARED,
+                                               [HF_SLOTS] = CHECKED_SLOTS };
     struct claim *claim = checker_allocate(sizeof *claim);
     claim->checker = checker;
     claim->number = checker->claim_count;
@@ -50,7 +50,7 @@ struct claim_note checker_note(const struct claim *claim)
     return note;
 }
 
-/* Its token has one handle less. */
+/* Removes the claim's handle from the count of its token. */
 static void stop_counting(struct claim *claim)
 {
     if (!claim->counted)
@@ -110,8 +110,8 @@ void checker_told_held(struct claim *claim)
                    node_number(claim->node), claim->table->key);
 }
 
-/* The age is not checked. A client whose only reply took an hour does not know the time, and
- * must assume that the work was done. */
+/* The age of the completion is not checked. A client whose only reply took an hour does not know
+ * the time, and must assume that the work was done. */
 void checker_told_already(struct claim *claim)
 {
     for (size_t i = 0; i < claim->table->token_count; i++) {
@@ -127,8 +127,8 @@ void checker_told_already(struct claim *claim)
 void checker_refused(struct claim *claim, enum hf_status status)
 {
     claim->asking = false;
-    bool certain = claim->how == JUDGE_ASKS_ONCE ? status != HF_UNSURE && status != HF_LOST
-                                                 : status == HF_TIMEOUT;
+    bool certain = claim->how == CHECKER_ASKS_ONCE ? status != HF_UNSURE && status != HF_LOST
+                                                   : status == HF_TIMEOUT;
     if (certain)
         claim->refused = status;
 }
@@ -174,8 +174,8 @@ void checker_told_over(struct claim *claim)
     claim->told_over = true;
 }
 
-/* Whether the holder has been running ever since it could have been warned, and was granted
- * the lease early enough. */
+/* Whether the holder was granted the lease early enough to be warned, and has been running ever
+ * since the warning was due. */
 static bool should_know_danger(const struct claim *claim)
 {
     const struct checked_entry *lease = checked_by_token(claim->table->version, claim->token);
@@ -184,7 +184,7 @@ static bool should_know_danger(const struct claim *claim)
            claim->held_us < checker_now_us(claim->checker) - TELL_TIME_US &&
            node_runs_since_us(claim->node) < checker_now_us(claim->checker) -
                                                  (int64_t)lease->ttl_ms * 1000 -
-                                                 JUDGE_WAKE_TIME_US;
+                                                 CHECKER_WAKE_TIME_US;
 }
 
 void checker_told(struct claim *claim, enum hf_lock_event event, bool kept)
@@ -210,7 +210,7 @@ void checker_passed_on(struct claim *claim)
     claim->passed_on = true;
 }
 
-/* A holder that has passed its lease on relies on it at its own risk once another node
+/* A holder that has passed its lease on continues to rely on it at its own risk once another node
  * adopts it. */
 static void forgive_former_holders(const struct claim *adopter, uint64_t number)
 {
@@ -250,7 +250,7 @@ void checker_breaks(struct lock_checker *checker, const char *key, uint64_t toke
     token_in(checker, key, token)->breaks++;
 }
 
-/* A lease that certainly was not broken, and will not be, is checked as before. */
+/* If the lease certainly was not broken and will not be, it is checked as before. */
 void checker_broke(struct lock_checker *checker, const char *key, uint64_t token,
                    enum hf_status status)
 {
@@ -262,7 +262,7 @@ void checker_lets_go(struct claim *claim, enum checker_end how)
 {
     struct checked_token *token = checked_own_token(claim);
     claim->over_before_release = token->over && !checked_forgiven(claim) && !token->unlisted;
-    /* On its node's clock, which may be a little slow. */
+    /* Measured on the node's clock, which may be slightly slow. */
     int64_t left_us =
         claim->lock ? holder_view_left_ms(checker_world(claim->checker), claim->lock) * 999 : 0;
     claim->sure_until_us = checker_now_us(claim->checker) + left_us;
@@ -275,13 +275,13 @@ void checker_lets_go(struct claim *claim, enum checker_end how)
 /* Whether the table shows the end that the holder asked for. */
 static bool ended_as_asked(const struct claim *claim, const struct checked_token *token)
 {
-    static const char *const words[] = { [JUDGE_RELEASES] = "",
-                                         [JUDGE_COMPLETES] = "completed",
-                                         [JUDGE_FAILS] = "failed",
-                                         [JUDGE_FREES] = "",
-                                         [JUDGE_ABANDONS] = "" };
+    static const char *const words[] = { [CHECKER_RELEASES] = "",
+                                         [CHECKER_COMPLETES] = "completed",
+                                         [CHECKER_FAILS] = "failed",
+                                         [CHECKER_FREES] = "",
+                                         [CHECKER_ABANDONS] = "" };
     return token->unlisted || strcmp(token->end, words[claim->end]) == 0 ||
-           (claim->end == JUDGE_RELEASES && strcmp(token->end, "released") == 0);
+           (claim->end == CHECKER_RELEASES && strcmp(token->end, "released") == 0);
 }
 
 void checker_released(struct claim *claim, enum hf_status status)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_diff.c: compares each version of a catalog with the previous one. It fails the run
- * if a key makes a transition that is not allowed, or if a row can no longer be read. */
+/* compact_diff.c: compares each version of a catalog with the previous one. It fails the run if a
+ * key makes a transition that is not allowed, or if a row is no longer readable. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "sim/checkers/checker_inside.h"
@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* One write of a catalog. */
+/* One write to a catalog. */
 struct step {
     struct catalog_checker *checker;
     struct checked_doc *doc;
@@ -32,12 +32,12 @@ static enum listed_state state_of(const struct listed *entry)
 
 /* ---- Time ---------------------------------------------------------------------------- */
 
-/* The boot in which the current write was sent; 0 if unknown. */
+/* The boot of the machine from which the current write was sent; 0 if unknown. */
 static uint64_t boot_of_sender(const struct catalog_checker *checker)
 {
     struct net_sender sender = net_sender(checker->run->net);
     return sender.node
-               ? checker->boots[node_number(sender.node)][sender.life % JUDGED_LIVES_MAX]
+               ? checker->boots[node_number(sender.node)][sender.life % CHECKED_LIVES_MAX]
                : 0;
 }
 
@@ -61,11 +61,11 @@ static void note_since(const struct step *step, struct checked_chunk *chunk)
         chunk->since = since;
 }
 
-/* The longest time for which the entry that this write ends can have existed when the write
- * was sent. It comes from the stamp, if its clock can be read, or from how long the entry
- * was in the catalog, which any client may have watched. A stamp may be much older than the
- * time at which its write took effect. If its writer had not learned the store time for a
- * long time, the stamp may also be well in the future. */
+/* The longest time for which the entry that this write removes can have existed when the write was
+ * sent. The time is computed from the stamp, if the stamp's clock can be read, or from how long the
+ * entry was in the catalog, where any client may have watched it. A stamp may be much earlier than
+ * the instant at which its write took effect. If its writer had not learned the store time for a
+ * long time, the stamp may also be far in the future. */
 static int64_t elapsed_us(const struct step *step, const struct checked_since *since)
 {
     struct catalog_checker *checker = step->checker;
@@ -78,7 +78,7 @@ static int64_t elapsed_us(const struct step *step, const struct checked_since *s
     } else if (!checker->options.by_date && sender.node && since->boot != 0 &&
                since->boot == boot_of_sender(checker)) {
         if (boot_now(sender.node) != since->boot)
-            return INT64_MAX; /* the reading of its clock is no longer known */
+            return INT64_MAX; /* the time on its clock is no longer known */
         aged_us = node_moment(sender.node, sent_us).us - since->us;
     }
     return aged_us > stood_us ? aged_us : stood_us;
@@ -94,7 +94,7 @@ static void checker_elapsed(const struct step *step, struct checked_chunk *chunk
                   what, passed_us / 1000, span.us / 1000);
 }
 
-/* ---- What an entry says -------------------------------------------------------------- */
+/* ---- Entries and objects ------------------------------------------------------------- */
 
 /* data/<partition>/L<level>/... */
 static bool is_home(const struct step *step, const struct checked_chunk *chunk)
@@ -104,7 +104,7 @@ static bool is_home(const struct step *step, const struct checked_chunk *chunk)
     return view_equal(view_cut(&rest, '/'), view_of(step->doc->partition));
 }
 
-/* The properties of a live chunk, unless the workload damaged it. */
+/* Compares the entry of a live chunk with its object, unless the workload damaged the object. */
 static void checker_object(const struct step *step, const struct checked_chunk *chunk)
 {
     const struct listed *entry = chunk->after;
@@ -123,9 +123,10 @@ static void checker_object(const struct step *step, const struct checked_chunk *
                       chunk->rows[i].ms);
 }
 
-/* ---- Coming -------------------------------------------------------------------------- */
+/* ---- Keys that become live ----------------------------------------------------------- */
 
-/* The group of tombstones in this write whose target it is; NULL: it was added. */
+/* The group of tombstones in this write that were merged into the chunk; NULL: the chunk was
+ * added. */
 static const struct listed_group *grave_into(const struct catalog_version *version,
                                              struct view key)
 {
@@ -143,7 +144,8 @@ static bool same_rows(const struct row *a, size_t a_count, const struct row *b, 
     return same;
 }
 
-/* All rows of the chunks that were merged into this one, sorted; of equal keys the latest. */
+/* The rows of all chunks that were merged into this one, sorted, with only the latest row of each
+ * key. */
 static struct row *rows_of_sources(const struct step *step, const struct listed_group *grave,
                                    size_t *ret_count)
 {
@@ -233,7 +235,7 @@ static void comes(const struct step *step, struct checked_chunk *chunk)
         note_rows(step->checker, chunk);
 }
 
-/* ---- Going --------------------------------------------------------------------------- */
+/* ---- Keys that leave ----------------------------------------------------------------- */
 
 /* The key that a tombstone was merged into; empty if it is not a tombstone. */
 static struct view into_of(const struct catalog_version *version, const struct listed *entry)
@@ -242,7 +244,7 @@ static struct view into_of(const struct catalog_version *version, const struct l
                                                      : VIEW("");
 }
 
-/* Whether some of its sources were undeleted by this write. */
+/* Whether this write undeleted any of the chunk's sources. */
 static bool is_undone(const struct step *step, const struct checked_chunk *chunk)
 {
     const struct catalog_version *before = step->before;
@@ -257,7 +259,7 @@ static bool is_undone(const struct step *step, const struct checked_chunk *chunk
     return false;
 }
 
-/* Retention counts from the newest data, and from the date if the store sends one. */
+/* Retention is measured from the newest data, and from the date if the store sends one. */
 static void checker_retention(const struct step *step, const struct checked_chunk *chunk)
 {
     struct catalog_checker *checker = step->checker;
@@ -317,8 +319,8 @@ static bool is_back(const struct step *step, const struct checked_chunk *chunk,
            (to == LISTED_TOMBSTONE && !view_equal(into_of(step->now, chunk->after), into));
 }
 
-/* The target of the merge leaves. It was live, or became live again in the same write; that
- * case is checked elsewhere. */
+/* The target of an undone merge leaves. It was live, or it became live again in the same write; the
+ * latter case is checked elsewhere. */
 static void checker_undone_target(const struct step *step, const struct checked_chunk *chunk,
                                   struct checked_chunk *target)
 {
@@ -387,9 +389,9 @@ static void is_dropped(const struct step *step, struct checked_chunk *chunk)
 
 /* ---- Blame --------------------------------------------------------------------------- */
 
-/* A node that condemns the output of a lease whose worker died counts a try for each source.
- * Only the worker that had the lease may know the real cause, and may condemn the output
- * before it ends the lease. */
+/* A node that condemns the output of a dead worker's lease counts a try for each source. Only the
+ * worker that held the lease can know the real cause, and it may condemn the output before it ends
+ * the lease. */
 static void note_blame(const struct step *step, const struct checked_chunk *output)
 {
     struct checked_lease *lease = output->lease;
@@ -480,7 +482,7 @@ static void unmark(struct catalog_checker *checker)
 {
     for (size_t i = 0; i < checker->chunk_count; i++) {
         struct checked_chunk *chunk = checker->chunks[i];
-        if (chunk->undone && chunk->expired) /* its rows are those of its sources again */
+        if (chunk->undone && chunk->expired) /* its sources have its rows again */
             set_expired(checker, chunk, false);
         chunk->before = chunk->after = NULL;
         chunk->must_count = 0;
@@ -507,7 +509,7 @@ static bool is_live_in(const struct catalog_version *version, const struct check
     return false;
 }
 
-/* NULL if there is none. */
+/* Returns NULL if there is none. */
 static const struct catalog_version *child_of(const struct step *step,
                                               const struct listed *entry)
 {

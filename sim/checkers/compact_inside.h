@@ -8,15 +8,15 @@
 #include "sim/checkers/compact_rows.h"
 #include "sim/checkers/compact_version.h"
 
-/* How many of a node's lives have their boots remembered. */
-#define JUDGED_LIVES_MAX 64
+/* For how many lives of a node the checker remembers the boot. */
+#define CHECKED_LIVES_MAX 64
 
 /* A stamp in a document: its clock, and when it was written. */
 struct checked_since {
     uint64_t clock;
     int64_t us;
     int64_t applied_us; /* true time */
-    uint64_t boot;      /* of the writer's machine, hashed; 0: unknown */
+    uint64_t boot;      /* a hash of the boot of the writer's machine; 0: unknown */
 };
 
 /* The checker's data about a name under data/. */
@@ -26,21 +26,21 @@ struct checked_chunk {
 
     /* The object. */
     bool was_put;
-    bool spoilt; /* damaged by us */
+    bool spoilt; /* damaged by the workload */
     uint64_t hash;
-    struct row *rows; /* as it was first put; NULL: they are none */
+    struct row *rows; /* as first put; NULL: the contents are not rows */
     size_t row_count;
 
     /* The name. */
     int64_t drawn_us;            /* -1: unknown */
-    struct checked_lease *lease; /* the lease that has it as output */
+    struct checked_lease *lease; /* the lease whose output it is */
     bool told_never;             /* a node was told that it is not, and will not be, live */
 
     /* Its state in the catalogs. */
-    bool live; /* in one that can be reached */
+    bool live; /* in a reachable catalog */
     bool ever_live, ever_deleting, ever_condemned;
     bool dropped;    /* once */
-    int64_t came_us; /* since when it is live */
+    int64_t came_us; /* since when it has been live */
     bool expired;    /* retention made it a tombstone */
     struct checked_since since;
 
@@ -48,10 +48,10 @@ struct checked_chunk {
     uint64_t leases_ended_badly, tries_counted;
     bool asked_quarantine;
 
-    /* While two versions of a catalog are compared. */
+    /* Used while two versions of a catalog are compared. */
     const struct listed *before, *after;
-    unsigned must_count; /* leases that just died, by this write */
-    bool tried_alone;    /* by a lease that this write settles */
+    unsigned must_count; /* leases of dead workers that this write settles */
+    bool tried_alone;    /* under a lease that this write settles */
     bool undone;         /* its sources become live again by this write */
 };
 
@@ -60,9 +60,9 @@ struct checked_lease {
     struct checked_chunk *output;
     struct checked_chunk *sources[LEASED_SOURCES_MAX];
     size_t source_count;
-    struct node *owner; /* the node that wrote it, and in which life */
+    struct node *owner; /* the node that wrote it, and the node's life */
     uint32_t owner_life;
-    bool bad;  /* its end charges each source one try */
+    bool bad;  /* when it ends, a try is counted for each source */
     bool died; /* expired or broken */
     bool completed, forgotten;
     bool seen; /* in the version that is being read */
@@ -75,7 +75,7 @@ struct checked_doc {
     char *partition;
     struct etag etag;
     struct catalog_version *now; /* NULL: not there */
-    bool reachable;              /* the partition's own, or a child of one that is */
+    bool reachable;              /* the partition's own, or a child of a reachable one */
 };
 
 struct checked_lease_table {
@@ -88,7 +88,7 @@ struct checked_row {
     bool added;
     const struct checked_chunk *chunk; /* in which it was added */
     bool expired;                      /* retention took it */
-    unsigned live;                     /* the number of chunks with it, at the last count */
+    unsigned live;                     /* how many live chunks had it at the last count */
 };
 
 struct checked_pin {
@@ -106,7 +106,8 @@ struct catalog_checker {
     struct bucket_watch watch;
     struct node_watch node_watches[NODES_MAX];
     bool condemns_any[NODES_MAX + 1];
-    uint64_t boots[NODES_MAX + 1][JUDGED_LIVES_MAX]; /* in which boot each life of a node ran */
+    /* The boot in which each life of a node ran. */
+    uint64_t boots[NODES_MAX + 1][CHECKED_LIVES_MAX];
     char unsettled[WORLD_FAILURE_MAX];
     bool spoiling;
     struct map by_key;
@@ -119,9 +120,9 @@ struct catalog_checker {
     size_t table_count;
     struct checked_doc *docs;
     struct checked_row *rows;  /* by number */
-    unsigned newest[ROW_KEYS]; /* of each key, the highest number that was added */
+    unsigned newest[ROW_KEYS]; /* the highest number that was added for each key */
     unsigned row_last;
-    int64_t newest_ms; /* of all that was ever in a catalog */
+    int64_t newest_ms; /* the newest time that was ever in a catalog */
     struct checked_pin *pins;
 };
 
@@ -140,10 +141,10 @@ struct checked_chunk *checked_chunk_of(struct catalog_checker *checker, struct v
 void checked_map_put(struct map *map, struct view key, void *value);
 char *checked_copy(struct view text);
 
-/* When the write that is now taking effect was sent. */
+/* When the write that is taking effect was sent. */
 int64_t checked_sent_us(const struct catalog_checker *checker);
 
-/* Whether any catalog has ever contained it. */
+/* Whether any catalog has ever contained the chunk. */
 static inline bool checked_is_settled(const struct checked_chunk *chunk)
 {
     return chunk->ever_live || chunk->ever_deleting;

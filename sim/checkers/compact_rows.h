@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_rows.h: the rows in the chunks of workload `compact`. A row is text with a key, a
- * time, and a number. The number is unique and greater than that of every earlier row. */
+/* compact_rows.h: the rows in the chunks of workload `compact`. A row is text with a key, a time,
+ * and a number. Each row's number is greater than the numbers of all earlier rows. */
 #ifndef SIM_CHECKERS_COMPACT_ROWS_H
 #define SIM_CHECKERS_COMPACT_ROWS_H
 
@@ -18,7 +18,7 @@ struct row {
     int64_t ms;
 };
 
-/* The number of rows in this many bytes, if they are rows. */
+/* The number of rows in these bytes, if they are rows. */
 static inline size_t rows_in(struct view bytes)
 {
     return bytes.size / ROW_BYTES;
@@ -30,11 +30,11 @@ bool rows_read(struct view bytes, struct row *rows);
 /* `bytes` has room for count * ROW_BYTES, and a NUL. */
 void rows_write(const struct row *rows, size_t count, char *bytes);
 
-/* By key, then by number. */
+/* Sorts by key, then by number. */
 void rows_sort(struct row *rows, size_t count);
 
-/* Keeps only the row with the highest number of each key; the rows must be sorted. Returns
- * how many are left. */
+/* Keeps only the row with the highest number for each key; the rows must be sorted. Returns how
+ * many rows are left. */
 size_t rows_latest(struct row *rows, size_t count);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_version.c: parses catalogs and the lease tables of chunks as docs/formats.md
- * describes them. It uses no code from src/compact or src/lease, so a bug there cannot go
- * unnoticed. */
+/* compact_version.c: parses catalogs and the lease tables of chunks as docs/formats.md describes
+ * them. It uses no code from src/compact or src/lease, so it does not share their bugs. */
 #include "sim/checkers/compact_version.h"
 
 #include "base/check.h"
@@ -138,7 +137,7 @@ static void read_children(struct json_reader *r, struct catalog_version *version
     struct view id;
     for (json_enter_array(r); json_next_element(r) && json_take_plain(r, &id);) {
         if (version->child_count == LISTED_CHILDREN_MAX) {
-            json_fail(r, "more children than a judge can read");
+            json_fail(r, "more children than the checker can read");
             return;
         }
         version->children[version->child_count++] = id;
@@ -256,7 +255,7 @@ static void read_sources(struct json_reader *r, struct leased *lease)
     struct view key;
     for (json_enter_array(r); json_next_element(r) && json_take_plain(r, &key);) {
         if (lease->source_count == LEASED_SOURCES_MAX) {
-            json_fail(r, "more sources than a judge can read");
+            json_fail(r, "more sources than the checker can read");
             return;
         }
         lease->sources[lease->source_count++] = key;

@@ -26,19 +26,19 @@ enum listed_state {
 struct listed {
     struct view key;
     enum listed_state state;
-    size_t group; /* of a tombstone or a deleted name: its target; moved: the child */
+    size_t group; /* tombstone or deleting name: its target; moved key: the child */
     /* For a live key or a tombstone: */
     uint64_t level, size, crc32c, tries;
     bool rows_known, quarantined;
     uint64_t rows;
     int64_t min_ms, max_ms;
-    struct checked_chunk *chunk; /* for the checker: its data about the key */
+    struct checked_chunk *chunk; /* the checker's data about the key */
 };
 
-/* The keys that one write made tombstones, or moved to deleting. */
+/* The keys that one write turned into tombstones, or moved to the deleting list. */
 struct listed_group {
     struct view into;  /* empty: retired or undone */
-    struct view since; /* the stamp, as raw bytes */
+    struct view since; /* the stamp, as raw text */
     bool condemned;
 };
 
@@ -57,7 +57,7 @@ struct catalog_version {
     size_t child_count;
 };
 
-/* NULL if it is not a catalog. Its memory has no owner. */
+/* Returns NULL if the text is not a catalog. The memory belongs to no node. */
 struct catalog_version *catalog_version_read(struct view text);
 void catalog_version_free(struct catalog_version *version);
 
@@ -70,12 +70,12 @@ bool listed_stamp_read(struct view text, uint64_t *ret_clock, int64_t *ret_us);
 
 enum leased_blame { LEASED_NOBODY, LEASED_GROUP, LEASED_CHUNK };
 
-/* A lease that names an output; leases without an output are left out. */
+/* A lease that names an output; leases without an output are omitted. */
 struct leased {
     struct view id, status, output;
     struct view sources[LEASED_SOURCES_MAX];
     size_t source_count;
-    enum leased_blame blame; /* of its note */
+    enum leased_blame blame; /* from its note */
 };
 
 struct leases_version {

@@ -11,13 +11,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Modified times are whole seconds. */
+/* Modification times are in whole seconds. */
 #define GRAIN SPAN_S(2)
 
-/* In the calm, the information that work is due is at most this old when the work starts. */
+/* During the calm, a node that starts work must have read that the work is due within this time. */
 #define LOOK_AGE_MAX SPAN_S(2)
 
-/* A request that was sent before the calm may still be slow for this long. */
+/* A request that was sent before the calm may take this long. */
 #define CALM_SETTLES SPAN_S(30)
 
 /* ---- The document -------------------------------------------------------------------- */
@@ -140,7 +140,7 @@ static void checker_counts(const struct elect_checker_state *checker,
     }
 }
 
-/* Work that is due keeps its due instant until it is done. */
+/* The instant at which work became due must not change until the work is done. */
 static void checker_due(const struct elect_checker_state *checker,
                         const struct elect_body *body)
 {
@@ -199,7 +199,8 @@ static void note_member(struct elect_checker_state *checker, struct view name, b
     member->written_us = now_us;
 }
 
-void elect_judge_write(struct elect_checker_state *checker, const struct bucket_change *change)
+void elect_checker_write(struct elect_checker_state *checker,
+                         const struct bucket_change *change)
 {
     const struct view folder = VIEW(LAYOUT_ROSTER_FOLDER "crew/");
     if (view_starts_with(change->key, folder))
@@ -213,7 +214,8 @@ void elect_judge_write(struct elect_checker_state *checker, const struct bucket_
         world_fail(checker->run->world, "a write went where nobody should write");
 }
 
-void elect_judge_asks(const struct elect_checker_state *checker, struct elect_asked *ret_asked)
+void elect_checker_asks(const struct elect_checker_state *checker,
+                        struct elect_asked *ret_asked)
 {
     ret_asked->at_us = world_now_us(checker->run->world);
     ret_asked->member_count = checker->member_count;
@@ -222,7 +224,7 @@ void elect_judge_asks(const struct elect_checker_state *checker, struct elect_as
             checker->members[i].there ? checker->members[i].written_us : INT64_MIN;
 }
 
-/* Whether it has existed ever since the request. */
+/* Whether the member's object has existed ever since the request. */
 static bool stayed(const struct elect_checker_state *checker, const struct elect_asked *asked,
                    size_t which)
 {
@@ -258,9 +260,9 @@ static struct newest newest_of(const struct elect_checker_state *checker,
     return newest;
 }
 
-void elect_judge_told(const struct elect_checker_state *checker,
-                      const struct elect_asked *asked, unsigned node,
-                      const struct roster *roster)
+void elect_checker_told(const struct elect_checker_state *checker,
+                        const struct elect_asked *asked, unsigned node,
+                        const struct roster *roster)
 {
     if (!checker->plan->honest)
         return;
@@ -333,7 +335,8 @@ static size_t model_rank(const struct elect_checker_state *checker,
     return rank;
 }
 
-void elect_judge_turn(const struct elect_checker_state *checker, const struct elect_turn *turn)
+void elect_checker_turn(const struct elect_checker_state *checker,
+                        const struct elect_turn *turn)
 {
     struct world *world = checker->run->world;
     const struct elect_due *due = &turn->body->due;
@@ -355,8 +358,8 @@ void elect_judge_turn(const struct elect_checker_state *checker, const struct el
                    turn->node, rank, age_us / 1000, delay_us / 1000);
 }
 
-void elect_judge_start(const struct elect_checker_state *checker, unsigned node,
-                       uint64_t generation)
+void elect_checker_start(const struct elect_checker_state *checker, unsigned node,
+                         uint64_t generation)
 {
     struct world *world = checker->run->world;
     int64_t now_us = world_now_us(world);

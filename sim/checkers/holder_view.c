@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holder_view.c: finds out what hf_lock_check would return now for a lock handle. The call
- * may change the handle, so the handle's bytes are saved and restored. Only this file of the
- * checkers knows a handle's size. */
+/* holder_view.c: finds out what hf_lock_check would return now for a lock handle. The call may
+ * change the handle, so the handle's bytes are saved and restored. No other checker file knows the
+ * size of a handle. */
 #include "sim/checkers/holder_view.h"
 
 #include "lock/client_inside.h"

@@ -7,11 +7,11 @@
 #include "holdfast.h"
 #include "sim/world/world.h"
 
-/* Returns what hf_lock_check would return on its node now, even if the node is paused;
- * changes nothing. */
+/* Returns what hf_lock_check would return now on the lock's node, even if the node is paused.
+ * Changes nothing. */
 enum hf_status holder_view_of(struct world *world, struct hf_lock *lock);
 
-/* The same for hf_lock_remaining_ms. */
+/* Returns what hf_lock_remaining_ms would return. */
 int64_t holder_view_left_ms(struct world *world, struct hf_lock *lock);
 
 /* Calls `tell` for each lock that a client believes it holds, with the key of its table and

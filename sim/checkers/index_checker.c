@@ -95,7 +95,7 @@ struct checked_key *checked_key_of(struct index_checker *checker, struct view te
     for (size_t i = 0; i < checker->key_count; i++)
         if (view_equal(checker->keys[i].text, text))
             return &checker->keys[i];
-    check(checker->key_count < JUDGED_KEYS_MAX);
+    check(checker->key_count < CHECKED_KEYS_MAX);
     struct checked_key *key = &checker->keys[checker->key_count];
     *key = (struct checked_key){ .number = checker->key_count++,
                                  .text = checked_keep_bytes(checker, text) };
@@ -104,7 +104,7 @@ struct checked_key *checked_key_of(struct index_checker *checker, struct view te
     return key;
 }
 
-/* The value of a field, as it is written, into space that is large enough. */
+/* Unescapes a field into `space`, which must be large enough, and returns its value. */
 static struct view value_of(struct view written, char *space)
 {
     size_t size = 0;
@@ -188,7 +188,7 @@ void index_checker_client(struct index_checker *checker, struct node *node,
     checker->clients[node_number(node)] = client;
 }
 
-/* A node that has ended believes nothing any more. */
+/* A node that has ended no longer believes that it holds anything. */
 static void node_ended(void *argument, struct node *node)
 {
     index_checker_client(argument, node, NULL);
@@ -224,7 +224,8 @@ uint64_t index_checker_now(const struct index_checker *checker)
     return checker->changes;
 }
 
-/* The latest record of a key that was kept at that time and still is; NULL if there is none. */
+/* The latest record of a key that was kept when the read began and still is; NULL if there is
+ * none. */
 static const struct checked_record *kept_since(const struct checked_key *key, uint64_t began)
 {
     const struct checked_record *latest = NULL;
@@ -245,7 +246,8 @@ static void checker_failure(struct index_checker *checker, const char *what,
         world_fail(index_world(checker), "%s is told %s", what, hf_status_name(status));
 }
 
-/* NULL if no node made it, which fails the run. */
+/* Checks a record that a reader got. Returns NULL, and fails the run, if no node made the
+ * record. */
 static const struct checked_record *checker_shown(struct index_checker *checker, uint64_t began,
                                                   struct view bytes)
 {

@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_checker.h: checks an index by the results that nodes get and by the writes that the
+/* index_checker.h: checks an index based on the results that nodes get and the writes that the
  * store applied.
  *
- * The checker parses names, entries, shards, the schema and locks itself. Each record is
- * reported to it before it is put, so it knows the bytes of every possible record. A record
- * is *kept* from the instant at which it is in the store, as a readable entry or in its
- * shard. While it is in no shard, the program that wrote the entry may overwrite it with
- * something older or unreadable. The program itself has then lost the record. The checker
- * fails the run in these cases.
+ * The checker parses names, entries, shards, the schema and locks itself. Each record is reported
+ * to it before it is put, so it knows the bytes of every possible record. A record is *kept* from
+ * the instant at which it is in the store, as a readable entry or in its shard. Until the record is
+ * in its shard, the program that wrote the entry may overwrite it with something older or
+ * unreadable. In that case the program itself has lost the record, and no guarantee is violated.
+ * The checker fails the run in these cases.
  *
  * In the store:
  *
- *   - A shard loses a record, or has an older one than before, one that no node made, one
- *     that belongs to another shard, or one out of key order. A shard cannot be parsed, or
- *     its token decreases.
- *   - An entry is deleted, or becomes a marker, although at that instant the shard has
- *     neither its record nor a later one, and no exact copy was set aside with the reason.
- *   - Something is set aside that can be read with the current schema, or that is not an
- *     entry, or that differs from the entry. An object that was set aside changes.
+ *   - A shard loses a record, or contains a record that is older than before, that no node made,
+ *     that belongs to another shard, or that is out of key order. A shard cannot be parsed, or its
+ *     token decreases.
+ *   - An entry is deleted, or becomes a marker, although at that instant the shard contains neither
+ *     its record nor a later one, and no exact copy was set aside with the reason.
+ *   - Something is set aside that can be read with the current schema, is not an entry, or differs
+ *     from the entry. An object that was set aside changes.
  *   - The schema loses a field.
- *   - The manifest describes a version of a shard that never existed, or an earlier version
- *     than it described before.
+ *   - The manifest describes a version of a shard that never existed, or an earlier version than it
+ *     described before.
  *
  * Locks:
  *
- *   - Two nodes believe at the same time that they hold a shard's lock. A lock is granted
- *     while another node believes that it holds it, or is ended by a node other than the one
- *     that believes this (holder_view.h). A lock's tokens decrease.
- *   - A shard is written while another program may believe that it holds the lock.
+ *   - Two nodes believe at the same time that they hold a shard's lock. A lock is granted while
+ *     another node believes that it holds the lock, or is ended by a node other than the one that
+ *     believes this (holder_view.h). A lock's tokens decrease.
+ *   - A shard is written while another program may believe that it holds the shard's lock.
  *
  * The results:
  *
  *   - A put is reported as done, but its records are not in the store.
- *   - A reader gets a record that no node made, an older one than was kept when the read
- *     began, or no record. A walk returns a key twice, out of order, or outside the
- *     requested range. A count is lower than when it started, or higher than when it ended.
- *   - A reader gets an error that says that something is damaged.
+ *   - A reader gets a record that no node made, a record older than one that was kept when the read
+ *     began, or no record although one was kept. A walk returns a key twice, out of order, or
+ *     outside the requested range. A count is lower than the number of records at its start, or
+ *     higher than the number at its end.
+ *   - A reader gets an error that reports damage.
  *
  * At the end:
  *
- *   - The token of the only node that compiles is rejected. After everything was compiled,
- *     an entry is left, or a marker on a store that supports conditional deletes. A shard
- *     lacks the latest of all kept records. */
+ *   - The token of the only node that compiles is rejected. After everything was compiled, an entry
+ *     is left, or, on a store that supports conditional deletes, a marker. A shard lacks the latest
+ *     kept record of a key. */
 #ifndef SIM_CHECKERS_INDEX_CHECKER_H
 #define SIM_CHECKERS_INDEX_CHECKER_H
 
@@ -50,17 +51,17 @@
 #include "lock/client_inside.h"
 #include "sim/run.h"
 
-#define JUDGED_KEYS_MAX 16
+#define CHECKED_KEYS_MAX 16
 
 struct index_checker;
 
 struct index_checker_options {
     const char *index;       /* its name */
-    unsigned digits;         /* of its shards */
-    bool delete_conditional; /* of the store */
-    bool locks_vanish;       /* a node deletes locks, so they prove nothing */
-    struct view taken;       /* the shard whose lock another program holds; empty: none ... */
-    int64_t taken_until_us;  /* ... and until when, in true time, it may believe that it does */
+    unsigned digits;         /* in the names of its shards */
+    bool delete_conditional; /* the store supports it */
+    bool locks_vanish;       /* a node deletes locks, so locks prove nothing */
+    struct view taken;       /* the shard whose lock another program holds; empty: none, ... */
+    int64_t taken_until_us;  /* ... and until when, in true time, it may believe so */
 };
 
 struct index_checker *index_checker_new(struct run *run,
@@ -69,13 +70,13 @@ void index_checker_free(struct index_checker *checker);
 
 /* ---- Operations and results of nodes --------------------------------------------------- */
 
-/* From now on this client of the node may hold shard locks; NULL: the node has no client any
- * more. */
+/* Reports that from now on this client of the node may hold shard locks; NULL: the node no longer
+ * has a client. */
 void index_checker_client(struct index_checker *checker, struct node *node,
                           struct hf_client *client);
 
-/* Reports that a node is about to put this record: its key is the first field, its time the
- * second. */
+/* Reports that a node is about to put this record. The first field is the key, and the second is
+ * the time. */
 void index_checker_made(struct index_checker *checker, struct view record);
 
 /* Reports that a put of these records succeeded: into the inbox, or directly into shards. */
@@ -100,7 +101,7 @@ struct checked_walk {
     char shard[8]; /* empty: all */
     bool since_given;
     struct instant since;
-    bool shown[JUDGED_KEYS_MAX];
+    bool shown[CHECKED_KEYS_MAX];
     char last_shard[8];
     size_t last; /* the number of the last key returned, plus one */
 };
@@ -113,10 +114,10 @@ void index_checker_walked(struct checked_walk *walk, enum hf_status status);
 /* The number of fields in the stored schema; 0 if there is no schema. */
 size_t index_checker_fields(const struct index_checker *checker);
 
-/* Entries in the store, markers not counted. */
+/* The number of entries in the store, not counting markers. */
 size_t index_checker_entries(const struct index_checker *checker);
 
-/* After the run. */
+/* Called after the run. */
 void index_checker_end(struct index_checker *checker);
 
 #endif

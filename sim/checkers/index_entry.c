@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_entry.c: the checker's view of the inbox: the contents of each entry, whether its
- * record had been folded or set aside when the entry was removed, and which entries other
- * programs have overwritten themselves. */
+/* index_entry.c: the checker's view of the inbox. It tracks the contents of each entry, whether its
+ * record had been folded or set aside when the entry was removed, and which entries other programs
+ * have overwritten themselves. */
 #include "sim/checkers/index_inside.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static struct checked_object *object_of(struct index_checker *checker, struct vi
 
 /* ---- Contents -------------------------------------------------------------------------- */
 
-/* All records must have the key that the name gives; the latest counts. */
+/* All records must have the key that the entry's name contains; the latest record counts. */
 static void read_version(struct index_checker *checker, const struct checked_object *object,
                          struct checked_entry_version *version)
 {
@@ -99,7 +99,7 @@ static void name_aside(struct index_checker *checker, const struct checked_objec
     size_t size =
         (size_t)snprintf(text, sizeof text, "%s%s", checker->folder, object->rest) + 1;
     memcpy(text + size, version->etag.data, version->etag.size);
-    checked_hex((struct view){ text, size + version->etag.size }, JUDGED_ID_SIZE, version->id);
+    checked_hex((struct view){ text, size + version->etag.size }, CHECKED_ID_SIZE, version->id);
 }
 
 static struct checked_entry_version *version_of(struct index_checker *checker,
@@ -145,9 +145,9 @@ static void hold(struct index_checker *checker, struct checked_record *record,
     record->holds = added;
 }
 
-/* From now on the name contains this record (NULL: none). All later records that the name
- * contained are lost, unless the shard has them. This includes records that a later record
- * had already overwritten. */
+/* Records that from now on the name contains this record (NULL: none). All later records that the
+ * name contained are lost, unless the shard has them. This includes records that a later record had
+ * already overwritten. */
 static void let_go(const struct checked_object *object, const struct checked_record *now)
 {
     const struct checked_key *key = object->key;
@@ -251,8 +251,8 @@ void checker_aside_changed(struct index_checker *checker, struct view name,
                            const struct bucket_change *change)
 {
     struct view id = view_cut(&name, '.');
-    char text[JUDGED_ID_SIZE + 1] = "";
-    if (id.size != JUDGED_ID_SIZE || !change->body.data) {
+    char text[CHECKED_ID_SIZE + 1] = "";
+    if (id.size != CHECKED_ID_SIZE || !change->body.data) {
         world_fail(index_world(checker), "aside/%s is deleted, or is no name",
                    trace_text(id).text);
         return;

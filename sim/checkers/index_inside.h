@@ -8,36 +8,35 @@
 #include "sim/checkers/checker_inside.h"
 #include "sim/checkers/index_checker.h"
 
-#define JUDGED_ID_SIZE 32 /* of an object aside */
+#define CHECKED_ID_SIZE 32 /* of an object that was set aside */
 
 struct checked_key;
 struct checked_object;
 
-/* A name that contains this record, or a later one of its key, without interruption. */
+/* A name that has contained this record, or a later one with the same key, without interruption. */
 struct checked_hold {
-    struct checked_hold *next; /* of the same record */
+    struct checked_hold *next; /* for the same record */
     const struct checked_object *object;
-    uint64_t since; /* that change of the store */
+    uint64_t since; /* since this change to the store */
 };
 
-/* Since when the record has been kept, by the first place that contains it. A place is a
- * name, which another program may overwrite, or the shard, which keeps the record
- * permanently. */
+/* A record, and since when it has been kept. A name keeps it until another program overwrites the
+ * name; the shard keeps it permanently. */
 struct checked_record {
     struct checked_key *key;
     struct view bytes;
     struct instant time;
     size_t fields;
-    struct checked_hold *holds; /* none, once the shard has it */
-    uint64_t folded; /* 0: the shard never had it, nor a later one while a name held it; else
-                        since when it had been kept by then */
-    bool ever;       /* it was in the store, where some schema could read it */
+    struct checked_hold *holds; /* none once the shard has it */
+    uint64_t folded; /* 0: never kept by the shard; otherwise since when it had been kept
+                        when the shard got it, or got a later record that replaces it */
+    bool ever;       /* it was in the store and readable with some schema */
 };
 
 struct checked_key {
     size_t number;
     struct view text;
-    char *name; /* as a part of an object's name */
+    char *name; /* as part of an object's name */
     char shard[8];
     struct checked_record **records;
     size_t record_count;
@@ -46,27 +45,27 @@ struct checked_key {
 
 /* A version of an entry. */
 struct checked_entry_version {
-    struct checked_entry_version *next; /* of the same entry, older */
+    struct checked_entry_version *next; /* an older version of the same entry */
     struct etag etag;
     struct view bytes;
-    char id[JUDGED_ID_SIZE + 1];
-    struct checked_record *record; /* the latest in it; NULL: it cannot be read by any schema */
-    size_t fields;                 /* the most that a record of it has */
-    bool was_bad; /* it could not be read by the schema of a time at which it was written */
+    char id[CHECKED_ID_SIZE + 1];
+    struct checked_record *record; /* the latest in it; NULL: no schema can read it */
+    size_t fields;                 /* the most fields in one of its records */
+    bool was_bad;                  /* a schema from when it was written could not read it */
 };
 
 struct checked_object {
     struct checked_object *next;
     const char *rest;                             /* its key, without the index's folder */
-    struct checked_key *key;                      /* from its name; NULL: not of a known key */
+    struct checked_key *key;                      /* from its name; NULL: not a known key */
     bool ours;                                    /* its name has a time and a nonce */
     struct checked_entry_version *versions, *now; /* now: NULL: gone, or a marker */
 };
 
-/* An object aside. */
+/* An object that was set aside. */
 struct checked_aside {
     struct checked_aside *next;
-    char id[JUDGED_ID_SIZE + 1];
+    char id[CHECKED_ID_SIZE + 1];
     bool copied, explained;
 };
 
@@ -78,9 +77,9 @@ struct checked_size {
 struct checked_shard {
     char id[8];
     uint64_t token;
-    struct checked_size *sizes; /* of each version, in the order in which they came */
+    struct checked_size *sizes; /* of each version, in the order of the writes */
     size_t size_count;
-    size_t told;                  /* the manifest describes this version or a later one */
+    size_t told;                  /* the manifest has described this version or a later one */
     struct checked_version *lock; /* NULL: none, or not readable */
     uint64_t next_token;
 };
@@ -93,14 +92,14 @@ struct index_checker {
     struct bucket_watch watch;
     struct node_watch node_watches[NODES_MAX];
     struct hf_client *clients[NODES_MAX + 1];
-    uint64_t changes; /* of the store, so far */
+    uint64_t changes; /* to the store, so far */
     size_t fields;
-    struct checked_key keys[JUDGED_KEYS_MAX];
+    struct checked_key keys[CHECKED_KEYS_MAX];
     size_t key_count;
     struct map records; /* by their bytes */
     struct map objects; /* by their names */
     struct checked_object *first_object;
-    struct map versions; /* by the id that they would have aside */
+    struct map versions; /* by the id that they would have if set aside */
     struct checked_aside *asides;
     struct checked_shard *shards;
     size_t shard_count;
@@ -117,16 +116,16 @@ static inline struct world *index_world(const struct index_checker *checker)
 void *checked_new(struct index_checker *checker, size_t size);
 struct view checked_keep_bytes(struct index_checker *checker, struct view bytes);
 
-/* A key that is not there yet. */
+/* Adds a key that the map does not contain yet. */
 void checked_put_into(struct map *map, struct view key, void *value);
 
-/* The first digits of the SHA-256. */
+/* Writes the first digits of the SHA-256 of the bytes. */
 void checked_hex(struct view bytes, size_t digits, char *text);
 
 /* Which of two records of one key is later: <0, 0, >0. */
 int checked_compare(const struct checked_record *a, const struct checked_record *b);
 
-/* NULL: no node made it. */
+/* Returns NULL if no node made the record. */
 struct checked_record *checked_record_of(const struct index_checker *checker,
                                          struct view bytes);
 struct checked_key *checked_key_of(struct index_checker *checker, struct view text);
@@ -137,10 +136,10 @@ void checker_entry_changed(struct index_checker *checker, struct view rest,
 void checker_aside_changed(struct index_checker *checker, struct view name,
                            const struct bucket_change *change);
 
-/* The change of the store since which the record has been kept; 0: it is not kept. */
+/* The change to the store since which the record has been kept; 0: it is not kept. */
 uint64_t checked_kept(const struct checked_record *record);
 
-/* Whether the record is the one that its shard has for its key now. */
+/* Records that the shard now has this record for its key. */
 void checked_fold(struct index_checker *checker, struct checked_record *record);
 
 /* index_shard.c: handles a change to a shard or its lock. `name` is the part after shards/. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_shard.c: the checker's view of shards and their locks: compares each version of a
- * shard with the previous one, and checks which nodes believe that they hold the lock. */
+/* index_shard.c: the checker's view of shards and their locks. It compares each version of a shard
+ * with the previous one, and checks which nodes believe that they hold the lock. */
 #include "base/json.h"
 #include "base/parse.h"
 #include "sim/checkers/holder_view.h"
@@ -11,7 +11,7 @@
 
 /* The first line of a shard. */
 struct shard_line {
-    uint64_t size; /* of the line itself, with its end */
+    uint64_t size; /* of the line itself, with its newline */
     uint64_t token, records, bytes;
 };
 
@@ -50,8 +50,8 @@ static bool read_line(struct view line, struct shard_line *ret_line)
     return json_end(&reader);
 }
 
-/* Whether the record may follow the one before it, and is not older than the previous
- * version's. */
+/* Checks that the record may follow the one before it, and is not older than the record of its key
+ * in the previous version. Returns NULL if no node made it. */
 static struct checked_record *checker_shard_record(struct index_checker *checker,
                                                    const struct checked_shard *shard,
                                                    const struct checked_record *before,
@@ -75,10 +75,11 @@ static struct checked_record *checker_shard_record(struct index_checker *checker
     return record;
 }
 
-/* Which keys it has, in *has; how many records there are. */
+/* Checks the records of a shard. Sets `has` for each of its keys, and returns how many records
+ * there are. */
 static uint64_t checker_records(struct index_checker *checker,
                                 const struct checked_shard *shard, struct view rest,
-                                bool has[JUDGED_KEYS_MAX])
+                                bool has[CHECKED_KEYS_MAX])
 {
     const struct checked_record *before = NULL;
     uint64_t count = 0;
@@ -97,7 +98,7 @@ static uint64_t checker_records(struct index_checker *checker,
 static void shard_written(struct index_checker *checker, struct checked_shard *shard,
                           struct view body)
 {
-    bool has[JUDGED_KEYS_MAX] = { false };
+    bool has[CHECKED_KEYS_MAX] = { false };
     bool taken = view_equal(checker->options.taken, view_of(shard->id));
     struct shard_line line;
     struct view rest = body;
@@ -129,7 +130,7 @@ static void shard_written(struct index_checker *checker, struct checked_shard *s
 
 /* ---- The manifest ---------------------------------------------------------------------- */
 
-/* Versions of equal size cannot be distinguished; the first possible one is assumed. */
+/* Versions of equal size cannot be distinguished, so the first that matches is assumed. */
 static void checker_manifest_row(struct index_checker *checker, struct checked_shard *shard,
                                  struct checked_size row)
 {
@@ -178,15 +179,15 @@ void checker_manifest_changed(struct index_checker *checker, const struct bucket
 
 /* ---- Locks ----------------------------------------------------------------------------- */
 
-/* The nodes that believe that they hold a shard's lock when its table changes to this
+/* The nodes that believe that they hold a shard's lock when the lock's table changes to this
  * version. */
 struct believers {
     struct index_checker *checker;
     const struct checked_shard *shard;
     const struct checked_version *now;
     struct view table;
-    struct node *node;  /* the node whose client is asked */
-    struct node *first; /* the node that believes; NULL: none yet */
+    struct node *node;  /* the node whose client is being asked */
+    struct node *first; /* the first node that believes it; NULL: none yet */
     uint64_t first_token;
     const struct node *writer;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits_checker.c: checks whether the epoch document records the maximum length of leases,
- * and whether barriers last that long. limits_checker.h lists the reasons to fail a run. */
+/* limits_checker.c: checks that the epoch document records the longest ttl of leases, and that
+ * barriers last that long. limits_checker.h lists the reasons to fail a run. */
 #include "sim/checkers/limits_checker.h"
 
 #include "base/check.h"
@@ -69,7 +69,7 @@ static void read_kind(struct json_reader *r, struct recorded *recorded)
     }
 }
 
-/* Unknown: the document cannot be read, or does not contain the limit. */
+/* The limits are unknown if the document cannot be read or does not contain them. */
 static struct recorded read_recorded(const struct limits_checker *checker, const char *object,
                                      struct view kind)
 {
@@ -118,7 +118,7 @@ static void checker_leases(struct limits_checker *checker, const char *key,
     int64_t now_us = bucket_date(net_bucket(checker->run->net), SPAN_US(0)).us;
     for (size_t i = 0; recorded.known && i < version->lease_count; i++) {
         const struct checked_entry *lease = &version->leases[i];
-        bool of_nodes = lease->note.data != NULL; /* no barrier, no lease of another program */
+        bool of_nodes = lease->note.data != NULL; /* not a barrier or another program's lease */
         if (lease->active && of_nodes && lease->expires_us > now_us &&
             !is_recorded(&recorded, lease->ttl_ms))
             world_fail(checker->run->world,
@@ -128,7 +128,7 @@ static void checker_leases(struct limits_checker *checker, const char *key,
     }
 }
 
-/* Whether a lease that was granted under it may still be valid. */
+/* Whether a lease that was granted under this limit may still be valid. */
 static bool may_be_alive(const struct limits_checker *checker, uint64_t ttl_ms,
                          const char *until)
 {

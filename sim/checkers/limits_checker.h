@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits_checker.h: checks the maximum length of leases that the epoch document records. A
- * run fails if
+/* limits_checker.h: checks the longest ttl of leases, which the epoch document records. A run fails
+ * if
  *
- *   - a table has a lease, not over by the store's clock, that is longer than every limit
- *     recorded for its kind of table;
- *   - the barrier that replaces a damaged table is shorter than a limit that was recorded when
- *     the damage was marked, is still recorded, and may still cover a valid lease.
+ *   - a table has a lease that has not ended by the store's clock, and whose ttl is longer than
+ *     every limit recorded for its kind of table;
+ *   - the barrier that replaces a damaged table is shorter than a limit that was recorded when the
+ *     damage was marked, is still recorded, and may still cover a valid lease.
  *
  * The checker parses the documents itself. If the store's clock is not reliable, it checks
  * nothing. */

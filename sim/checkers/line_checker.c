@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* line_checker.c: checks the queue of waiters: its order, turns, and whether each refusal
- * was justified at some instant between the request and the result. */
+/* line_checker.c: checks the queue of waiters: its order, the turns, and whether each refusal was
+ * justified at some instant between the request and the result. */
 #include "base/check.h"
 #include "sim/checkers/checker_inside.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A turn lasts this long, or three polls if that is longer, ... */
+/* A turn lasts this long, or for three polls if that is longer, ... */
 #define TURN_US INT64_C(2000000)
 
 /* ... on a clock that may run this much faster than true time. */
@@ -15,7 +15,8 @@
 
 /* ---- Conflicts ----------------------------------------------------------------------- */
 
-/* Counts entries that share slots; returns whether an entry conflicts in another way. */
+/* Whether the entry blocks the wish: by a conflict, or by using the last slot. Counts the entries
+ * that share slots in *sharing. */
 static bool stops(const struct checked_entry *entry, const struct checked_wish *wish,
                   uint64_t *sharing)
 {
@@ -34,7 +35,7 @@ static bool is_granted(const struct checked_version *version, struct view id)
     return false;
 }
 
-/* Adds the entries of a version, except those that a later version has too. */
+/* Whether an entry of a version blocks the claim; skips entries that a later version also has. */
 static bool adds_in_way(const struct claim *claim, const struct checked_version *version,
                         const struct checked_version *later, uint64_t *sharing)
 {
@@ -59,8 +60,8 @@ bool checked_in_way(const struct claim *claim, const struct checked_version *ver
     return adds_in_way(claim, version, /* later */ NULL, &sharing);
 }
 
-/* A process may apply several operations in one write, one after the other. Between two of
- * them, entries of both the old and the new version may be in the table. */
+/* A process may apply several operations in sequence and write the result once. Between two of
+ * these operations, the table may contain entries of both the old and the new version. */
 static bool was_in_way(const struct claim *claim, const struct checked_version *before,
                        const struct checked_version *now)
 {
@@ -83,8 +84,8 @@ static void note_what_is_in_way(struct lock_checker *checker, const struct check
 
 /* ---- Order --------------------------------------------------------------------------- */
 
-/* Whether a waiter left the queue without a lease. This write may then have counted a missed
- * turn before it granted anything. */
+/* Whether a waiter left the queue without a lease. If so, this write may have counted a missed turn
+ * before it granted anything. */
 static bool anybody_left(const struct checked_version *before,
                          const struct checked_version *now)
 {
@@ -95,9 +96,9 @@ static bool anybody_left(const struct checked_version *before,
     return false;
 }
 
-/* After m turns missed in a row, the next 2^m waiters get the turn together, and the first
- * to claim it wins; this many may be overtaken. A waiter that takes a slot overtakes only
- * waiters that do not have the turn. */
+/* After m consecutive missed turns, the next 2^m waiters get the turn together, and the first to
+ * claim it wins, so this many may be overtaken. A waiter that takes a slot overtakes only waiters
+ * that do not have the turn. */
 void checker_order(struct lock_checker *checker, const struct checked_table *table,
                    const struct checked_version *now, const struct checked_entry *granted)
 {
@@ -177,8 +178,8 @@ static bool session_missed(const struct lock_checker *checker,
     return false;
 }
 
-/* A waiter that has not stopped waiting stays in the queue until its turn is over. Only its
- * own process may remove it, to undo an earlier attempt that received no reply. */
+/* A waiter that has not stopped waiting stays in the queue until its turn is over. Before that,
+ * only its own process may remove it, to undo an earlier attempt that received no reply. */
 static void checker_dropped(struct lock_checker *checker, const struct checked_table *table,
                             const struct checked_entry *waiter)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock_checker.c: checks leases at each write of a table: what each holder believes at that
- * instant, whether it was notified in time, who ended or renewed a lease, and tokens.
+/* lock_checker.c: checks leases at each write to a table: what each holder believes at that
+ * instant, whether it was notified in time, which node ended or renewed a lease, and tokens.
  * lock_checker.h lists the reasons to fail a run. */
 #include "base/check.h"
 #include "base/hash.h"
@@ -11,12 +11,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The number of finished leases that a table keeps. If there is one more, the oldest is
- * dropped in the same write. */
+/* The number of finished leases that a table keeps. The write that adds another one drops the
+ * oldest. */
 #define FINISHED_KEPT 16
 
-/* A running keeper notifies its holder within this time: by the holder's own clock; and by
- * the store time, where a twelfth of the longest ttl is added. */
+/* A running keeper notifies its holder within SILENCE_US if the lease ends by the holder's own
+ * clock, and within SILENCE_BY_STORE_US, which includes a twelfth of the longest ttl, if it ends by
+ * store time. */
 #define SILENCE_US          INT64_C(50000)
 #define SILENCE_BY_STORE_US INT64_C(1100000)
 
@@ -121,8 +122,8 @@ static bool is_counted_later(struct claim *claim)
     return false;
 }
 
-/* A holder that believes it holds another lease that conflicts with this one; for shared
- * slots, one holder too many. */
+/* Finds a holder that believes that it holds a lease that conflicts with this one. For shared
+ * slots, finds one holder too many. */
 static struct claim *find_conflict(struct lock_checker *checker,
                                    const struct checked_table *table, uint64_t token,
                                    const struct checked_wish *wish)
@@ -152,8 +153,8 @@ static void checker_exclusion(struct lock_checker *checker, const struct checked
                    token, table->key, what, node_number(other->node), other->token);
 }
 
-/* A holder that no longer believes is notified immediately; if the store time also counts,
- * it is notified when the keeper checks again. */
+/* A holder that no longer believes must have been notified immediately or, if store time counts
+ * too, when its keeper checked next. */
 static void checker_silence(struct claim *claim)
 {
     const struct lock_checker *checker = claim->checker;
@@ -162,7 +163,7 @@ static void checker_silence(struct claim *claim)
     if (claim->doubted_us == 0 || node_runs_since_us(claim->node) > claim->doubted_us)
         claim->doubted_us = now_us;
     if (!claim->told_gone && claim->doubted_us < now_us - silence_us &&
-        node_runs_since_us(claim->node) <= claim->doubted_us - JUDGE_WAKE_TIME_US)
+        node_runs_since_us(claim->node) <= claim->doubted_us - CHECKER_WAKE_TIME_US)
         world_fail(checker_world(checker),
                    "token %" PRIu64 " of %s has long been over for node %u, which was not told",
                    claim->token, claim->table->key, node_number(claim->node));
@@ -268,7 +269,7 @@ static bool is_active(const struct checked_version *version, uint64_t token)
     return lease && lease->active;
 }
 
-/* The lease of a holder that still believes must still be there, and a holder that no longer
+/* The lease of a holder that still believes must remain in the table. A holder that no longer
  * believes must have been notified. */
 static void checker_taken_away(struct lock_checker *checker, const struct checked_table *table,
                                const struct checked_version *now)
@@ -284,7 +285,7 @@ static void checker_taken_away(struct lock_checker *checker, const struct checke
                        "token %" PRIu64 " of %s is ended while node %u still believes in it",
                        claim->token, table->key, node_number(claim->node));
         else if (!claim->told_gone && node_runs_since_us(claim->node) <=
-                                          checker_now_us(checker) - JUDGE_WAKE_TIME_US)
+                                          checker_now_us(checker) - CHECKER_WAKE_TIME_US)
             world_fail(world,
                        "token %" PRIu64 " of %s is taken away before node %u is told that it "
                        "is gone",
@@ -300,7 +301,7 @@ static size_t count_finished(const struct checked_version *version)
     return count;
 }
 
-/* Only its holders may end a lease, unless it is over or is being broken. */
+/* Only the holders of a lease may end it, unless it is over or is being broken. */
 static void checker_who_ended(struct lock_checker *checker, const struct checked_table *table,
                               const struct checked_version *now,
                               const struct checked_token *token)
@@ -370,7 +371,7 @@ static void checker_version(struct lock_checker *checker, struct checked_table *
     checker_pairs(checker, table, now);
 }
 
-/* The expiry index is next to the tables of its namespace. */
+/* The expiry index is in the same folder as the tables of its namespace. */
 static bool is_table(struct view key)
 {
     return (view_starts_with(key, VIEW("default/")) &&
@@ -492,12 +493,12 @@ void checker_quiet(struct lock_checker *checker, struct node *node, struct span 
 static bool is_pin(const struct checked_entry *entry)
 {
     for (size_t i = 0; i < entry->wish.scope_count; i++)
-        if (entry->wish.scopes[i].kind != JUDGED_PIN)
+        if (entry->wish.scopes[i].kind != CHECKED_PIN)
             return false;
     return entry->wish.scope_count > 0;
 }
 
-/* Whether it belongs to a process that ended normally. */
+/* Whether the entry belongs to a process that is running or ended normally. */
 static bool is_of_the_living(const struct lock_checker *checker,
                              const struct checked_entry *entry)
 {
@@ -505,14 +506,15 @@ static bool is_of_the_living(const struct lock_checker *checker,
     return claim && claim->life == node_lives(claim->node);
 }
 
-/* A pin whose holder crashed, abandoned it, or got no reply when it ended the pin. */
+/* Whether the lease is a pin whose holder crashed, abandoned it, or got no reply when it ended the
+ * pin. */
 static bool is_lost_pin(const struct checked_table *table, const struct checked_entry *lease)
 {
     const struct checked_token *token = checked_token_of(table, lease->token);
     return is_pin(lease) && token && token->holders == 0;
 }
 
-/* Whether it waits for another waiter. */
+/* Whether the waiter is waiting for another waiter. */
 static bool is_behind_another(const struct checked_version *version, size_t index)
 {
     for (size_t i = 0; i < index; i++)

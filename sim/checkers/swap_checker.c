@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* swap_checker.c: remembers the last version of each document, and fails the run if the condition
- * of a write does not name that version, as swap_checker.h describes. */
+/* swap_checker.c: remembers the last version of each document, and fails the run if a write is not
+ * conditional on that version, as swap_checker.h describes. */
 #include "sim/checkers/swap_checker.h"
 
 #include "base/layout.h"

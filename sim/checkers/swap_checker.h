@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* swap_checker.h: checks that documents are changed by compare-and-swap only.
+/* swap_checker.h: checks that documents are changed only by compare-and-swap.
  *
- * It fails the run when a node overwrites a lease table, an epoch document, a transaction record or
- * an index description in a version that it has not read. It skips shards and their locks:
- * index_checker.h checks the consequences there. */
+ * It fails the run if a node overwrites a version, which it has not read, of a lease table, an
+ * epoch document, a transaction record or an index description. It skips shards and their locks,
+ * for which index_checker.h checks the consequences. */
 #ifndef SIM_CHECKERS_SWAP_CHECKER_H
 #define SIM_CHECKERS_SWAP_CHECKER_H
 

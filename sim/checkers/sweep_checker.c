@@ -22,7 +22,7 @@
 /* A token consists of its epoch and a counter. */
 #define TOKEN_EPOCH_SHIFT 32
 
-/* The error, as a part of D, of the clocks that prove that D has passed. */
+/* The possible error of the clocks that prove that D has passed, as a fraction of D. */
 #define LATE_BOUND_SLACK(bound) ((bound).us / 20)
 
 /* An active lease in a table, and since when it has been active. */
@@ -34,11 +34,11 @@ struct swept_lease {
 struct swept_table {
     struct swept_table *next;
     struct view key;
-    struct checked_version *version; /* NULL: it is not there */
+    struct checked_version *version; /* NULL: the table does not exist */
     int64_t changed_us;
-    struct swept_lease *leases; /* those that are active */
+    struct swept_lease *leases; /* the active ones */
     size_t lease_count;
-    bool had_entry; /* since it was last without a lease */
+    bool had_entry; /* since it last had no lease */
 };
 
 /* An index entry for a table or a transaction. */
@@ -180,7 +180,7 @@ static void epoch_changed(struct sweep_checker *checker, const struct bucket_cha
 
 /* ---- The index ------------------------------------------------------------------------- */
 
-/* "YYYYMMDDHH", with the length that hours have in this run. */
+/* Parses "YYYYMMDDHH". An hour has the length that this run gives it. */
 static bool read_hour(struct view text, int64_t *ret_hour)
 {
     uint32_t parts[4] = { 0 };
@@ -199,7 +199,7 @@ static bool read_hour(struct view text, int64_t *ret_hour)
     return true;
 }
 
-/* By the store's clock, or by the node's wall clock if the store has none. */
+/* The current hour by the store's clock, or by the node's wall clock if the store has none. */
 static int64_t hour_at(const struct sweep_checker *checker, struct node *node)
 {
     const struct bucket *bucket = net_bucket(checker->run->net);
@@ -217,14 +217,14 @@ static bool has_other(const struct sweep_checker *checker, const struct swept_en
     return false;
 }
 
-/* The node that deletes the entry has read the table since its sweep began. */
+/* The node that deletes an entry must have read its table since its sweep began. */
 static void entry_gone(struct sweep_checker *checker, const struct swept_entry *entry)
 {
     struct net_sender sender = net_sender(checker->run->net);
     const struct swept_table *table = map_get(&checker->by_key, entry->of);
     int64_t began_us =
         sender.node ? checker->began_us[node_number(sender.node)] : now_us(checker);
-    bool earlier = sender.node && sender.sent_us < began_us; /* of a sweep before this one */
+    bool earlier = sender.node && sender.sent_us < began_us; /* from an earlier sweep */
     if (!table || earlier || has_other(checker, entry))
         return;
     for (size_t i = 0; i < table->lease_count; i++)
@@ -306,7 +306,7 @@ void sweep_checker_told(struct sweep_checker *checker, const struct node *node,
 {
     bool may_be = status == HF_OK || status == HF_UNAVAILABLE || status == HF_TIMEOUT ||
                   status == HF_UNSURE;
-    if (report->stop == HF_SWEEP_STOP_BUSY) /* another sweep of its process is running */
+    if (report->stop == HF_SWEEP_STOP_BUSY) /* the process is already running a sweep */
         checker->began_us[node_number(node)] = checker->began_before_us[node_number(node)];
     if (!may_be)
         SWEEP_FAIL(checker, "node %u sweeps, and is told %s", node_number(node),

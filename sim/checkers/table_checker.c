@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_checker.c: parses a lease table and compares scopes as docs/formats.md describes
- * them. It uses no code from src/lease, so a bug there cannot go unnoticed. */
+/* table_checker.c: parses a lease table and compares scopes as docs/formats.md describes them. It
+ * uses no code from src/lease, so it does not share its bugs. */
 #include "sim/checkers/table_checker.h"
 
 #include "base/check.h"
@@ -29,9 +29,9 @@ static bool read_range(struct view text, struct checked_scope *scope)
 bool checked_scope_read(struct view text, struct checked_scope *ret_scope)
 {
     static const char *const kinds[] = {
-        [JUDGED_NAMED] = "named", [JUDGED_PATH] = "path",   [JUDGED_TREE] = "tree",
-        [JUDGED_INODE] = "inode", [JUDGED_RANGE] = "range", [JUDGED_CHUNK] = "chunk",
-        [JUDGED_PIN] = "pin",
+        [CHECKED_NAMED] = "named", [CHECKED_PATH] = "path",   [CHECKED_TREE] = "tree",
+        [CHECKED_INODE] = "inode", [CHECKED_RANGE] = "range", [CHECKED_CHUNK] = "chunk",
+        [CHECKED_PIN] = "pin",
     };
     struct view name = text;
     struct view kind = view_cut(&name, ':');
@@ -39,11 +39,11 @@ bool checked_scope_read(struct view text, struct checked_scope *ret_scope)
         if (!view_equal(kind, view_of(kinds[i])))
             continue;
         *ret_scope = (struct checked_scope){ .kind = (enum checked_kind)i, .name = name };
-        if (i == JUDGED_INODE)
+        if (i == CHECKED_INODE)
             return read_number(name, &ret_scope->inode);
-        return i != JUDGED_RANGE || read_range(name, ret_scope);
+        return i != CHECKED_RANGE || read_range(name, ret_scope);
     }
-    *ret_scope = (struct checked_scope){ .kind = JUDGED_NAMED, .name = text };
+    *ret_scope = (struct checked_scope){ .kind = CHECKED_NAMED, .name = text };
     return true;
 }
 
@@ -58,23 +58,23 @@ static bool is_under(struct view path, struct view tree)
 static bool paths_conflict(const struct checked_scope *a, const struct checked_scope *b)
 {
     return view_equal(a->name, b->name) ||
-           (a->kind == JUDGED_TREE && is_under(b->name, a->name)) ||
-           (b->kind == JUDGED_TREE && is_under(a->name, b->name));
+           (a->kind == CHECKED_TREE && is_under(b->name, a->name)) ||
+           (b->kind == CHECKED_TREE && is_under(a->name, b->name));
 }
 
 static bool inodes_conflict(const struct checked_scope *a, const struct checked_scope *b)
 {
-    bool whole = a->kind == JUDGED_INODE || b->kind == JUDGED_INODE;
+    bool whole = a->kind == CHECKED_INODE || b->kind == CHECKED_INODE;
     return a->inode == b->inode && (whole || (a->start < b->end && b->start < a->end));
 }
 
 static bool scopes_conflict(const struct checked_scope *a, const struct checked_scope *b)
 {
     static const int family[] = {
-        [JUDGED_NAMED] = 0, [JUDGED_PATH] = 1,  [JUDGED_TREE] = 1, [JUDGED_INODE] = 2,
-        [JUDGED_RANGE] = 2, [JUDGED_CHUNK] = 3, [JUDGED_PIN] = 4,
+        [CHECKED_NAMED] = 0, [CHECKED_PATH] = 1,  [CHECKED_TREE] = 1, [CHECKED_INODE] = 2,
+        [CHECKED_RANGE] = 2, [CHECKED_CHUNK] = 3, [CHECKED_PIN] = 4,
     };
-    if (family[a->kind] != family[b->kind] || a->kind == JUDGED_PIN)
+    if (family[a->kind] != family[b->kind] || a->kind == CHECKED_PIN)
         return false;
     switch (family[a->kind]) {
     case 1: return paths_conflict(a, b);
@@ -87,7 +87,7 @@ bool checked_conflict(const struct checked_wish *a, const struct checked_wish *b
 {
     if (a->scope_count == 0 || b->scope_count == 0)
         return true;
-    if (a->mode == JUDGED_SHARED && b->mode == JUDGED_SHARED)
+    if (a->mode == CHECKED_SHARED && b->mode == CHECKED_SHARED)
         return false;
     for (size_t i = 0; i < a->scope_count; i++)
         for (size_t k = 0; k < b->scope_count; k++)
@@ -98,7 +98,7 @@ bool checked_conflict(const struct checked_wish *a, const struct checked_wish *b
 
 bool checked_share_slots(const struct checked_wish *a, const struct checked_wish *b)
 {
-    return a->mode == JUDGED_SLOTS && b->mode == JUDGED_SLOTS && checked_conflict(a, b);
+    return a->mode == CHECKED_SLOTS && b->mode == CHECKED_SLOTS && checked_conflict(a, b);
 }
 
 /* ---- Reading ------------------------------------------------------------------------- */
@@ -108,13 +108,13 @@ static void read_scopes(struct json_reader *reader, bool chunks, struct checked_
 {
     struct view text;
     for (json_enter_array(reader); json_next_element(reader);) {
-        struct checked_scope scope = { .kind = JUDGED_CHUNK };
+        struct checked_scope scope = { .kind = CHECKED_CHUNK };
         if (!json_take_plain(reader, &text))
             return;
         scope.name = text;
-        if (wish->scope_count == JUDGED_SCOPES_MAX ||
+        if (wish->scope_count == CHECKED_SCOPES_MAX ||
             (!chunks && !checked_scope_read(text, &scope))) {
-            json_fail(reader, "scopes that a judge cannot read");
+            json_fail(reader, "scopes that the checker cannot read");
             return;
         }
         wish->scopes[wish->scope_count++] = scope;
@@ -126,9 +126,9 @@ static void read_mode(struct json_reader *reader, struct checked_wish *wish)
     struct view text;
     if (!json_take_plain(reader, &text))
         return;
-    wish->mode = view_equal(text, VIEW("shared"))  ? JUDGED_SHARED
-                 : view_equal(text, VIEW("slots")) ? JUDGED_SLOTS
-                                                   : JUDGED_EXCLUSIVE;
+    wish->mode = view_equal(text, VIEW("shared"))  ? CHECKED_SHARED
+                 : view_equal(text, VIEW("slots")) ? CHECKED_SLOTS
+                                                   : CHECKED_EXCLUSIVE;
 }
 
 static void read_members(struct json_reader *r, struct checked_entry *entry)
@@ -175,20 +175,20 @@ static void read_entry(struct json_reader *r, struct checked_entry *entry)
     entry->wish_told = entry->wish.scope_count > 0;
 }
 
-/* The same part of an entry's bytes, within an identical copy elsewhere. */
+/* Moves a view of part of an entry's bytes to an identical copy of these bytes. */
 static void move(struct view *part, const char *from, const char *to)
 {
     if (part->size > 0)
         part->data = to + (part->data - from);
 }
 
-/* An entry that was parsed before, with views into its new bytes. */
+/* Copies an entry that was parsed before, with views into its new bytes. */
 static void copy_entry(struct checked_entry *entry, const struct checked_entry *before,
                        const char *bytes)
 {
     const char *from = before->bytes.data;
     *entry = *before;
-    entry->reserved = false; /* which others say of it */
+    entry->reserved = false; /* set by mark_reserved */
     move(&entry->bytes, from, bytes);
     move(&entry->id, from, bytes);
     move(&entry->status, from, bytes);
@@ -197,12 +197,12 @@ static void copy_entry(struct checked_entry *entry, const struct checked_entry *
         move(&entry->wish.scopes[i].name, from, bytes);
 }
 
-/* Consecutive entries, and the corresponding ones of the previous version. */
+/* A list of entries, and the corresponding list of the previous version. */
 struct entries {
     struct checked_entry *entries;
     size_t count;
     const struct checked_entry *before;
-    size_t before_count, before_next; /* all before this were found again, or are gone */
+    size_t before_count, before_next; /* earlier ones were found again, or are gone */
 };
 
 static struct checked_entry *add_entry(struct entries *list)
@@ -215,7 +215,7 @@ static struct checked_entry *add_entry(struct entries *list)
     return &list->entries[list->count++];
 }
 
-/* Reuses the next entry of the previous version if it is the same. */
+/* Reuses an entry of the previous version if its bytes are the same. */
 static bool take_same(struct json_reader *r, struct entries *list, size_t index)
 {
     const struct checked_entry *before = &list->before[index];
@@ -271,7 +271,8 @@ static void read_waiters(struct json_reader *r, struct checked_version *version,
     version->waiter_count = list.count;
 }
 
-/* A member whose meaning is not checked: only its syntax is, unless its bytes are unchanged. */
+/* Skips a member whose meaning is not checked. Checks its syntax, unless its bytes are
+ * unchanged. */
 static void pass_over(struct json_reader *r, struct view before, struct view *ret_bytes)
 {
     if (before.size > 0 && json_take_same(r, before))
@@ -280,7 +281,7 @@ static void pass_over(struct json_reader *r, struct view before, struct view *re
         json_skip(r, ret_bytes);
 }
 
-/* `reserved` is a list of ids, as raw bytes; it comes before the entries with these ids. */
+/* `reserved` is a list of ids, as raw text. In the table it precedes the entries with these ids. */
 static void mark_reserved(struct checked_version *version, struct view reserved)
 {
     struct json_reader r = json_read(reserved);

@@ -8,16 +8,16 @@
 
 #include <stdint.h>
 
-#define JUDGED_SCOPES_MAX 8
+#define CHECKED_SCOPES_MAX 8
 
 enum checked_kind {
-    JUDGED_NAMED,
-    JUDGED_PATH,
-    JUDGED_TREE,
-    JUDGED_INODE,
-    JUDGED_RANGE,
-    JUDGED_CHUNK,
-    JUDGED_PIN,
+    CHECKED_NAMED,
+    CHECKED_PATH,
+    CHECKED_TREE,
+    CHECKED_INODE,
+    CHECKED_RANGE,
+    CHECKED_CHUNK,
+    CHECKED_PIN,
 };
 
 struct checked_scope {
@@ -26,21 +26,21 @@ struct checked_scope {
     uint64_t inode, start, end;
 };
 
-enum checked_mode { JUDGED_EXCLUSIVE, JUDGED_SHARED, JUDGED_SLOTS };
+enum checked_mode { CHECKED_EXCLUSIVE, CHECKED_SHARED, CHECKED_SLOTS };
 
-/* What a lease covers, and in which mode. Without scopes it covers everything in its table. */
+/* What a lease covers, and in which mode. A lease without scopes covers everything in its table. */
 struct checked_wish {
     enum checked_mode mode;
     uint64_t slots;
     size_t scope_count;
-    struct checked_scope scopes[JUDGED_SCOPES_MAX];
+    struct checked_scope scopes[CHECKED_SCOPES_MAX];
 };
 
 /* The scope's view points into the text. */
 bool checked_scope_read(struct view text, struct checked_scope *ret_scope);
 
-/* Whether these two may not be held at the same time; slots of one scope are counted
- * instead. */
+/* Whether the two must not be held at the same time. Slots of one scope also conflict; callers
+ * count them instead (checked_share_slots). */
 bool checked_conflict(const struct checked_wish *a, const struct checked_wish *b);
 
 /* Whether both use a slot of the same scope. */
@@ -48,17 +48,17 @@ bool checked_share_slots(const struct checked_wish *a, const struct checked_wish
 
 /* A lease or a waiter. */
 struct checked_entry {
-    struct view bytes; /* all of it, as raw bytes */
+    struct view bytes; /* the whole entry, as raw text */
     struct view id;
     uint64_t token;
-    struct view status; /* as it stands */
+    struct view status; /* as raw text */
     bool active;
-    bool reserved; /* of a waiter: it has its turn */
+    bool reserved; /* for a waiter: it has its turn */
     uint64_t renewals;
     uint64_t ttl_ms;
     uint64_t poll_ms;
     int64_t expires_us;
-    struct view note; /* as it stands; data is NULL: none */
+    struct view note; /* as raw text; data is NULL: none */
     bool wish_told;   /* it names its own scopes */
     struct checked_wish wish;
 };
@@ -66,20 +66,20 @@ struct checked_entry {
 /* One version of a table, with a copy of its text. */
 struct checked_version {
     char *text;
-    bool foreign; /* of another program: it has no format line */
+    bool foreign; /* written by another program: it has no format line */
     uint64_t next_token;
     uint64_t missed;
     struct checked_entry *leases, *waiters;
     size_t lease_count, waiter_count;
-    struct view settings, audit; /* as raw bytes */
+    struct view settings, audit; /* as raw text */
 };
 
-/* NULL if it is not a table. Entries whose bytes are unchanged since the previous version (or
- * NULL) are not parsed again. */
+/* Returns NULL if the text is not a table. Entries whose bytes are unchanged since `before`, the
+ * previous version (or NULL), are not parsed again. */
 struct checked_version *checked_version_read(struct view text,
                                              const struct checked_version *before);
 
-/* NULL is fine. */
+/* Does nothing if `version` is NULL. */
 void checked_version_free(struct checked_version *version);
 
 /* Each returns NULL if there is none. */

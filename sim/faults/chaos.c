@@ -13,10 +13,10 @@
 struct ordeal {
     struct chaos *chaos;
     struct node *node;
-    struct prng prng; /* how long, how far, and whether a call is affected */
+    struct prng prng; /* for durations, clock steps, and whether a call is affected */
     bool active;
     void (*relieve)(struct ordeal *ordeal);
-    struct timer begin; /* of a pause within the node's own turn */
+    struct timer begin; /* starts a pause during the node's own turn */
     struct timer end;
 };
 
@@ -32,7 +32,7 @@ struct chaos {
     size_t count;
     uint64_t weights;
     bool calm;
-    uint64_t requests; /* when it became calm */
+    uint64_t requests; /* the number sent when the calm began */
 };
 
 #define CHAOS_TRACE(chaos, ...) trace_line(world_trace((chaos)->world), __VA_ARGS__)
@@ -88,9 +88,9 @@ static void end_burst(void *argument)
     net_throttle(chaos->net, false);
 }
 
-/* ---- Its beginning ------------------------------------------------------------------- */
+/* ---- The start of a fault ------------------------------------------------------------ */
 
-/* Call this first: the fault may end the running task. */
+/* Starts a fault. Call this before applying the fault, which may end the running task. */
 static void begin_ordeal(struct ordeal *ordeal, enum fault fault, int64_t length_us,
                          void (*relieve)(struct ordeal *))
 {
@@ -148,7 +148,7 @@ static void cut(struct ordeal *ordeal, enum fault fault)
     cut_for(ordeal, fault, draw_length(ordeal, ordeal->chaos->plan.cut_max));
 }
 
-/* Cuts off the chosen node, and perhaps some of the others, for the same time. */
+/* Partitions the chosen node, and possibly some of the others, for the same time. */
 static void split(struct ordeal *chosen, enum fault fault)
 {
     struct chaos *chaos = chosen->chaos;
@@ -185,7 +185,7 @@ static void step_store(struct ordeal *ordeal, enum fault fault)
     net_step_clock(chaos->net, draw_either_way(&ordeal->prng, chaos->plan.store_step_max));
 }
 
-/* A fault that may begin at any time, on the chosen node. */
+/* The faults that may begin at any time, on the chosen node. */
 static void (*const strikes[FAULT_COUNT])(struct ordeal *ordeal, enum fault fault) = {
     [CHAOS_CRASH] = crash,
     [CHAOS_REBOOT] = reboot,
@@ -225,7 +225,7 @@ static void ring_pause(void *argument)
         pause_node(ordeal, CHAOS_PAUSE_LEAVING);
 }
 
-/* A task cannot stop its own node, so it waits for the world to do it. */
+/* A task cannot pause its own node, so it waits for the world to do so. */
 static void pause_before_leaving(struct ordeal *ordeal)
 {
     struct world *world = ordeal->chaos->world;
@@ -305,7 +305,7 @@ static void ring_next(void *argument)
     set_next(chaos);
 }
 
-/* ---- The whole ----------------------------------------------------------------------- */
+/* ---- Creation and end ---------------------------------------------------------------- */
 
 struct chaos *chaos_new(struct world *world, struct net *net, const struct chaos_plan *plan)
 {

@@ -12,32 +12,33 @@
 
 #include "sim/world/net.h"
 
-/* One crash at one request of the run. */
+/* A crash at one request of the run. */
 struct crash_at {
-    uint64_t request; /* as numbered from 1 in the order of sending; 0: none */
-    bool answered;    /* when its reply arrives, not when it was sent */
+    uint64_t request; /* its number, from 1 in the order of sending; 0: none */
+    bool answered;    /* when its reply arrives, not when it is sent */
 };
 
-/* Spans are maximums. Except for the gap, they are drawn from all orders of magnitude
+/* Spans are maximums. Except for the gap, values are drawn from all orders of magnitude
  * (draw.h). */
 struct chaos_plan {
-    struct span gap_max;          /* between two faults, drawn evenly */
-    struct span until;            /* true time of the calm; 0: calm from the start */
+    struct span gap_max;          /* between two faults, drawn uniformly */
+    struct span until;            /* true time at which the calm begins; 0: at the start */
     uint32_t weight[FAULT_COUNT]; /* relative weights; all 0: no faults at any time */
-    /* Probabilities per million, at each call, for sending and for receiving. */
+    /* Probabilities per million, for each call, once when it is sent and once when its reply
+     * arrives. */
     uint32_t crash_at_call_chance;
     uint32_t pause_at_call_chance;
     /* Nodes from this number on (0: none) are paused with a separate probability. */
     unsigned onlookers;
     uint32_t pause_onlooker_chance;
-    struct crash_at crash_at; /* before the calm, too */
-    struct span down_max;     /* crash and reboot */
+    struct crash_at crash_at; /* also before the calm */
+    struct span down_max;     /* for a crash or a reboot */
     struct span pause_max;
     struct span suspend_max;
     struct span cut_max;
     struct span burst_max;
-    struct span wall_step_max;  /* either way */
-    struct span store_step_max; /* either way */
+    struct span wall_step_max;  /* in either direction */
+    struct span store_step_max; /* in either direction */
 };
 
 #define CHAOS_PLAN_ROUGH                                        \
@@ -68,7 +69,7 @@ struct chaos_plan {
 
 struct chaos;
 
-/* Affects the nodes that exist now; starts immediately. */
+/* Creates faults for the nodes that exist now, starting immediately. */
 struct chaos *chaos_new(struct world *world, struct net *net, const struct chaos_plan *plan);
 
 /* How many requests had been sent when the calm began. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.h: all faults in a run, in two tables; which of them may happen; and how often they
+/* fault.h: all faults, in two tables; which of them may happen in a run; and how often they
  * happened.
  *
- * A row has the name of the fault, its name for --without (empty: the fault follows from
- * another and cannot be left out by itself), its text in the totals, and its text in the trace. */
+ * A row has the name of the fault, its name for --without (empty: the fault follows from another
+ * one and cannot be omitted by itself), its text in the totals, and its text in the trace. */
 #ifndef SIM_FAULTS_FAULT_H
 #define SIM_FAULTS_FAULT_H
 
@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-/* On the way of a request: "put a/b (#12) of node 2 ..." */
+/* Faults of a request in flight: "put a/b (#12) of node 2 ..." */
 #define NET_FAULT_TABLE(ROW)                                                                  \
     ROW(NET_REQUEST_LOST, "lost-requests", "requests lost",                                   \
         "gets lost on the way to the store")                                                  \
@@ -38,8 +38,8 @@
     ROW(NET_SLEPT_THROUGH, "", "replies lost to a suspended machine",                         \
         "is answered while its machine is suspended: the reply is lost")
 
-/* Faults of nodes and clocks: "node 2 ..., for 3 s". Those without a text are traced by the
- * part that they affect. */
+/* Faults of nodes and clocks: "node 2 ..., for 3 s". A fault without a text is traced by the
+ * component that it affects. */
 #define CHAOS_TABLE(ROW)                                                                      \
     ROW(CHAOS_CRASH, "crashes", "crashes", "crashes")                                         \
     ROW(CHAOS_REBOOT, "reboots", "machine reboots", "loses power with its machine")           \
@@ -63,34 +63,34 @@
 enum fault { NET_FAULT_TABLE(FAULT_ENUM_) CHAOS_TABLE(FAULT_ENUM_) FAULT_COUNT };
 #undef FAULT_ENUM_
 
-/* For --without; empty where a fault only follows from another. */
+/* The name for --without; empty if the fault only follows from another one. */
 const char *fault_name(enum fault fault);
 const char *fault_count_text(enum fault fault);
 const char *fault_story(enum fault fault);
 
-/* Returns false if no fault has that name. */
+/* Returns false if no fault has this name. */
 bool fault_find(struct view name, enum fault *ret_fault);
 
-/* The faults that a run may have, regardless of its plans; shrinking uses this. A fault that
- * is left out is still drawn, so the rest of the run stays the same. */
+/* The faults that a run may have, regardless of its plans; used for shrinking. A fault that is
+ * omitted is still drawn, so the rest of the run stays the same. */
 struct fault_limits {
-    uint64_t without; /* one bit, 1 << fault, for each that must not happen */
-    uint64_t max;     /* only this many happen, starting with the first */
+    uint64_t without; /* one bit, 1 << fault, for each fault that must not happen */
+    uint64_t max;     /* only the first `max` faults happen */
 };
 
 #define FAULT_LIMITS ((struct fault_limits){ .max = UINT64_MAX })
 
 struct faults {
     struct fault_limits limits;
-    uint64_t happened; /* without those that only follow from others */
+    uint64_t happened; /* not counting those that only follow from others */
     uint64_t hits;     /* of these, those that affected a request in flight */
     uint64_t counts[FAULT_COUNT];
 };
 
-/* Whether a fault that was drawn may happen; if so, it is counted. */
+/* Whether a fault that was drawn may happen; if so, counts it. */
 bool fault_happens(struct faults *faults, enum fault fault);
 
-/* Counts a fault that follows from another. */
+/* Counts a fault that follows from another one. */
 void fault_follows(struct faults *faults, enum fault fault);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base.c: what a simulator with mutants does wrong in src/base. */
+/* base.c: the mutants of src/base. */
 #include "sim/mutants/base.h"
 
 #include "base/rule.h"

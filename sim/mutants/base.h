@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base.h: what is done wrong in src/base. */
+/* base.h: the mutants of src/base: for each rule, what the library does when the rule is broken. */
 #ifndef SIM_MUTANTS_BASE_H
 #define SIM_MUTANTS_BASE_H
 

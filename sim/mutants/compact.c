@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact.c: what a simulator with mutants does wrong in src/compact. */
+/* compact.c: the mutants of src/compact. */
 #include "sim/mutants/compact.h"
 
 #include "base/hash.h"
@@ -100,8 +100,8 @@ void mutant_forgets_before_settling(struct hf_client *client, struct view home, 
 
 /* ---- Pins ---------------------------------------------------------------------------- */
 
-/* The pins that any worker has read last; keys are random, so all workers can share one
- * ring. */
+/* The pins that workers have read most recently. Keys are random, so all workers can share one ring
+ * buffer. */
 #define EARLY_MAX 1024
 static struct {
     const struct catalog_ref *ref;

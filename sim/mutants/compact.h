@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact.h: what is done wrong in src/compact. */
+/* compact.h: the mutants of src/compact: for each rule, what the library does when the rule is
+ * broken. */
 #ifndef SIM_MUTANTS_COMPACT_H
 #define SIM_MUTANTS_COMPACT_H
 
@@ -11,8 +12,8 @@ void mutant_swaps_parent_first(struct catalog_ref *ref, struct catalog_op *swap)
 /* DELETING_STAYS_FOR_D: drops names as soon as their objects are deleted. */
 void mutant_drops_deleted_names(struct catalog *catalog, struct catalog_op *op);
 
-/* CONDEMN_SPARES_LIVE, CONDEMN_SPARES_TOMBSTONES, CONDEMN_KNOWS_MOVED: takes a name that is
- * about to be condemned out of its current state. */
+/* CONDEMN_SPARES_LIVE, CONDEMN_SPARES_TOMBSTONES, CONDEMN_KNOWS_MOVED: removes a name that is about
+ * to be condemned from its current list. */
 void mutant_condemns_known_names(struct catalog *catalog, const struct removal *removal);
 
 /* FRESH_OUTPUT_NAMES: derives the name of an output from its sources. Two workers that merge
@@ -20,7 +21,7 @@ void mutant_condemns_known_names(struct catalog *catalog, const struct removal *
 void mutant_names_output_after_sources(const struct view *keys, size_t count,
                                        enum hf_status drawn, char *output);
 
-/* UNSURE_COMMIT_IS_ASKED: deletes the output of a commit that received no reply. */
+/* UNSURE_COMMIT_IS_ASKED: deletes the output of a commit whose reply was lost. */
 void mutant_deletes_unsure_output(struct store *store, struct view output);
 
 /* CONDEMN_BEFORE_DELETE: deletes the output of an ended lease that was not condemned. */
@@ -29,8 +30,8 @@ void mutant_deletes_uncondemned_output(struct store *store, struct view output);
 /* SETTLE_BEFORE_FORGET: forgets a lease before its output is condemned. */
 void mutant_forgets_before_settling(struct hf_client *client, struct view home, struct view id);
 
-/* PINS_AFTER_THE_MOVE: reads the pins of tombstones before they move to deleting, and deletes
- * those that were not pinned then. */
+/* PINS_AFTER_THE_MOVE: reads the pins of tombstones before these move to the deleting list, and
+ * deletes those that were not pinned then. */
 void mutant_reads_pins_early(struct catalog_ref *ref);
 void mutant_trusts_early_pins(const struct catalog_ref *ref, const struct view *keys,
                               size_t count, bool *pinned);

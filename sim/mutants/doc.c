@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doc.c: what a simulator with mutants does wrong in src/doc. */
+/* doc.c: the mutants of src/doc. */
 #include "sim/mutants/doc.h"
 
 #include "base/rule.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doc.h: what is done wrong in src/doc. */
+/* doc.h: the mutants of src/doc: for each rule, what the library does when the rule is broken. */
 #ifndef SIM_MUTANTS_DOC_H
 #define SIM_MUTANTS_DOC_H
 
@@ -11,14 +11,14 @@ struct doc;
 struct doc_attempt;
 struct doc_op;
 
-/* NO_BLIND_RETRY: resends a put that received no reply, without its condition. */
+/* NO_BLIND_RETRY: resends a put whose reply was lost, without its condition. */
 void mutant_retries_blindly(struct store *store, struct put_call *put, enum hf_status *status);
 
-/* VALID_FROM_THAT_ATTEMPT: counts validity from the last attempt that is remembered. */
+/* VALID_FROM_THAT_ATTEMPT: counts validity from the latest remembered attempt. */
 void mutant_counts_from_last_attempt(const struct doc_op *op, size_t kept,
                                      const struct doc_attempt **found);
 
-/* WATCH_SINCE_ARRIVAL: watches from the time at which the request was sent. */
+/* WATCH_SINCE_ARRIVAL: counts the time of watching from when the request was sent. */
 void mutant_watches_since_sent(struct mono_time sent, struct mono_time *arrived);
 
 /* FIRST_WRITE_IF_ABSENT: puts a new document unconditionally. */
@@ -29,15 +29,15 @@ void mutant_overwrites_first_write(struct condition *condition);
 void mutant_prepares_early(struct doc *doc, void *body, const struct etag *etag,
                            struct mono_time deadline);
 
-/* DAMAGE_IS_MARKED, BORN_IN_TWO_WRITES, BORN_SO_EVERYWHERE: writes no placeholder in place of a
+/* DAMAGE_IS_MARKED, BORN_IN_TWO_WRITES, BORN_SO_EVERYWHERE: does not write a placeholder over a
  * damaged document, or before a new one. */
 void mutant_skips_placeholder(const struct doc *doc, const struct etag *etag,
                               bool *placeholder);
 
-/* NONCE_IN_EVERY_WRITE: all writes have the same nonce. */
+/* NONCE_IN_EVERY_WRITE: gives all writes the same nonce. */
 void mutant_repeats_nonce(char nonce[NONCE_SIZE + 1]);
 
-/* REFUSED_AFTER_THE_PUT: reports refusals from a batch that was not written. */
+/* REFUSED_AFTER_THE_PUT: reports refusals before the batch is written. */
 void mutant_refuses_before_the_put(struct batch *batch);
 
 /* BOOT_CLOCK_FOR_LOCAL_STORES: uses the wall clock as a local store's time. */

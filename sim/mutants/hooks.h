@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hooks.h: what a simulator with mutants does in the middle of the library, when a rule is broken
- * (src/base/mutant.h). One header per folder of src. */
+/* hooks.h: includes all mutants, which a simulator with mutants runs inside the library when a rule
+ * is broken (src/base/mutant.h). There is one header per folder of src. */
 #ifndef SIM_MUTANTS_HOOKS_H
 #define SIM_MUTANTS_HOOKS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c: what a simulator with mutants does wrong in src/index. */
+/* index.c: the mutants of src/index. */
 #include "sim/mutants/index.h"
 
 #include "base/rule.h"
@@ -22,7 +22,7 @@ void mutant_looks_in_shard_first(enum hf_status (**first)(struct lookup *, struc
     *second = inbox;
 }
 
-/* If it cannot be opened, it is opened again after the inbox. */
+/* If the shard cannot be opened here, the library opens it again after the inbox. */
 void mutant_opens_shard_first(enum hf_status (*open)(struct shard_merge *, struct hf_error *),
                               struct shard_merge *merge)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.h: what is done wrong in src/index. */
+/* index.h: the mutants of src/index: for each rule, what the library does when the rule is
+ * broken. */
 #ifndef SIM_MUTANTS_INDEX_H
 #define SIM_MUTANTS_INDEX_H
 
@@ -22,8 +23,8 @@ void mutant_opens_shard_first(enum hf_status (*open)(struct shard_merge *, struc
 void mutant_clears_before_swap(void (*clear)(struct shard_compile *),
                                struct shard_compile *job);
 
-/* CONFLICT_CLEARS_NOTHING, UNSURE_CLEARS_NOTHING: treats a shard's put that was refused, or
- * that received no reply, as done. */
+/* CONFLICT_CLEARS_NOTHING, UNSURE_CLEARS_NOTHING: treats a shard's put as done, although it was
+ * refused or its reply was lost. */
 void mutant_takes_shard_for_stored(enum hf_status *status);
 
 /* LATEST_WINS: of two records, keeps the one that was read last. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.c: what a simulator with mutants does wrong in src/key. */
+/* key.c: the mutants of src/key. */
 #include "sim/mutants/key.h"
 
 #include "base/rule.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.h: what is done wrong in src/key. */
+/* key.h: the mutants of src/key: for each rule, what the library does when the rule is broken. */
 #ifndef SIM_MUTANTS_KEY_H
 #define SIM_MUTANTS_KEY_H
 
@@ -9,7 +9,8 @@
 void mutant_takes_up_own_stage(struct key_state *state, struct view txn, uint64_t token,
                                bool *moved);
 
-/* OLD_STATE_AFTER_THE_SWAP: deletes old bodies before a swap without them is known. */
+/* OLD_STATE_AFTER_THE_SWAP: deletes old bodies before the swap that replaces them is known to have
+ * succeeded. */
 void mutant_deletes_old_state_early(struct hf_key *key, const struct key_state *state,
                                     enum hf_status status);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.c: what a simulator with mutants does wrong in src/lease. */
+/* lease.c: the mutants of src/lease. */
 #include "sim/mutants/lease.h"
 
 #include "base/rule.h"
@@ -80,7 +80,7 @@ void mutant_hands_over(struct lease_table *table, const struct evidence *evidenc
         if (table->waiters[i].reserved) {
             struct table_op op = { .kind = TABLE_CLAIM,
                                    .id = table->waiters[i].wanted->asked.id };
-            table_apply(table, &op, evidence); /* which hands over to the next */
+            table_apply(table, &op, evidence); /* which calls this again for the next waiter */
             return;
         }
 }

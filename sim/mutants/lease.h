@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.h: what is done wrong in src/lease. */
+/* lease.h: the mutants of src/lease: for each rule, what the library does when the rule is
+ * broken. */
 #ifndef SIM_MUTANTS_LEASE_H
 #define SIM_MUTANTS_LEASE_H
 
 #include "lease/table.h"
 
-/* SHARED_BESIDE_SHARED_ONLY: grants any mode beside shared. EVERY_SCOPE_COUNTS: compares only
- * the first scope of each. */
+/* SHARED_BESIDE_SHARED_ONLY: grants any mode while a shared lease is held. EVERY_SCOPE_COUNTS:
+ * compares only the first scope of each. */
 void mutant_overlooks_conflict(const struct lease_wish *a, const struct lease_wish *b,
                                bool *conflict);
 
@@ -27,12 +28,12 @@ void mutant_forgets_completion(const struct lease_table *table, size_t index, bo
 void mutant_names_no_lease(const struct lease_table *table, struct table_op *op,
                            struct lease **lease);
 
-/* CLAIM_IN_TURN: claims a free lock, whichever waiter has the turn. */
+/* CLAIM_IN_TURN: claims a free lock regardless of which waiter has the turn. */
 void mutant_claims_out_of_turn(const struct lease_table *table, const struct lease_wish *wanted,
                                bool *in_turn);
 
-/* REENTRANCE_BY_SESSION: ends the lease of the same holder id. A holder id is a label, so the
- * lease may belong to a second process with the same label. */
+/* REENTRANCE_BY_SESSION: ends a lease with the same holder id. A holder id is only a label, so the
+ * lease may belong to another process with the same label. */
 void mutant_reenters_by_holder(struct lease_table *table, const struct lease_request *wanted);
 
 /* CLAIM_BY_OWN_PUT: grants a reservation immediately. The waiter then has no t0 of its own. */

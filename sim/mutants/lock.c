@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock.c: what a simulator with mutants does wrong in src/lock. */
+/* lock.c: the mutants of src/lock. */
 #include "sim/mutants/lock.h"
 
 #include "base/rule.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock.h: what is done wrong in src/lock. */
+/* lock.h: the mutants of src/lock: for each rule, what the library does when the rule is broken. */
 #ifndef SIM_MUTANTS_LOCK_H
 #define SIM_MUTANTS_LOCK_H
 
@@ -12,14 +12,14 @@ struct lease_table;
 struct request;
 struct table_ref;
 
-/* VALID_FROM_T0: counts validity from the reply. */
+/* VALID_FROM_T0: counts validity from the arrival of the reply. */
 void mutant_counts_from_reply(struct env *env, struct mono_time *from);
 
-/* CLAIM_BY_OWN_PUT: a waiter that was handed a lease has its turn. Called with the wait
- * queue's mutex held. */
+/* CLAIM_BY_OWN_PUT: gives the turn to a waiter that was granted a lease by another client. Called
+ * with the wait queue's mutex held. */
 void mutant_takes_handed_lease(struct table_ref *ref, const struct lease_table *table);
 
-/* RENEWAL_NEEDS_AN_ANSWER: relies on a renewal that received no reply. */
+/* RENEWAL_NEEDS_AN_ANSWER: relies on a renewal whose reply was lost. */
 void mutant_believes_in_renewal(enum hf_status *status);
 
 /* LIMIT_BEFORE_THE_GRANT: records the limit on leases only after granting them. */

@@ -8,14 +8,14 @@
 
 #include <stdio.h>
 
-/* Breaks the rule with this name from now on. False: no such rule, or this build cannot
- * break rules. */
+/* Breaks the rule with this name from now on. Returns false if the rule is unknown, or if this
+ * build cannot break rules. */
 bool mutant_make(struct view name);
 
-/* The name of the broken rule; NULL: none. */
+/* The name of the broken rule; NULL if no rule is broken. */
 const char *mutant_name(void);
 
-/* Prints one line per rule: its name, the workload that detects it, and the effect;
+/* Prints one line per rule: its name, the workload that detects the mutant, and the effect,
  * separated by tabs. */
 void mutant_list(FILE *out);
 

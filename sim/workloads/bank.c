@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bank.c: nodes move money between keys in transactions, rewrite single keys, read and
- * sweep, while faults happen. bank_checker.h and sweep_checker.h list what must be true.
- * bank_txn.c and bank_key.c contain the nodes' operations.
+/* bank.c: nodes move money between keys in transactions, rewrite single keys, read, and sweep,
+ * while faults happen. bank_checker.h and sweep_checker.h list what must be true. bank_txn.c and
+ * bank_key.c contain the nodes' operations.
  *
- * In the calm, after every request in flight has arrived, one node sweeps until nothing from
- * the crashed nodes is left, and reads everything. */
+ * During the calm, after every request in flight has arrived, one node sweeps until nothing that
+ * crashed nodes left behind remains, and reads everything. */
 #include "base/check.h"
 #include "lock/client_inside.h"
 #include "sim/checkers/swap_checker.h"
@@ -12,13 +12,13 @@
 
 #include <stdlib.h>
 
-/* By this time after the calm, every request in flight has arrived. */
+/* This long after the calm begins, every request in flight has arrived. */
 #define SETTLE SPAN_S(120)
 
 #define AWAIT_STEP SPAN_S(20)
 
 /* The number of sweeps at the end, and the time between them. A record is deleted D after its
- * decision, and its entry is in an hour after that. */
+ * decision, and its index entry is in a later hour. */
 #define FINAL_SWEEPS  12
 #define FINAL_GAP     SPAN_S(60)
 #define FINAL_OPS_MAX 100000
@@ -54,7 +54,7 @@ static void close_all(struct teller *teller)
 
 enum hf_sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max)
 {
-    struct sweep_checker *checker = teller->work->sweep_judge;
+    struct sweep_checker *checker = teller->work->sweep_checker;
     struct sweep_report report = { .stop = HF_SWEEP_STOP_FAILED };
     struct sweep_options options = { .settings = SWEEP_SETTINGS, .mode = SWEEP_MANUAL };
     struct hf_error error;
@@ -152,7 +152,7 @@ static void sweep_to_the_end(struct teller *teller)
     for (size_t i = 0; i < BANK_KEYS; i++)
         if (!teller_read(teller, i, &balance, &info))
             world_fail(work->run->world, "%s cannot be read in the calm", bank_keys[i]);
-    sweep_checker_end(work->sweep_judge, teller->node);
+    sweep_checker_end(work->sweep_checker, teller->node);
     work->team.settled = true;
 }
 
@@ -189,8 +189,8 @@ static void *start(struct run *run)
                                                    .hour = work->plan.hour };
     sweep_options.wild_calendars = !dated && work->plan.wild_calendars;
     work->checker = bank_checker_new(run, &options);
-    work->sweep_judge = sweep_checker_new(run, &sweep_options);
-    work->swap_judge = swap_checker_new(run);
+    work->sweep_checker = sweep_checker_new(run, &sweep_options);
+    work->swap_checker = swap_checker_new(run);
     for (unsigned i = 0; i < run->options->nodes; i++) {
         struct node *node = world_node(run->world, i);
         work->cuts[node_number(node)] = (struct bank_cut){ .work = work, .node = node };
@@ -213,8 +213,8 @@ static void free_state(void *state)
     for (size_t i = 0; i <= NODES_MAX; i++)
         world_cancel_timer(work->run->world, &work->cuts[i].timer);
     bank_checker_free(work->checker);
-    sweep_checker_free(work->sweep_judge);
-    swap_checker_free(work->swap_judge);
+    sweep_checker_free(work->sweep_checker);
+    swap_checker_free(work->swap_checker);
     free(work);
 }
 

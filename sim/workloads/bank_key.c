@@ -117,7 +117,7 @@ enum hf_status teller_write(struct teller *teller, struct teller_write *write, i
 
 /* ---- Outside transactions -------------------------------------------------------------- */
 
-/* A condition that holds, one that does not, or none. */
+/* Draws a condition that is true, one that is false, or none. */
 static void draw_condition(const struct teller *teller, struct teller_write *write,
                            struct hf_key_if *when, const struct hf_key_info *info)
 {
@@ -157,11 +157,11 @@ static enum hf_status release_once(struct teller *teller, struct hf_key *key,
     return status;
 }
 
-/* A node that gets no reply tries again, with the same change or another. */
+/* Ends the use of a key. A node that gets no reply retries the release. */
 static void end_key(struct teller *teller, struct hf_key *key, const struct teller_write *last)
 {
     bool staged = last->waiting > 0;
-    if (teller_one_in(teller, 8)) { /* hf_key_free does it, unless another was faster */
+    if (teller_one_in(teller, 8)) { /* hf_key_free releases it, unless another node has */
         hf_key_free(key);
         if (staged && !last->shared)
             bank_checker_told_dropped(teller->work->checker, last->waiting);
@@ -188,7 +188,7 @@ static void make_known(struct teller *teller, struct hf_key *key,
     TELLER_TRACE(teller, "passes on %s", bank_keys[last->number]);
 }
 
-/* The stage that is to be published with the release; a state published directly supersedes
+/* Records the stage that the release will publish. A state that is published directly supersedes
  * it. */
 static void note_waiting(struct teller *teller, struct teller_write *write,
                          enum hf_status status)
@@ -222,12 +222,13 @@ static void write_times(struct teller *teller, struct teller_write *write, uint6
     }
 }
 
-/* Writes alone, leaves the lease to another node, or writes together with it under one lease. */
+/* Writes on its own, hands the lease to another node, or shares one lease with another node while
+ * both write. */
 static void use_key(struct teller *teller, struct hf_key *key, size_t number, bool staged)
 {
     struct teller_write write = { .key = key, .number = number, .staged = staged };
     bool passed = teller_one_in(teller, 5), leaves = teller_one_in(teller, 2);
-    bool late = staged && leaves; /* with the stage */
+    bool late = staged && leaves; /* passes it on with the stage */
     write.shared = passed && !leaves;
     write.contested = write.shared && staged;
     if (passed && !late)
@@ -274,7 +275,7 @@ void teller_adopt(struct teller *teller)
     bool own = passed.shared && passed.node == node_number(teller->node);
     if (passed.text[0] == '\0' || own)
         return;
-    teller->work->passed.text[0] = '\0'; /* one adopts it */
+    teller->work->passed.text[0] = '\0'; /* only one node adopts it */
     options.staged = teller_one_in(teller, 3) ? !passed.staged : passed.staged;
     struct teller_write write = { .number = passed.key,
                                   .staged = options.staged,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bank_plan.c: draws a seed's world for workload `bank`. The world stays within the
+/* bank_plan.c: draws the world of a seed for workload `bank`. The world stays within the
  * assumptions. D and hours are short, so records and tables are purged while other nodes are
  * working. */
 #include "sim/workloads/bank_work.h"
 
-/* More pauses than other workloads: between any two requests of a transaction. */
+/* More pauses than in other workloads, between any two requests of a transaction. */
 #define CRASH_AT_CALL_CHANCE 4000
 #define PAUSE_AT_CALL_CHANCE 6000
 
-/* For nodes that must pause between two requests while others work. */
+/* For nodes that are to pause between two requests while others work. */
 #define PAUSE_OFTEN_CHANCE 100000
 
-/* A request may be sent after a pause and a suspend, be slow, and then take effect late. D
- * is longer than all of these together. */
+/* A request may be sent after a pause and a suspend, be slow, and then take effect late. D is
+ * longer than all of these delays together. */
 #define PAUSE_MAX   SPAN_S(15)
 #define SUSPEND_MAX SPAN_S(15)
 #define SLOW_MAX    SPAN_S(8)
@@ -29,7 +29,7 @@
 #define CUT_LENGTH_MORE SPAN_MS(4500)
 #define CUT_EVERY       5
 
-/* The maximum error of wall clocks in seeds whose hours come from wall clocks. */
+/* The maximum error of wall clocks, in seeds whose hours come from wall clocks. */
 #define WALL_OFF SPAN_S(20)
 
 const char *const bank_keys[BANK_KEYS] = { "a/x", "a/y", "b/x",   "b/y", "c/x",
@@ -56,7 +56,7 @@ struct bank_plan bank_plan_draw(const struct world *world)
     plan.sweeps = 4 + (unsigned)prng_below(&prng, 12);
     plan.hour = SPAN_S(hours_s[prng_below(&prng, 4)]);
     plan.cuts = prng_below(&prng, 4) == 0;
-    if (plan.cuts) /* a lease outlives its holder's timeout */
+    if (plan.cuts) /* so that a lease outlives its holder's timeout */
         plan.ttl_ms = LONG_TTL_MS;
     uint64_t what = prng_below(&prng, 8);
     plan.litters = what == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bank_txn.c: the transactions of workload `bank`. Each moves money from one key to others.
- * A transaction takes no more from a pair than both keys have together, so it must read
- * both. An outdated read therefore shows up as an overdrawn pair. */
+/* bank_txn.c: the transactions of workload `bank`. Each moves money from one key to others. A
+ * transaction takes no more from a pair than the sum of its two balances, so it must read both. An
+ * outdated read therefore shows up as an overdrawn pair. */
 #include "base/check.h"
 #include "sim/workloads/bank_work.h"
 
@@ -17,14 +17,15 @@
 #define LEND_EVERY_OF_OPEN 2
 #define BORROW_WRITES      6
 
-/* The plan of a transaction: its keys, and by how much each changes (0: it is only read). */
+/* The plan of a transaction: its keys, and by how much each balance changes (0: the key is only
+ * read). */
 struct deal {
     size_t keys[DEAL_KEYS_MAX];
     int64_t change[DEAL_KEYS_MAX];
     size_t count;
-    bool of_pair;      /* the first two are one, ... */
-    int64_t out_of_it; /* ... and lose this together */
-    bool idle;         /* keys that are only read are written too */
+    bool of_pair;      /* the first two keys are a pair, ... */
+    int64_t out_of_it; /* ... and lose this much together */
+    bool idle;         /* keys that would only be read are also written */
 };
 
 static void add(struct deal *deal, size_t key, int64_t change)
@@ -110,7 +111,7 @@ static void end(struct teller *teller, struct hf_txn *txn, enum hf_decision aske
 
 /* ---- Working --------------------------------------------------------------------------- */
 
-/* Some of the keys of a deal, from `first` on. */
+/* Acquires some of the keys of a deal, from `first` on. */
 static enum hf_status acquire_some(struct teller *teller, struct hf_txn *txn,
                                    const struct deal *deal, size_t first, size_t count,
                                    struct hf_key **keys)
@@ -156,7 +157,7 @@ static bool read_all(struct teller *teller, const struct deal *deal, int64_t *ba
     return !deal->of_pair || balances[0] + balances[1] >= deal->out_of_it;
 }
 
-/* Whether everything was staged; a change that got no reply may or may not be staged. */
+/* Stages all changes of a deal. A change that got no reply may or may not be staged. */
 static enum hf_status stage_all(struct teller *teller, struct hf_txn *txn,
                                 const struct deal *deal, struct hf_key **keys,
                                 const int64_t *balances)
@@ -172,7 +173,7 @@ static enum hf_status stage_all(struct teller *teller, struct hf_txn *txn,
         bool twice = teller_one_in(teller, teller->work->plan.fast_hands ? 2 : 6);
         if (!deal->idle && (twice || teller->work->plan.crowds)) /* must never be visible */
             status = teller_write(teller, &write, balances[i] + 1000);
-        if (teller->work->plan.crowds) /* time for a reader to see it */
+        if (teller->work->plan.crowds) /* gives readers time to see it */
             teller_rest(teller, SPAN_MS(100));
         if (status == HF_OK)
             status = teller_write(teller, &write, balances[i] + deal->change[i]);
@@ -184,8 +185,8 @@ static enum hf_status stage_all(struct teller *teller, struct hf_txn *txn,
     return HF_OK;
 }
 
-/* Lets other nodes adopt one of the staged keys while this transaction continues. Refused if
- * only the process that began the transaction may change its keys. */
+/* Lets other nodes adopt one of the staged keys while this transaction continues. This is refused
+ * if only the process that began the transaction may change its keys. */
 static void lend(struct teller *teller, struct hf_txn *txn, const struct deal *deal,
                  struct hf_key **keys, const int64_t *balances)
 {
@@ -202,7 +203,7 @@ static void lend(struct teller *teller, struct hf_txn *txn, const struct deal *d
     teller_rest(teller, SPAN_S(2));
 }
 
-/* Acquires the keys of a deal and stages it. UNSURE: it may be staged. */
+/* Acquires the keys of a deal and stages its changes. UNSURE: they may be staged. */
 static enum hf_status work_on(struct teller *teller, struct hf_txn *txn,
                               const struct deal *deal)
 {
@@ -248,13 +249,14 @@ static bool is_offered(const struct bank_work *work, const char *id)
     return strcmp(work->offer.id, id) == 0;
 }
 
-/* Whether another node has joined and staged its part, or none has joined. */
+/* Waits for a node that has joined. Returns whether it has staged its part, or no node has
+ * joined. */
 static bool await_joined(struct teller *teller, const char *id)
 {
     struct bank_work *work = teller->work;
     for (int i = 0; i < JOIN_STEPS && is_offered(work, id) && !work->offer.done; i++)
         env_sleep(teller->env, JOIN_STEP);
-    if (!is_offered(work, id)) /* another one is offered: the joiner of this one is forgotten */
+    if (!is_offered(work, id)) /* replaced by another offer, so its joiner is unknown */
         return false;
     bool done = work->offer.done || !work->offer.taken;
     work->offer.id[0] = '\0';
@@ -289,7 +291,7 @@ static void decide_by_id(struct teller *teller, const char *id, enum hf_decision
                           recorded == TXN_COMMIT ? HF_COMMIT : HF_ROLLBACK);
 }
 
-/* A transaction without a handle: the nodes that join do all the work. */
+/* Begins a transaction without a handle: the nodes that join do all the work. */
 static void share_open(struct teller *teller)
 {
     struct hf_error error;
@@ -302,7 +304,7 @@ static void share_open(struct teller *teller)
     decide_by_id(teller, id, joined && !teller_one_in(teller, 6) ? HF_COMMIT : HF_ROLLBACK);
 }
 
-/* Does its own part, then waits for the other's. */
+/* Does its own part, then waits for the other node's part. */
 static void share_own(struct teller *teller)
 {
     struct deal deal = draw_deal(teller);
@@ -339,7 +341,7 @@ void teller_join(struct teller *teller)
     if (joined.id[0] == '\0' || joined.taken)
         return;
     memcpy(id, joined.id, sizeof id);
-    work->offer.taken = !joined.careless; /* otherwise more nodes could join */
+    work->offer.taken = !joined.careless; /* if careless, more nodes may join */
     options.id = id;
     enum hf_status status = hf_txn_begin(teller->client, &options, &txn, &error);
     TELLER_TRACE(teller, "joins %s: %s", id, hf_status_name(status));
@@ -361,7 +363,7 @@ void teller_join(struct teller *teller)
 
 /* ---- One transaction key in two processes ---------------------------------------------- */
 
-/* Moves no money: stages the staged value again, even if another node commits or rolls back
+/* Stages the staged value again, which moves no money, even if another node commits or rolls back
  * in the meantime. */
 static void stage_again(struct teller *teller, const struct bank_lent *lent, struct hf_txn *txn)
 {
@@ -389,7 +391,8 @@ void teller_borrow(struct teller *teller)
     struct hf_error error;
     if (lent.node == node_number(teller->node))
         return;
-    /* Otherwise more nodes could adopt it. No two handles in one process may adopt it. */
+    /* Clearing the text keeps other nodes from adopting the key too. Two handles in one process
+     * must not adopt it. */
     if (teller->work->plan.both_hands || teller_one_in(teller, 2))
         teller->work->lent.text[0] = '\0';
     if (hf_txn_begin(teller->client, &options, &txn, &error) != HF_OK)

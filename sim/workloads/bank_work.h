@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bank_work.h: declarations that the files of workload `bank` share. */
+/* bank_work.h: declarations shared by the files of workload `bank`. */
 #ifndef SIM_WORKLOADS_BANK_WORK_H
 #define SIM_WORKLOADS_BANK_WORK_H
 
@@ -10,7 +10,7 @@
 
 #include <inttypes.h>
 
-/* All keys: pairs, whose sum is never negative, then others. */
+/* All keys: first pairs, whose sum is never negative, then other keys. */
 #define BANK_KEYS  10
 #define BANK_PAIRS 3
 extern const char *const bank_keys[BANK_KEYS];
@@ -21,18 +21,18 @@ extern const char *const bank_keys[BANK_KEYS];
 #define BANK_ONLOOKERS 4
 
 struct bank_plan {
-    size_t pairs;  /* how many of them are used, starting with the first */
-    size_t others; /* and how many of the others, starting with the last */
+    size_t pairs;  /* how many pairs are used, starting with the first */
+    size_t others; /* how many other keys are used, starting with the last */
     int64_t ttl_ms;
     struct skew skew;
     bool apart;
     bool wild_calendars;
     bool both_hands; /* nodes do two things concurrently */
-    bool fast_hands; /* no pauses, and most stage twice, so readers read in between */
-    bool slow_hands; /* many wait for longer than a lease lasts */
+    bool fast_hands; /* no pauses; many stage twice, so readers can read in between */
+    bool slow_hands; /* many nodes wait for longer than a lease lasts */
     bool fat;        /* most states are too large for a document */
-    bool cuts;       /* nodes are cut off as they write, for about as long as they wait */
-    bool litters;    /* all states are that large; onlookers sweep everything, at full speed */
+    bool cuts;       /* nodes are partitioned as they write, for about as long as they wait */
+    bool litters;    /* all states are that large; onlookers run full sweeps, at full speed */
     bool crowds;     /* fast transactions on three keys, each staged twice; onlookers read */
     unsigned joins;  /* one in this many transactions is shared */
     unsigned sweeps; /* one in this many operations is a sweep */
@@ -47,32 +47,32 @@ void bank_tune(struct run *run, struct plans *plans);
 struct bank_offer {
     char id[HF_TXN_ID_SIZE + 1]; /* empty: none */
     bool open;                   /* a node that joins may commit it or roll it back */
-    bool careless;    /* the joiner is not waited for, and therefore moves no money */
-    bool taken, done; /* a node has joined; and has staged everything */
+    bool careless;    /* no node waits for the joiner, which therefore moves no money */
+    bool taken, done; /* a node has joined; it has staged everything */
 };
 
-/* A lease that its holder leaves to another process, or shares with it. It must be another
- * process, because a process may combine several handles' requests into one write, and the
- * result could then not be attributed to one of them. */
+/* A lease that its holder leaves to another process, or shares with it. It must be another process,
+ * because a process may combine the requests of several handles into one write. The result could
+ * then not be attributed to one of them. */
 struct bank_passed {
     size_t key;
-    bool staged;                  /* changes that are published with its release: */
-    uint64_t operation;           /* the last that was reported so; 0: none */
+    bool staged;                  /* its changes are published by its release: */
+    uint64_t operation;           /* the last one reported as staged; 0: none */
     bool shared;                  /* its holder continues, ... */
-    unsigned node;                /* ... which is this */
+    unsigned node;                /* ... and is this node */
     char text[HF_LEASE_TEXT_MAX]; /* empty: none */
 };
 
-/* A key in a transaction; another node may stage the same value there again. */
+/* A key in a transaction that another node may adopt to stage the same value again. */
 struct bank_lent {
     char id[HF_TXN_ID_SIZE + 1]; /* of the transaction */
     size_t key;
     int64_t balance;
-    unsigned node;                /* that has it */
-    char text[HF_LEASE_TEXT_MAX]; /* of its lease; empty: none */
+    unsigned node;                /* the node that holds it */
+    char text[HF_LEASE_TEXT_MAX]; /* its lease; empty: none */
 };
 
-/* A node that is cut off just as it writes. */
+/* A node that is partitioned just as it writes. */
 struct bank_cut {
     struct bank_work *work;
     struct node *node;
@@ -85,8 +85,8 @@ struct bank_work {
     struct run *run;
     struct bank_plan plan;
     struct bank_checker *checker;
-    struct sweep_checker *sweep_judge;
-    struct swap_checker *swap_judge;
+    struct sweep_checker *sweep_checker;
+    struct swap_checker *swap_checker;
     struct team team;
     struct bank_cut cuts[NODES_MAX + 1];
     struct bank_offer offer;
@@ -101,7 +101,7 @@ struct teller {
     struct env *env;
     struct store *store;
     struct hf_client *client;
-    struct sweep_cursor *cursor; /* of its sweeps */
+    struct sweep_cursor *cursor; /* for its sweeps */
 };
 
 static inline uint64_t teller_below(const struct teller *teller, uint64_t bound)
@@ -125,33 +125,34 @@ static inline void teller_rest(const struct teller *teller, struct span most)
 
 /* ---- bank_key.c: single keys ----------------------------------------------------------- */
 
-/* One of the keys that are used. */
+/* Draws one of the keys in use. */
 size_t teller_draw_key(const struct teller *teller);
 size_t teller_draw_other(const struct teller *teller);
 
 struct hf_key_options teller_key_options(const struct teller *teller);
 
-/* Waits for a while: occasionally for longer than a lease lasts. */
+/* Waits for a while, occasionally for longer than a lease lasts. */
 void teller_think(const struct teller *teller);
 
-/* Reads a key without a lease; false: it cannot be read now. */
+/* Reads a key without a lease. Returns false if it cannot be read now. */
 bool teller_read(struct teller *teller, size_t key, int64_t *ret_balance,
                  struct hf_key_info *ret_info);
 
-/* Writes a balance; 0 may be written by removing the value. `txn` may be empty; `staged`:
- * the change becomes visible when the transaction commits, or with the lease's release. */
+/* Writes a balance; 0 may be written by removing the value. `txn` may be empty. If `staged`, the
+ * change becomes visible when the transaction commits or, outside a transaction, when the lease is
+ * released. */
 struct teller_write {
     struct hf_key *key;
     size_t number;
     struct view txn;
     bool staged;
     const struct hf_key_if *when; /* may be NULL */
-    bool impossible;              /* and is false */
-    uint64_t operation;           /* the decision; 0: never asked for */
-    bool doubt;                   /* an attempt received no reply, and no later one succeeded */
-    uint64_t waiting;             /* the stage of the lease alone, if certain; 0: unknown */
-    bool shared;                  /* others write under the same lease, ... */
-    bool contested;               /* ... and may stage over it */
+    bool impossible;              /* the condition is false */
+    uint64_t operation;           /* its number; 0: never requested */
+    bool doubt;                   /* an attempt got no reply, and no later one succeeded */
+    uint64_t waiting;             /* the stage outside a transaction; 0: none, or uncertain */
+    bool shared;                  /* another node writes under the same lease, ... */
+    bool contested;               /* ... and may replace the stage */
 };
 enum hf_status teller_write(struct teller *teller, struct teller_write *write, int64_t balance);
 
@@ -166,7 +167,7 @@ void teller_adopt(struct teller *teller);
 /* Moves money between two to four keys. */
 void teller_transact(struct teller *teller);
 
-/* Begins a transaction and lets another node join it; and joins such a transaction. */
+/* Begins a transaction that another node may join, and joins such a transaction. */
 void teller_share(struct teller *teller);
 void teller_join(struct teller *teller);
 
@@ -175,12 +176,12 @@ void teller_borrow(struct teller *teller);
 
 /* ---- bank_plan.c ------------------------------------------------------------------------ */
 
-/* Begins soon, before the next write is sent or while it is in flight. */
+/* May partition the node soon: before its next write is sent, or while the write is in flight. */
 void teller_maybe_be_cut(const struct teller *teller);
 
 /* ---- bank.c ---------------------------------------------------------------------------- */
 
-/* Runs one sweep, as far as its limits allow. */
+/* Runs one sweep, within its limits. */
 enum hf_sweep_stop teller_sweep(struct teller *teller, bool full, uint64_t ops_max);
 
 #endif

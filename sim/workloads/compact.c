@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact.c: nodes add chunks to one partition, merge, delete, pin and read them, while
- * faults happen. catalog_checker.h lists what must be true. compact_work.c contains the
- * nodes' operations.
+/* compact.c: nodes add chunks to one partition, merge, delete, pin and read them, while faults
+ * happen. catalog_checker.h lists what must be true. compact_work.c contains the nodes' operations.
  *
- * In the calm, one node cleans up. It merges what is due, waits until every request in
- * flight has arrived, condemns unknown objects, waits for D, and repeats this until only
- * live chunks are left. */
+ * During the calm, one node cleans up. It merges what is due, waits until every request in flight
+ * has arrived, condemns unknown objects, waits for D, and repeats this until only live chunks are
+ * left. */
 #include "sim/checkers/swap_checker.h"
 #include "sim/workloads/compact_work.h"
 
@@ -13,10 +12,10 @@
 
 #include <stdlib.h>
 
-/* By this time after the calm, every request in flight has arrived. */
+/* This long after the calm begins, every request in flight has arrived. */
 #define SETTLE SPAN_S(3 * 3600)
 
-/* Other nodes may sleep, several times, for longer than names remain valid. */
+/* Other nodes may sleep several times for longer than names remain valid. */
 #define AWAIT_STEP SPAN_S(1800)
 
 #define ROUNDS_MAX 12
@@ -115,7 +114,7 @@ static void *start(struct run *run)
         .group_max = settings->group_max,
     };
     compact->checker = catalog_checker_new(run, &options);
-    compact->swap_judge = swap_checker_new(run);
+    compact->swap_checker = swap_checker_new(run);
     for (unsigned i = 0; i < run->options->nodes; i++) {
         struct node *node = world_node(run->world, i);
         compact->restarts[node_number(node)] =
@@ -135,7 +134,7 @@ static void free_state(void *state)
         world_cancel_timer(compact->run->world, &compact->cuts[i].timer);
     }
     catalog_checker_free(compact->checker);
-    swap_checker_free(compact->swap_judge);
+    swap_checker_free(compact->swap_checker);
     free(compact);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_end.c: checks what is left after a long quiet time: only live chunks, and no more of
+/* compact_end.c: checks that after a long quiet period only live chunks are left, and no more of
  * them than the plan would leave. */
 #include "sim/checkers/compact_inside.h"
 
@@ -46,7 +46,7 @@ static uint64_t level_bytes(const struct catalog_checker *checker, uint64_t leve
     return bytes;
 }
 
-/* This many chunks form a group, whatever their size. */
+/* How many chunks form a group, regardless of their size. */
 static uint64_t group_size(const struct catalog_checker *checker, const struct listed *entry)
 {
     uint64_t most = checker->options.group_max;
@@ -74,7 +74,7 @@ static uint64_t count_of_hour(const struct catalog_version *version, const struc
     return count;
 }
 
-/* A chunk of a past hour, with no other chunk of that hour. */
+/* Whether the entry is the only chunk of a past hour. */
 static bool is_lone(const struct catalog_version *version, const struct listed *entry)
 {
     return is_hour_over(version, entry) && count_of_hour(version, entry) == 1;
@@ -109,9 +109,9 @@ static bool is_due_above(const struct catalog_checker *checker,
     return count >= 2 && (bytes >= wanted || count >= group_size(checker, entry));
 }
 
-/* With a cascade, a merge may leave out some chunks (tried before, too many, of another home)
- * and still counts as complete. These chunks wait for the next merge, so nothing can be
- * required here. */
+/* With a cascade, a merge may omit some chunks (already tried, too many, or from another home) and
+ * still counts as complete. These chunks wait for the next merge, so nothing can be required
+ * here. */
 static const char *unmerged_in(struct catalog_checker *checker, const struct checked_doc *doc)
 {
     const struct catalog_version *version = doc->now;

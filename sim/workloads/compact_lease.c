@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_lease.c: follows the lease tables of chunks for the compaction checker: which node
- * makes which output from which sources, how each lease ended, and which leases were
- * forgotten. Mutual exclusion is left to the lock checker. */
+/* compact_lease.c: follows the lease tables of chunks for the compaction checker: which node makes
+ * which output from which sources, how each lease ended, and which leases were forgotten. The lock
+ * checker checks mutual exclusion. */
 #include "sim/checkers/checker_inside.h"
 #include "sim/checkers/compact_inside.h"
 
@@ -31,7 +31,7 @@ static struct checked_lease *lease_new(struct catalog_checker *checker,
     return lease;
 }
 
-/* The end of a lease is counted once, and at most one failed try is counted for each source. */
+/* The end of a lease is counted only once, so it adds at most one failed try for each source. */
 static void note_end(struct checked_lease *lease, const struct leased *leased)
 {
     bool died = view_equal(leased->status, VIEW("expired")) ||
@@ -46,7 +46,7 @@ static void note_end(struct checked_lease *lease, const struct leased *leased)
     lease->bad |= bad;
 }
 
-/* An output that exists, or may come to exist, must have been settled by then. */
+/* When a lease is forgotten, an output that was put must have been settled. */
 static void forget(struct catalog_checker *checker, struct checked_lease *lease)
 {
     lease->forgotten = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_merger.c: the simulator's implementation of compact/work/merger.h: reads the
- * sources, merges their rows in memory, and puts the output. One kind of chunk crashes every
- * node that merges it. */
+/* compact_merger.c: the simulator's implementation of compact/work/merger.h. It reads the sources,
+ * merges their rows in memory, and puts the output. One kind of chunk crashes every node that
+ * merges it. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rule.h"
@@ -31,7 +31,8 @@ static enum hf_status get_object(const struct actor *actor, struct view key,
     return status;
 }
 
-/* The refusal may be caused by our own earlier put, or by another node's put in flight. */
+/* The put may have been refused because of this node's own earlier put, or because of another
+ * node's put in flight. */
 static enum hf_status is_it_ours(const struct actor *actor, struct view key, struct view bytes,
                                  struct hf_error *error)
 {
@@ -62,7 +63,7 @@ enum hf_status compact_put(const struct actor *actor, struct view key, struct vi
     return unsure ? error_set(error, HF_UNSURE, "the object may be there") : error->status;
 }
 
-/* ---- Cut off ------------------------------------------------------------------------- */
+/* ---- Partitions ---------------------------------------------------------------------- */
 
 static void cut_or_connect(void *argument)
 {
@@ -75,8 +76,8 @@ static void cut_or_connect(void *argument)
                         cut_or_connect, cut);
 }
 
-/* The network partition begins soon, before the commit is sent or while it is in flight, and
- * lasts longer than the node's timeout. */
+/* May start a network partition soon: before the commit is sent, or while it is in flight. The
+ * partition lasts longer than the node's timeout. */
 static void maybe_be_cut(const struct actor *actor)
 {
     const struct run *run = actor->compact->run;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_plan.c: draws a seed's world for workload `compact`. The world stays within the
- * assumptions: no clock is off by more than the tolerance, and no request takes effect later
- * than D after it was sent. */
+/* compact_plan.c: draws the world of a seed for workload `compact`. The world stays within the
+ * assumptions: no clock is off by more than the tolerance, and no request takes effect later than D
+ * after it was sent. */
 #include "sim/workloads/compact_work.h"
 
 #define HOUR_MS INT64_C(3600000)
 
-/* A request may be an hour late, slow for another hour, and sent two hours after its
- * decision. Half of D must be longer than that. */
+/* A request may be sent two hours after its decision, be slow for an hour, and take effect another
+ * hour late. Half of D must be longer than that. */
 #define LATE_BOUND_MS (9 * HOUR_MS)
 
 static struct compact_settings draw_settings(struct prng *prng)
@@ -39,7 +39,7 @@ struct compact_plan compact_plan_draw(const struct world *world)
     struct compact_plan plan = { .settings = draw_settings(&prng) };
     plan.latest_wins = prng_below(&prng, 2) == 0;
     plan.settings.time = VIEW("2");
-    if (!plan.latest_wins) /* all rows, in order of their time */
+    if (!plan.latest_wins) /* all rows, in time order */
         plan.settings.key = (struct view){ NULL, 0 };
     plan.apart = prng_below(&prng, 2) == 0;
     plan.skew = skew_draw(&prng);
@@ -63,6 +63,6 @@ void compact_tune(struct run *run, struct plans *plans)
     plans->apart = plan.apart;
     skew_tune(&plan.skew, plans);
     plans->chaos.cut_max = plan.cut_max;
-    if (plans->net.bucket.clock == STORE_CLOCK_BOOT) /* file times use that wall clock too */
+    if (plans->net.bucket.clock == STORE_CLOCK_BOOT) /* file times use this wall clock too */
         plans->nodes.wall_off = SPAN_S(60);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_work.c: the nodes of workload `compact`: they add chunks, merge them, delete old
- * ones, pin and read, and sometimes do what an operator would do manually. */
+/* compact_work.c: the nodes of workload `compact`. They add chunks, merge them, delete old ones,
+ * pin and read chunks, and sometimes do what an operator would do manually. */
 #include "sim/workloads/compact_work.h"
 
 #include "base/check.h"
@@ -25,8 +25,7 @@
 
 /* ---- Adding -------------------------------------------------------------------------- */
 
-/* Times of the last hours; in seeds where data expires, older times too, and some chunks whose
- * first row is old. */
+/* Draws a time within this hour before the start of the run. */
 static int64_t draw_ms(struct actor *actor, uint64_t hour)
 {
     int64_t now_ms = WORLD_EPOCH_US / 1000;
@@ -77,7 +76,7 @@ static void make_chunk(struct actor *actor, struct compact_batch *batch, size_t 
     chunk->crc32c = crc32c(0, (struct view){ batch->bytes[index], count * ROW_BYTES });
 }
 
-/* A new chunk. Chunks with an identity can be added again by any node. */
+/* Makes new chunks. Chunks with an id can be added again by any node. */
 static void make_batch(struct actor *actor, struct compact_batch *batch)
 {
     struct compact *compact = actor->compact;
@@ -95,7 +94,7 @@ static void make_batch(struct actor *actor, struct compact_batch *batch)
         compact->made[compact->made_count++ % COMPACT_BATCHES_MAX] = *batch;
 }
 
-/* One of the last chunks, from any node, in any state. */
+/* Makes a new batch, or takes one of the last batches again, from any node and in any state. */
 static void draw_batch(struct actor *actor, struct compact_batch *batch)
 {
     const struct compact *compact = actor->compact;
@@ -117,7 +116,7 @@ static struct catalog_ref *slot_of(struct actor *actor, struct view partition)
     return ref;
 }
 
-/* Removes the files that the catalogs above already know. */
+/* Removes the files that the catalogs above this one already know. */
 static bool leave_out_known(struct actor *actor, struct compact_batch *batch)
 {
     struct view file_ids[COMPACT_BATCH_MAX];
@@ -146,8 +145,8 @@ static bool leave_out_known(struct actor *actor, struct compact_batch *batch)
     return kept > 0;
 }
 
-/* Whether the catalog still remembers all of them, if they were ever added. It may forget
- * old ones, and then guarantees nothing. */
+/* Whether the catalog still remembers all files of the batch that were ever added. It may forget
+ * old files, and then guarantees nothing. */
 static bool are_remembered(struct actor *actor, const struct compact_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
@@ -156,7 +155,7 @@ static bool are_remembered(struct actor *actor, const struct compact_batch *batc
     return true;
 }
 
-/* Names and puts all chunks of a batch, except those that cannot be put. */
+/* Names and puts all chunks of a batch, and drops those that cannot be put. */
 static bool put_batch(struct actor *actor, struct compact_batch *batch)
 {
     const struct compact_settings *settings = &actor->compact->plan.settings;
@@ -418,7 +417,7 @@ static void tell_finding(void *argument, const struct fsck_finding *finding)
     struct actor *actor = argument;
     bool spoilt = finding->kind == HF_FSCK_MISSING_OBJECT && actor->compact->plan.spoils;
     bool stray =
-        finding->kind == HF_FSCK_STRAY_CATALOG; /* has no effect here; it is for operators */
+        finding->kind == HF_FSCK_STRAY_CATALOG; /* harmless here; meant for operators */
     if (!spoilt && !stray)
         world_fail(actor->compact->run->world, "in the end fsck finds %s: %.*s",
                    hf_fsck_kind_name(finding->kind), VIEW_ARGS(finding->key));
@@ -438,7 +437,7 @@ void compact_fsck_finds_nothing(struct actor *actor)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* Reads one chunk again, and reports the result if the pin was still held. */
+/* Reads a pinned chunk, and reports the result to the checker if the pin is still held. */
 static bool read_pinned(struct actor *actor, struct checked_pin *pin, struct hf_lock *lock,
                         const char *key)
 {
@@ -460,7 +459,7 @@ static size_t pick_keys(struct actor *actor, char keys[PIN_KEYS_MAX][KEY_BYTES_M
         bool oldest = actor_one_in(actor, 2); /* the next to be deleted */
         uint64_t number = oldest ? 0 : env_random_u64(actor->env);
         const char *key = checker_pick(actor->compact->checker,
-                                       dead ? JUDGED_DEAD_KEY : JUDGED_LIVE_KEY, number);
+                                       dead ? CHECKED_DEAD_KEY : CHECKED_LIVE_KEY, number);
         if (!key || (count > 0 &&
                      !view_equal(layout_home(view_of(key)), layout_home(view_of(keys[0])))))
             continue;
@@ -503,7 +502,7 @@ static void pin_and_read(struct actor *actor)
 
 /* ---- Manual operations --------------------------------------------------------------- */
 
-/* A key of this kind, in the caller's buffer; false if there is none. */
+/* Chooses a key of this kind; returns false if there is none. */
 static bool pick(struct actor *actor, enum checked_kind_of_key kind,
                  char key[KEY_BYTES_MAX + 1])
 {
@@ -517,7 +516,7 @@ static bool pick(struct actor *actor, enum checked_kind_of_key kind,
 static void undelete(struct actor *actor)
 {
     char key[KEY_BYTES_MAX + 1];
-    if (!pick(actor, JUDGED_DEAD_KEY, key))
+    if (!pick(actor, CHECKED_DEAD_KEY, key))
         return;
     struct view name = view_of(key);
     int64_t asked_us = world_now_us(actor->compact->run->world);
@@ -533,7 +532,7 @@ static void undelete(struct actor *actor)
 static void quarantine(struct actor *actor)
 {
     char key[KEY_BYTES_MAX + 1];
-    if (!pick(actor, JUDGED_LIVE_KEY, key))
+    if (!pick(actor, CHECKED_LIVE_KEY, key))
         return;
     struct view name = view_of(key);
     struct catalog_op op = { .kind = CATALOG_QUARANTINE,
@@ -547,7 +546,7 @@ static void quarantine(struct actor *actor)
 static void condemn_any(struct actor *actor)
 {
     char key[KEY_BYTES_MAX + 1];
-    if (pick(actor, actor_one_in(actor, 3) ? JUDGED_ANY_KEY : JUDGED_DEAD_KEY, key))
+    if (pick(actor, actor_one_in(actor, 3) ? CHECKED_ANY_KEY : CHECKED_DEAD_KEY, key))
         condemn(actor, key);
 }
 
@@ -555,7 +554,7 @@ static void split(struct actor *actor)
 {
     char key[KEY_BYTES_MAX + 1];
     struct hf_error error;
-    if (!pick(actor, JUDGED_LIVE_KEY, key))
+    if (!pick(actor, CHECKED_LIVE_KEY, key))
         return;
     enum hf_status status =
         catalog_ref_split(slot_of(actor, layout_home(view_of(key))), &error);
@@ -566,7 +565,7 @@ static void split(struct actor *actor)
 static void spoil(struct actor *actor)
 {
     char key[KEY_BYTES_MAX + 1];
-    if (!pick(actor, JUDGED_LIVE_KEY, key))
+    if (!pick(actor, CHECKED_LIVE_KEY, key))
         return;
     ACTOR_TRACE(actor, "node %u: %s is damaged", node_number(actor->node), key);
     checker_spoil(actor->compact->checker, key, /* gone */ actor_one_in(actor, 3));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_work.h: declarations that the files of workload `compact` share. */
+/* compact_work.h: declarations shared by the files of workload `compact`. */
 #ifndef SIM_WORKLOADS_COMPACT_WORK_H
 #define SIM_WORKLOADS_COMPACT_WORK_H
 
@@ -21,15 +21,15 @@ struct compact_plan {
     bool latest_wins;
     bool by_date, apart;
     struct skew skew;
-    struct span cut_max; /* also for longer than any node waits */
-    unsigned killers;    /* chunks that crash nodes that merge them */
+    struct span cut_max; /* may be longer than any node waits */
+    unsigned killers;    /* how many chunks crash the nodes that merge them */
     bool spoils;         /* chunks are damaged */
     bool splits;
-    bool sleepers; /* some add their chunks more than D/2 after the put */
+    bool sleepers; /* some nodes add their chunks more than D/2 after the put */
     bool fscks;
     bool mergers_fail;
-    bool cuts;       /* nodes are cut off as they commit */
-    bool all_drain;  /* in the calm, all nodes merge due groups concurrently */
+    bool cuts;       /* nodes are partitioned as they commit */
+    bool all_drain;  /* during the calm, all nodes merge due groups concurrently */
     bool both_hands; /* nodes do two things concurrently */
 };
 
@@ -40,7 +40,7 @@ struct compact_restart {
     struct timer timer;
 };
 
-/* A node that has merged is cut off just as it commits, for longer than its timeout. */
+/* A node that is partitioned just as it commits a merge, for longer than its timeout. */
 struct compact_cut {
     struct compact *compact;
     struct node *node;
@@ -49,36 +49,36 @@ struct compact_cut {
     bool is_cut;
 };
 
-#define COMPACT_ROWS_MAX    4 /* of a chunk that is added */
+#define COMPACT_ROWS_MAX    4 /* in a chunk that is added */
 #define COMPACT_BATCH_MAX   3
 #define COMPACT_BATCHES_MAX 16
 
-/* Chunks that are added together, and their current names. All go to one catalog, so a batch
- * is always added again as a whole. */
+/* Chunks that are added together, and their current names. All of them belong to one catalog, so a
+ * batch is always added again as a whole. */
 struct compact_batch {
     struct chunk chunks[COMPACT_BATCH_MAX];
     char keys[COMPACT_BATCH_MAX][KEY_BYTES_MAX + 1];
-    char file_ids[COMPACT_BATCH_MAX][FILE_ID_DIGITS + 1]; /* empty: its writer gives none */
+    char file_ids[COMPACT_BATCH_MAX][FILE_ID_DIGITS + 1]; /* empty: the file has no id */
     char bytes[COMPACT_BATCH_MAX][COMPACT_ROWS_MAX * ROW_BYTES + 1];
-    unsigned rows[COMPACT_BATCH_MAX]; /* the number of one row of each */
+    unsigned rows[COMPACT_BATCH_MAX]; /* the number of one row of each chunk */
     char partition[PARTITION_BYTES_MAX + 1];
     size_t count;
     int64_t route_ms;
-    struct mono_time drawn; /* of the oldest name */
+    struct mono_time drawn; /* when the oldest name was generated */
 };
 
 struct compact {
     struct run *run;
     struct compact_plan plan;
     struct catalog_checker *checker;
-    struct swap_checker *swap_judge;
+    struct swap_checker *swap_checker;
     struct team team;
     struct compact_restart restarts[NODES_MAX + 1];
     struct compact_cut cuts[NODES_MAX + 1];
-    unsigned last_row; /* that was ever made */
+    unsigned last_row; /* the number of the last row made */
     unsigned killers_left;
-    struct compact_batch made[COMPACT_BATCHES_MAX]; /* the last ones; to be added again */
-    size_t made_count;                              /* ever */
+    struct compact_batch made[COMPACT_BATCHES_MAX]; /* the last batches, to be added again */
+    size_t made_count;                              /* since the start */
 };
 
 /* One life of a node. */
@@ -115,14 +115,14 @@ static inline void actor_rest(const struct actor *actor, struct span most)
 struct compact_plan compact_plan_draw(const struct world *world);
 void compact_tune(struct run *run, struct plans *plans);
 
-/* How long a process may stop between a decision and its request, under these plans. */
+/* How long a process may be stopped between a decision and its request, under these plans. */
 #define COMPACT_STANDSTILL SPAN_S(2 * 3600 + 600)
 
 /* ---- compact_merger.c ----------------------------------------------------------------- */
 
 void compact_merger_init(struct actor *actor);
 
-/* Puts a new object, and retries until the outcome is known. Returns OK, the reason why not,
+/* Puts a new object, and retries until the outcome is known. Returns OK, the status of the failure,
  * or UNSURE if the object may exist. */
 enum hf_status compact_put(const struct actor *actor, struct view key, struct view bytes,
                            struct hf_error *error);

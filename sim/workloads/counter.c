@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* counter.c: all nodes increment one counter by compare-and-swap.
  *
- * The object contains the value and, for each node, the last of its increments that took
- * effect. A node that got UNSURE, or a conflict that may be with its own write, reads the
- * object to see whether its increment is there. Each write contains a nonce, because ETags
- * may be content hashes.
+ * The object contains the value and, for each node, the last of its increments that took effect. A
+ * node that got UNSURE, or a conflict that its own write may have caused, reads the object to see
+ * whether its increment is there. Each write contains a nonce, because ETags may be content hashes.
  *
  * The checker sees each write that the store applied, and each result that a node got. */
 #include "base/check.h"
@@ -36,7 +35,7 @@ struct counter {
     uint64_t started;
     uint64_t room;
     uint64_t landed;
-    uint64_t left[NODES_MAX + 1]; /* each node's, before the calm */
+    uint64_t left[NODES_MAX + 1]; /* operations left for each node before the calm */
     bool done_in_calm[NODES_MAX + 1];
 };
 
@@ -84,7 +83,7 @@ struct client {
     unsigned node;
     unsigned nodes;
     uint64_t number;       /* of the increment in progress */
-    bool open;             /* a write of it may still take effect, if the object is still ... */
+    bool open;             /* a write of it may still take effect if the object is still ... */
     struct etag open_etag; /* ... this version (none: absent) */
 };
 
@@ -121,8 +120,8 @@ static enum hf_status save(struct client *client, struct document *document,
     return status;
 }
 
-/* One round of reading and writing. OK: done; CONFLICT: not done; otherwise the outcome is
- * unknown, or the round must be retried. */
+/* Reads and writes once. Returns OK if the increment is done, and CONFLICT if it is not; otherwise
+ * the outcome is unknown, or the round must be retried. */
 static enum hf_status attempt(struct client *client)
 {
     struct document document;
@@ -133,7 +132,7 @@ static enum hf_status attempt(struct client *client)
     if (document.last[client->node] == client->number)
         return HF_OK;
     if (client->open && !etag_equal(&etag, &client->open_etag))
-        client->open = false; /* that version never returns, so our write must fail */
+        client->open = false; /* that version never returns, so this node's write must fail */
     status = save(client, &document, &etag);
     if (status == HF_UNSURE || status == HF_CONFLICT) {
         client->open = true;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doc.c: tasks of all nodes change shared documents through src/doc.
  *
- * A document is a ledger: numbers in the order in which they were added, each with the nonce
- * and the instant of the attempt that added it. Numbers are never removed. The checker sees
- * each write that the store applied, and checks every result:
+ * A document is a ledger: numbers in the order in which they were added, each with the nonce and
+ * the instant of the attempt that added it. Numbers are never removed. The checker sees each write
+ * that the store applied, and checks every result:
  *
- *   - A ledger only grows at its end, and each number is added once.
- *   - An addition that was reported as done is there. An addition that was reported as not
- *     done, or refused, is not there and never will be. The same is true of an addition that
- *     got no reply, once a later settling was reported as done.
- *   - If an addition is refused because a number is there, it was there. A refusal because a
- *     number is missing, and a ledger that was read, did not come from an outdated body. A
- *     refusal because it is too late did not come too early.
- *   - An addition counts from the instant of the attempt that made it. */
+ *   - Numbers are only appended to a ledger, and each number is added once.
+ *   - An addition that was reported as done is there. An addition that was reported as not done, or
+ *     refused, is not there and never will be. The same is true of an addition that got no reply,
+ *     once a later write that settles it was reported as done.
+ *   - If an addition is refused because a number is there, that number was there. If it is refused
+ *     because a number is missing, the refusal was not based on an outdated body, and neither is a
+ *     ledger that a node reads. If it is refused because it is too late, it was too late.
+ *   - The validity of an addition is counted from the instant of the attempt that made it. */
 #include "doc/doc.h"
 #include "base/check.h"
 #include "base/parse.h"
@@ -36,9 +36,9 @@ static const struct view keys[LEDGERS] = { { "ledger/a", 8 }, { "ledger/b", 8 } 
 
 struct addition {
     unsigned node;
-    bool told; /* the outcome is certain: `status` has it */
+    bool told; /* the outcome is certain, and is in `status` */
     enum hf_status status;
-    bool shut_out; /* a later settling was reported as done */
+    bool shut_out; /* a later write that settles it was reported as done */
     bool landed;
     int64_t t0_us; /* as in the ledger */
 };
@@ -46,13 +46,13 @@ struct addition {
 struct ledgers {
     struct run *run;
     struct bucket_watch watch;
-    bool stub;                  /* births write */
+    bool stub;                  /* new documents start with a placeholder */
     struct addition *additions; /* numbered from 1 */
     uint64_t started;
     uint64_t room;
     uint64_t *numbers[LEDGERS]; /* in the order of the ledger */
     size_t counts[LEDGERS];
-    uint64_t left[NODES_MAX + 1]; /* each node's, before the calm */
+    uint64_t left[NODES_MAX + 1]; /* operations left for each node before the calm */
     unsigned done_in_calm[NODES_MAX + 1];
 };
 
@@ -148,7 +148,7 @@ struct client {
     struct doc *docs[LEDGERS];
 };
 
-/* Now and then a body must be read again. */
+/* Occasionally requires that the body be read again. */
 static enum hf_status prepare(void *context, struct view key, void *body,
                               struct mono_time deadline, struct hf_error *error)
 {
@@ -201,7 +201,7 @@ struct op {
     uint64_t unless;            /* HELD if this number is there; 0: never */
     uint64_t needs;             /* MISMATCH if this number is missing; 0: never */
     struct mono_time valid;     /* EXPIRED after this instant; 0: never */
-    size_t count;               /* of entries, as it was applied */
+    size_t count;               /* the number of entries when it was applied */
     char nonce[NONCE_SIZE + 1]; /* of the entry */
 };
 
@@ -269,7 +269,7 @@ static struct op addition_new(struct client *client)
     return op;
 }
 
-/* The validity of an addition counts from the attempt that made it. */
+/* The validity of an addition is counted from the attempt that made it. */
 static void checker_instant(struct ledgers *ledgers, const struct op *op)
 {
     const struct addition *record = &ledgers->additions[op->number];
@@ -282,7 +282,7 @@ static void checker_instant(struct ledgers *ledgers, const struct op *op)
                    op->number, record->node, attempt->t0.us, record->t0_us);
 }
 
-/* Called right after the result of an addition was received. */
+/* Called immediately after the result of an addition was received. */
 static void note_answer(struct ledgers *ledgers, const struct op *op)
 {
     struct world *world = ledgers->run->world;
@@ -311,8 +311,8 @@ static void note_answer(struct ledgers *ledgers, const struct op *op)
                    record->node, op->number, op->unless);
 }
 
-/* Checks a ledger that a node reads now, and that had this many entries when the node sent
- * its request. */
+/* Checks a ledger that a node has just read. The ledger had `asked` entries when the node sent its
+ * request. */
 static void checker_count(struct client *client, size_t which, size_t asked, size_t shown)
 {
     size_t now = client->ledgers->counts[which];
@@ -322,7 +322,8 @@ static void checker_count(struct client *client, size_t which, size_t asked, siz
                    node_number(client->node), shown, asked, now);
 }
 
-/* A write that was reported as done makes earlier writes that got no reply fail. */
+/* Settles an addition that got no reply: once another write is reported as done, the earlier write
+ * can no longer take effect. */
 static void settle(struct client *client, size_t which, const struct op *unsure)
 {
     struct op op = op_new(client, KIND_READ);
@@ -360,8 +361,8 @@ static void do_add_unless(struct client *client, size_t which)
     update(client, which, &op);
 }
 
-/* Is refused from some instant on, so a retry may be refused although the first attempt was
- * not. */
+/* Adds a number that is refused from some instant on, so a retry may be refused although the first
+ * attempt was not. */
 static void do_add_in_time(struct client *client, size_t which)
 {
     struct op op = addition_new(client);
@@ -382,7 +383,7 @@ static void do_add_after(struct client *client, size_t which)
                    node_number(client->node), op.needs);
 }
 
-/* Adds several numbers together; each is refused if the one before it is there. */
+/* Adds several numbers together; each is refused if the previous one is there. */
 static void do_chain(struct client *client, size_t which)
 {
     struct op ops[CHAIN_MAX];
@@ -444,15 +445,15 @@ static void do_something(struct client *client)
     }
 }
 
-/* Starts many operations at a time, which are then written together. Such batches are spread
- * over the whole period of faults. */
+/* Pauses between batches. Operations that start together are written together, and the batches are
+ * spread over the whole period of faults. */
 static void pause_a_while(struct client *client)
 {
     bool long_one = env_random_below(client->env, 4) == 0;
     env_sleep(client->env, env_jitter(client->env, long_one ? SPAN_S(90) : SPAN_MS(500)));
 }
 
-/* In the calm it must succeed, and soon, unless it is waiting for replies that were lost
+/* During the calm, an operation must succeed soon, unless it is waiting for replies that were lost
  * before. */
 static bool work_in_calm(struct client *client)
 {
@@ -594,8 +595,8 @@ static void *start(struct run *run)
     struct prng prng = world_stream(run->world, STREAM_WORKLOAD);
     ledgers->run = run;
     ledgers->stub = prng_below(&prng, 2) == 0;
-    /* A round may be a chain; the last ones of each node may be cut short by any number of
-     * crashes. */
+    /* A round may be a chain, and crashes may cut the last rounds of each node short any number of
+     * times. */
     ledgers->room =
         CHAIN_MAX * (uint64_t)run->options->operations + 64 * TASKS_PER_NODE * (uint64_t)nodes;
     ledgers->additions = calloc(ledgers->room + 1, sizeof *ledgers->additions);

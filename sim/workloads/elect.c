@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elect.c: nodes add entries to a shared document, join a roster, and compact what is
- * due in the order of the ladder, through src/elect and src/doc. elect_checker.c checks that:
+/* elect.c: nodes add entries to a shared document, join a roster, and compact what is due in ladder
+ * order, through src/elect and src/doc. elect_checker.c checks that:
  *
  *   - the counts of the cascade always follow from the history;
- *   - work that is due keeps its due instant until it is done;
- *   - every member that counts as present has sent a recent heartbeat, and none is
- *     overlooked;
- *   - the same members and the same document give the same order, also with equal scores;
- *   - no member starts before its turn, counted from when the work became due, and none waits
- *     when the document says that its turn has come;
- *   - in the calm, no member starts work that is already done, and due work starts within a
+ *   - the instant at which work became due does not change until the work is done;
+ *   - every member that counts as present has sent a recent heartbeat, and no such member is
+ *     missed;
+ *   - the same members and the same document produce the same order, even with equal scores;
+ *   - no member starts before its turn, counted from when the work became due, and none waits when
+ *     the document says that its turn has come;
+ *   - during the calm, no member starts work that is already done, and due work starts within a
  *     bounded number of steps, even if members have disappeared. */
 #include "base/check.h"
 #include "base/hash.h"
@@ -32,10 +32,10 @@ struct election {
     struct elect_plan plan;
     struct elect_checker_state checker;
     struct bucket_watch watch;
-    uint64_t ids;                  /* given to events */
+    uint64_t ids;                  /* the last id given to an event */
     uint64_t left[NODES_MAX + 1];  /* entries that each node adds before the calm */
     bool deserts[NODES_MAX + 1];   /* disappears at the calm without leaving the roster */
-    bool calm_done[NODES_MAX + 1]; /* has added once more in the calm */
+    bool calm_done[NODES_MAX + 1]; /* has added another entry during the calm */
     bool finished[NODES_MAX + 1];
 };
 
@@ -48,9 +48,9 @@ struct client {
     struct doc *doc;
     struct roster roster;
     struct elect_body view;   /* the document, as last read */
-    uint64_t seen_generation; /* of the work that we have seen due ... */
+    uint64_t seen_generation; /* of the work that was seen to be due ... */
     struct mono_time seen;    /* ... since then; 0: none */
-    int64_t due_in_calm_us;   /* time without a failure; 0: none */
+    int64_t due_in_calm_us;   /* since when work has been due without a failure; 0: none */
     bool ending;
 };
 
@@ -108,7 +108,7 @@ static const struct doc_type type = {
     .free = free,
 };
 
-/* ---- Changing it --------------------------------------------------------------------- */
+/* ---- Changing the document ----------------------------------------------------------- */
 
 struct op {
     struct doc_op base;
@@ -231,7 +231,7 @@ static int64_t earliest_of(struct client *client)
     return readable ? evidence.earliest.us : INT64_MIN;
 }
 
-/* Whether it may start; if not, sets how long it must wait. */
+/* Whether the node may start; if not, sets how long it must wait. */
 static bool is_our_turn(struct client *client, struct span *ret_wait)
 {
     struct span step = client->election->plan.step;
@@ -242,13 +242,13 @@ static bool is_our_turn(struct client *client, struct span *ret_wait)
     struct span since_seen = mono_since(env_now(client->env), client->seen);
     struct span age = ladder_age(since_due, since_seen);
     bool waits = !ladder_may_start(rank, step, age);
-    elect_judge_turn(&client->election->checker,
-                     &(struct elect_turn){ .node = node_number(client->node),
-                                           .body = &client->view,
-                                           .roster = &client->roster,
-                                           .rank = rank,
-                                           .earliest_us = earliest_us,
-                                           .waits = waits });
+    elect_checker_turn(&client->election->checker,
+                       &(struct elect_turn){ .node = node_number(client->node),
+                                             .body = &client->view,
+                                             .roster = &client->roster,
+                                             .rank = rank,
+                                             .earliest_us = earliest_us,
+                                             .waits = waits });
     if (waits)
         *ret_wait = SPAN_US(ladder_delay(rank, step).us - age.us);
     return !waits;
@@ -266,11 +266,11 @@ static void keep_roster(struct client *client)
     struct elect_asked asked;
     struct hf_error error;
     struct mono_time now = env_now(client->env);
-    elect_judge_asks(&client->election->checker, &asked);
+    elect_checker_asks(&client->election->checker, &asked);
     roster_keep(&client->roster, now, &error);
     if (client->roster.listed.us == now.us)
-        elect_judge_told(&client->election->checker, &asked, node_number(client->node),
-                         &client->roster);
+        elect_checker_told(&client->election->checker, &asked, node_number(client->node),
+                           &client->roster);
 }
 
 /* Some members keep the same name in all their lives; others use a new one in each. */
@@ -281,17 +281,17 @@ static bool join(struct client *client)
     char name[16] = "";
     if (node_number(client->node) % 2 == 0)
         snprintf(name, sizeof name, "n%u", node_number(client->node));
-    elect_judge_asks(&client->election->checker, &asked);
+    elect_checker_asks(&client->election->checker, &asked);
     struct roster_options join = { ELECT_GROUP, view_of(name), VIEW("a node"),
                                    client->election->plan.beat };
     enum hf_status status = roster_join(&client->roster, client->store, &join, &error);
     if (status == HF_OK)
-        elect_judge_told(&client->election->checker, &asked, node_number(client->node),
-                         &client->roster);
+        elect_checker_told(&client->election->checker, &asked, node_number(client->node),
+                           &client->roster);
     return status == HF_OK;
 }
 
-/* In the calm, due work must be started, whichever member's turn it was. */
+/* During the calm, due work must be started, regardless of which member's turn it was. */
 static void checker_waiting(struct client *client, bool failed)
 {
     const struct election *election = client->election;
@@ -309,7 +309,7 @@ static void checker_waiting(struct client *client, bool failed)
                    client->seen_generation, (now_us - client->due_in_calm_us) / 1000000);
 }
 
-/* The work itself takes a while; the guard is checked right before it. */
+/* The work itself takes a while; the guard is checked just before it. */
 static void do_work(struct client *client)
 {
     struct election *election = client->election;
@@ -324,7 +324,7 @@ static void do_work(struct client *client)
     if (!ladder_guard(still_due))
         return;
     run_count_operation(election->run);
-    elect_judge_start(&election->checker, node_number(client->node), generation);
+    elect_checker_start(&election->checker, node_number(client->node), generation);
     env_sleep(client->env, takes);
     enum hf_status status = change(client, ELECT_COMPLETED, level, generation);
     if (status != HF_OK && status != HF_MISMATCH)
@@ -440,7 +440,7 @@ static void program(struct node *node, void *argument)
 
 /* ---- Creation ------------------------------------------------------------------------ */
 
-/* Drawn in a fixed order from one sequence, because it is drawn twice. */
+/* The plan is drawn in a fixed order from one sequence, because it is drawn twice. */
 static struct elect_plan plan_draw(const struct world *world)
 {
     static const uint64_t bases[] = { 2, 3, 3, 5 };
@@ -472,11 +472,11 @@ static void tune(struct run *run, struct plans *plans)
 static void changed(void *argument, const struct bucket_change *change)
 {
     struct election *election = argument;
-    elect_judge_write(&election->checker, change);
+    elect_checker_write(&election->checker, change);
 }
 
-/* A member that stays sees the work that is due after it has added entries, but not the work
- * from a member that adds later and then disappears. */
+/* A member that stays sees work that became due when it added entries, but not work that became due
+ * when another member added entries later and then disappeared. */
 static bool is_left_by_deserter(const struct election *election)
 {
     const struct elect_body *known = &election->checker.known;
@@ -507,7 +507,7 @@ static void *start(struct run *run)
     election->checker.plan = &election->plan;
     for (unsigned i = 0; i < run->options->operations; i++)
         election->left[1 + i % nodes]++;
-    for (unsigned i = 2; i <= nodes; i++) /* the first stays */
+    for (unsigned i = 2; i <= nodes; i++) /* the first one stays */
         election->deserts[i] = prng_below(&prng, 4) == 0;
     election->watch = (struct bucket_watch){ .changed = changed, .argument = election };
     bucket_add_watch(net_bucket(run->net), &election->watch);

@@ -27,7 +27,7 @@ struct elect_event {
     enum elect_kind kind;
     uint64_t id;
     uint64_t node;
-    uint64_t value; /* how many entries; the level */
+    uint64_t value; /* the number of entries, or the level */
 };
 
 /* When the work became due: by the store's clock, and in true time, which only the checker
@@ -46,14 +46,13 @@ struct elect_body {
     struct elect_event events[ELECT_EVENTS_MAX];
 };
 
-/* False: this is not such a document. */
+/* Returns false if the text is not such a document. */
 bool elect_parse(struct view text, struct elect_body *ret_body);
 
-/* Only as many events as there are. */
+/* Copies only the events that exist. */
 void elect_copy(struct elect_body *to, const struct elect_body *from);
 
-/* How many compactions there have been; this is the number of the work that is due now or
- * next. */
+/* How many compactions there have been, which is the number of the work that is due now or next. */
 uint64_t elect_generation(const struct elect_body *body);
 
 /* How many times a node has added entries. */
@@ -64,9 +63,9 @@ uint64_t elect_sequence(const struct elect_body *body, uint64_t node);
 struct elect_plan {
     uint64_t base;
     struct span step, beat, poll;
-    struct span queue_max; /* between a node's turn and its start */
+    struct span queue_max; /* longest time between a node's turn and its start */
     struct span work_max;
-    uint64_t score_mask; /* all bits, or so few that scores are often equal */
+    uint64_t score_mask; /* all bits, or few enough that scores are often equal */
     bool honest;         /* clocks stay within the assumptions */
     struct span skew_max;
 };
@@ -91,8 +90,9 @@ struct elect_checker_state {
     size_t member_count;
 };
 
-/* Told of each write. */
-void elect_judge_write(struct elect_checker_state *checker, const struct bucket_change *change);
+/* Called for each write that the store applied. */
+void elect_checker_write(struct elect_checker_state *checker,
+                         const struct bucket_change *change);
 
 /* The roster before a node requests it, ... */
 struct elect_asked {
@@ -100,17 +100,17 @@ struct elect_asked {
     size_t member_count;
     int64_t written_us[ELECT_MEMBERS_MAX]; /* INT64_MIN: not there */
 };
-void elect_judge_asks(const struct elect_checker_state *checker, struct elect_asked *ret_asked);
+void elect_checker_asks(const struct elect_checker_state *checker,
+                        struct elect_asked *ret_asked);
 
 /* ... and the members that the node found present, without itself. */
-void elect_judge_told(const struct elect_checker_state *checker,
-                      const struct elect_asked *asked, unsigned node,
-                      const struct roster *roster);
+void elect_checker_told(const struct elect_checker_state *checker,
+                        const struct elect_asked *asked, unsigned node,
+                        const struct roster *roster);
 
-/* The result of a node's read of the document: `body` is what it read, `present` the members
- * that it knows, `waits` whether it found that its turn has not come. `earliest_us` is the
- * earliest possible store time at that instant, INT64_MIN if the due stamp cannot be
- * compared with it. */
+/* The result of a node's read of the document: `body` is what it read, `roster` the members that it
+ * knows, and `waits` whether it found that its turn has not come. `earliest_us` is the earliest
+ * possible store time at that instant, or INT64_MIN if the due stamp cannot be compared with it. */
 struct elect_turn {
     unsigned node;
     const struct elect_body *body;
@@ -119,14 +119,15 @@ struct elect_turn {
     int64_t earliest_us;
     bool waits;
 };
-void elect_judge_turn(const struct elect_checker_state *checker, const struct elect_turn *turn);
+void elect_checker_turn(const struct elect_checker_state *checker,
+                        const struct elect_turn *turn);
 
-/* A node begins the work of this generation. */
-void elect_judge_start(const struct elect_checker_state *checker, unsigned node,
-                       uint64_t generation);
+/* Called when a node begins the work of this generation. */
+void elect_checker_start(const struct elect_checker_state *checker, unsigned node,
+                         uint64_t generation);
 
-/* How many entries were added one level below since the last compaction into this level or a
- * higher one, and the level that is therefore due; 0: none. */
+/* How many entries were added at the level below since the last compaction into this level or a
+ * higher one; and the level that is therefore due (0: none). */
 uint64_t elect_model_count(const struct elect_body *body, unsigned level);
 unsigned elect_model_target(const struct elect_body *body, uint64_t base);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* epochs.c: tables are damaged, emptied, replaced by another program's table, and deleted
- * after the epoch was raised, and the epoch's document or its copy is lost, while nodes use
- * them. Tokens and the epoch must only rise. If the damage can be detected, no node may be
- * granted a lock that another node still believes it holds. */
+/* epochs.c: while nodes use lock tables, tables are damaged, emptied, replaced by another program's
+ * table, or deleted after the epoch was raised, and the epoch document or its copy is lost. Tokens
+ * and the epoch must only increase. If the damage can be detected, no node may be granted a lock
+ * that another node still believes it holds. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/layout.h"
@@ -32,7 +32,7 @@ static const char *const tables[] = { "default/meta/door.json", "default/meta/bo
 #define PURGE_AGAIN_MAX SPAN_MS(1500)
 #define PURGE_YOUNG_MAX SPAN_MS(300)
 
-/* Out of a million. */
+/* Probabilities per million. */
 #define PAUSE_AT_CALL_CHANCE 15000
 #define PAUSE_HASTY_CHANCE   60000
 #define HUGE_BYTES           ((size_t)8 * 1024 * 1024 + 1)
@@ -66,7 +66,7 @@ struct epochs {
     bool again;       /* ... and whether to damage it again */
     bool bloated;
     uint64_t serial;
-    uint64_t highest; /* that the document has said */
+    uint64_t highest; /* the highest epoch in the document so far */
     struct bucket_watch watch;
     struct limits_checker *limits; /* NULL: the world violates the assumptions */
 };
@@ -76,8 +76,8 @@ struct epochs {
 #define DOCUMENT LAYOUT_EPOCH_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json"
 #define COPY     LAYOUT_EPOCH_COPY_FOLDER LAYOUT_NAMESPACE_DEFAULT ".json"
 
-/* The epoch in an object; false if the object cannot be read, is blank, or is a new copy that
- * was not confirmed. */
+/* Reads the epoch in an object. Returns false if the object cannot be read, is blank, or is a new
+ * copy that was not confirmed. */
 static bool read_epoch(struct view text, uint64_t *ret_epoch)
 {
     struct json_reader r = json_read(text);
@@ -105,7 +105,7 @@ static bool epoch_now(const struct epochs *epochs, uint64_t *ret_epoch)
     return peek_epoch(epochs, DOCUMENT, ret_epoch) || peek_epoch(epochs, COPY, ret_epoch);
 }
 
-/* Rewrites an object with this epoch, and keeps its other members. */
+/* Rewrites an object with this epoch, keeping its other members. */
 static void write_epoch(struct epochs *epochs, const char *key, uint64_t epoch)
 {
     struct bucket *bucket = net_bucket(epochs->run->net);
@@ -127,7 +127,7 @@ static void write_epoch(struct epochs *epochs, const char *key, uint64_t epoch)
     buffer_release(&body);
 }
 
-/* As the sweeper does before it purges. */
+/* Raises the epoch, as the sweeper does before it purges. */
 static void raise_epoch(struct epochs *epochs)
 {
     uint64_t epoch = 0, copy = 0;
@@ -138,7 +138,7 @@ static void raise_epoch(struct epochs *epochs)
     write_epoch(epochs, DOCUMENT, epoch);
 }
 
-/* The document or its copy is lost; never both. */
+/* Deletes or damages the document or its copy, but never both. */
 static void lose_epoch(struct epochs *epochs)
 {
     struct bucket *bucket = net_bucket(epochs->run->net);
@@ -156,8 +156,8 @@ static void lose_epoch(struct epochs *epochs)
         bucket_put(bucket, &put);
 }
 
-/* A value in the document is never lost: the document or its copy has at least that value.
- * No client uses a value that only the copy has before the document has it too. */
+/* A value in the document is never lost: the document or its copy has at least that value. No
+ * client uses a value that is only in the copy until the document has it too. */
 static void epoch_changed(struct epochs *epochs, const struct bucket_change *change)
 {
     uint64_t epoch;
@@ -170,8 +170,8 @@ static void epoch_changed(struct epochs *epochs, const struct bucket_change *cha
         epochs->highest = epoch;
 }
 
-/* A file as older programs write it, with a lease that blocks nothing used here. Without a ttl
- * it would block for an hour. */
+/* Writes a file like those of older programs, with a lease that does not block any lock used here.
+ * Without a ttl, it would block for an hour. */
 static int write_foreign(struct epochs *epochs, char *body, size_t room)
 {
     bool active = epochs->serial % 2 == 0;
@@ -187,11 +187,11 @@ static int write_foreign(struct epochs *epochs, char *body, size_t room)
 static void harm_with(struct epochs *epochs, struct view key, const char *body, int size,
                       enum checker_damage damage)
 {
-    checker_damage(lock_work_judge(epochs->work), key, (struct view){ body, (size_t)size },
+    checker_damage(lock_work_checker(epochs->work), key, (struct view){ body, (size_t)size },
                    damage);
 }
 
-/* Cuts off more than the newline at the end. */
+/* Truncates a table by more than its final newline. */
 static void cut_short(struct epochs *epochs, struct view key, struct view before)
 {
     char *copy = malloc(before.size);
@@ -241,7 +241,7 @@ static void harm(struct epochs *epochs, size_t wish, enum harm harm, struct view
     case HARM_PURGED:
         if (RULE(PURGE_RAISES_EPOCH))
             raise_epoch(epochs);
-        checker_damage(lock_work_judge(epochs->work), key, (struct view){ 0 }, DAMAGE_HIDDEN);
+        checker_damage(lock_work_checker(epochs->work), key, (struct view){ 0 }, DAMAGE_HIDDEN);
         return;
     case HARM_EPOCH_LOST: lose_epoch(epochs); return;
     case HARM_COUNT:
@@ -261,11 +261,11 @@ static bool may_harm(const struct epochs *epochs, enum harm harm, struct view be
     switch (harm) {
     case HARM_HUGE: return !epochs->bloated && epochs->serial % 16 == 7;
     case HARM_CUT_SHORT: return before.size > 8;
-    case HARM_PURGED: /* a write that arrives again, and could create the table, is older than D */
+    case HARM_PURGED: /* not while a write may arrive again, which would be older than D */
         return !net_repeats_write(epochs->run->net) && traits.delete_conditional &&
                before.data && peek_epoch(epochs, COPY, &epoch) &&
                peek_epoch(epochs, DOCUMENT, &epoch);
-    case HARM_GARBAGE: /* these two leave the same bytes, so the same ETag, each time */
+    case HARM_GARBAGE: /* these two leave the same bytes, and so the same ETag, each time */
     case HARM_EMPTIED:
     case HARM_WRONG_TYPES:
     case HARM_TOKENLESS:

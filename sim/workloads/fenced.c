@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fenced.c: nodes write one fenced object under locks that they keep losing.
+/* fenced.c: nodes write to one fenced object under locks that they keep losing.
  *
- * The lock is one name, or the locks are paths of a namespace or ranges of an inode. Some of
- * these cover others, some conflict, and some are unrelated. The first writer decides which of
- * them the object belongs to.
+ * There is one named lock, or the locks are paths of a namespace or ranges of an inode. Some of
+ * these cover others, some conflict, and some are unrelated. The first writer determines which lock
+ * the object belongs to.
  *
- * Leases are brief, and holders pause for longer than a lease lasts. Some holders are
- * reckless: by their clock they hold the lock for ever, so only the fence can stop them.
- * Some leases are passed on to another node, which then writes with the same token. Some
- * holders write from three tasks concurrently. Every write has its own number, by which the
- * checker recognises it. The checker parses the fence by its documented format and uses none
- * of the code under test. It checks that:
+ * Leases are short, and holders pause for longer than a lease lasts. Some holders are reckless: by
+ * their clock they hold the lock forever, so only the fence can stop them. Some leases are passed
+ * on to another node, which then writes with the same token. Some holders write from three tasks
+ * concurrently. Every write has its own number, by which the checker recognises it. The checker
+ * parses the fence according to its documented format, and uses none of the code under test. It
+ * checks that:
  *
  *   - the fence's token never decreases, and within one session the numbers never decrease;
- *   - a body exists as long as a fence names it;
- *   - the result of a write is true and stays true: a write that took effect, even briefly,
- *     is never reported as not done, nor as FENCED;
+ *   - a body exists for as long as a fence names it;
+ *   - the reported result of a write is true and stays true: a write that took effect, even
+ *     briefly, is never reported as not done or as FENCED;
  *   - a reader gets data that was in the object at some instant during its call;
  *   - every write belongs to a lock that is held exclusively and covers the lock of the first
- *     writer, which the fence keeps for ever; the holder of any other lock gets MISMATCH and
- *     nothing else;
- *   - in the calm, no body is left that no fence names. */
+ *     writer, which the fence keeps forever; the holder of any other lock always gets MISMATCH;
+ *   - during the calm, no body is left that no fence names. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -35,19 +34,20 @@
 #define NUMBER_DIGITS   20
 #define SMALL_MAX       200
 #define LARGE_SIZE      5000
-#define WRITES_MAX      4 /* of one lease, one after the other */
-#define TURN_WRITES_MAX 7 /* of one lease at all */
-#define VERSIONS_EVERY  4 /* versions that a write may lead to */
+#define WRITES_MAX      4 /* under one lease, one after another */
+#define TURN_WRITES_MAX 7 /* under one lease in total */
+#define VERSIONS_EVERY  4 /* versions that one write may create */
 #define CALM_TRIES_MAX  8
 #define BODIES          KEY ".hf/"
-#define SCOPES_MAX      64 /* of a fence, as text */
+#define SCOPES_MAX      64 /* the scopes of a fence, as text */
 
-/* By this time after the calm, no node is partitioned, and every request in flight has arrived. */
+/* This long after the calm begins, no node is partitioned, and every request in flight has
+ * arrived. */
 #define SETTLE SPAN_S(90)
 
-/* The locks that a node may hold. Each covers a set of points, listed here explicitly. For
- * ranges: the bytes 0-5, 5-10, 10-15, 15-20, those after, and the inode itself. For paths:
- * /, /a, /a/b, /a/c, /c, and everything else under /a/b, under /a, under /c, and under /. */
+/* The locks that a node may hold. Each covers a set of points, listed here explicitly. For ranges:
+ * the bytes 0-5, 5-10, 10-15, 15-20, all later bytes, and the inode itself. For paths: /, /a, /a/b,
+ * /a/c, /c, and everything else under /a/b, under /a, under /c, and under /. */
 struct wish {
     const char *scopes[2];
     size_t scope_count;
@@ -57,7 +57,7 @@ struct wish {
 
 struct family {
     const char *table;
-    size_t wish_count; /* the first covers all the others */
+    size_t wish_count; /* the first wish covers all others */
     struct wish wishes[8];
 };
 
@@ -94,16 +94,16 @@ enum told {
     TOLD_UNSURE,
 };
 
-/* One call of a node that writes. */
+/* One write call of a node. */
 struct record {
     unsigned node;
     const struct wish *wish;
     uint64_t token;
     bool is_delete;
-    bool calling; /* the call is in progress, or its node died in it */
+    bool calling; /* the call is in progress, or its node died during it */
     enum told told;
     uint64_t landed;        /* its last version, or 0 */
-    bool overtaken_by_same; /* by a write of another session with the same token */
+    bool overtaken_by_same; /* by another session's write with the same token */
 };
 
 /* The versions of the object, in order; version 0 means that it does not exist. */
@@ -111,8 +111,8 @@ struct version {
     uint64_t token;
     uint64_t seq;
     char session[NONCE_SIZE + 1];
-    uint64_t number;             /* of the write; 0: no body */
-    char scopes[SCOPES_MAX + 1]; /* as raw bytes */
+    uint64_t number;             /* the number of the write; 0: no body */
+    char scopes[SCOPES_MAX + 1]; /* as raw text */
     char body[KEY_BYTES_MAX + 1];
 };
 
@@ -131,12 +131,12 @@ struct fenced {
     uint64_t started, room;
     struct version *versions;
     uint64_t current, version_room;
-    struct etag fence, table; /* as they are now */
+    struct etag fence, table; /* their current ETags */
     struct body *bodies;
     size_t body_count;
     uint64_t left[NODES_MAX + 1];
     bool done_in_calm[NODES_MAX + 1];
-    char lease[HF_LEASE_TEXT_MAX]; /* that its holder has passed on ... */
+    char lease[HF_LEASE_TEXT_MAX]; /* a lease that its holder has passed on, ... */
     const struct wish *lent;       /* ... and its lock */
 };
 
@@ -152,13 +152,13 @@ static void scopes_as_text(const struct wish *wish, char text[SCOPES_MAX + 1])
         snprintf(text, SCOPES_MAX + 1, "[\"%s%s\"]", kind, wish->scopes[0]);
 }
 
-/* Whether the holder of this lock may write an object of that owner. */
+/* Whether the holder of this lock may write an object that belongs to that owner. */
 static bool may_write(const struct wish *wish, const struct wish *owner)
 {
     return !wish->shared && (!owner || (owner->points & ~wish->points) == 0);
 }
 
-/* The owner of a token: each table has its own tokens. */
+/* The lock that a token was issued for; each table has its own tokens. */
 static const struct wish *wish_of_token(const struct fenced *fenced, uint64_t token)
 {
     for (uint64_t i = fenced->started; i > 0; i--)
@@ -169,7 +169,7 @@ static const struct wish *wish_of_token(const struct fenced *fenced, uint64_t to
 
 /* ---- What the store applied ---------------------------------------------------------- */
 
-/* Parses the line of a fence; false if it is not one. */
+/* Parses the line of a fence. Returns false if it is not a fence. */
 static bool read_fence(struct view bytes, struct version *version, bool *ret_inline,
                        struct view *ret_rest)
 {
@@ -199,7 +199,7 @@ static bool read_fence(struct view bytes, struct version *version, bool *ret_inl
     return json_end(&reader);
 }
 
-/* The number at the start of a body; 0 if it is not one of ours. */
+/* The number at the start of a body; 0 if no node of this workload wrote it. */
 static uint64_t number_in(const struct fenced *fenced, struct view body)
 {
     uint64_t number = 0;
@@ -216,7 +216,7 @@ static bool same_writer(const struct version *a, const struct version *b)
     return a->token == b->token && strcmp(a->session, b->session) == 0;
 }
 
-/* Records that the write with this number is in the object now. */
+/* Records that the object now contains the write with this number. */
 static void land(struct fenced *fenced, uint64_t number, const struct version *version)
 {
     struct world *world = fenced->run->world;
@@ -272,7 +272,7 @@ static void check_owner(struct fenced *fenced, const struct version *version)
                    version->scopes);
 }
 
-/* The checks on each fence that is written. */
+/* Checks each fence that is written. */
 static void fence_changed(struct fenced *fenced, struct view bytes)
 {
     struct world *world = fenced->run->world;
@@ -365,7 +365,7 @@ struct actor {
     struct store *store;
     struct hf_client *client;
     unsigned node;
-    const struct wish *wish; /* that it holds */
+    const struct wish *wish; /* the lock that it holds */
 };
 
 static uint64_t draw(struct actor *actor, uint64_t bound)
@@ -390,8 +390,8 @@ static enum told told_by(struct actor *actor, enum hf_status status)
     return TOLD_NOT_DONE;
 }
 
-/* If two calls of one node are in progress concurrently, only the later one may ever be
- * written. */
+/* Whether another call of the same node was written since version `first`. If two calls of one node
+ * are in progress concurrently, only the later one may ever be written. */
 static bool was_superseded_since(const struct fenced *fenced, uint64_t first,
                                  const struct record *record)
 {
@@ -467,7 +467,7 @@ static enum hf_status write_object(struct actor *actor, struct hf_lock *lock, bo
     return status;
 }
 
-/* Whether a version with this number has existed since then. */
+/* Whether the object has contained the write with this number at any time since version `first`. */
 static bool was_there_since(const struct fenced *fenced, uint64_t first, uint64_t number)
 {
     for (uint64_t i = first; i <= fenced->current; i++)
@@ -497,7 +497,7 @@ static enum hf_status read_object(struct actor *actor)
     return status;
 }
 
-/* From now on this holder's clock says that the lease is valid for ever. */
+/* Makes the lease valid forever by this holder's clock. */
 static void become_reckless(struct hf_lock *lock)
 {
     env_mutex_lock(&lock->client->keeper.mutex);
@@ -585,7 +585,7 @@ static void hold_and_write(struct actor *actor)
             become_reckless(lock);
         char lease[HF_LEASE_TEXT_MAX] = "";
         hf_lock_text(lock, lease, &error);
-        memcpy(actor->fenced->lease, lease, sizeof lease); /* both set without a yield */
+        memcpy(actor->fenced->lease, lease, sizeof lease); /* both are set without yielding */
         actor->fenced->lent = wish;
         write_and_pause(actor, lock);
     }
@@ -622,7 +622,7 @@ static void take_a_turn(struct actor *actor)
     env_sleep(actor->env, env_jitter(actor->env, SPAN_S(2)));
 }
 
-/* In the calm, all work must finish. */
+/* During the calm, all work must finish. */
 static bool write_in_calm(struct actor *actor)
 {
     struct hf_error error;
@@ -665,7 +665,7 @@ static void program(struct node *node, void *argument)
 
 /* ---- The checker ----------------------------------------------------------------------- */
 
-/* Bodies that were written without faults and are no longer named. */
+/* Counts the bodies that were written without faults and that the fence does not name. */
 static size_t count_orphans(const struct fenced *fenced)
 {
     size_t count = 0;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c: nodes put records into an index, compile it and read it, while faults happen and
- * another program writes its own entries. index_checker.h lists what must be true.
- * index_put.c and index_act.c contain the nodes' operations.
+/* index.c: nodes put records into an index, compile it and read it, while faults happen and another
+ * program writes its own entries. index_checker.h lists what must be true. index_put.c and
+ * index_act.c contain the nodes' operations.
  *
- * In the calm, after every request in flight has arrived, one node compiles until nothing is
- * left, compiles once more, which must change nothing, and reads everything. */
+ * During the calm, after every request in flight has arrived, one node compiles until nothing is
+ * left to do. It then compiles once more, which must change nothing, and reads everything. */
 #include "base/check.h"
 #include "sim/checkers/swap_checker.h"
 #include "sim/workloads/index_work.h"
 
 #include <stdlib.h>
 
-/* By this time after the calm, every request in flight has arrived. */
+/* This long after the calm begins, every request in flight has arrived. */
 #define SETTLE SPAN_S(3 * 3600)
 
 #define AWAIT_STEP SPAN_S(600)
 
-/* Waits until an abandoned lock is over, and one of a few attempts succeeds. */
+/* Enough rounds for abandoned locks to end and for one of several attempts to succeed. */
 #define ROUNDS_MAX 8
 #define ROUND_STEP SPAN_S(60)
 
@@ -75,7 +75,7 @@ static void program(struct node *node, void *argument)
 }
 
 /* The lock of the first key's shard, as another program may have left it. Only its duration
- * counts, because the clock of its times is unknown. */
+ * matters, because the clock that its times come from is unknown. */
 #define TAKEN_S 30
 static void leave_lock(struct index_work *work, struct view shard)
 {
@@ -111,7 +111,7 @@ static void *start(struct run *run)
         options.taken_until_us = SPAN_S(TAKEN_S).us;
     }
     work->checker = index_checker_new(run, &options);
-    work->swap_judge = swap_checker_new(run);
+    work->swap_checker = swap_checker_new(run);
     leave_lock(work, view_of(first.text));
     for (unsigned i = 0; i < run->options->nodes; i++)
         node_boot(world_node(run->world, i), program, work);
@@ -129,7 +129,7 @@ static void free_state(void *state)
 {
     struct index_work *work = state;
     index_checker_free(work->checker);
-    swap_checker_free(work->swap_judge);
+    swap_checker_free(work->swap_checker);
     free(work);
 }
 

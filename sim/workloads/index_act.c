@@ -31,7 +31,8 @@ static void tell(void *argument, const struct compile_report *report)
     const struct indexer *indexer = argument;
     if (report->end == HF_INDEX_END_NOTHING)
         return;
-    /* The lease may end early: some leases are shorter than the uncertainty of the store time. */
+    /* The lease may end early, because some leases are shorter than the uncertainty of the store
+     * time. */
     if (report->why.status == HF_FENCED && indexer->alone)
         world_fail(indexer->work->run->world, "shard %s is fenced by nobody: %s",
                    report->shard.text, report->why.why);
@@ -44,7 +45,7 @@ static void tell(void *argument, const struct compile_report *report)
                   report->why.status == HF_OK ? "" : hf_status_name(report->why.status));
 }
 
-/* The shard of this key. */
+/* Compiles the shard of this key. */
 static void compile_one(struct indexer *indexer, size_t key)
 {
     struct compile_options options = indexer_options(indexer);
@@ -225,9 +226,8 @@ static void put_foreign(struct indexer *indexer)
     indexer_put_foreign(indexer, key, place, back ? FOREIGN_ANY_TIME : FOREIGN_LATER);
 }
 
-/* Node 1: another program's entry is folded and cleared, and then the program writes an
- * older record under the same name, which stays for a while. The other nodes read in the
- * meantime. */
+/* Node 1 acts as another program. Its entry is folded and cleared, and then it writes an older
+ * record under the same name, which stays for a while. The other nodes read in the meantime. */
 static void go_back(struct indexer *indexer)
 {
     size_t key, place;
@@ -278,7 +278,7 @@ static void do_one_thing(struct indexer *indexer)
         read_somehow(indexer);
 }
 
-/* Uses its own handle, because only one task at a time may use a handle. */
+/* This task uses its own handle, because only one task at a time may use a handle. */
 static void do_another_thing(void *argument)
 {
     struct indexer hand = *(struct indexer *)argument;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_plan.c: draws a seed's world for workload `index`. Clocks stay within the
- * assumptions, except wall clocks, which stamp the records and may be years apart. */
+/* index_plan.c: draws the world of a seed for workload `index`. Clocks stay within the assumptions,
+ * except wall clocks, which timestamp the records and may be years apart. */
 #include "sim/workloads/index_work.h"
 
-/* More pauses than other workloads: between any two requests of a compiler. */
+/* More pauses than in other workloads, between any two requests of a compiler. */
 #define CRASH_AT_CALL_CHANCE 4000
 #define PAUSE_AT_CALL_CHANCE 6000
 #define PAUSE_MAX            SPAN_S(20)
 #define DOWN_MAX             SPAN_S(20)
 
-/* For readers that must pause between two requests while others compile. */
+/* For readers that are to pause between two requests while others compile. */
 #define SLOW_CHANCE       60000
 #define PAUSE_BACK_CHANCE 150000
 #define PAUSE_BACK_MAX    SPAN_S(4)
@@ -17,7 +17,7 @@
 /* Three of these belong to one shard. */
 #define FAT_KEYS 4
 
-/* Two or three keys per shard; the last is too long for a name. */
+/* There are two or three keys per shard; the last key is too long for a name. */
 struct view index_plan_key(size_t number)
 {
     static const struct view keys[INDEX_KEYS - 1] = {
@@ -61,7 +61,7 @@ struct index_plan index_plan_draw(const struct world *world)
     plan.moments = moments[prng_below(&prng, 4)];
     plan.calendar = calendars[prng_below(&prng, 4)];
     plan.goes_back = plan.foreign && !plan.fat && prng_below(&prng, 6) == 0;
-    if (plan.goes_back) { /* its records are then the latest of all */
+    if (plan.goes_back) { /* so that its records are the latest of all */
         plan.keys = 1;
         plan.moments = 2;
         plan.calendar = 1000;

@@ -73,7 +73,7 @@ void indexer_extend(struct indexer *indexer)
 
 /* ---- Records --------------------------------------------------------------------------- */
 
-/* A time as text: in some zone, with some precision, or as a number. */
+/* Writes a time as text: in any zone, with any precision, or as a number. */
 static void write_time(const struct indexer *indexer, int64_t us, char text[TIME_ROOM])
 {
     int64_t zone_min = indexer_one_in(indexer, 3) ? 90 * (int64_t)indexer_below(indexer, 3) : 0;
@@ -98,8 +98,8 @@ static void write_time(const struct indexer *indexer, int64_t us, char text[TIME
         snprintf(text + size, TIME_ROOM - (size_t)size, "Z");
 }
 
-/* Many times are equal. Only a few come from a wall clock, because the one that is ahead would
- * always win. */
+/* Many times are equal. Only a few come from a wall clock, because otherwise the clock that is
+ * furthest ahead would always win. */
 static int64_t draw_time(const struct indexer *indexer)
 {
     const struct index_plan *plan = &indexer->work->plan;
@@ -109,8 +109,8 @@ static int64_t draw_time(const struct indexer *indexer)
     return indexer_one_in(indexer, 4) ? us + SECOND_US / 4 : us;
 }
 
-/* A unique part of each record. Among equal times the greater bytes win, which are not always
- * those of the later record. */
+/* Makes the unique part of a record. Among records with equal times, the one with the greater bytes
+ * wins, which is not always the one that was made later. */
 static struct view make_value(struct indexer *indexer, struct arena *arena)
 {
     size_t size = indexer->work->plan.fat ? FAT_SIZE : VALUE_ROOM;
@@ -125,7 +125,7 @@ static struct view make_value(struct indexer *indexer, struct arena *arena)
     return (struct view){ text, size };
 }
 
-/* A record with this many fields, in the arena. */
+/* Makes a record with this many fields, in the arena. */
 static struct view make_record(struct indexer *indexer, size_t key, int64_t us, size_t fields,
                                struct arena *arena)
 {
@@ -150,7 +150,8 @@ static size_t draw_key(const struct indexer *indexer)
     return (size_t)indexer_below(indexer, indexer->work->plan.keys);
 }
 
-/* As many fields as the handle knows; sometimes fewer, and the rest is empty. */
+/* Draws the number of fields: as many as the handle knows, or sometimes fewer; the rest are
+ * empty. */
 static size_t draw_fields(const struct indexer *indexer, size_t known)
 {
     return indexer_one_in(indexer, 4) ? INDEX_FIELDS_FIRST : known;
@@ -219,8 +220,8 @@ void indexer_put_straight(struct indexer *indexer)
 
 /* ---- Another program's records --------------------------------------------------------- */
 
-/* The location of an entry for this key: flat, or in one of two folders; under its escaped
- * name, or the raw key. */
+/* The location of an entry for this key: flat or in one of two folders, and under its escaped name
+ * or the raw key. */
 static void foreign_name(const struct indexer *indexer, size_t key, size_t place,
                          char name[KEY_BYTES_MAX + 1])
 {
@@ -236,7 +237,7 @@ static void foreign_name(const struct indexer *indexer, size_t key, size_t place
              stray && place == 2 ? "~once" : "");
 }
 
-/* Deletes a lock object, as an operator might to get rid of it. */
+/* Deletes a lock object, as an operator might do to get rid of it. */
 void indexer_delete_lock(struct indexer *indexer)
 {
     char key[KEY_BYTES_MAX + 1];
@@ -264,7 +265,7 @@ bool indexer_draw_foreign(const struct indexer *indexer, size_t *ret_key, size_t
     return false;
 }
 
-/* An unreadable entry, in one of many ways. */
+/* Makes the entry unreadable, in one of many ways. */
 static void spoil(const struct indexer *indexer, struct buffer *entry)
 {
     static const char *const spoilt[] = {
@@ -279,7 +280,7 @@ static void spoil(const struct indexer *indexer, struct buffer *entry)
     size_t which = (size_t)indexer_below(indexer, sizeof spoilt / sizeof *spoilt);
     if (indexer_one_in(indexer, 2))
         buffer_clear(entry);
-    else /* a good record in the same entry does not help */
+    else /* a valid record in the same entry does not help */
         buffer_append_byte(entry, '\n');
     buffer_append(entry, view_of(spoilt[which]));
 }
@@ -292,7 +293,7 @@ static unsigned draw_second(struct indexer *indexer, size_t key, enum foreign_ti
     return ++*clock;
 }
 
-/* One record or two, with one of the possible terminators. */
+/* Writes one or two records, with one of the possible terminators. */
 static void write_foreign(struct indexer *indexer, size_t key, enum foreign_time time,
                           struct buffer *entry)
 {
@@ -316,7 +317,7 @@ static void write_foreign(struct indexer *indexer, size_t key, enum foreign_time
     arena_release(&arena);
 }
 
-/* The other program uses no conditions; if it gets no reply, it writes again. */
+/* The other program writes without conditions; if it gets no reply, it writes again. */
 void indexer_put_foreign(struct indexer *indexer, size_t key, size_t place,
                          enum foreign_time time)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_work.h: declarations that the files of workload `index` share. */
+/* index_work.h: declarations shared by the files of workload `index`. */
 #ifndef SIM_WORKLOADS_INDEX_WORK_H
 #define SIM_WORKLOADS_INDEX_WORK_H
 
@@ -20,22 +20,22 @@
 
 /* The world of a seed, and the operations in it. */
 struct index_plan {
-    size_t keys; /* how many of them, starting with the first */
+    size_t keys; /* how many keys are used, starting with the first */
     int64_t ttl_ms;
     struct skew skew;
     bool apart;
-    bool foreign;      /* another program writes entries, too */
-    bool malformed;    /* some of which cannot be read */
-    bool goes_back;    /* some are older than those before, and many read meanwhile */
+    bool foreign;      /* another program also writes entries */
+    bool malformed;    /* some of its entries cannot be read */
+    bool goes_back;    /* some entries are older than earlier ones, while many nodes read */
     bool extends;      /* a field is added to the schema */
-    bool all_compile;  /* in the calm, at once */
+    bool all_compile;  /* all nodes compile concurrently during the calm */
     bool both_hands;   /* nodes do two things concurrently */
-    size_t batch;      /* entries of one fold */
+    size_t batch;      /* the number of entries in one fold */
     bool locks_vanish; /* a node deletes locks */
     bool fat;          /* records are so large that a shard is read in several pieces */
-    enum { LOCK_ABSENT, LOCK_OF_ANOTHER, LOCK_OF_GARBAGE } lock; /* one exists at the start */
+    enum { LOCK_ABSENT, LOCK_OF_ANOTHER, LOCK_OF_GARBAGE } lock; /* at the start of the run */
     unsigned moments;  /* the number of different times, besides those of wall clocks */
-    unsigned calendar; /* one in this many records has the time of its node's wall clock */
+    unsigned calendar; /* one in this many records is timed by its node's wall clock */
 };
 
 /* Each name that another program uses for an entry is written by one node only. */
@@ -45,10 +45,10 @@ struct index_work {
     struct run *run;
     struct index_plan plan;
     struct index_checker *checker;
-    struct swap_checker *swap_judge;
+    struct swap_checker *swap_checker;
     struct team team;
-    unsigned last_record;               /* that was ever made */
-    unsigned foreign_clock[INDEX_KEYS]; /* seconds: rises with each entry of the key */
+    unsigned last_record;               /* the number of the last record made */
+    unsigned foreign_clock[INDEX_KEYS]; /* in seconds; increases with each entry of the key */
 };
 
 /* One life of a node, or one of its concurrent tasks. */
@@ -58,8 +58,8 @@ struct indexer {
     struct env *env;
     struct store *store;
     struct hf_client *client;
-    struct index *index; /* NULL: could not be opened yet */
-    bool alone;          /* all others rest, in the calm */
+    struct index *index; /* NULL: not opened yet */
+    bool alone;          /* all other nodes rest, during the calm */
 };
 
 static inline uint64_t indexer_below(const struct indexer *indexer, uint64_t bound)
@@ -88,16 +88,17 @@ struct view index_plan_key(size_t number);
 
 /* ---- index_put.c: writers -------------------------------------------------------------- */
 
-/* Creates the index, or extends it to this many fields, and opens it; false if that fails
- * this time. */
+/* Creates the index, or extends it to this many fields, and opens it. Returns false if this
+ * fails. */
 bool indexer_open(struct indexer *indexer, size_t fields);
 
 void indexer_put(struct indexer *indexer);
 
-/* One of the names that this node uses as another program; false if it has none. */
+/* Draws one of the names under which this node writes as another program. Returns false if it has
+ * none. */
 bool indexer_draw_foreign(const struct indexer *indexer, size_t *ret_key, size_t *ret_place);
 
-/* The other program writes an entry there: a record that is later than all earlier ones of
+/* Writes an entry there as the other program: a record that is later than all earlier records of
  * the key, or one with any time. */
 enum foreign_time { FOREIGN_LATER, FOREIGN_ANY_TIME };
 void indexer_put_foreign(struct indexer *indexer, size_t key, size_t place,
@@ -114,10 +115,10 @@ struct compile_options indexer_options(const struct indexer *indexer);
 /* Draws and runs one operation of a node. */
 void indexer_act(struct indexer *indexer);
 
-/* Compiles all shards; true: nothing is left to do. */
+/* Compiles all shards. Returns true if nothing is left to do. */
 bool indexer_compile_all(struct indexer *indexer);
 
-/* A second compile must change nothing, and readers must find every record. */
+/* Checks that a second compile changes nothing, and that readers find every record. */
 void indexer_check_all(struct indexer *indexer);
 
 #endif

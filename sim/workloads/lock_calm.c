@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock_calm.c: the nodes of the lock workloads in the calm. Whatever the faults have left
- * behind, every lock must become available again within a bounded time. */
+/* lock_calm.c: the nodes of the lock workloads during the calm. Regardless of what the faults have
+ * left behind, every lock must become available again within a bounded time. */
 #include "sim/workloads/lock_inside.h"
 
 #include <string.h>
 
-/* By this time after the calm, every request in flight has arrived, and each node gets its turn
+/* This long after the calm begins, every request in flight has arrived, and each node gets its turn
  * in time. */
 #define SETTLE     SPAN_S(90)
 #define FINAL_WAIT SPAN_S(60)
 
-/* Other nodes may still be suspended for an hour after the calm begins, and then have work
- * to do. */
+/* Other nodes may still be suspended for an hour after the calm begins, and may then have work
+ * left. */
 #define AWAIT_TRIES_MAX 500
 
-/* A restless node asks this often, at intervals of up to this many milliseconds, for longer
- * than any node waits. */
+/* A restless node asks this many times, at intervals of up to this many milliseconds. Together this
+ * is longer than any node waits. */
 #define RESTLESS_MAX 200
 #define RESTLESS_MS  1500
 
 /* Without faults, everything that a handle left behind is cleaned up within this time. */
 #define TIDY_TIME SPAN_S(25)
 
-/* In the calm every call must succeed. */
+/* During the calm, every call must succeed. */
 static void must_be_ok(struct use *use, const char *what, enum hf_status status,
                        const struct hf_error *error)
 {
@@ -33,9 +33,9 @@ static void must_be_ok(struct use *use, const char *what, enum hf_status status,
                    hf_status_name(status), error->why);
 }
 
-/* If front ends differ, or the clock has stepped, by more than a lease lasts, a node that has
- * not asked for long learns the store time only by asking, and then finds its new lease over.
- * Once it knows the time, it must get a valid lease. */
+/* Front ends may differ, or the clock may have stepped, by more than a lease lasts. A node that has
+ * sent no request for a long time then learns the store time only by asking, and finds that its new
+ * lease is over. Once it knows the time, it must get a valid lease. */
 static enum hf_status acquire_in_calm(struct use *use, struct hf_error *error)
 {
     const struct lock_plan *plan = &use->process->work->plan;
@@ -43,13 +43,13 @@ static enum hf_status acquire_in_calm(struct use *use, struct hf_error *error)
     int tries = may_be_lost ? 4 : 1;
     enum hf_status status = HF_LOST;
     for (int i = 0; i < tries && status == HF_LOST; i++) {
-        checker_asks(use->claim, JUDGE_STANDS_IN_LINE, FINAL_WAIT.us / 1000);
+        checker_asks(use->claim, CHECKER_STANDS_IN_LINE, FINAL_WAIT.us / 1000);
         status = hf_lock_acquire(use->lock, FINAL_WAIT.us / 1000, error);
     }
     return status;
 }
 
-/* Acquires it, with this many slots of it at a time. */
+/* Acquires the lock, or this many of its slots at the same time. */
 static void have_it_once(struct process *process, const struct lock_wish *wish, uint32_t slots)
 {
     struct hf_error error;
@@ -62,7 +62,7 @@ static void have_it_once(struct process *process, const struct lock_wish *wish, 
               (process_true_now(process) - asked_us) / 1000, hf_lock_token(use.lock));
     if (slots > 1)
         have_it_once(process, wish, slots - 1);
-    checker_lets_go(use.claim, JUDGE_RELEASES);
+    checker_lets_go(use.claim, CHECKER_RELEASES);
     enum hf_status status = hf_lock_release(use.lock, &error);
     /* If the store's clock has stepped too far, another client may have found the lease over. */
     if (status != HF_LOST || process->work->plan.exclusion)
@@ -81,7 +81,7 @@ static void abandon(struct process *process, const struct lock_wish *wish)
     must_be_ok(&use, "asks for", acquire_in_calm(&use, &error), &error);
     checker_held(use.claim, use.lock, /* adopted */ false);
     USE_TRACE(&use, "abandons token %" PRIu64, hf_lock_token(use.lock));
-    checker_lets_go(use.claim, JUDGE_ABANDONS);
+    checker_lets_go(use.claim, CHECKER_ABANDONS);
     hf_lock_detach(use.lock);
     checker_freed(use.claim);
 }
@@ -94,12 +94,12 @@ static void ask_for_nothing(struct process *process, const struct lock_wish *wis
     struct process brief = *process;
     brief.client = lock_client_open(process->work, process->node, process->store);
     lock_use_open(&use, &brief, wish, /* final */ true);
-    checker_asks(use.claim, JUDGE_STANDS_IN_LINE, HF_WAIT_FOREVER);
+    checker_asks(use.claim, CHECKER_STANDS_IN_LINE, HF_WAIT_FOREVER);
     enum hf_status status = hf_lock_begin(use.lock, &error);
     checker_leaves(use.claim);
     if (status == HF_OK) {
         checker_held(use.claim, use.lock, /* adopted */ false);
-        checker_lets_go(use.claim, JUDGE_RELEASES);
+        checker_lets_go(use.claim, CHECKER_RELEASES);
         checker_released(use.claim, hf_lock_release(use.lock, &error));
     } else {
         hf_lock_cancel(use.lock, NULL);
@@ -108,7 +108,7 @@ static void ask_for_nothing(struct process *process, const struct lock_wish *wis
     hf_client_close(brief.client);
 }
 
-/* Whether watching is the only proof that a lease is over. */
+/* Whether a lease can be proven to be over only by watching. */
 static bool is_only_watched(const struct lock_work *work)
 {
     return work->plan.observed || (work->plan.local && work->plan.apart);
@@ -123,8 +123,8 @@ static bool are_others_satisfied(const struct process *process)
     return true;
 }
 
-/* Abandons a lease, and keeps its table changing until the other nodes have finished. They must
- * still find that the lease is over. */
+/* Abandons a lease, and keeps changing its table until the other nodes have finished. They must
+ * still be able to prove that the lease is over. */
 static void be_restless(struct process *process)
 {
     const struct lock_work *work = process->work;
@@ -155,7 +155,7 @@ static bool is_same_wish(const struct lock_wish *a, const struct lock_wish *b)
            strcmp(a->scopes[0], b->scopes[0]) == 0;
 }
 
-/* The last node to finish must be able to acquire every lock, whatever crashed nodes have
+/* The last node to finish must be able to acquire every lock, regardless of what crashed nodes have
  * left behind. */
 static void last_round(struct process *process)
 {
@@ -165,7 +165,7 @@ static void last_round(struct process *process)
             have_it_once(process, &work->wishes[i], work->wishes[i].slots);
 }
 
-/* Waits until the calm, and until every node only has to finish. */
+/* Waits for the calm, and until no node has work left. */
 static void await_the_others(struct process *process)
 {
     struct lock_work *work = process->work;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock_inside.h: declarations that the files of the lock workloads share. lock_plan.c draws the
- * assumptions and the faults, lock_work.c drives the nodes among faults, and lock_calm.c drives
- * them in the calm. */
+/* lock_inside.h: declarations shared by the files of the lock workloads. lock_plan.c draws the
+ * assumptions and the faults, lock_work.c drives the nodes while faults happen, and lock_calm.c
+ * drives them during the calm. */
 #ifndef SIM_WORKLOADS_LOCK_INSIDE_H
 #define SIM_WORKLOADS_LOCK_INSIDE_H
 
@@ -10,7 +10,7 @@
 
 #include <inttypes.h>
 
-/* A lease that its holder has published so that others can break or adopt it. */
+/* A lease that its holder has published so that other nodes can break or adopt it. */
 struct notice {
     const struct lock_wish *wish;
     uint64_t token;
@@ -21,7 +21,7 @@ struct notice {
 struct lock_work {
     struct run *run;
     struct lock_checker *checker;
-    struct swap_checker *swap_judge;
+    struct swap_checker *swap_checker;
     const struct lock_beside *beside; /* NULL: nothing */
     struct lock_plan plan;
     const struct lock_wish *wishes;
@@ -32,11 +32,11 @@ struct lock_work {
     /* For the first wish: the true time at which its completion was reported to a node (-1:
      * never), and the boot of that node's machine. */
     int64_t completed_us;
-    int64_t began_us; /* no later than when that one was granted it */
+    int64_t began_us; /* not after that node was granted the lock */
     char completed_boot[64];
     unsigned left[NODES_MAX + 1];
-    bool rested[NODES_MAX + 1];    /* only has to finish */
-    bool satisfied[NODES_MAX + 1]; /* and has acquired what it must get in the calm */
+    bool rested[NODES_MAX + 1];    /* has no work left */
+    bool satisfied[NODES_MAX + 1]; /* has also acquired what it must get in the calm */
     bool finished[NODES_MAX + 1];
 };
 
@@ -56,7 +56,7 @@ struct lock_beside {
     /* Called around the life of a process; the result of `begin` is passed to `end`. */
     void *(*begin)(void *argument, struct process *process);
     void (*end)(void *argument, struct process *process, void *begun);
-    void (*act)(void *argument, struct process *process);  /* now and then, as an operation */
+    void (*act)(void *argument, struct process *process);  /* occasionally, as an operation */
     void (*calm)(void *argument, struct process *process); /* when all others are done */
 };
 
@@ -68,9 +68,9 @@ struct use {
     struct hf_lock *lock;
     struct claim *claim;
     struct claim_note note;
-    bool cancelled; /* a task was going to cancel */
+    bool cancelled; /* a task was started to cancel it */
     int64_t asked_us;
-    int64_t refused_us; /* it was not granted yet: asked_us, or the time of its last poll */
+    int64_t refused_us; /* when it was last not granted: asked_us, or its last poll */
 };
 
 #define USE_TRACE(use, format, ...)                                                   \
@@ -99,11 +99,11 @@ static inline struct span process_up_to_ms(struct process *process, int64_t ms)
 
 /* lock_work.c */
 
-/* The label is the same in every life, as it would be under a supervisor. */
+/* The label is the same in every life of the node, as it would be under a supervisor. */
 struct hf_client *lock_client_open(const struct lock_work *work, const struct node *node,
                                    struct store *store);
 
-/* `final`: in the calm, when the lease should be as long as possible. */
+/* `final`: the use is during the calm, when the lease should be as long as possible. */
 void lock_use_open(struct use *use, struct process *process, const struct lock_wish *wish,
                    bool final);
 void lock_use_close(struct use *use);

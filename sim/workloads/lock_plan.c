@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock_plan.c: draws how accurate the clocks in a seed's world are, and what its clients
- * assume about them. */
+/* lock_plan.c: draws the accuracy of the clocks in a seed's world, and what its clients assume
+ * about them. */
 #include "sim/workloads/lock_work.h"
 
 /* By how much clocks may run faster or slower than assumed, in seeds that violate the
@@ -10,8 +10,8 @@
 /* The weight of wall-clock steps among the faults, in seeds where only the wall clock steps. */
 #define LOCAL_WALL_STEPS 6
 
-/* The world violates the assumptions in one way or another. Only properties that never
- * depend on clocks are then checked. */
+/* Makes the world violate the assumptions in one way or another. Only properties that do not depend
+ * on clocks are then checked. */
 static void go_beyond(struct lock_plan *plan, struct prng *prng)
 {
     plan->exclusion = plan->store_time = false;
@@ -47,7 +47,7 @@ struct lock_plan lock_plan_draw(const struct world *world)
         plan.store_step_max = SPAN_MS(50);
         break;
     case 2:
-    case 3: /* front ends differ by two seconds at most, and a few small steps come on top */
+    case 3: /* front ends differ by at most two seconds, plus a few small steps */
         plan.skew_tolerance_ms = 4000;
         plan.store_step_max = SPAN_MS(400);
         break;
@@ -68,7 +68,7 @@ struct lock_plan lock_plan_draw(const struct world *world)
     return plan;
 }
 
-/* On a store without a clock, only wall clocks can mislead nodes. */
+/* On a store without a clock, only wall clocks can be misleading. */
 void lock_work_tune(struct run *run, struct plans *plans)
 {
     struct lock_plan plan = lock_plan_draw(run->world);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock_work.c: the nodes of the lock workloads while faults happen: they acquire, wait,
- * renew, pass on, break and end leases in every way, and report each request and its result
- * to the checker. */
+/* lock_work.c: the nodes of the lock workloads while faults happen. They acquire, wait for, renew,
+ * pass on, break and end leases in every possible way, and report each request and its result to
+ * the checker. */
 #include "base/check.h"
 #include "sim/checkers/swap_checker.h"
 #include "sim/workloads/lock_inside.h"
@@ -14,22 +14,22 @@
 /* One in this many operations is additional work, if the workload has any. */
 #define BESIDE_EVERY 4
 
-/* How often the node that works last checks whether the others have finished. */
+/* How many times, and how often, the last working node checks whether the others have finished. */
 #define AWAIT_TRIES_MAX 1000
 #define AWAIT_STEP      SPAN_S(10)
 
-/* How much shorter than its ttl a lease is usable, plus how far the store time may jump with
- * front ends that differ by two seconds, dates in whole seconds, and small steps. */
+/* How much shorter than its ttl the usable time of a lease is; and how far the store time may jump
+ * with front ends that differ by two seconds, dates in whole seconds, and small steps. */
 #define LATE_SLACK_US INT64_C(200000)
 #define LATE_DOUBT_US INT64_C(4000000)
 
-/* The period of work that is done once per period, ... */
+/* The period of work that must be done only once per period, ... */
 #define ONCE_PER_MS 30000
 
 /* ... and the uncertainty of the store time by which it is measured. */
 #define ONCE_SLACK_US (INT64_C(12) * 1000000)
 
-/* Short enough for limits of leases to come and go within a run. */
+/* Periods that are short enough for lease limits to come and go within a run. */
 #define LIMIT_POLICY_HERE                          \
     {                                              \
         .floor = SPAN_MS(250), .period = SPAN_S(3) \
@@ -100,7 +100,7 @@ void lock_use_open(struct use *use, struct process *process, const struct lock_w
     *use = (struct use){ .process = process, .wish = wish };
     use->claim = claim_checker(process->work->checker, process->node, wish);
     use->options = draw_options(use, /* may_be_once */ !final);
-    if (final) { /* long enough for front ends that differ, and for other leases to end */
+    if (final) { /* long enough for differing front ends, and for other leases to end */
         use->options.ttl_ms = process->work->plan.ttl_max_ms;
         use->options.no_renewal = false;
     }
@@ -132,7 +132,7 @@ static enum hf_status wait_and_be_cancelled(struct use *use, int64_t wait_ms,
     struct canceller canceller = { use, process_up_to_ms(use->process, 3000) };
     struct env_task *task;
     USE_TRACE(use, "waits for up to %" PRId64 " ms, to be stopped before", wait_ms);
-    checker_asks(use->claim, JUDGE_STANDS_IN_LINE, wait_ms);
+    checker_asks(use->claim, CHECKER_STANDS_IN_LINE, wait_ms);
     use->cancelled = env_task_start(env, cancel_later, &canceller, &task, error) == HF_OK;
     enum hf_status status = hf_lock_acquire(use->lock, wait_ms, error);
     if (use->cancelled)
@@ -140,12 +140,12 @@ static enum hf_status wait_and_be_cancelled(struct use *use, int64_t wait_ms,
     return status;
 }
 
-/* Sends the request, and polls for a while; some nodes then abandon the request. */
+/* Sends the request and polls for a while; some nodes then abandon the request. */
 static enum hf_status poll_for_it(struct use *use, struct hf_error *error)
 {
     struct process *process = use->process;
     USE_TRACE(use, "stands in line, and looks every %" PRId64 " ms", use->options.poll_ms);
-    checker_asks(use->claim, JUDGE_STANDS_IN_LINE, HF_WAIT_FOREVER);
+    checker_asks(use->claim, CHECKER_STANDS_IN_LINE, HF_WAIT_FOREVER);
     enum hf_status status = hf_lock_begin(use->lock, error);
     if (status == HF_HELD)
         checker_told_held(use->claim);
@@ -164,7 +164,7 @@ static enum hf_status poll_for_it(struct use *use, struct hf_error *error)
 static enum hf_status ask_once(struct use *use, struct hf_error *error)
 {
     USE_TRACE(use, "%s", "asks once");
-    checker_asks(use->claim, JUDGE_ASKS_ONCE, 0);
+    checker_asks(use->claim, CHECKER_ASKS_ONCE, 0);
     enum hf_status status = hf_lock_acquire(use->lock, 0, error);
     if (status == HF_HELD)
         checker_told_held(use->claim);
@@ -186,13 +186,13 @@ static enum hf_status ask(struct use *use, struct hf_error *error)
     default: break;
     }
     USE_TRACE(use, "waits for up to %" PRId64 " ms", wait_ms);
-    checker_asks(use->claim, JUDGE_STANDS_IN_LINE, wait_ms);
+    checker_asks(use->claim, CHECKER_STANDS_IN_LINE, wait_ms);
     return hf_lock_acquire(use->lock, wait_ms, error);
 }
 
-/* A grant that comes too late to be useful. This is allowed only if the grant took as long as
- * the lease lasts, if the store time is uncertain by more than that, or if the table was
- * damaged and may have forgotten the lease. */
+/* Checks a grant that came too late to be useful. This is allowed only if the grant took as long as
+ * the lease lasts, if the store time is uncertain by more than that, or if the table was damaged
+ * and may have forgotten the lease. */
 static void checker_too_late(struct use *use)
 {
     const struct lock_work *work = use->process->work;
@@ -230,7 +230,8 @@ static void checker_refusal(struct use *use, enum hf_status status,
 
 /* ---- Holding ------------------------------------------------------------------------- */
 
-/* On a local store, another boot can only compare wall clocks. */
+/* Checks that work is done only once per period. On a local store, this is not checked across
+ * boots, because a client can then only compare wall clocks. */
 static void checker_once_per(struct use *use)
 {
     const struct lock_work *work = use->process->work;
@@ -245,7 +246,7 @@ static void checker_once_per(struct use *use)
                    node_number(use->process->node), since_us);
 }
 
-/* Publishes the lease to nodes that break or adopt it. */
+/* Publishes the lease, so that other nodes can break or adopt it. */
 static void publish(struct use *use, bool passed)
 {
     struct lock_work *work = use->process->work;
@@ -260,7 +261,7 @@ static void publish(struct use *use, bool passed)
     memcpy(work->notice.text, text, sizeof text);
 }
 
-/* Acquires a lock that it already holds once more, and releases it. */
+/* Acquires a lock that the node already holds, and releases it again. */
 static void enter_again(struct use *use)
 {
     struct hf_error error;
@@ -298,8 +299,8 @@ static void hold_on(struct use *use)
     }
 }
 
-/* A holder that has lost the lease must have been notified immediately; after a suspend, a
- * little later. */
+/* A holder that has lost its lease must be notified immediately or, after a suspend, slightly
+ * later. */
 static void checker_notification(struct use *use)
 {
     struct env *env = use->process->env;
@@ -315,10 +316,10 @@ static void checker_notification(struct use *use)
 static enum checker_end draw_end(struct use *use, bool first)
 {
     switch (process_below(use->process, 8)) {
-    case 0: return JUDGE_FREES;
-    case 1: return JUDGE_FAILS;
-    case 2: return JUDGE_COMPLETES;
-    default: return first ? JUDGE_COMPLETES : JUDGE_RELEASES;
+    case 0: return CHECKER_FREES;
+    case 1: return CHECKER_FAILS;
+    case 2: return CHECKER_COMPLETES;
+    default: return first ? CHECKER_COMPLETES : CHECKER_RELEASES;
     }
 }
 
@@ -331,16 +332,18 @@ static void let_go(struct use *use)
     enum checker_end end = draw_end(use, first);
     checker_lets_go(use->claim, end);
     switch (end) {
-    case JUDGE_ABANDONS:
-    case JUDGE_FREES: return; /* hf_lock_free does it */
-    case JUDGE_FAILS: status = hf_lock_fail(use->lock, "{\"why\":\"not well\"}", &error); break;
-    case JUDGE_COMPLETES: status = hf_lock_complete(use->lock, NULL, &error); break;
-    case JUDGE_RELEASES: status = hf_lock_release(use->lock, &error); break;
+    case CHECKER_ABANDONS:
+    case CHECKER_FREES: return; /* hf_lock_free releases it */
+    case CHECKER_FAILS:
+        status = hf_lock_fail(use->lock, "{\"why\":\"not well\"}", &error);
+        break;
+    case CHECKER_COMPLETES: status = hf_lock_complete(use->lock, NULL, &error); break;
+    case CHECKER_RELEASES: status = hf_lock_release(use->lock, &error); break;
     }
     USE_TRACE(use, "is told %s on ending token %" PRIu64, hf_status_name(status),
               hf_lock_token(use->lock));
     checker_released(use->claim, status);
-    if (status == HF_OK && first && end == JUDGE_COMPLETES) {
+    if (status == HF_OK && first && end == CHECKER_COMPLETES) {
         work->completed_us = process_true_now(use->process);
         work->began_us = use->refused_us;
         snprintf(work->completed_boot, sizeof work->completed_boot, "%s",
@@ -388,7 +391,7 @@ static void use_lock(struct process *process)
     lock_use_close(&use);
 }
 
-/* False: no lease is published. */
+/* Breaks a published lease. Returns false if no lease is published. */
 static bool break_lock(struct process *process)
 {
     struct lock_work *work = process->work;
@@ -413,7 +416,7 @@ static bool adopt_lock(struct process *process)
     struct use use = { .process = process, .wish = notice.wish };
     if (!notice.wish || !notice.passed)
         return false;
-    work->notice.passed = false; /* one adopts it */
+    work->notice.passed = false; /* only one node adopts it */
     use.claim = claim_checker(work->checker, process->node, notice.wish);
     use.options = draw_options(&use, /* may_be_once */ false);
     checker_adopting(use.claim, notice.token, /* begins */ true);
@@ -487,7 +490,7 @@ static void program(struct node *node, void *argument)
     struct process process = { .work = work, .node = node, .env = node_env(node) };
     process.store = net_store_open(work->run->net, node);
     check(process.store);
-    if (!work->beside && node_number(node) % 2 == 0) /* has not read the store's features */
+    if (!work->beside && node_number(node) % 2 == 0) /* has not read the store's traits */
         process.store->traits.delete_conditional = false;
     process.client = lock_client_open(work, node, process.store);
     live(&process);
@@ -519,7 +522,7 @@ static struct lock_work *make_work(struct run *run, const struct lock_wish *wish
         .purged = beside != NULL
     };
     work->checker = lock_checker_new(run, &options);
-    work->swap_judge = swap_checker_new(run);
+    work->swap_checker = swap_checker_new(run);
     for (unsigned i = 0; i < run->options->operations; i++)
         work->left[1 + i % run->options->nodes]++;
     for (unsigned i = 0; i < run->options->nodes; i++)
@@ -547,11 +550,11 @@ void lock_work_mix_ttls(struct lock_work *work)
 void lock_work_free(struct lock_work *work)
 {
     lock_checker_free(work->checker);
-    swap_checker_free(work->swap_judge);
+    swap_checker_free(work->swap_checker);
     free(work);
 }
 
-struct lock_checker *lock_work_judge(struct lock_work *work)
+struct lock_checker *lock_work_checker(struct lock_work *work)
 {
     return work->checker;
 }

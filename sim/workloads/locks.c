@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* locks.c: named locks, exclusive, shared and with slots: waiters, renewals under
- * loss, breaks, adoption, and work that is done once per period. */
+/* locks.c: named locks (exclusive, shared, and with slots): waiters, renewals whose requests are
+ * lost, breaks, adoption, and work that is done once per period. */
 #include "base/layout.h"
 #include "sim/workloads/lock_work.h"
 
@@ -21,9 +21,9 @@ static const struct lock_wish wishes[] = {
     { "default/meta/pool.json", { "named:pool" }, 1, HF_SLOTS, 2 },
 };
 
-/* The epoch document of an existing namespace. It records the lease limit without an end, as
- * a client does if it takes over only by watching. A new client then needs no write before
- * its first grant. If all its reads came from a cache, it does not know the store time. */
+/* Puts the epoch document of an existing namespace. It records a lease limit without an end, like a
+ * client that takes over only by watching. A new client then needs no write before its first grant,
+ * and if all its reads came from a cache, it does not know the store time. */
 static void put_epoch(struct run *run)
 {
     static const char *const keys[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race.c: in each round all nodes try to create the same object, and then to replace the one
- * that was created. No node tries twice, so at most one node may get OK for creating the
- * object, and at most one for replacing it. */
+/* race.c: in each round, all nodes try to create the same object, and then to replace it. No node
+ * tries twice, so at most one node may get OK for creating the object, and at most one for
+ * replacing it. */
 #include "base/check.h"
 #include "base/parse.h"
 #include "sim/run.h"
@@ -12,12 +12,12 @@
 #define ROUND_EVERY SPAN_S(5)
 #define BODY_MAX    128
 
-/* First and second write of a round: absent, then if-match. */
+/* The two writes of a round: the first if absent, the second with if-match. */
 enum { LEGS = 2 };
 
 struct leg {
     unsigned winner;  /* the node that got OK; 0: none */
-    unsigned applied; /* writes that took effect */
+    unsigned applied; /* how many writes took effect */
 };
 
 struct race {
@@ -25,7 +25,7 @@ struct race {
     struct bucket_watch watch;
     uint64_t rounds;
     uint64_t next[NODES_MAX + 1]; /* the round that each node runs next */
-    struct leg *legs;             /* LEGS for each round */
+    struct leg *legs;             /* LEGS per round */
 };
 
 struct round_key {
@@ -52,7 +52,7 @@ static void won(struct race *race, uint64_t round, unsigned leg_number, unsigned
     leg->winner = node;
 }
 
-/* The body names the leg that wrote it, and is unique. */
+/* The body identifies the leg that wrote it, and is unique. */
 static enum hf_status put(struct store *store, struct view key, unsigned leg,
                           struct condition condition)
 {
@@ -87,7 +87,7 @@ static void program(struct node *node, void *argument)
     check(store);
     uint64_t *next = &race->next[node_number(node)];
     while (*next < race->rounds) {
-        uint64_t round = (*next)++; /* a round cut short by a crash is not run again */
+        uint64_t round = (*next)++; /* a round that a crash cut short is not run again */
         int64_t start_us = (int64_t)round * ROUND_EVERY.us;
         if (world_now_us(race->run->world) < start_us)
             env_sleep_until(env, node_moment(node, start_us));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranges.c: locks on ranges of one inode, on paths and trees of a namespace, and on
- * chunks, several of them in one lock. */
+/* ranges.c: locks on ranges of one inode, on paths and trees of a namespace, and on chunks, some
+ * with several scopes in one lock. */
 #include "sim/workloads/lock_work.h"
 
 static const struct lock_wish wishes[] = {

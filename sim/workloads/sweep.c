@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep.c: nodes use locks as in `locks`, and sweep, on request or whenever they are idle.
- * Hours and D are short, so index entries become due and tables are purged while other nodes
- * use them. The lock checkers verify that nothing live is cleared. sweep_checker.h lists
- * what must be true of the index and of purges.
+/* sweep.c: nodes use locks as in `locks`, and sweep, on request or when they are idle. Hours and D
+ * are short, so index entries become due and tables are purged while other nodes use them. The lock
+ * checkers verify that nothing live is cleared. sweep_checker.h lists what must be true of the
+ * index and of purges.
  *
  * When the other nodes have finished, one node holds a lease for hours, abandons it, and sweeps
  * until nothing is left. */
@@ -29,7 +29,7 @@ enum { WISHES = sizeof wishes / sizeof *wishes };
 #define SLOW_MAX    SPAN_S(8)
 #define LATE_MAX    SPAN_S(12)
 #define LATE_BOUND  SPAN_S(90)
-#define FRONT_ENDS  SPAN_S(20) /* the part of an hour by which clocks may disagree */
+#define FRONT_ENDS  SPAN_S(20) /* the part of an hour by which clocks may differ */
 #define UNTIL       SPAN_S(300)
 #define WALL_OFF    SPAN_S(15)
 #define HOUR        SPAN_S(30)
@@ -45,7 +45,7 @@ struct sweeping {
     struct lock_work *work;
     struct lock_beside beside;
     struct sweep_checker *checker;
-    struct sweep_cursor cursors[NODES_MAX + 1]; /* a node remembers a copy */
+    struct sweep_cursor cursors[NODES_MAX + 1]; /* each node remembers a copy */
     bool settled;
 };
 
@@ -111,7 +111,7 @@ static void hold_for_hours(struct sweeping *sweeping, struct process *process)
     struct use use;
     struct hf_error error;
     lock_use_open(&use, process, &wishes[0], /* final */ true);
-    checker_asks(use.claim, JUDGE_STANDS_IN_LINE, HF_WAIT_FOREVER);
+    checker_asks(use.claim, CHECKER_STANDS_IN_LINE, HF_WAIT_FOREVER);
     enum hf_status status = hf_lock_acquire(use.lock, HF_WAIT_FOREVER, &error);
     if (status != HF_OK) {
         checker_refused(use.claim, status);
@@ -127,7 +127,7 @@ static void hold_for_hours(struct sweeping *sweeping, struct process *process)
             sweep_once(sweeping, process, /* full */ false, FINAL_OPS_MAX);
     }
     USE_TRACE(&use, "abandons token %" PRIu64, hf_lock_token(use.lock));
-    checker_lets_go(use.claim, JUDGE_ABANDONS);
+    checker_lets_go(use.claim, CHECKER_ABANDONS);
     hf_lock_detach(use.lock);
     checker_freed(use.claim);
 }
@@ -147,8 +147,8 @@ static void calm(void *argument, struct process *process)
                        hf_sweep_stop_name(stop));
     }
     sweep_checker_end(sweeping->checker, process->node);
-    /* Only a full sweep finds a lease that was over before it had an entry. The first full
-     * sweep may start in the middle, where an earlier one stopped. */
+    /* Only a full sweep finds a lease that was over before it had an index entry. The first full
+     * sweep may start where an earlier one stopped. */
     for (int i = 0; i < 2; i++)
         sweep_once(sweeping, process, /* full */ true, FINAL_OPS_MAX);
     sweeping->settled = true;

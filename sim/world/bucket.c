@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* How fenced objects begin. */
+/* The first bytes of every fenced object. */
 #define FENCE_START "{ \"format\": \"holdfast.fenced/"
 
 struct object {
@@ -59,7 +59,7 @@ struct store_traits bucket_traits(const struct bucket *bucket)
                                   .clock = bucket->options.clock };
 }
 
-/* ---- Its clock ----------------------------------------------------------------------- */
+/* ---- The store's clock --------------------------------------------------------------- */
 
 struct wall_time bucket_date(const struct bucket *bucket, struct span skew)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bucket.h: the objects of the simulated store, and its clock. This is the store's side: it has
- * no nodes, no network and no faults. net.h delivers the calls. */
+/* bucket.h: the objects of the simulated store, and its clock. This is the server side only: it
+ * knows nothing of nodes, the network or faults. net.h delivers the calls. */
 #ifndef SIM_WORLD_BUCKET_H
 #define SIM_WORLD_BUCKET_H
 
@@ -8,12 +8,12 @@
 #include "store/store.h"
 
 struct bucket_options {
-    bool etag_by_content;     /* equal bytes have equal ETags, as on S3; else always new */
-    bool delete_conditional;  /* a delete obeys if-match; else such a delete is refused */
+    bool etag_by_content;     /* equal bytes have equal ETags, as on S3; otherwise always new */
+    bool delete_conditional;  /* a delete honours if-match; otherwise it is refused */
     bool missing_is_conflict; /* if-match on a missing object: CONFLICT, not NOT_FOUND */
     bool ignore_conditions;   /* accepts conditions but ignores them; checkers must notice */
     bool steps; /* has its own lock: an object can be read and written in one step */
-    enum store_clock clock; /* DATE: replies are stamped; BOOT: a store on the nodes' machine */
+    enum store_clock clock; /* DATE: replies have dates; BOOT: it is on the nodes' machine */
 };
 
 #define BUCKET_OPTIONS \
@@ -34,12 +34,12 @@ void bucket_delete(struct bucket *bucket, struct delete_call *call);
 /* call->entries must have room for call->max. */
 void bucket_list(struct bucket *bucket, struct list_call *call);
 
-/* ---- Its clock ----------------------------------------------------------------------- */
+/* ---- The store's clock --------------------------------------------------------------- */
 
-/* The store's date now, whole seconds, at a front end whose clock is off by `skew`. */
+/* The store's current date, in whole seconds, at a front end whose clock is off by `skew`. */
 struct wall_time bucket_date(const struct bucket *bucket, struct span skew);
 
-/* The store's clock jumps, at all front ends. */
+/* Steps the store's clock, at all front ends. */
 void bucket_step_clock(struct bucket *bucket, struct span by);
 
 /* ---- For checkers ---------------------------------------------------------------------- */
@@ -48,12 +48,12 @@ void bucket_step_clock(struct bucket *bucket, struct span by);
  * exist. */
 struct view bucket_peek(const struct bucket *bucket, struct view key);
 
-/* Its ETag; empty if the object does not exist. */
+/* The ETag of an object; empty if the object does not exist. */
 struct etag bucket_etag(const struct bucket *bucket, struct view key);
 
 bool bucket_steps(const struct bucket *bucket);
 
-/* Called for each write that took effect, in the order in which the writes did. */
+/* Passed to each watch for every write that takes effect, in that order. */
 struct bucket_change {
     struct view key;
     struct view body; /* data is NULL: deleted */
@@ -61,8 +61,8 @@ struct bucket_change {
     const struct condition *condition;
 };
 
-/* Whether a write's condition ensured that it replaced only the version that its writer had
- * seen. `last` is the previous version, empty at first, and is set to this one. */
+/* Whether the condition of a write ensured that it replaced only the version that its writer had
+ * seen. `last` is the previous version (empty at first), and is set to the new one. */
 bool bucket_change_in_order(const struct bucket_change *change, struct etag *last);
 
 struct bucket_watch {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c: converts between true time and a clock with its own start and drift, with integers
- * only, so that every machine computes the same. */
+/* clock.c: converts between true time and a clock with its own start and drift. It uses only
+ * integers, so every machine computes the same results. */
 #include "sim/world/clock.h"
 
 #define SECOND_US CLOCK_SECOND_US
@@ -10,8 +10,8 @@ int64_t clock_when(const struct sim_clock *clock, int64_t local_us)
     int64_t wanted = local_us - clock->local_base_us;
     if (wanted <= 0)
         return clock->true_base_us;
-    /* elapsed = wanted / (1 + ppm / 10^6), again in two parts; then to the exact microsecond.
-     */
+    /* elapsed = wanted / (1 + ppm / 10^6), again in two parts, then corrected to the exact
+     * microsecond. */
     int64_t rate = SECOND_US + clock->drift_ppm;
     int64_t elapsed = wanted / rate * SECOND_US + wanted % rate * SECOND_US / rate;
     while (elapsed + clock_gained(elapsed, clock->drift_ppm) < wanted)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h: a clock with its own start that runs a little fast or slow. It uses only integers,
- * so every machine computes the same. */
+/* clock.h: a clock with its own start that runs slightly fast or slow. It uses only integers, so
+ * every machine computes the same results. */
 #ifndef SIM_WORLD_CLOCK_H
 #define SIM_WORLD_CLOCK_H
 
@@ -14,17 +14,18 @@
 struct sim_clock {
     int64_t true_base_us;  /* at this true time ... */
     int64_t local_base_us; /* ... it showed this, */
-    int64_t drift_ppm;     /* microseconds that it has gained per second since then */
+    int64_t drift_ppm;     /* and has since gained this many microseconds per second */
 };
 
-/* Whole seconds and the rest are computed separately, so the product never overflows. */
+/* Whole seconds and the remainder are computed separately, so the product never overflows. */
 static inline int64_t clock_gained(int64_t elapsed_us, int64_t drift_ppm)
 {
     int64_t rest_us = elapsed_us % CLOCK_SECOND_US;
     return elapsed_us / CLOCK_SECOND_US * drift_ppm + rest_us * drift_ppm / CLOCK_SECOND_US;
 }
 
-/* Its reading at a true time, which must not be before true_base_us. Never runs backwards. */
+/* The clock's reading at a true time, which must not be before true_base_us. The clock never runs
+ * backwards. */
 static inline int64_t clock_at(const struct sim_clock *clock, int64_t true_us)
 {
     int64_t elapsed = true_us - clock->true_base_us;
@@ -32,7 +33,8 @@ static inline int64_t clock_at(const struct sim_clock *clock, int64_t true_us)
     return clock->local_base_us + elapsed + clock_gained(elapsed, clock->drift_ppm);
 }
 
-/* The first true time at which it shows `local_us` or more; true_base_us if it always did. */
+/* The first true time at which the clock shows `local_us` or more; true_base_us if it always
+ * did. */
 int64_t clock_when(const struct sim_clock *clock, int64_t local_us);
 
 /* Changes the drift from now on, without a step. */

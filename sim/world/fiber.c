@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fiber.c: fibers on ucontext.
  *
- * A fiber is entered through ucontext, once. Later switches use _setjmp and _longjmp, which
- * do not save the signal mask and so need no system call; a switch then takes a twentieth of
- * the time. Sanitizers do not follow such jumps, so their builds use swapcontext throughout
- * and announce each switch.
+ * A fiber is entered once through ucontext. Later switches use _setjmp and _longjmp, which do not
+ * save the signal mask and therefore need no system call; such a switch takes a twentieth of the
+ * time. Sanitizers do not follow these jumps, so sanitizer builds always use swapcontext, and
+ * announce each switch.
  *
- * The fiber's own record is at the top of its mapping, above the stack, where the stack
- * cannot overwrite it: [guard page | stack, growing down | struct fiber]. */
+ * The fiber's own record is at the top of its mapping, above the stack, where the stack cannot
+ * overwrite it: [guard page | stack, growing down | struct fiber]. */
 #include "sim/world/fiber.h"
 
 #include "base/check.h"
@@ -27,8 +27,8 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/* GCC's builtin setjmp saves three registers and leaves the others to the surrounding function.
- * libc's version also searches for cleanup handlers, of which there are none here. */
+/* GCC's builtin setjmp saves three registers and leaves the others to the surrounding function. The
+ * libc version also searches for cleanup handlers, and there are none here. */
 #if defined(__GNUC__) && !defined(__clang__)
 typedef void *place_buf[5];
 #define SAVE_PLACE(place)  __builtin_setjmp(place)
@@ -43,7 +43,7 @@ struct fiber {
     struct fiber *next_free;
     void (*run)(void *);
     void *argument;
-    char *stack; /* lowest byte above the guard page */
+    char *stack; /* the lowest byte above the guard page */
     size_t stack_size;
     bool entered;
     bool ended;
@@ -99,8 +99,8 @@ static void sanitizer_begin(struct fiber *fiber)
     fiber->sanitizer_stack = NULL;
 }
 
-/* A fiber that was ended early left a fake stack and red zones behind. Only the fiber itself
- * may release the fake stack, so we pretend to be that fiber for a moment. */
+/* A fiber that was ended early leaves a fake stack and red zones behind. Only the fiber itself may
+ * release the fake stack, so this function briefly pretends to be that fiber. */
 static void sanitizer_end(struct fiber *fiber)
 {
     if (fiber->entered && !fiber->ended) {
@@ -187,7 +187,7 @@ static void sanitizer_end(struct fiber *fiber)
     (void)fiber;
 }
 
-/* A separate function from the one that saves the context, as GCC requires. */
+/* GCC requires this to be a different function from the one that saves the context. */
 __attribute__((noinline, noreturn)) static void go_to(place_buf place)
 {
     GO_TO_PLACE(place);
@@ -255,7 +255,7 @@ static size_t guard_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The mapping is one page larger than the guard and the stack: room for the record. */
+/* The mapping is larger than the guard page and the stack, to make room for the record. */
 static size_t record_size(void)
 {
     size_t page = guard_size();
@@ -281,7 +281,8 @@ static struct fiber *map_stack(void)
     return fiber;
 }
 
-/* A separate function, because to the compiler getcontext returns twice, like setjmp. */
+/* This is a separate function, because the compiler assumes that getcontext returns twice, like
+ * setjmp. */
 __attribute__((noinline)) static void prepare_context(struct fiber *fiber)
 {
     check(getcontext(&fiber->context) == 0);
@@ -289,8 +290,8 @@ __attribute__((noinline)) static void prepare_context(struct fiber *fiber)
     fiber->context.uc_stack.ss_size = fiber->stack_size;
     fiber->context.uc_link = NULL;
     makecontext(&fiber->context, first_frame, 0);
-    /* The size is no longer needed. If ASan found it, ASan would clear its shadow of the whole
-     * stack at each switch, which forgets red zones and takes three times as long. */
+    /* The size is no longer needed. If ASan saw it, it would clear its shadow of the whole stack at
+     * each switch, which loses red zones and takes three times as long. */
     fiber->context.uc_stack.ss_size = 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap.c: gives every allocation an owner, by a header in front of each block that links it
- * into the owner's list.
+/* heap.c: gives every allocation an owner. A header in front of each block links it into the
+ * owner's list.
  *
- * Block sizes are powers of two, and a freed block is reused for the next request of its
- * size. A run allocates some ten thousand blocks, most of them briefly. Under
- * AddressSanitizer each block comes from malloc itself, so the sanitizer sees every free. */
+ * Block sizes are powers of two, and a freed block is reused for the next request of its size. A
+ * run allocates about ten thousand blocks, most of them briefly. Under AddressSanitizer each block
+ * comes from malloc itself, so the sanitizer sees every free. */
 #include "sim/world/heap.h"
 
 #include "base/check.h"
@@ -24,7 +24,7 @@ struct heap_block {
     struct heap_block *older;
     struct heap *owner;
     size_t size;
-    uint64_t mark[2]; /* marks a live block of ours */
+    uint64_t mark[2]; /* marks a live block of this heap */
 };
 
 #define MARK_LIVE UINT64_C(0x6865617020626c6b)
@@ -33,14 +33,14 @@ struct heap_block {
 _Static_assert(sizeof(struct heap_block) % alignof(max_align_t) == 0,
                "what follows the header is aligned for any type");
 
-/* Disabled under AddressSanitizer, which must see each free. */
+/* Off under AddressSanitizer, which must see each free. */
 #define KEEP_FREED (!WITH_ASAN)
 
-#define KINDS            20 /* of 64 bytes up to 32 MiB; larger ones are freed immediately */
+#define KINDS            20 /* from 64 bytes to 32 MiB; larger blocks are freed immediately */
 #define KIND_BYTES(kind) ((size_t)64 << (kind))
 
 static struct heap *current;
-static struct heap_block *spare[KINDS + 1]; /* freed, by kind, linked by `older` */
+static struct heap_block *spare[KINDS + 1]; /* freed blocks by kind, linked by `older` */
 
 void *__real_malloc(size_t size);
 void *__real_realloc(void *bytes, size_t size);
@@ -200,7 +200,7 @@ void *__wrap_calloc(size_t count, size_t size)
     return bytes ? memset(bytes, 0, total) : NULL;
 }
 
-/* A block stays with the owner it has. */
+/* The block keeps its owner. */
 void *__wrap_realloc(void *bytes, size_t size)
 {
     if (!bytes)
@@ -272,7 +272,7 @@ int __wrap_asprintf(char **ret_text, const char *format, ...)
     return size;
 }
 
-/* No simulated code may need a stricter alignment than malloc provides. */
+/* Simulated code must not need a stricter alignment than malloc provides. */
 int __wrap_posix_memalign(void **ret_bytes, size_t alignment, size_t size)
 {
     void *bytes = alignment > alignof(max_align_t) ? NULL : __wrap_malloc(size);

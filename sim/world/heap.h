@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap.h: tracks which node owns each allocation. Every allocation of the simulator belongs to
- * the node whose fiber made it. The memory of a node that crashes can therefore be freed, and a
- * node that ends normally can be checked for leaks.
+/* heap.h: tracks which node owns each allocation. Every allocation in the simulator belongs to the
+ * node whose fiber made it. The memory of a crashed node can therefore be freed, and a node that
+ * ends normally can be checked for leaks.
  *
- * The linker redirects malloc and related functions to the __wrap_ functions in heap.c (the
- * list is in sim/meson.build), in the object files of the program. Allocations inside
- * libraries are not seen. A block that libc allocates inside another function (getline,
- * open_memstream, ...) must not be freed with free() here; tests/sim_symbols.py refuses such
- * functions in the core.
+ * In the program's object files, the linker redirects malloc and related functions to the __wrap_
+ * functions in heap.c (the list is in sim/meson.build). Allocations inside libraries are not
+ * tracked. A block that libc allocates inside another function (getline, open_memstream, ...) must
+ * not be freed with free() here; tests/sim_symbols.py rejects such functions in the core.
  *
  * Outside nodes (the world, the checkers) the owner is NULL, and memory is not tracked. */
 #ifndef SIM_WORLD_HEAP_H
@@ -22,16 +21,16 @@ struct heap {
     struct heap_block *newest;
     size_t count;
     size_t bytes;
-    /* The number of allocations until one fails, for tests; 0: none fails. Compilers may
-     * optimise some allocations away, so the count depends on the compiler. */
+    /* For tests: the number of allocations until one fails; 0: none fails. Compilers may optimise
+     * some allocations away, so the count depends on the compiler. */
     uint64_t fail_in;
 };
 
 #define HEAP_INIT ((struct heap){ NULL, 0, 0, 0 })
 
-/* From here on allocations belong to `heap` (NULL: to no node). Returns the previous owner.
- * Must not be inlined: compilers assume that malloc reads none of the program's variables,
- * and would drop the assignments around it. */
+/* From now on, allocations belong to `heap` (NULL: to no node). Returns the previous owner. This
+ * function must not be inlined: compilers assume that malloc reads none of the program's variables,
+ * and would remove the assignments around it. */
 struct heap *heap_enter(struct heap *heap);
 
 /* Frees everything that the heap still owns. */

@@ -3,9 +3,9 @@
  *
  *     sent ---> arrives, takes effect ---> the reply arrives
  *
- * All faults of a request are drawn when it is sent, in a fixed order; only the delay and
- * the date of the reply are drawn later. An answer timer is always set, initially to the
- * timeout. Every request therefore ends for its node, whatever happens to it at the store. */
+ * All faults of a request are drawn when it is sent, in a fixed order; only the delay and the date
+ * of the reply are drawn later. The answer timer is always set, initially to the timeout. Every
+ * request therefore ends for its node, regardless of what happens to it at the store. */
 #include "sim/world/net.h"
 
 #include "base/check.h"
@@ -16,7 +16,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The cache between one node and the store: its replies have this age. */
+/* The cache between one node and the store, and the age of its replies. */
 struct cache {
     int64_t until_us;
     int64_t age_us;
@@ -26,7 +26,7 @@ struct net {
     struct world *world;
     struct bucket *bucket;
     struct net_plan plan;
-    uint64_t root;                 /* of the sequences that decide the fates of requests */
+    uint64_t root;                 /* the root of the requests' random sequences */
     uint64_t calls[NODES_MAX + 1]; /* how many requests each node has made */
     unsigned front_ends;
     struct span skews[FRONT_ENDS_MAX];
@@ -36,7 +36,7 @@ struct net {
     struct request *requests;
     size_t open_count;
     const struct request *applying;  /* the request that takes effect now, or NULL */
-    size_t under_way[NODES_MAX + 1]; /* as each node sees it */
+    size_t under_way[NODES_MAX + 1]; /* requests for which each node is waiting */
     uint64_t sent;
     bool throttles;
     struct faults faults;
@@ -45,11 +45,11 @@ struct net {
 
 #define NET_TRACE(net, ...) trace_line(world_trace((net)->world), __VA_ARGS__)
 
-/* How soon a broken connection is noticed, and how soon a proxy resends. */
+/* How soon a node notices a broken connection, and how soon a proxy resends a request. */
 #define NOTICE_MAX SPAN_MS(200)
 #define RESEND_MAX SPAN_S(2)
 
-/* How long a cache continues to reply. */
+/* How long a cache keeps replying. */
 #define CACHE_MAX SPAN_S(60)
 
 /* During a burst of throttling the store refuses most requests. */
@@ -172,7 +172,7 @@ static void free_if_over(struct request *request)
         request_free(request);
 }
 
-/* Its node has a result, or is no longer waiting. */
+/* Called when the node has a result or is no longer waiting. */
 static void leave_way(struct request *request)
 {
     if (request->is_under_way)
@@ -214,7 +214,7 @@ struct request_text request_text(const struct request *request)
     struct view name = none, etag = none;
     const char *verb = "", *condition = "";
     if (world_trace(request->net->world)->mode == TRACE_OFF)
-        return (struct request_text){ "" }; /* not traced, and formatting is slow */
+        return (struct request_text){ "" }; /* nothing is traced, and formatting is slow */
     switch (request->kind) {
     case REQUEST_GET:
         verb = "get";
@@ -257,7 +257,8 @@ static void end_request(struct request *request, enum request_end end)
     free_if_over(request);
 }
 
-/* Whether the node has just crashed; the request may then be freed too. */
+/* Injects a fault as the reply arrives. Returns true if the node crashed; the request may then have
+ * been freed. */
 static bool strike_at_answer(struct request *request)
 {
     const struct call_watch *watch = &request->net->watch;
@@ -299,7 +300,7 @@ static void answer_in(struct request *request, int64_t delay_us, enum request_en
     answer_at(request, world_now_us(request->net->world) + delay_us, end);
 }
 
-/* No reply will come; the node notices immediately or by its timeout. */
+/* No reply will arrive. The node notices this immediately or at its timeout. */
 static void answer_never(struct request *request)
 {
     if (request->noticed)
@@ -310,7 +311,7 @@ static void answer_never(struct request *request)
 
 /* ---- At the store -------------------------------------------------------------------- */
 
-/* Entries and names go into the memory of the request. */
+/* Copies the entries and names into the request's memory. */
 static void apply_list(struct bucket *bucket, struct list_call *call)
 {
     arena_release(&call->arena);
@@ -342,8 +343,8 @@ static enum hf_status apply(struct request *request)
     check_unreachable();
 }
 
-/* A cache between a node and the store replies to reads only. Once it has started, it
- * continues for a while. */
+/* A cache between a node and the store replies only to reads. Once it has started, it keeps
+ * replying for a while. */
 static bool is_cached(struct request *request)
 {
     struct net *net = request->net;
@@ -395,7 +396,7 @@ static void do_it(struct request *request)
               hf_status_name(status), wrote ? ", now " : "", etag.text);
 }
 
-/* The result that the node gets if the reply arrives. */
+/* Applies the request at the store. Returns the result that the node gets if the reply arrives. */
 static enum request_end meet_fate(struct request *request)
 {
     switch (request->fate) {
@@ -436,7 +437,7 @@ static bool is_conditional(const struct request *request)
     check_unreachable();
 }
 
-/* The request never arrives. */
+/* Draws whether the request is lost before it arrives. */
 static bool draw_loss(struct request *request)
 {
     struct net *net = request->net;
@@ -462,8 +463,8 @@ static enum request_fate draw_fate(struct request *request)
     return FATE_DONE;
 }
 
-/* How much later than normal a write reaches the store after its node got no reply; zero if
- * it is not late. */
+/* Draws whether the node gets no reply and the write reaches the store late. Returns how much later
+ * than normal; 0 if it is not late. */
 static int64_t draw_lateness(struct request *request)
 {
     const struct net_plan *plan = &request->net->plan;
@@ -498,8 +499,8 @@ static void start_journey(struct request *request)
                         request);
 }
 
-/* The deadline of a call, in true time. A distant deadline, or none, means the store's own
- * timeout: a client waits no longer for a silent server. */
+/* The deadline of a call, in true time. If the deadline is distant or absent, the store's own
+ * timeout applies: a client waits no longer than this for a server that does not reply. */
 static int64_t timeout_of(const struct request *request, struct mono_time deadline)
 {
     struct mono_time until = deadline;
@@ -660,7 +661,7 @@ bool net_repeats_write(const struct net *net)
     return false;
 }
 
-/* Called when a process ends; its requests then have no waiting node. */
+/* When the node's process ends, its requests no longer have a waiting node. */
 void net_attach(struct net *net, struct node *node)
 {
     struct node_watch *watch = &net->watches[node_number(node)];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_store.c: the store as a node sees it: turns calls into requests, and the outcomes of
+/* net_store.c: the store as a node sees it. It turns calls into requests, and the outcomes of
  * requests into results. */
 #include "base/check.h"
 #include "sim/world/request.h"
@@ -39,7 +39,7 @@ static bool may_send(const struct net_store *store, struct mono_time deadline,
     return false;
 }
 
-/* The result of a request without a reply from the store; OK if there is a reply. */
+/* Returns OK if the store replied, and otherwise the status of a request without a reply. */
 static enum hf_status checker_end(const struct request *request, bool is_write,
                                   struct hf_error *error)
 {
@@ -71,8 +71,8 @@ static struct store_stamp stamp_of(const struct net_store *store, const struct r
     };
 }
 
-/* Other tasks run, time passes, and faults happen between a node's decision and the sending
- * of its request, and between the arrival of a reply and the node's reaction. */
+/* Other tasks may run, time may pass, and faults may happen between a node's decision and the
+ * sending of its request, and between the arrival of a reply and the node's reaction. */
 static struct mono_time decide(struct net_store *store)
 {
     struct mono_time sent = env_now(store->base.env);
@@ -105,7 +105,7 @@ static struct request *send_get(struct net_store *store, const struct get_call *
     return request;
 }
 
-/* A put that was not sent yet. */
+/* Creates a put request without sending it. */
 static struct request *new_put(struct net_store *store, struct view key, struct view body,
                                struct condition condition)
 {
@@ -188,7 +188,7 @@ static void take_delete(struct net_store *store, struct delete_call *call,
     trace_end(store, request, call->error.status);
 }
 
-/* Copies it into the node's own memory. */
+/* Copies the entries into the node's own memory. */
 static void copy_entries(struct list_call *call, const struct list_call *from)
 {
     for (size_t i = 0; i < from->count; i++) {
@@ -216,7 +216,7 @@ static void take_list(struct net_store *store, struct list_call *call, struct re
 
 /* ---- The calls ----------------------------------------------------------------------- */
 
-/* All requests of a batch are sent together, and then awaited in turn. The three functions
+/* All requests of a batch are sent together, and then awaited one by one. The three functions
  * differ only in their types. */
 #define DEFINE_MANY(verb)                                                               \
     static void net_##verb(struct store *base, struct verb##_call *calls, size_t count) \
@@ -259,8 +259,8 @@ static void net_list(struct store *base, struct list_call *call)
     request_let_go(request);
 }
 
-/* Passes the object to the decision function, in the node's memory, because the function may
- * yield to other tasks. False if memory runs out. */
+/* Passes the object to the decision function as a copy in the node's memory, because the function
+ * may yield to other tasks. Returns false if memory runs out. */
 static bool show_object(struct net_store *store, struct change_call *call,
                         struct etag *ret_etag, struct view *ret_bytes)
 {
@@ -289,8 +289,9 @@ static struct request *send_step(struct net_store *store, const struct change_ca
     return request;
 }
 
-/* One step: the decision about the current object takes effect immediately. If the decision
- * function yielded and another task changed the object, the function is called again. */
+/* Reads and writes an object in one step: the decision about the current object takes effect
+ * immediately. If the decision function yielded and another task changed the object, the function
+ * is called again. */
 static void net_change(struct store *base, struct change_call *call)
 {
     struct net_store *store = net_store_of(base);
@@ -321,7 +322,7 @@ static void net_change(struct store *base, struct change_call *call)
     call->wrote = put.error.status == HF_OK;
 }
 
-/* Bodies are kept whole in memory, because simulated objects are small. */
+/* Bodies are kept in memory as a whole, because simulated objects are small. */
 static void net_get_file(struct store *base, struct get_call *call, int fd,
                          const struct progress *progress)
 {
@@ -359,7 +360,7 @@ static void net_put_file(struct store *base, struct put_call *call, int fd,
     free(bytes);
 }
 
-/* True: the store counts as foreign code, so clients probe it. */
+/* Returns true: the store counts as foreign code, so clients probe it. */
 static bool net_identify(struct store *base, struct buffer *text)
 {
     (void)base;
@@ -379,7 +380,7 @@ static void net_close(struct store *base)
 
 static const struct store_ops net_store_ops = { OPS_OF_BOTH };
 
-/* For a store with its own lock. */
+/* The operations of a store with its own lock. */
 static const struct store_ops step_store_ops = { OPS_OF_BOTH, .change = net_change };
 
 struct store *net_store_open(struct net *net, struct node *node)

@@ -10,20 +10,20 @@
 #define UPTIME_MAX_US  (INT64_C(90) * 86400 * 1000000)
 #define REBOOT_TAKE_US (INT64_C(60) * 1000000)
 
-/* Waits are sliced on a clock that stops during suspend; see env/real.c. */
+/* Waits are divided into slices on a clock that stops during suspend; see env/real.c. */
 #define SUSPEND_LATE_MAX_US 1000000
 
 #define NODE_TRACE(node, ...) trace_line(&(node)->world->trace, __VA_ARGS__)
 
 /* ---- Machines ------------------------------------------------------------------------ */
 
-/* In [-limit, limit]. */
+/* Draws a number in [-limit, limit]. */
 static int64_t draw_around_zero(struct prng *prng, int64_t limit)
 {
     return (int64_t)prng_below(prng, 2 * (uint64_t)limit + 1) - limit;
 }
 
-/* In the format of Linux: 8-4-4-4-12 digits. */
+/* Draws a boot id in the Linux format: 8-4-4-4-12 digits. */
 static void draw_boot_id(struct machine *machine, struct prng *prng)
 {
     static const char shape[] = "xxxxxxxx-xxxx-4xxx-xxxx-xxxxxxxxxxxx";
@@ -64,7 +64,7 @@ static struct machine *machine_new(struct world *world, const struct node_option
     return machine;
 }
 
-/* The wall clock survives in the machine's clock chip; the boot-time clock does not. */
+/* The wall clock continues on the machine's clock chip; the boot-time clock restarts. */
 static void machine_reboot(struct world *world, struct machine *machine)
 {
     int64_t wall = clock_at(&machine->clock, world->now_us) + machine->wall_off_us;
@@ -191,7 +191,7 @@ void node_boot(struct node *node, node_program *program, void *argument)
     node->lives++;
     node->runs_since_us = node->world->now_us;
     node->tasks_started = 0;
-    atomic_store(&node->env.sweeping, false); /* of the process */
+    atomic_store(&node->env.sweeping, false); /* this belongs to the process */
     node->program = program;
     node->argument = argument;
     NODE_TRACE(node, "node %u: boots, life %" PRIu32, node->number, node->lives);

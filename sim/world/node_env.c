@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* node_env.c: implements env for the code under test.
  *
- * Every call that could let another thread run in the real world may do so here, depending
- * on the seed: before a lock; after an unlock, a signal or the start of a task; and in every
- * wait. */
+ * Every call that could let another thread run in a real process may let another task run here,
+ * depending on the seed: before a lock; after an unlock, a signal or the start of a task; and in
+ * every wait. */
 #include "base/check.h"
 #include "sim/world/world_inside.h"
 
@@ -30,7 +30,7 @@ static struct sim_cond *cond_of(struct env_cond *cond)
 
 static struct node *node_of(struct env *env)
 {
-    return (struct node *)env; /* only calls with our own env get here */
+    return (struct node *)env; /* only calls with the node's own env get here */
 }
 
 static struct mono_time moment_now(const struct node *node)
@@ -70,7 +70,7 @@ static void task_queue_leave(struct task_queue *queue, struct env_task *task)
     task->queue = NULL;
 }
 
-/* Real mutexes and condition variables guarantee no order, so any waiter may be woken. */
+/* Real mutexes and condition variables do not guarantee an order, so any waiter may be woken. */
 static void wake_any(struct world *world, struct task_queue *queue)
 {
     if (queue->count == 0)
@@ -88,7 +88,7 @@ static struct mono_time sim_now(struct env *env)
 {
     struct node *node = node_of(env);
     if (!node->world->looking)
-        world_step(node->world); /* a loop that only reads the clock must end too */
+        world_step(node->world); /* so that a loop that only reads the clock also ends */
     return moment_now(node);
 }
 
@@ -117,7 +117,8 @@ static void sim_sleep_until(struct env *env, struct mono_time moment)
     }
 }
 
-/* Byte by byte from the lowest, so the result is the same for either byte order. */
+/* Fills the bytes one by one, starting with the least significant, so the result does not depend on
+ * the machine's byte order. */
 static void sim_random(struct env *env, void *bytes, size_t size)
 {
     struct node *node = node_of(env);

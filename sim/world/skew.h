@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* skew.h: draws the clock errors of a store's front ends, within what clients assume. */
+/* skew.h: draws the clock errors of a store's front ends, within the limits that clients assume. */
 #ifndef SIM_WORLD_SKEW_H
 #define SIM_WORLD_SKEW_H
 

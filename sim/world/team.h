@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* team.h: nodes that each do a number of operations and then rest in the calm, while the
+/* team.h: nodes that each perform a number of operations and then rest during the calm, while the
  * first of them cleans up alone:
  *
  *     while (team_goes_on(&team, node))
@@ -10,7 +10,7 @@
  *         team.settled = true;
  *     }
  *
- * The team outlives its nodes: a node that crashed continues where it was. */
+ * The team outlives its nodes, so a restarted node continues where it was before the crash. */
 #ifndef SIM_WORLD_TEAM_H
 #define SIM_WORLD_TEAM_H
 
@@ -18,7 +18,7 @@
 
 struct team {
     struct run *run;
-    uint64_t left[NODES_MAX + 1]; /* operations of each node */
+    uint64_t left[NODES_MAX + 1]; /* the operations left for each node */
     bool rested[NODES_MAX + 1];
     bool settled; /* everything is cleaned up */
 };
@@ -26,14 +26,14 @@ struct team {
 /* Distributes the run's operations among the nodes. */
 void team_init(struct team *team, struct run *run);
 
-/* Whether an operation is left for the node; it is then counted as begun. */
+/* Whether an operation is left for the node; if so, counts it as begun. */
 bool team_goes_on(struct team *team, const struct node *node);
 
 void team_await_calm(const struct team *team, struct node *node);
 
-/* The node rests. True: this node cleans up. By then, requests that were in flight when the
- * calm began have had time to arrive, and the other nodes rest too, which is checked every
- * `step`. */
+/* Lets the node rest. Returns true if this node is the one that cleans up. It returns only when
+ * requests that were in flight at the start of the calm have had time to arrive (`settle`) and the
+ * other nodes rest too, which is checked every `step`. */
 bool team_rests(struct team *team, struct node *node, struct span settle, struct span step);
 
 #endif

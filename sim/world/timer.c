@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timer.c: a heap of timers, ordered by time and, at equal times, in the order in which they
- * were set. The order never depends on addresses. */
+/* timer.c: a heap of timers. They are ordered by time, and timers with equal times by the order in
+ * which they were set. The order never depends on addresses. */
 #include "sim/world/timer.h"
 
 #include "base/check.h"

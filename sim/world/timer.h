@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timer.h: events that are due later, ordered by time and, at equal times, in the order in which
- * they were set. */
+/* timer.h: events that are due later. They are ordered by time, and events with equal times by the
+ * order in which they were set. */
 #ifndef SIM_WORLD_TIMER_H
 #define SIM_WORLD_TIMER_H
 
@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A member of the struct that it belongs to. A zero-initialised timer is not set. */
+/* A timer is a member of the struct that it belongs to. A zero-initialised timer is not set. */
 struct timer {
     int64_t due_us;
     uint64_t order;
-    size_t place; /* in the queue, counted from 1; 0: not set */
+    size_t place; /* in the queue, from 1; 0: not set */
     void (*ring)(void *argument);
     void *argument;
 };
@@ -27,8 +27,8 @@ struct timer_queue {
 
 void timer_queue_release(struct timer_queue *queue);
 
-/* Sets the timer, or sets it again. Aborts if memory runs out, because the world cannot
- * continue without its timers. */
+/* Sets or resets the timer. Aborts if memory runs out, because the world cannot continue without
+ * its timers. */
 void timer_set(struct timer_queue *queue, struct timer *timer, int64_t due_us,
                void (*ring)(void *), void *argument);
 
@@ -40,7 +40,8 @@ static inline bool timer_is_set(const struct timer *timer)
     return timer->place > 0;
 }
 
-/* The timer that is due first, still in the queue; NULL if there is none. */
+/* Returns the timer that is due first, without removing it from the queue; NULL if there is
+ * none. */
 static inline struct timer *timer_first(const struct timer_queue *queue)
 {
     return queue->count > 0 ? queue->timers[0] : NULL;

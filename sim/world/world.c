@@ -67,7 +67,8 @@ struct trace *world_trace(struct world *world)
     return &world->trace;
 }
 
-/* Seed and purpose are mixed in two draws, so adjacent seeds start at unrelated places. */
+/* The seed and the purpose are mixed in two draws, so adjacent seeds produce unrelated
+ * sequences. */
 struct prng world_stream(const struct world *world, uint64_t purpose)
 {
     struct prng of_seed = prng_seeded(world->options.seed);
@@ -192,8 +193,8 @@ void task_wake(struct env_task *task)
         ready_add(task);
 }
 
-/* A node's code allocates from the node's memory; memory allocated by all other code has no
- * owner. */
+/* Memory that a node's code allocates belongs to the node; memory that all other code allocates has
+ * no owner. */
 static void give_way(struct world *world)
 {
     struct env_task *task = world->running;
@@ -234,7 +235,7 @@ void task_set_timer(struct env_task *task, int64_t due_us)
     world_set_timer(task->node->world, &task->timer, due_us, ring_for_task, task);
 }
 
-/* A separate function, because most calls to env return immediately and need no switch. */
+/* This is a separate function, because most calls to env return immediately without a switch. */
 __attribute__((noinline)) static void let_others_run(struct world *world)
 {
     bool stall = prng_chance(&world->schedule, world->options.stall_chance);
@@ -310,7 +311,8 @@ void task_free(struct env_task *task)
 
 /* ---- The loop ------------------------------------------------------------------------ */
 
-/* The record of an ended task stays until the task is joined; the first task is the process. */
+/* The record of an ended task stays until the task is joined. When the first task ends, the process
+ * ends. */
 static void task_ended(struct env_task *task)
 {
     struct node *node = task->node;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.h: the simulated world: one true time, machines with their own clocks, nodes on them,
- * and a seed that decides which task runs next.
+/* world.h: the simulated world: one true time, machines with their own clocks, nodes on them, and a
+ * seed that decides which task runs next.
  *
- * A node is a process: an `env` for the code under test, whose tasks are fibers. True time
- * does not advance while any task can run, and then jumps to the next timer, so an hour of
- * waiting costs nothing. The seed determines which of the runnable tasks runs next, and
- * whether a call to env lets others run first. Nothing else influences a run, so one seed is
- * one history.
+ * A node is a process: an `env` for the code under test, whose tasks are fibers. True time does not
+ * advance while any task can run; it then jumps to the next timer, so an hour of waiting costs
+ * nothing. The seed determines which of the runnable tasks runs next, and whether a call to env
+ * lets others run first. Nothing else influences a run, so each seed determines exactly one
+ * history.
  *
  *     struct world *world = world_new(&options);
  *     struct node *node = node_new(world, &node_options);
@@ -15,8 +15,8 @@
  *         puts(world_failure(world));
  *     world_free(world);
  *
- * A run ends when no task is left and no timer is set. It fails with a message after a
- * deadlock, an exceeded limit, a node's memory leak, or a checker's call to world_fail. */
+ * A run ends when no task is left and no timer is set. It fails, with a message, if there is a
+ * deadlock, a limit is exceeded, a node leaks memory, or a checker calls world_fail. */
 #ifndef SIM_WORLD_WORLD_H
 #define SIM_WORLD_WORLD_H
 
@@ -39,12 +39,12 @@ struct world_options {
     uint64_t seed;
     enum trace_mode trace;
     FILE *trace_out;
-    uint64_t steps_max;   /* turns of tasks, expired timers and calls to env */
+    uint64_t steps_max;   /* task switches, expired timers and calls to env */
     struct span time_max; /* of true time */
     /* Probabilities per million. */
     uint32_t switch_chance;   /* that a call to env lets others run first ... */
-    uint32_t stall_chance;    /* ... and of those, that time passes too, */
-    struct span stall_max;    /* at most this much */
+    uint32_t stall_chance;    /* ... and, if so, that time passes too, */
+    struct span stall_max;    /* by at most this much */
     uint32_t spurious_chance; /* of a spurious wake-up from a condition variable */
 };
 
@@ -64,24 +64,24 @@ struct world *world_new(const struct world_options *options);
 
 void world_free(struct world *world);
 
-/* Ends all nodes where they are. Call it before freeing anything that they use. */
+/* Ends all nodes immediately. Call this before freeing anything that they use. */
 void world_stop(struct world *world);
 
-/* Runs until no event is left, or until the run fails (false). */
+/* Runs until no event is left (true) or the run fails (false). */
 bool world_run(struct world *world);
 
 /* The message of the first failure; NULL if there is none. */
 const char *world_failure(const struct world *world);
 
-/* Fails the run with this message. The run ends; if a task calls this, it does not return. */
+/* Fails and ends the run with this message. Does not return if a task calls it. */
 __attribute__((format(printf, 2, 3))) void world_fail(struct world *world, const char *format,
                                                       ...);
 
 int64_t world_now_us(const struct world *world);
 
-/* Between these two calls, the env of every node neither yields nor blocks nor counts, and
- * mutexes are ignored. A checker may then ask the code under test, on a paused node, what it
- * would return at this instant. The code must neither wait nor change anything. */
+/* Between these two calls, no node's env yields, blocks or counts steps, and mutexes are ignored. A
+ * checker can then ask the code under test, even on a paused node, what it would return at this
+ * instant. That code must not wait or change anything. */
 void world_begin_look(struct world *world);
 void world_end_look(struct world *world);
 
@@ -91,20 +91,21 @@ uint64_t world_steps(const struct world *world);
 void world_set_switch_chance(struct world *world, uint32_t chance);
 struct trace *world_trace(struct world *world);
 
-/* A random sequence per purpose, so one more draw in one does not change the others. enum
- * world_stream numbers the purposes; a workload may use the numbers after the last. */
+/* There is one random sequence per purpose, so an additional draw from one sequence does not change
+ * the others. enum world_stream numbers the purposes; a workload may use the numbers after the last
+ * one. */
 enum world_stream {
     STREAM_SCHEDULE,
     STREAM_MACHINES,
     STREAM_NETWORK,
     STREAM_CHAOS,
     STREAM_PLAN,
-    STREAM_NODES = 1000, /* and on: the random bytes of each node */
+    STREAM_NODES = 1000, /* and up: the random bytes of each node */
     STREAM_WORKLOAD = 2000,
 };
 struct prng world_stream(const struct world *world, uint64_t purpose);
 
-/* Timers that belong to the world, for chaos and the network. They expire outside all nodes. */
+/* Timers of the world itself, for chaos and the network. Their functions run outside all nodes. */
 void world_set_timer(struct world *world, struct timer *timer, int64_t due_us,
                      void (*ring)(void *), void *argument);
 void world_cancel_timer(struct world *world, struct timer *timer);
@@ -112,10 +113,10 @@ void world_cancel_timer(struct world *world, struct timer *timer);
 /* ---- Nodes --------------------------------------------------------------------------- */
 
 struct node_options {
-    struct node *beside;   /* runs on the same machine as this node; NULL: on its own machine */
+    struct node *beside;   /* a node on the same machine; NULL: the node has its own machine */
     int64_t drift_ppm_max; /* the machine's clock runs fast or slow by up to this */
     struct span wall_off;  /* its wall clock is off by up to this, either way */
-    bool may_leak;         /* ending with memory or tasks left is not a failure */
+    bool may_leak;         /* the process may end with memory or tasks left */
 };
 
 #define NODE_OPTIONS \
@@ -129,7 +130,7 @@ unsigned node_number(const struct node *node);
 struct world *node_world(const struct node *node);
 struct env *node_env(struct node *node);
 struct node *node_of_env(struct env *env);
-bool node_is_beside(const struct node *a, const struct node *b); /* on one machine */
+bool node_is_beside(const struct node *a, const struct node *b); /* on the same machine */
 size_t world_node_count(const struct world *world);
 struct node *world_node(const struct world *world, size_t index);
 
@@ -143,50 +144,50 @@ void node_restart(struct node *node);
 
 bool node_is_up(const struct node *node);
 
-/* How often it has been booted. */
+/* How many times the node has been booted. */
 uint32_t node_lives(const struct node *node);
 
 /* ---- Node events --------------------------------------------------------------------- */
 
-/* Ends all its tasks where they are, and frees its memory. Its requests stay in flight. Does
- * not return if a task of that node calls it. Has no effect on a node that is down. */
+/* Ends all tasks of the node immediately, and frees its memory. Its requests stay in flight. Does
+ * not return if a task of the node calls it. Has no effect on a node that is down. */
 void node_crash(struct node *node);
 
-/* Power loss: crashes all nodes of its machine; the boot-time clock restarts near zero, with a
- * new boot id. */
+/* Simulates a power loss: crashes all nodes on the machine. The boot-time clock restarts near zero,
+ * with a new boot id. */
 void node_reboot_machine(struct node *node);
 
-/* None of its tasks runs until node_resume. Clocks and the kernel keep running, so replies
- * that arrive in the meantime are queued for it. */
+/* Stops all tasks of the node until node_resume. Clocks and the kernel keep running, so replies
+ * that arrive in the meantime are queued for the node. */
 void node_pause(struct node *node);
 
-/* The machine sleeps until node_resume is called for any of its nodes. All its nodes are
- * paused, replies that arrive in the meantime are lost, and waits with a deadline notice the
- * suspend up to a second late. */
+/* Suspends the machine until node_resume is called for any of its nodes. All its nodes are paused,
+ * replies that arrive in the meantime are lost, and waits with a deadline may detect the suspend up
+ * to a second late. */
 void node_suspend_machine(struct node *node);
 
 void node_resume(struct node *node);
 bool node_is_paused(const struct node *node);
 bool node_is_suspended(const struct node *node);
 
-/* Since when its tasks have been running without interruption; INT64_MAX: they are not
+/* Since when the node's tasks have been running without interruption; INT64_MAX: they are not
  * running. */
 int64_t node_runs_since_us(const struct node *node);
 
-/* The wall clock jumps; the boot-time clock does not. */
+/* Steps the wall clock, but not the boot-time clock. */
 void node_step_wall(struct node *node, struct span by);
 
-/* From now on its machine's clocks run fast or slow by this much. */
+/* Makes the clocks of the node's machine run fast or slow by this much from now on. */
 void node_set_drift(struct node *node, int64_t drift_ppm);
 
-/* The reading of its boot-time clock at a true time of this boot. */
+/* The reading of the node's boot-time clock at a true time within this boot. */
 struct mono_time node_moment(const struct node *node, int64_t true_us);
 
-/* The true time at which its boot-time clock will show this reading. */
+/* The true time at which the node's boot-time clock will show this reading. */
 int64_t node_true_time(const struct node *node, struct mono_time moment);
 
-/* Called outside all nodes when a process ends, by a crash or normally, for objects that
- * keep data for the process. */
+/* Called outside all nodes when a process ends, normally or by a crash. It is meant for objects
+ * that keep data for the process. */
 struct node_watch {
     void (*ended)(void *argument, struct node *node);
     void *argument;
@@ -200,7 +201,7 @@ void world_watch_nodes(struct world *world, struct node_watch watch,
 
 /* ---- Tasks blocked by the network rather than by env --------------------------------- */
 
-/* The name of what a task waits for: "a task waits for <this>". */
+/* What a task can wait for, as text: "a task waits for <this>". */
 #define WAIT_TABLE(ROW)              \
     ROW(NOTHING, "its turn")         \
     ROW(TIME, "a moment")            \
@@ -214,13 +215,13 @@ void world_watch_nodes(struct world *world, struct node_watch watch,
 enum wait_for { WAIT_TABLE(WAIT_ENUM_) WAIT_COUNT };
 #undef WAIT_ENUM_
 
-/* The task that is running; NULL outside nodes. */
+/* The running task; NULL outside nodes. */
 struct env_task *world_running(const struct world *world);
 
 /* Blocks the running task until another task or a timer wakes it. */
 void task_wait(struct world *world, enum wait_for reason);
 
-/* Makes the task ready to run again, as soon as its node is running. */
+/* Makes the task ready; it runs again when its node is running. */
 void task_wake(struct env_task *task);
 
 #endif

@@ -8,8 +8,8 @@
 
 enum task_state { TASK_READY, TASK_RUNNING, TASK_WAITING, TASK_ENDED };
 
-/* Tasks that wait for a mutex or a condition, as a linked list. It may be in the node's memory,
- * because it is freed together with all tasks that can be in it. */
+/* A linked list of tasks that wait for a mutex or a condition variable. It may be in the node's
+ * memory, because it is freed together with all tasks that can be in it. */
 struct task_queue {
     struct env_task *first;
     struct env_task *last;
@@ -29,12 +29,12 @@ struct env_task {
     uint32_t number; /* within this life of the node; 0 is its first task */
     enum task_state state;
     enum wait_for waits_for;
-    size_t turn; /* place among the ready tasks, from 1; 0: not ready */
+    size_t turn; /* its index among the ready tasks, from 1; 0: not ready */
     struct timer timer;
-    bool slept_over;               /* its deadline came while the machine was suspended */
+    bool slept_over;               /* its deadline passed while the machine was suspended */
     struct task_queue *queue;      /* it waits in this queue, ... */
     struct env_task *next_in_line; /* ... in front of this task */
-    struct sim_mutex *mutex;       /* it waits for this one */
+    struct sim_mutex *mutex;       /* the mutex that it waits for */
     struct env_task *joined_by;
     struct env_task *next, *previous; /* all tasks of the node */
 };
@@ -42,19 +42,19 @@ struct env_task {
 struct machine {
     unsigned number;
     struct sim_clock clock;
-    int64_t wall_off_us; /* from the boot-time clock */
+    int64_t wall_off_us; /* the difference from the boot-time clock */
     bool suspended;
     char boot_id[37];
 };
 
 struct node {
-    struct env env; /* must be the first member: every env here is a node */
+    struct env env; /* must be the first member, because every env here is a node */
     struct world *world;
     struct machine *machine;
     unsigned number;
     bool up;
     bool paused;
-    bool doomed; /* to be crashed as soon as its running task has yielded */
+    bool doomed; /* to be crashed as soon as its running task yields */
     bool may_leak;
     uint32_t lives;
     int64_t runs_since_us; /* when it was booted, or last resumed */
@@ -91,7 +91,7 @@ struct world {
 
 /* world.c */
 
-/* Too many steps: fails the run, once. */
+/* Fails the run, once, because of too many steps. */
 void world_overrun(struct world *world);
 
 /* Counts towards the limit on steps; exceeding it fails the run. */
@@ -104,7 +104,7 @@ static inline void world_step(struct world *world)
 /* Sometimes lets other tasks run; may be called only by a task. */
 void world_maybe_switch(struct world *world);
 
-/* The running task ends its turn but stays ready. */
+/* Ends the turn of the running task, which stays ready. */
 void task_yield(struct world *world);
 
 /* Sets the task's timer, which wakes the task when it expires. */
@@ -113,7 +113,7 @@ void task_set_timer(struct env_task *task, int64_t due_us);
 void ready_add(struct env_task *task);
 void ready_remove(struct env_task *task);
 
-/* NULL if there are too many tasks or no memory for a stack. The memory belongs to the
+/* Returns NULL if there are too many tasks or no memory for a stack. The memory belongs to the
  * world. */
 struct env_task *task_new(struct node *node, void (*run)(void *), void *argument);
 void task_free(struct env_task *task);
