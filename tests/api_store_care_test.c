@@ -211,7 +211,7 @@ static void the_trace_tells_each_call(void **state)
     IS(HF_CONFLICT,
        hf_store_put(place->store, "a\nb", "12", 2, &condition, NULL, &place->error));
     assert_int_equal(traced.last.status, HF_CONFLICT);
-    assert_string_equal(traced.why, "the object exists already");
+    assert_string_equal(traced.why, "the object already exists");
     condition.if_absent = false;
     condition.if_match = "7f";
     IS(HF_CONFLICT,

@@ -193,7 +193,7 @@ def _(s):
     s.write("in", b"1")
     first = s.out("store", "put", "--if-absent", "k", "in").decode().strip()
     text = error(s, "CONFLICT", "store", "put", "--if-absent", "k", "in")
-    equal(text, "holdfast: store put k: CONFLICT: the object exists already\n")
+    equal(text, "holdfast: store put k: CONFLICT: the object already exists\n")
     s.write("in", b"2")
     s.out("store", "put", "--if-match", first, "k", "in")
     error(s, "CONFLICT", "store", "put", "--if-match=" + first, "k", "in")

@@ -126,7 +126,7 @@ def _(s):
     s.make_store()
     args = ("compact", "create", "--format", "usv")
     for more, words in ((["--key", "1", "--policy", "heap"], "--policy"),
-                        ([], "key or a time"), (["--key", "1", "--no-header"], "header"),
+                        ([], "a time field"), (["--key", "1", "--no-header"], "header"),
                         (["--key", "1", "--level0-count", "1"], "2 to"),
                         (["--key", "1", "--ttl", "1us"], "--ttl"),
                         (["--key", "1", "--compress", "rar"], "--compress"),

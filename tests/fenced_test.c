@@ -103,7 +103,7 @@ static void an_object_that_is_too_large_is_not_read(void **state)
     assert_status(HF_INVALID,
                   hf_fenced_get(kit->one.client, OBJECT, 9, &data, &size, NULL, &error),
                   &error);
-    assert_non_null(strstr(error.why, "larger than"));
+    assert_non_null(strstr(error.why, "more than"));
     assert_int_equal(put_large(&kit->one, 'x'), HF_OK);
     assert_status(HF_INVALID,
                   hf_fenced_get(kit->one.client, OBJECT, LARGE - 1, &data, &size, NULL, &error),

@@ -107,7 +107,7 @@ def _(s):
             if args[0] == "index":
                 args += ["--format", "usv"]
             said = s.run(*args, expect=code(s, "DENIED")).stderr.decode()
-            true("made in a folder where everybody may write" in said and "65534" in said, said)
+            true("created in a folder that everyone can write to" in said and "65534" in said, said)
             equal((os.listdir(s.file("ours")), s.read("ours/precious")), (["precious"], b"old"),
                   args)
             equal(sorted(os.listdir(s.file("shared"))), ["folder", "out"], args)

@@ -122,7 +122,7 @@ def _(s):
                          ("a-z", "x", "--fields", "a,b c", "--key", "a", "--time", "b c"),
                          ("--digits", "x", "--fields", "a,b", "--key", "a", "--time", "b",
                           "--digits", "5"),
-                         ("named", "../x", "--fields", "a,b", "--key", "a", "--time", "b"),
+                         ("index name", "../x", "--fields", "a,b", "--key", "a", "--time", "b"),
                          ("needs fields: --fields a,b,c", "x", "--fields", "", "--key", "a",
                           "--time", "b"),
                          ("name 2 is empty", "x", "--fields", "a,,b", "--key", "a", "--time", "b"),
@@ -134,10 +134,10 @@ def _(s):
     create(s, fields="domain,updated_at,owner", name="other")
     create(s, "--digits", "1", name="small")
     for words, name, fields, *more in (
-            ("never taken away", "other", "domain,updated_at"),
+            ("fields cannot be removed", "other", "domain,updated_at"),
             ("field 2", "domains", "domain,updated_at"),
             ("digits", "domains", ",".join(FIELDS), "--digits", "3"),
-            ("of 1 digit,", "small", ",".join(FIELDS), "--digits", "3"),
+            ("have 1 digit;", "small", ",".join(FIELDS), "--digits", "3"),
             ("other programs", "domains", ",".join(FIELDS), "--no-foreign")):
         text = fails(s, "INVALID", "create", name, "--fields", fields, "--key", "domain",
                      "--time", "updated_at", *more)
@@ -408,10 +408,10 @@ def _(s):
         seen = sorted(seen + good)
         equal(keys(s), seen, name)
     told = s.run("index", "put", "domains", "--from", "c.ndjson", expect=code(s, "INVALID"))
-    for words in ("'x'", "its member 'domain' is an object or a list"):
+    for words in ("'x'", "its member 'domain' is an object or an array"):
         true(words in told.stderr.decode(), words)
     told = fails(s, "INVALID", "put", "domains", "domain=a", "updated_at=\tnoon" + "x" * 99)
-    true(re.search(r"'%09noonx+\.\.\.' is no time: RFC 3339 with a zone", told), told)
+    true(re.search(r"'%09noonx+\.\.\.' is not a time; expected RFC 3339 with a zone", told), told)
     s.write("many.usv", b"no\n" * 25)
     done = s.run("index", "put", "domains", "--from", "many.usv", expect=code(s, "INVALID"))
     equal(len(done.stderr.splitlines()), 11, "ten, and the sum")
@@ -427,10 +427,10 @@ def _(s):
     create(s)
     head = "domain{0}updated_at\na{0}1\n"
     for rest, size, words in (
-            ('b{0}"2\nc{0}3\n', 0, "in line 3 is never closed: lines 3 to 4 are left out"),
-            ('"b\n"{0}"2\nc{0}3', 0, "in line 4 is never closed: lines 3 to 5 are left out"),
-            ('b{0}"2', 0, "in it is never closed: the line is left out"),
-            ('b{0}"2\n', 10 * MIB, "in line 3 is never closed: lines 3 to 4 are left out")):
+            ('b{0}"2\nc{0}3\n', 0, "in line 3 is never closed; lines 3 to 4 are skipped"),
+            ('"b\n"{0}"2\nc{0}3', 0, "in line 4 is never closed; lines 3 to 5 are skipped"),
+            ('b{0}"2', 0, "in it is never closed; the line is skipped"),
+            ('b{0}"2\n', 10 * MIB, "in line 3 is never closed; lines 3 to 4 are skipped")):
         for form, sep in (("csv", ","), ("tsv", "\t")):
             s.write("rows." + form, (head + rest).format(sep).encode())
             if size:
@@ -438,7 +438,7 @@ def _(s):
             done = s.run("index", "put", "domains", "--from", "rows." + form,
                          expect=code(s, "INVALID"))
             equal(done.stdout, b"put 1 record; refused 1 row\n")
-            true(f" line 3: a quote that opens {words}\n" in done.stderr.decode(), done.stderr)
+            true(f" line 3: a quote opened {words}\n" in done.stderr.decode(), done.stderr)
 
 
 @it("a header that is wrong stops the load before a row is put", DIR)
@@ -446,8 +446,8 @@ def _(s):
     create(s)
     for header, words in ((b"domain,updated_at,color", "'color'"), (b"domain,owner", "'updated_at'"),
                           (b"owner,updated_at", "'domain'"), (b"domain,updated_at,domain", "twice"),
-                          (b'domain,"updated_at', "a quote that opens in line 1 is never closed"),
-                          (b"", "longer"), (b'do"main,updated_at', "quote")):
+                          (b'domain,"updated_at', "a quote opened in line 1 is never closed"),
+                          (b"", "maximum"), (b'do"main,updated_at', "quote")):
         s.write("rows.csv", header + b"\na,1,2\n" if header else b"d")
         if not header:
             os.truncate(s.file("rows.csv"), 10 * MIB)
@@ -474,7 +474,7 @@ def _(s):
         _, ended, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(ended)
         equal(process.returncode, code(s, "INVALID"), told)
-        true(re.search(r"line %d: [^\n]*longer" % (2 if form == "csv" else 1), told), told)
+        true(re.search(r"line %d: [^\n]*maximum" % (2 if form == "csv" else 1), told), told)
         true(SANITIZED or used.ru_maxrss < 64 * 1024, f"{used.ru_maxrss} KiB for {form}")
         os.unlink(s.file(f"big.{form}"))
     equal(keys(s), ["acsv", "andjson", "ausv"])
@@ -645,7 +645,7 @@ def _(s):
             process = s.start("index", args[0], "domains", *args[1:], *more)
             told = process.communicate(timeout=60)[1].decode()
             equal(process.returncode, 0, told)
-            words = "6 entries of the inbox cannot be read and are left out; a compile sets them aside"
+            words = "6 entries in the inbox cannot be read and are left out; a compile sets them aside"
             if more == ["--json"]:
                 equal(json.loads(told), {"index": "domains", "unreadable": 6, "warning": words,
                                          "command": f"index {args[0]}"})

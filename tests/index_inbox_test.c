@@ -249,7 +249,7 @@ static void judges(void **state)
     assert_judged(&yard, VIEW("example.com,x," MORNING), "time");
     assert_judged(&yard, VIEW(US "x" US MORNING), "no key");
     assert_judged(&yard, VIEW("example.com" US "x"), "no time");
-    assert_judged(&yard, VIEW("example.com" US "x" US "yesterday"), "no time");
+    assert_judged(&yard, VIEW("example.com" US "x" US "yesterday"), "not a time");
     assert_judged(&yard, VIEW("example.org" US "x" US MORNING), "differs from");
     assert_judged(&yard, VIEW("\n\n"), "no record");
     assert_judged(&yard, VIEW(EXAMPLE "\nexample.com" US), "no time");
@@ -353,7 +353,7 @@ static void too_large(void **state)
         const struct entry_body *body = &loaded.load.bodies[i];
         assert_int_equal(body->state, large ? ENTRY_BAD : ENTRY_READ);
         if (large)
-            assert_non_null(strstr(body->why.why, "larger than a record"));
+            assert_non_null(strstr(body->why.why, "exceeds the maximum record size"));
         assert_true(etag_equal(&body->etag, &loaded.list.entries[i].etag));
     }
     assert_int_equal(yard_calls(&yard, CALL_GET), 1);

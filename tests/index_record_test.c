@@ -141,49 +141,49 @@ static void what_is_no_record_is_refused_with_the_reason(void **state)
         { { "\x1f", 1 }, "no key" },
         { { "a", 1 }, "no time" },
         { { "a\x1f\x1f\x1fnote", 8 }, "no time" },
-        { { "a\x1f\x1fsoon", 7 }, "'soon' is no time" },
-        { { "a\x1f\x1f" TIME " ", 24 }, "is no time" },
+        { { "a\x1f\x1fsoon", 7 }, "'soon' is not a time" },
+        { { "a\x1f\x1f" TIME " ", 24 }, "is not a time" },
         { { "a\x1f\x1f"
             "2026-02-30T10:00:00Z",
             23 },
-          "is no time" },
+          "is not a time" },
         { { "a\x1f\x1f"
             "202\x1b[31m",
             11 },
-          "'202%1B[31m' is no time: RFC 3339 with a zone" },
+          "'202%1B[31m' is not a time; expected RFC 3339 with a zone" },
         { { "a\x1f\x1f"
             "202\xc3\xa4",
             8 },
-          "'202\xc3\xa4' is no time" },
+          "'202\xc3\xa4' is not a time" },
         { { "a\x1f\x1f"
             "\tsoon",
             8 },
-          "'%09soon' is no time" },
+          "'%09soon' is not a time" },
         { { "a\x1f\x1f"
             "0123456789012345678901234567890123456789",
             43 },
-          "'0123456789012345678901234567890123456789' is no time" },
+          "'0123456789012345678901234567890123456789' is not a time" },
         { { "a\x1f\x1f"
             "x12345678901234567890123456789012345678\xc3\xa4",
             44 },
-          "'x12345678901234567890123456789012345678...' is no time" },
-        { { "a\x1f\x1f-99999999999", 15 }, "not in the years 1 to 9999" },
-        { { "a\xff" AND_TIME, 25 }, "not UTF-8: byte 0xff at 1" },
-        { { "a\xc3", 2 }, "not UTF-8: byte 0xc3 at 1" },
+          "'x12345678901234567890123456789012345678...' is not a time" },
+        { { "a\x1f\x1f-99999999999", 15 }, "outside the years 1 to 9999" },
+        { { "a\xff" AND_TIME, 25 }, "not UTF-8: byte 0xff at offset 1" },
+        { { "a\xc3", 2 }, "not UTF-8: byte 0xc3 at offset 1" },
         { { "a\xc3\x1f\x1f" TIME, 24 }, "not UTF-8" },
-        { { "\xed\xa0\x80" AND_TIME, 26 }, "not UTF-8: byte 0xed at 0" },
-        { { "\xc3\xa4\xc3\xa4\x80" AND_TIME, 28 }, "not UTF-8: byte 0x80 at 4" },
+        { { "\xed\xa0\x80" AND_TIME, 26 }, "not UTF-8: byte 0xed at offset 0" },
+        { { "\xc3\xa4\xc3\xa4\x80" AND_TIME, 28 }, "not UTF-8: byte 0x80 at offset 4" },
         { { "\xc0\x80" AND_TIME, 25 }, "not UTF-8" },
-        { { "a\0" AND_TIME, 25 }, "0x00 at 1 must be escaped with ESC" },
-        { { "a\n" AND_TIME, 25 }, "0x0a at 1 must be escaped with ESC" },
-        { { "a\x1c" AND_TIME, 25 }, "0x1c at 1 must be escaped with ESC" },
-        { { "a\x1d" AND_TIME, 25 }, "0x1d at 1 must be escaped with ESC" },
-        { { "a\x1e" AND_TIME, 25 }, "0x1e at 1 must be escaped with ESC" },
-        { { "a\x1bx" AND_TIME, 26 }, "ESC at 1 is followed by 0x78" },
-        { { "a\x1b\x1f\x1f" TIME, 24 }, "ESC at 1 is followed by 0x1f" },
-        { { "a\x1b\x1b_" AND_TIME, 27 }, "ESC at 1 is followed by 0x1b" },
+        { { "a\0" AND_TIME, 25 }, "0x00 at offset 1 must be escaped with ESC" },
+        { { "a\n" AND_TIME, 25 }, "0x0a at offset 1 must be escaped with ESC" },
+        { { "a\x1c" AND_TIME, 25 }, "0x1c at offset 1 must be escaped with ESC" },
+        { { "a\x1d" AND_TIME, 25 }, "0x1d at offset 1 must be escaped with ESC" },
+        { { "a\x1e" AND_TIME, 25 }, "0x1e at offset 1 must be escaped with ESC" },
+        { { "a\x1bx" AND_TIME, 26 }, "ESC at offset 1 is followed by 0x78" },
+        { { "a\x1b\x1f\x1f" TIME, 24 }, "ESC at offset 1 is followed by 0x1f" },
+        { { "a\x1b\x1b_" AND_TIME, 27 }, "ESC at offset 1 is followed by 0x1b" },
         { { "a\x1f\x1f" TIME "\x1f\x1b", 25 }, "ends with ESC" },
-        { { "a\x1b\xdf" AND_TIME, 26 }, "ESC at 1 is followed by 0xdf" },
+        { { "a\x1b\xdf" AND_TIME, 26 }, "ESC at offset 1 is followed by 0xdf" },
     };
     for (size_t i = 0; i < COUNT(bad); i++)
         refuse(bad[i].bytes, bad[i].reason, false);
@@ -195,7 +195,7 @@ static void what_a_later_schema_might_take_is_told(void **state)
     refuse(VIEW("a\x1ft\x1f" TIME "\x1fn\x1f"), "5 fields, but the index has 4", true);
     refuse(VIEW("a\x1ft\x1f" TIME "\x1fn\x1fx\x1fy"), "6 fields, but the index has 4", true);
     refuse(VIEW("a\x1ft\x1f" TIME "\x1fn\x1f\xff"), "not UTF-8", false);
-    refuse(VIEW("a\x1ft\x1fsoon\x1fn\x1f"), "is no time", false);
+    refuse(VIEW("a\x1ft\x1fsoon\x1fn\x1f"), "is not a time", false);
     refuse(VIEW("\x1ft\x1f" TIME "\x1fn\x1f"), "no key", false);
 }
 

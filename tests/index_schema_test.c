@@ -109,7 +109,7 @@ static void what_cannot_be_an_index_is_refused(void **state)
         { "a,b", "a", "c", 2, "the time 'c' is not one of the fields" },
         { "a,b", "a", "", 2, "the time '' is not one of the fields" },
         { "a,b", "a", "a", 2, "a cannot be both" },
-        { "a,b,a", "a", "b", 2, "the field a is named twice" },
+        { "a,b,a", "a", "b", 2, "the field a is listed twice" },
         { "a,,b", "a", "b", 2, "a field has no name" },
         { "a,b c", "a", "b", 2, "starts with 'b'" },
         { "a,b\x1f", "a", "b", 2, "a-z A-Z 0-9 . _ -" },
@@ -234,10 +234,10 @@ static void any_other_change_is_refused_by_name(void **state)
     (void)state;
     struct schema wanted = of_many(5);
     wanted.digits = 3;
-    assert_no_extension(wanted, "shards of 2 digits, which cannot become 3");
+    assert_no_extension(wanted, "have 2 digits; this cannot be changed to 3");
     wanted = of_many(5);
     wanted.foreign = false;
-    assert_no_extension(wanted, "takes entries of other programs");
+    assert_no_extension(wanted, "accepts entries from other programs");
     wanted = of_many(5);
     wanted.key = 1;
     assert_no_extension(wanted, "the key of the index is domain, not title");
@@ -247,7 +247,7 @@ static void any_other_change_is_refused_by_name(void **state)
     wanted = of_many(5);
     memcpy(wanted.fields[1], "headline", sizeof "headline");
     assert_no_extension(wanted, "field 2 of the index is title, not headline");
-    assert_no_extension(of_three(), "the index has the field more3, too");
+    assert_no_extension(of_three(), "the index also has the field more3");
 }
 
 static void versions_end_at_their_bound(void **state)

@@ -225,7 +225,7 @@ static void a_file_of_rows_that_cannot_be_read_is_refused(void **state)
                                              "2025-11-15T10:00:00Z\nb\n"));
     assert_status(HF_INVALID, ingest(&stage), &stage.error);
     assert_int_equal(all->error.status, HF_INVALID);
-    assert_non_null(strstr(all->error.why, "all 2 rows cannot be read: record 1 "));
+    assert_non_null(strstr(all->error.why, "none of the 2 rows can be read: record 1 "));
     assert_true(view_starts_with(view_of(all->error.why), view_of(all->path)));
     assert_int_equal(many->error.status, HF_INVALID);
     assert_non_null(strstr(many->error.why, "2 of 3 rows cannot be read"));
@@ -369,7 +369,7 @@ static void too_many_that_wait_are_told_in_numbers(void **state)
     stage_open(&stage, state, NULL, &settings);
     add_files(&stage, 8);
     assert_status(HF_UNAVAILABLE, ingest(&stage), &stage.error);
-    assert_non_null(strstr(stage.error.why, "5 chunks wait to be merged"));
+    assert_non_null(strstr(stage.error.why, "5 chunks are waiting to be merged"));
     for (size_t i = 0; i < 8; i++)
         assert_int_equal(stage.files[i].error.status, i < 5 ? HF_OK : HF_UNAVAILABLE);
     assert_taken_once(&stage, 0);

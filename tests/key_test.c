@@ -117,7 +117,7 @@ static void bad_names(void **state)
     static const struct {
         const char *name, *sentence;
     } bad[] = {
-        { "", "the name is empty; a name has 1 to 128 bytes" },
+        { "", "the name is empty; a name must be 1 to 128 bytes long" },
         { "Upper", "names are lower case: write 'upper'" },
         { ".hidden", "'.hidden': names that start with a dot are reserved" },
         { "a/.b", "'a/.b': names that start with a dot are reserved" },
@@ -145,7 +145,7 @@ static void bad_names(void **state)
     memset(name, 'n', sizeof name);
     name[NAME_BYTES_MAX + 1] = '\0';
     IS(HF_INVALID, hf_key_new(pair->one.client, name, NULL, &key, &error));
-    says("the name is too long; a name has 1 to 128 bytes");
+    says("the name is too long; a name must be 1 to 128 bytes long");
     ASSERT(!key);
 }
 

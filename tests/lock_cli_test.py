@@ -77,7 +77,7 @@ def _(s):
     second = acquire(s, "--wait", "20s", "job")
     true(second["token"] > first["token"], "a later token")
     text = fails(s, "LOST", "renew", first["lease"])
-    true("over" in text, text)
+    true("ended" in text, text)
     equal([row["token"] for row in held(s)], [second["token"]])
 
 
@@ -851,7 +851,7 @@ def _(s):
         ("INVALID", ["renew", "1:x"], "TOKEN:ID:TABLE"),
         ("INVALID", ["release", "x:1:default/meta/job.json"], "TOKEN:ID:TABLE"),
         ("LOST", ["renew", "7:nobody-1:default/meta/job.json"], "no such lease"),
-        ("LOST", ["renew", "9" + lease], "over"),
+        ("LOST", ["renew", "9" + lease], "ended"),
         ("INVALID", ["locks", "show", "Deploy"], "write 'deploy'"),
         ("NOT_FOUND", ["locks", "break", "nothing", "--reason", "x"], "no such lock"),
         ("INVALID", ["locks", "break", "job", "--reason", ""], "--reason"),

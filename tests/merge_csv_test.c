@@ -302,12 +302,14 @@ static void a_field_that_is_not_there_is_refused_in_words(void **state)
     (void)state;
     assert_unresolved("id,\"na\tme\"", "Id",
                       "the header has no field 'Id'; its fields are id, na?me");
-    assert_unresolved("id,name", "3", "there is no field 3, the header has 2: id, name");
-    assert_unresolved("id,x,id", "id",
-                      "the header has 2 fields \"id\"; name it by its number, from 1");
+    assert_unresolved("id,name", "3", "there is no field 3; the header has 2: id, name");
+    assert_unresolved(
+        "id,x,id", "id",
+        "the header has 2 fields named \"id\"; give the field's number, counted from 1");
     assert_unresolved("id,\"x", "id", "the header has a misplaced or unclosed quote");
-    assert_unresolved(NULL, "id",
-                      "without a header no field is named \"id\"; give its number, from 1");
+    assert_unresolved(
+        NULL, "id",
+        "without a header, no field is named \"id\"; give the field's number, counted from 1");
 }
 
 static void the_names_in_a_refusal_are_few(void **state)

@@ -138,7 +138,7 @@ static void test_unsafe_parent(void **state)
     (void)state;
     smithy_open(&smithy);
     assert_int_equal(chmod(smithy.scratch, 0777), 0);
-    expect_unsafe(&smithy, "every user may rename files in it");
+    expect_unsafe(&smithy, "every user can rename files in it");
     assert_int_equal(chmod(smithy.scratch, 01777), 0);
     open_and_close_another(&smithy);
     if (geteuid() == 0) {

@@ -399,8 +399,8 @@ static void test_command_cannot_start(void **state)
 {
     (void)state;
     judge_command("no-such-program {output} {inputs}", HF_INVALID, false, "no program");
-    judge_command("/dev/null {output} {inputs}", HF_INVALID, false, "cannot be run");
-    judge_command("sh 'x {output} {inputs}", HF_INVALID, false, "closes");
+    judge_command("/dev/null {output} {inputs}", HF_INVALID, false, "cannot run");
+    judge_command("sh 'x {output} {inputs}", HF_INVALID, false, "unclosed");
 }
 
 static void test_command_hangs(void **state)

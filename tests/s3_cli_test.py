@@ -183,8 +183,8 @@ def _(s):
         true(not any("warning" in line for line in told), told)
     for host in (other_address(), "127.0.0.1.example.invalid", "localhost.example.invalid"):
         told = errors(host, "store", "get", "k")
-        equal(told[0], f"holdfast: warning: http://{host}:{s.port} is not encrypted: anybody on the "
-                       "way can read and change what is sent; use https://")
+        equal(told[0], f"holdfast: warning: http://{host}:{s.port} is not encrypted: anyone on the "
+                       "network path can read and change the traffic; use https://")
         equal(len(told), 2, told)
     told = errors(other_address(), "store", "get", "k", "--json")
     equal(sorted(json.loads(told[0])), ["warning"])

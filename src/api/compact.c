@@ -28,7 +28,7 @@ static enum hf_status copy_programs(struct hf_compact *compact,
 {
     size_t count = options->allow_exec_count;
     if (count > ALLOW_EXEC_MAX)
-        return error_set(error, HF_INVALID, "at most %d programs may be allowed",
+        return error_set(error, HF_INVALID, "at most %d programs can be allowed",
                          ALLOW_EXEC_MAX);
     if (count > 0 && !options->allow_exec)
         return error_set(error, HF_INVALID,
@@ -83,9 +83,10 @@ enum hf_status hf_compact_open(struct hf_client *client, const char *partition,
         return error_tell(error, why.status, &why);
     struct view name = view_of(partition ? partition : LAYOUT_PARTITION_DEFAULT);
     if (!layout_partition_valid(name))
-        return error_set(error, HF_INVALID,
-                         "a partition name has up to %d bytes of a-z 0-9 . _ -, not '%.*s'",
-                         PARTITION_BYTES_MAX, VIEW_ARGS(view_first(name, 80)));
+        return error_set(
+            error, HF_INVALID,
+            "a partition name must be 1 to %d characters of a-z 0-9 . _ -, not '%.*s'",
+            PARTITION_BYTES_MAX, VIEW_ARGS(view_first(name, 80)));
     struct hf_compact *compact = calloc(1, sizeof *compact);
     if (!compact)
         return error_no_memory(error);
@@ -419,9 +420,8 @@ enum hf_status hf_compact_set(struct hf_compact *compact,
     enum hf_status status = read_settings(compact, /* all */ true, &known, &why);
     const char *changed = status == HF_OK ? find_fixed_setting(&known.settings, &used) : NULL;
     if (changed && known.has_chunks)
-        status =
-            error_set(&why, HF_CONFLICT,
-                      "cannot change the %s: there are chunks that were made with it", changed);
+        status = error_set(&why, HF_CONFLICT,
+                           "cannot change the %s: the partition already has chunks", changed);
     if (status == HF_OK)
         status = change_all_settings(compact, &used, &why);
     arena_release(&known.arena);

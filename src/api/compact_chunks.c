@@ -116,7 +116,8 @@ enum hf_status hf_compact_chunks(struct hf_compact *compact, enum hf_chunks whic
         return HF_INVALID;
     if (!each || (unsigned)which > HF_CHUNKS_ALL)
         return error_set(error, HF_INVALID, "%s",
-                         each ? "which chunks?" : "each must not be NULL");
+                         each ? "the argument 'which' is out of range"
+                              : "each must not be NULL");
     enum hf_status status = compact_walk(compact, &walk, &why);
     arena_release(&listing.arena);
     return error_tell(error, status, &why);
@@ -158,7 +159,7 @@ static enum hf_status find_catalog_of_chunk(struct hf_compact *compact, struct v
     if (status != HF_OK)
         return status;
     if (search.found == CHUNK_UNKNOWN)
-        return error_set(error, HF_NOT_FOUND, "no catalog of the partition contains it");
+        return error_set(error, HF_NOT_FOUND, "no catalog in the partition lists it");
     return error_set(error, HF_NOT_FOUND, "it is %s, not %s", chunk_state_name(search.found),
                      chunk_state_name(wanted));
 }
@@ -189,7 +190,8 @@ enum hf_status hf_compact_quarantine(struct hf_compact *compact, const char *key
         return HF_INVALID;
     struct catalog_op op = { .kind = CATALOG_QUARANTINE, .reason = view_of(why) };
     if (op.reason.size == 0 || op.reason.size > REASON_BYTES_MAX)
-        return error_set(error, HF_INVALID, "a reason has 1 to %d bytes", REASON_BYTES_MAX);
+        return error_set(error, HF_INVALID, "a reason must be 1 to %d bytes long",
+                         REASON_BYTES_MAX);
     return apply_to_chunk(compact, key, CHUNK_LIVE, &op, error);
 }
 

@@ -60,8 +60,7 @@ enum hf_status hf_compact_fsck(struct hf_client *client, const char *partition,
         CHECK_REPORT(HF_FSCK_REPORT, report, &why) != HF_OK)
         return error_tell(error, why.status, &why);
     if (partition && !layout_partition_valid(view_of(partition)))
-        return error_set(error, HF_INVALID, "'%.80s' is not the name of a partition",
-                         partition);
+        return error_set(error, HF_INVALID, "'%.80s' is not a partition name", partition);
     struct fsck_options used = {
         .repair = given.repair,
         .shallow = given.shallow,

@@ -112,7 +112,7 @@ static enum hf_status plan_partition(struct planning *planning, struct hf_error 
     if (status != HF_OK)
         return status;
     if (report->paused) {
-        snprintf(report->why, sizeof report->why, "%s", why[0] ? why : "nobody said why");
+        snprintf(report->why, sizeof report->why, "%s", why[0] ? why : "no reason was given");
         return HF_OK;
     }
     status = chunk_leases_read(compact, &planning->leases, error);

@@ -134,9 +134,9 @@ static enum hf_status take_snapshot(struct hf_compact_reader *reader, int64_t tt
         if (status != HF_NOT_FOUND)
             return status;
         if (i + 1 == OPEN_TRIES)
-            return error_set(error, HF_UNAVAILABLE,
-                             "chunks are deleted faster than they can be pinned: make the "
-                             "grace longer");
+            return error_set(
+                error, HF_UNAVAILABLE,
+                "chunks are deleted faster than they can be pinned; increase the grace period");
         release_snapshot(reader);
     }
 }
@@ -236,7 +236,7 @@ enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, const c
     while (i < reader->count && strcmp(reader->chunks[i].key, key) != 0)
         i++;
     if (i == reader->count)
-        return error_set(error, HF_NOT_FOUND, "the reader has no such chunk");
+        return error_set(error, HF_NOT_FOUND, "the chunk is not in the reader's snapshot");
     const struct hf_chunk_info *chunk = &reader->chunks[i];
     enum hf_status status =
         pin_read(reader->compact->tree, view_of(key), chunk->size, chunk->crc32c, fd, &why);

@@ -359,7 +359,7 @@ static void worker_main(void *argument)
     if (status == HF_CANCELLED && watches)
         error_clear(&error);
     else if (status == HF_OK && !watches && is_stopping(worker))
-        error_set(&error, HF_CANCELLED, "stopped because the caller asked to");
+        error_set(&error, HF_CANCELLED, "stopped by the caller");
     env_mutex_lock(&worker->mutex);
     if (worker->worker)
         worker->totals = totals;

@@ -23,7 +23,8 @@ static enum hf_status convert_parts(struct ranking *ranking, const struct hf_ele
 {
     const size_t count = given->part_count;
     if (count > HF_ELECT_PARTS_MAX)
-        return error_set(error, HF_INVALID, "at most %d writers", HF_ELECT_PARTS_MAX);
+        return error_set(error, HF_INVALID, "at most %d writers can be given",
+                         HF_ELECT_PARTS_MAX);
     if (count > 0 && !given->parts)
         return error_set(error, HF_INVALID, "parts must not be NULL");
     struct work_writer *writers = arena_take(&ranking->arena, (count + 1) * sizeof *writers);

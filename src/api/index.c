@@ -70,7 +70,8 @@ static enum hf_status schema_of(const struct hf_index_options *options,
 {
     struct view fields[INDEX_FIELDS_MAX];
     if (options->field_count > INDEX_FIELDS_MAX)
-        return error_set(error, HF_INVALID, "an index has up to %d fields", INDEX_FIELDS_MAX);
+        return error_set(error, HF_INVALID, "an index can have at most %d fields",
+                         INDEX_FIELDS_MAX);
     for (size_t i = 0; i < options->field_count; i++)
         fields[i] = view_of(options->fields[i]);
     if (options->digits > INDEX_DIGITS_MAX)
@@ -262,7 +263,7 @@ static enum hf_status put_batches(struct index *index, const struct view *record
         if (status == HF_INVALID)
             *ret_bad = done + bad;
         else if (status != HF_OK && done > 0)
-            error_prefix(error, "%zu of %zu records were put, then", done, count);
+            error_prefix(error, "%zu of %zu records were put before this failure", done, count);
         if (status != HF_OK)
             return status;
     }

@@ -168,7 +168,7 @@ static enum hf_status convert_condition(struct query *query, const struct schema
                                         struct hf_error *error)
 {
     if (!given->field || !given->value)
-        return error_set(error, HF_INVALID, "where: its %s must not be NULL",
+        return error_set(error, HF_INVALID, "where: the %s must not be NULL",
                          given->field ? "value" : "field");
     ret_condition->differs = given->differs;
     enum hf_status status =
@@ -185,7 +185,7 @@ static enum hf_status convert_where(struct query *query, const struct schema *sc
 {
     const struct hf_index_query *given = &query->given;
     if (given->where_count > HF_INDEX_WHERE_MAX)
-        return error_set(error, HF_INVALID, "where has at most %d conditions",
+        return error_set(error, HF_INVALID, "where can have at most %d conditions",
                          HF_INDEX_WHERE_MAX);
     if (given->where_count > 0 && !given->where)
         return error_set(error, HF_INVALID, "where must not be NULL");

@@ -331,7 +331,7 @@ enum hf_status hf_txns_list(struct hf_client *client, enum hf_txn_state state,
         READ_OPTIONS(HF_LIST_OPTIONS, options, &listing.list.options, &why) != HF_OK)
         return error_tell(error, why.status, &why);
     if ((unsigned)state >= HF_TXN_STATE_COUNT)
-        return error_set(error, HF_INVALID, "unknown state of a transaction");
+        return error_set(error, HF_INVALID, "unknown transaction state");
     enum hf_status status = HF_OK;
     const struct list_entry *entry;
     while (status == HF_OK && (entry = pages_next_entry(&pages, client_store(client))))

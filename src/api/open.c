@@ -19,8 +19,8 @@ static void warn_if_exposed(const struct hf_store_options *options, const struct
     if (!to)
         return;
     buffer_print(&text,
-                 "%s is not encrypted: anybody on the way can read and change what is "
-                 "sent; use https://",
+                 "%s is not encrypted: anyone on the network path can read and change the "
+                 "traffic; use https://",
                  to);
     const char *sentence = buffer_text(&text);
     options->warn(options->warn_argument, sentence ? sentence : to);

@@ -59,7 +59,7 @@ static enum hf_status timeout_deadline(struct hf_store *store, int64_t timeout_m
 {
     *ret_deadline = (struct mono_time){ 0 };
     if (timeout_ms < 0 || timeout_ms > INT64_C(366) * 24 * 3600 * 1000)
-        return error_set(error, HF_INVALID, "timeout_ms must be 0 or more, and at most a year");
+        return error_set(error, HF_INVALID, "timeout_ms must be between 0 and one year");
     if (timeout_ms > 0)
         *ret_deadline = mono_add(env_now(store->store->env), SPAN_MS(timeout_ms));
     return HF_OK;
@@ -98,7 +98,7 @@ enum hf_status check_not_own(struct view key, bool force, struct hf_error *error
 enum hf_status check_written_key(struct view key, bool force, struct hf_error *error)
 {
     if (key.size < 1 || key.size > KEY_BYTES_MAX)
-        return error_set(error, HF_INVALID, "a key has 1 to %d bytes, this one has %zu",
+        return error_set(error, HF_INVALID, "a key must be 1 to %d bytes long, not %zu",
                          KEY_BYTES_MAX, key.size);
     return check_not_own(key, force, error);
 }
@@ -116,7 +116,8 @@ enum hf_status hf_store_check_key(const char *key, size_t key_size, bool force,
 static enum hf_status read_etag(const char *text, struct etag *etag, struct hf_error *error)
 {
     if (text && !etag_set(etag, view_of(text)))
-        return error_set(error, HF_INVALID, "an ETag has 1 to %d bytes", ETAG_BYTES_MAX);
+        return error_set(error, HF_INVALID, "an ETag must be 1 to %d bytes long",
+                         ETAG_BYTES_MAX);
     return HF_OK;
 }
 
@@ -220,7 +221,7 @@ static enum hf_status prepare_put(struct hf_store *store, const char *key,
         CHECK_REPORT(HF_OBJECT_INFO, report, error) != HF_OK)
         return error->status;
     if (used->if_absent && used->if_match)
-        return error_set(error, HF_INVALID, "if_absent and if_match exclude each other");
+        return error_set(error, HF_INVALID, "if_absent and if_match cannot be used together");
     put->key = caller_view(key, used->key_size);
     put->condition.kind = used->if_absent  ? CONDITION_ABSENT
                           : used->if_match ? CONDITION_MATCH

@@ -130,7 +130,7 @@ enum hf_status hf_store_clock(struct hf_store *store, struct hf_store_clock_repo
     }
     fill_clock_report(&clock, &report);
     if (status == HF_OK && clock.kind == STORE_CLOCK_DATE && report.sample_count == 0)
-        status = error_set(&why, HF_UNSUPPORTED, "no reply of the store contained a date");
+        status = error_set(&why, HF_UNSUPPORTED, "no reply from the store contained a date");
     clock_release(&clock);
     if (status == HF_OK)
         write_caller_report(ret_report, &report, sizeof report);

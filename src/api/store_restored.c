@@ -26,7 +26,7 @@ static enum hf_status report_restored(struct restoring *restoring,
 {
     if (!restoring->options.each || restoring->options.each(restoring->options.argument, info))
         return HF_OK;
-    return error_set(error, HF_CANCELLED, "stopped before all was done: run it again");
+    return error_set(error, HF_CANCELLED, "stopped before everything was done; run it again");
 }
 
 static enum hf_status restore_sighted(void *argument, const struct table_snapshot *sight,

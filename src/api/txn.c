@@ -36,8 +36,8 @@ enum hf_status hf_txn_decide(struct hf_client *client, const char *id,
     return error_set(error, HF_MISMATCH, "%s",
                      decided == HF_COMMIT
                          ? "the transaction is already committed and cannot be rolled back"
-                         : "it was rolled back: somebody did so, or the lease of one of its "
-                           "keys was over; nothing of it was published");
+                         : "it was rolled back, by a client or because the lease on one of its "
+                           "keys had ended; none of its changes were published");
 }
 
 enum hf_status hf_txn_give_up(struct hf_client *client, const char *id, bool *ret_done,

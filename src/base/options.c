@@ -37,8 +37,8 @@ enum hf_status read_caller_options(const char *initialiser, const void *given, v
     for (size_t i = size; i < known; i++)
         if (bytes[i] != 0)
             return error_set(error, HF_UNSUPPORTED,
-                             "an option that version %s of the library does not know is set "
-                             "(struct_size is %zu, the library knows %zu)",
+                             "an option is set that version %s of the library does not support "
+                             "(struct_size is %zu, but the library knows only %zu bytes)",
                              hf_version(), known, size);
     memcpy(options, given, known < size ? known : size);
     memcpy(options, &size, sizeof size);

@@ -219,7 +219,7 @@ enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct h
                          "'%.*s' is not a time; write it like 2026-02-06T10:00:00Z",
                          VIEW_ARGS(view_first(text, 60)));
     if (instant.s < INSTANT_S_MIN || instant.s > INSTANT_S_MAX)
-        return error_set(error, HF_INVALID, "'%.*s' is, in UTC, outside the years 1 to 9999",
+        return error_set(error, HF_INVALID, "'%.*s' is outside the years 1 to 9999 in UTC",
                          VIEW_ARGS(view_first(text, 60)));
     ret_time->us = instant.s * 1000000 + (int64_t)(instant.atto / UINT64_C(1000000000000));
     return HF_OK;

@@ -68,7 +68,7 @@ enum hf_status url_parse(struct view text, struct url *ret_url, struct hf_error 
 {
     struct url *url = ret_url;
     if (text.size > URL_BYTES_MAX || view_find(text, '\0') < text.size)
-        return error_set(error, HF_INVALID, "a URL has at most %d bytes and no NUL",
+        return error_set(error, HF_INVALID, "a URL must have at most %d bytes and no NUL byte",
                          URL_BYTES_MAX);
     if (text.size)
         memcpy(url->space, text.data, text.size);

@@ -147,7 +147,7 @@ static enum hf_status refuse_binary(struct cli *cli, int spool, int to)
     enum hf_status status = file_read_at(spool, start, sizeof start, 0, &got, &cli->error);
     if (status != HF_OK || !memchr(start, '\0', got))
         return status;
-    return cli_invalid(cli, "the data is binary and could disturb the terminal; name a file to "
+    return cli_invalid(cli, "the data is binary and could garble the terminal; name a file to "
                             "write it to, or use --force");
 }
 
@@ -205,8 +205,8 @@ static enum hf_status check_device(struct cli *cli, const struct safe_path *plac
     if (!is_planted(place->folder, st))
         return HF_OK;
     return error_set(&cli->error, HF_DENIED,
-                     "refused to write to a pipe or device that another user (uid %lu) made in "
-                     "a folder where everybody may write",
+                     "refused to write to a pipe or device that another user (uid %lu) created "
+                     "in a folder that everyone can write to",
                      (unsigned long)st->st_uid);
 }
 

@@ -142,7 +142,7 @@ void help_overview(struct cli *cli)
             page_heading(&page, c->group);
         page_row(&page, c->path, c->summary, 24);
     }
-    page_heading(&page, "Options of every command");
+    page_heading(&page, "Options for all commands");
     write_options(&page, program_row.options);
     for (const struct topic *topic = topics; topic->title; topic++)
         write_topic(&page, topic);
@@ -194,7 +194,7 @@ static void write_command(struct page *page, const struct command *command)
         write_options(page, command->options);
     }
     if (!page->roff)
-        page_heading(page, "Options of every command");
+        page_heading(page, "Options for all commands");
     write_options(page, program_row.options);
     if (command->examples[0].line) {
         page_heading(page, "Examples");
@@ -222,7 +222,7 @@ static void help_man(struct cli *cli)
     page_heading(&page, "Description");
     page_paragraph(&page, program_row.details[0]);
     write_examples(&page, program_row.examples);
-    page_heading(&page, "Options of every command");
+    page_heading(&page, "Options for all commands");
     write_options(&page, program_row.options);
     page_heading(&page, "Commands");
     for (const struct command *c = command_table; c->path; c++) {

@@ -36,10 +36,10 @@ static enum hf_status check_roster_name(const char *what, struct view text, size
 {
     if (layout_name_valid(text, bytes_max))
         return HF_OK;
-    return error_set(error, HF_INVALID,
-                     "the name of a %s must have 1 to %zu characters of a-z 0-9 . _ - and must "
-                     "not start with a dot",
-                     what, bytes_max);
+    return error_set(
+        error, HF_INVALID,
+        "a %s name must be 1 to %zu characters of a-z 0-9 . _ - and must not start with a dot",
+        what, bytes_max);
 }
 
 static enum hf_status check_beat(struct span beat, struct hf_error *error)

@@ -166,7 +166,7 @@ enum hf_status new_file_reserve(struct new_file *file, struct env *env, const ch
                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (file->own >= 0)
         return HF_OK;
-    error_from_errno(error, errno, "create a folder in the same folder");
+    error_from_errno(error, errno, "create a temporary folder next to it");
     (void)unlinkat(file->place.folder, file->part, AT_REMOVEDIR);
     return error->status;
 }

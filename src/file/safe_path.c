@@ -36,15 +36,15 @@ enum hf_status folder_check_safe(int folder, struct hf_error *error)
 {
     struct stat info;
     if (fstat(folder, &info) != 0)
-        return error_from_errno(error, errno, "look at it");
+        return error_from_errno(error, errno, "access it");
     if (info.st_uid != geteuid() && info.st_uid != 0)
         return error_set(error, HF_DENIED,
                          "it belongs to another user (uid %lu), who could replace files in it",
                          (unsigned long)info.st_uid);
     if ((info.st_mode & S_IWOTH) && !(info.st_mode & S_ISVTX))
         return error_set(error, HF_DENIED,
-                         "every user may rename files in it (mode %04o): make it sticky, or "
-                         "private",
+                         "every user can rename files in it (mode %04o): set its sticky bit, "
+                         "or make it private",
                          (unsigned)info.st_mode & 07777);
     return HF_OK;
 }
@@ -68,7 +68,7 @@ static enum hf_status start_at(struct walk *walk, const char *root, struct hf_er
 {
     int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
-        return error_from_errno(error, errno, "open the folder that its path starts in");
+        return error_from_errno(error, errno, "open the folder in which its path starts");
     if (walk->folder >= 0)
         close(walk->folder);
     walk->folder = folder;
@@ -152,8 +152,8 @@ static enum hf_status walk_step(struct walk *walk, const char *name, bool last,
         return enter_folder(walk, name, by_kernel, error);
     if (is_planted(walk->folder, &info))
         return error_set(error, HF_DENIED,
-                         "'%.60s' is a link that another user (uid %lu) made in a folder where "
-                         "everybody may write: it is not followed",
+                         "'%.60s' is a symbolic link that another user (uid %lu) created in a "
+                         "folder that everyone can write to; it is not followed",
                          name, (unsigned long)info.st_uid);
     return follow_link(walk, name, error);
 }

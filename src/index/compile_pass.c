@@ -466,7 +466,7 @@ static enum hf_status mark_one_if_due(struct compile_run *run, struct shard_set 
     if (status == HF_OK)
         status = list_flat(run, shards_due, error);
     if (status == HF_OK && empty && run->flat.count == 0)
-        return error_set(error, HF_NOT_FOUND, "nothing waits");
+        return error_set(error, HF_NOT_FOUND, "no entries are waiting");
     if (status == HF_OK)
         mark_wanted(run, shards_due);
     return status;
@@ -568,7 +568,7 @@ static enum hf_status check_compile_options(const struct index *index,
         return error_set(error, HF_INVALID, "1 to %d entries can be folded at once",
                          INBOX_LIST_MAX);
     if (options->shard.text[0] && !shard_number(view_of(options->shard.text), digits, &number))
-        return error_set(error, HF_INVALID, "the index %s has no shard %s: it has %zu",
+        return error_set(error, HF_INVALID, "the index %s has no shard %s: it has %zu shards",
                          index->name, options->shard.text, shard_count(digits));
     return HF_OK;
 }

@@ -295,7 +295,7 @@ static bool reached_wanted(struct shard_cursor *cursor, struct view key)
 
 static enum hf_status no_further_record(struct hf_error *error)
 {
-    return error_set(error, HF_NOT_FOUND, "no further record");
+    return error_set(error, HF_NOT_FOUND, "there are no more records");
 }
 
 enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret_record,

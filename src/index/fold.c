@@ -130,7 +130,7 @@ static enum hf_status check_token(const struct shard_cursor *cursor, uint64_t to
 {
     if (RULE(STALE_COMPILERS_ARE_FENCED) && cursor->exists && cursor->head.token > token)
         return error_set(error, HF_FENCED,
-                         "%s: written with the later token %" PRIu64 "; ours is %" PRIu64,
+                         "%s: it was written with a later token, %" PRIu64 "; ours is %" PRIu64,
                          cursor->object, cursor->head.token, token);
     return HF_OK;
 }

@@ -345,7 +345,7 @@ static enum hf_status read_alone(struct loading *loading, size_t i, struct hf_er
     enum hf_status status = HF_OK;
     if (store_get(loading->index->store, &get) == HF_INVALID) {
         body->etag = get.info.etag;
-        set_bad(body, "it is larger than a record may be");
+        set_bad(body, "it exceeds the maximum record size");
     } else {
         take_get_result(loading, i, &get);
     }
@@ -371,11 +371,11 @@ static bool arena_buffer(struct arena *arena, size_t size, struct buffer *ret_bu
 static const char *find_name_fault(const struct loading *loading, const struct entry *entry)
 {
     if (entry->name.kind == ENTRY_FOREIGN && !loading->index->schema.foreign)
-        return "this index does not accept entries of other programs";
+        return "this index does not accept entries from other programs";
     if (entry->name.kind != ENTRY_OURS && entry->name.kind != ENTRY_FOREIGN)
         return "its name is not a valid entry name";
     if (entry->size > ENTRY_BYTES_MAX)
-        return "it is larger than a record may be";
+        return "it exceeds the maximum record size";
     return NULL;
 }
 

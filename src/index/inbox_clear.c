@@ -181,8 +181,9 @@ static enum hf_status put_aside(struct index *index, struct put_call *put, int f
             continue;
         status = index_has(index, put->key, &there, &put->error);
         if (status == HF_OK && !there)
-            status = error_set(&put->error, HF_UNSURE,
-                               "the store refused the write although no such object exists");
+            status = error_set(
+                &put->error, HF_UNSURE,
+                "the store refused the write although no object with this name exists");
     }
     *error = put->error;
     if (status != HF_OK)

@@ -47,7 +47,7 @@ static enum hf_status check_presence(const struct get_call *get, bool *ret_there
     bool exists = status == HF_OK || status == HF_INVALID; /* it exists but is empty */
     bool missing = RULE(REFUSED_ENTRY_IS_LOOKED_FOR) && !exists;
     if (missing && status != HF_NOT_FOUND)
-        return error_set(error, HF_UNSURE, "cannot find out whether the object exists: %s",
+        return error_set(error, HF_UNSURE, "cannot determine whether the object exists: %s",
                          get->error.why);
     *ret_there = !missing;
     return error_clear(error);
@@ -70,7 +70,8 @@ static enum hf_status index_new(struct store *store, struct hf_client *client, s
 {
     if (!layout_index_valid(name))
         return error_set(error, HF_INVALID,
-                         "an index is named by 1 to %d of a-z 0-9 . _ - without a dot in front",
+                         "an index name must be 1 to %d characters of a-z 0-9 . _ - and must "
+                         "not start with a dot",
                          INDEX_NAME_MAX);
     struct index *index = calloc(1, sizeof *index);
     if (!index)
@@ -158,8 +159,7 @@ enum hf_status index_refresh(struct index *index, struct hf_error *error)
     else if (status == HF_NOT_FOUND)
         error_set(error, status, "there is no index %s", index->name);
     else if (status == HF_INVALID)
-        status =
-            error_set(error, HF_CORRUPT, "%s: too large to be the schema of an index", key);
+        status = error_set(error, HF_CORRUPT, "%s: too large to be an index schema", key);
     else
         *error = get.error;
     buffer_release(&text);
@@ -375,7 +375,7 @@ static enum hf_status add_put(struct put_batch *batch, struct view bytes, struct
     env_random_hex(index->env, NONCE_SIZE, nonce);
     MUTANT(mutant_drops_nonce(nonce));
     if (!entry_key(view_of(index->name), &index->schema, &record, nonce, key))
-        return error_set(error, HF_INVALID, "the key is too long for the name of an object");
+        return error_set(error, HF_INVALID, "the key is too long for an object name");
     struct view name = arena_copy(&batch->arena, view_of(key));
     char *body = arena_take(&batch->arena, bytes.size + strlen(RECORD_END));
     if (!name.data || !body)
@@ -394,7 +394,7 @@ static void settle_conflict(struct put_call *put, const struct get_call *get)
     bool there = false;
     if (check_presence(get, &there, &put->error) == HF_OK && !there)
         error_set(&put->error, HF_CONFLICT,
-                  "the store refused the entry although no such object exists");
+                  "the store refused the entry although no object with this name exists");
 }
 
 /* Nobody else generates the name of an entry, so if the entry exists, it is ours. But a store may
@@ -475,7 +475,7 @@ static enum hf_status send_puts(struct put_batch *batch, struct hf_error *error)
     *error = left > 0 ? batch->calls[0].error : outcome.failed;
     if (outcome.unsure || outcome.stored > 0) {
         error->status = HF_UNSURE;
-        error_prefix(error, "%zu of %zu records are known to be there", outcome.stored,
+        error_prefix(error, "%zu of %zu records are known to be stored", outcome.stored,
                      batch->count);
     } else if (error->status == HF_CONFLICT) {
         error->status = HF_UNAVAILABLE;

@@ -177,7 +177,7 @@ static void note_damaged_shard(struct loading *loading, struct shard_id shard,
                                const struct hf_error *error)
 {
     struct hf_error why = *error;
-    error_prefix(&why, "records of shard %s are in its inbox", shard.text);
+    error_prefix(&why, "records for shard %s remain in its inbox", shard.text);
     if (loading->options->trouble)
         loading->options->trouble(loading->options->argument, &why);
     if (loading->trouble.status == HF_OK)

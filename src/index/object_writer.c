@@ -87,7 +87,7 @@ static enum hf_status copy_file(const struct object_writer *writer, int to, uint
         size_t wanted = left < STREAM_PIECE ? (size_t)left : STREAM_PIECE, got;
         status = file_read_at(writer->fd, piece, wanted, done, &got, error);
         if (status == HF_OK && got < wanted)
-            status = error_set(error, HF_UNAVAILABLE, "a temporary file became shorter");
+            status = error_set(error, HF_UNAVAILABLE, "a temporary file was truncated");
         if (status == HF_OK)
             status = file_write_at(to, (struct view){ piece, got }, at + done, error);
         done += wanted;

@@ -91,7 +91,7 @@ static enum hf_status add_own_entries(struct lookup *lookup, const struct list_c
     }
     if (lookup->count > INBOX_LIST_MAX)
         return error_set(error, HF_UNAVAILABLE,
-                         "more than %d entries of this key wait in the inbox of %s",
+                         "more than %d entries for this key are waiting in the inbox of %s",
                          INBOX_LIST_MAX, lookup->index->name);
     return HF_OK;
 }
@@ -173,7 +173,7 @@ enum hf_status index_get(struct index *index, struct view key, struct buffer *re
 {
     struct hf_error why = { .status = HF_OK };
     if (key.size == 0 || key.size > INDEX_KEY_BYTES_MAX)
-        return error_set(error, HF_NOT_FOUND, "no such key: keys have 1 to %d bytes",
+        return error_set(error, HF_NOT_FOUND, "no such key: keys are 1 to %d bytes long",
                          INDEX_KEY_BYTES_MAX);
     struct lookup lookup = { .index = index,
                              .key = key,

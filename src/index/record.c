@@ -208,15 +208,15 @@ static enum hf_status refuse_byte(struct view bytes, size_t at, struct hf_error 
 {
     unsigned char byte = (unsigned char)bytes.data[at];
     if (byte >= 0x80)
-        return error_set(error, HF_INVALID, "the record is not UTF-8: byte 0x%02x at %zu", byte,
-                         at);
+        return error_set(error, HF_INVALID,
+                         "the record is not UTF-8: byte 0x%02x at offset %zu", byte, at);
     if (byte != ESCAPE)
-        return error_set(error, HF_INVALID, "the byte 0x%02x at %zu must be escaped with ESC",
-                         byte, at);
+        return error_set(error, HF_INVALID,
+                         "the byte 0x%02x at offset %zu must be escaped with ESC", byte, at);
     if (at + 1 == bytes.size)
         return error_set(error, HF_INVALID, "the record ends with ESC, which escapes nothing");
     return error_set(error, HF_INVALID,
-                     "ESC at %zu is followed by 0x%02x, which is not an escape", at,
+                     "ESC at offset %zu is followed by 0x%02x, which is not an escape", at,
                      (unsigned char)bytes.data[at + 1]);
 }
 
@@ -306,12 +306,12 @@ static enum hf_status check_time(struct view text, struct instant *ret_time,
     if (text.size == 0)
         return error_set(error, HF_INVALID, "the record has no time");
     if (!instant_parse(text, &time))
-        return error_set(error, HF_INVALID,
-                         "'%s' is no time: RFC 3339 with a zone, or a number since 1970, is "
-                         "expected",
-                         printable_time(text, shown));
+        return error_set(
+            error, HF_INVALID,
+            "'%s' is not a time; expected RFC 3339 with a zone, or a number since 1970",
+            printable_time(text, shown));
     if (time.s < INSTANT_S_MIN || time.s > INSTANT_S_MAX)
-        return error_set(error, HF_INVALID, "the time %.*s is not in the years 1 to 9999",
+        return error_set(error, HF_INVALID, "the time %.*s is outside the years 1 to 9999",
                          VIEW_ARGS(view_first(text, 40)));
     *ret_time = time;
     return HF_OK;

@@ -178,7 +178,7 @@ static enum hf_status cut_row_off(struct rows *rows, struct row_text *ret_row,
 static enum hf_status no_room(struct rows *rows, struct hf_error *error)
 {
     rows->go_on = true;
-    return error_set(error, HF_INVALID, "it is too long, or there is no memory for it");
+    return error_set(error, HF_INVALID, "it is too long, or there is not enough memory for it");
 }
 
 /* Records that the bytes in `values`, from `at` on, are the value of a field. */
@@ -221,8 +221,8 @@ static enum hf_status build_record(struct rows *rows, struct hf_error *error)
 static enum hf_status wrong_quotes(struct hf_error *error)
 {
     return error_set(error, HF_INVALID,
-                     "its quotes do not fit: a field with quotes stands in quotes, and each of "
-                     "its own is written as two");
+                     "it has a misplaced quote: a field that contains quotes must be quoted, "
+                     "and each quote in it doubled");
 }
 
 static bool has_column(const struct rows *rows, size_t field)
@@ -241,7 +241,8 @@ static enum hf_status take_column(struct rows *rows, struct view name, struct hf
     if (status != HF_OK)
         return status;
     if (rows->column_count == INDEX_FIELDS_MAX)
-        return error_set(error, HF_INVALID, "it has more columns than an index has fields");
+        return error_set(error, HF_INVALID,
+                         "it has more columns than an index can have fields");
     if (has_column(rows, field))
         return error_set(error, HF_INVALID, "the column '%s' occurs twice",
                          rows->schema->fields[field]);
@@ -267,7 +268,7 @@ static enum hf_status read_columns(struct rows *rows, struct view text, struct h
     const size_t needed[] = { schema->key, schema->time };
     for (size_t i = 0; i < 2; i++)
         if (!has_column(rows, needed[i]))
-            return error_set(error, HF_INVALID, "the column '%s' is missing, which is the %s",
+            return error_set(error, HF_INVALID, "the column '%s', which is the %s, is missing",
                              schema->fields[needed[i]], i == 0 ? "key" : "time");
     return HF_OK;
 }
@@ -299,10 +300,10 @@ static enum hf_status read_csv(struct rows *rows, struct view text, struct hf_er
 static const char *append_member(struct rows *rows, const struct json_text *value)
 {
     if (value->kind == JSON_KIND_OBJECT || value->kind == JSON_KIND_ARRAY)
-        return "is an object or a list, which no field holds";
+        return "is an object or an array, which a field cannot contain";
     if (value->escaped) {
         bool whole = json_unescape(value->text, &rows->values) || rows->values.failed;
-        return whole ? NULL : "has half of a surrogate pair in it";
+        return whole ? NULL : "contains half of a surrogate pair";
     }
     if (value->kind != JSON_KIND_NULL)
         buffer_append(&rows->values, value->text);
@@ -361,14 +362,14 @@ static enum hf_status check_row_text(const struct rows *rows, const struct row_t
 {
     if (row->open && rows->line == rows->last_line)
         return error_set(error, HF_INVALID,
-                         "a quote that opens in it is never closed: the line is left out");
+                         "a quote opened in it is never closed; the line is skipped");
     if (row->open)
         return error_set(error, HF_INVALID,
-                         "a quote that opens in line %" PRIu64
-                         " is never closed: lines %" PRIu64 " to %" PRIu64 " are left out",
+                         "a quote opened in line %" PRIu64 " is never closed; lines %" PRIu64
+                         " to %" PRIu64 " are skipped",
                          rows->quote_line, rows->line, rows->last_line);
     if (row->too_long)
-        return error_set(error, HF_INVALID, "it is longer than a record may be: %zu bytes",
+        return error_set(error, HF_INVALID, "it exceeds the maximum record size of %zu bytes",
                          INDEX_RECORD_BYTES_MAX);
     return HF_OK;
 }

@@ -94,16 +94,17 @@ static enum hf_status schema_add_field(struct schema *schema, struct view name,
         return error_set(error, HF_INVALID, "a field has no name");
     if (plain < name.size)
         return error_set(error, HF_INVALID,
-                         "a field's name has only a-z A-Z 0-9 . _ - in it: the one that starts "
-                         "with '%.*s' has something else",
+                         "a field name may contain only a-z A-Z 0-9 . _ -; the name that "
+                         "starts with '%.*s' contains something else",
                          VIEW_ARGS(view_first(name, plain < 40 ? plain : 40)));
     if (name.size > INDEX_FIELD_BYTES)
         return error_set(error, HF_INVALID, "the name of field %.*s... is longer than %d bytes",
                          VIEW_ARGS(view_first(name, 40)), INDEX_FIELD_BYTES);
     if (schema_find(schema, name) < schema->field_count)
-        return error_set(error, HF_INVALID, "the field %.*s is named twice", VIEW_ARGS(name));
+        return error_set(error, HF_INVALID, "the field %.*s is listed twice", VIEW_ARGS(name));
     if (schema->field_count == INDEX_FIELDS_MAX)
-        return error_set(error, HF_INVALID, "an index has at most %d fields", INDEX_FIELDS_MAX);
+        return error_set(error, HF_INVALID, "an index can have at most %d fields",
+                         INDEX_FIELDS_MAX);
     memcpy(schema->fields[schema->field_count], name.data, name.size);
     schema->fields[schema->field_count][name.size] = '\0';
     schema->field_count++;
@@ -133,7 +134,7 @@ enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_sch
 {
     struct schema schema = { .digits = spec->digits, .foreign = spec->foreign };
     if (spec->digits < 1 || spec->digits > INDEX_DIGITS_MAX)
-        return error_set(error, HF_INVALID, "a shard's name has 1 to %d digits, not %u",
+        return error_set(error, HF_INVALID, "a shard name must have 1 to %d digits, not %u",
                          INDEX_DIGITS_MAX, spec->digits);
     if (spec->field_count == 0)
         return error_set(error, HF_INVALID, "an index needs at least one field");
@@ -165,19 +166,21 @@ static enum hf_status check_same(const struct schema *schema, const struct schem
     size_t common =
         schema->field_count < wanted->field_count ? schema->field_count : wanted->field_count;
     if (schema->digits != wanted->digits)
-        return error_set(error, HF_INVALID,
-                         "the index has shards of %u digit%s, which cannot become %u",
-                         schema->digits, schema->digits == 1 ? "" : "s", wanted->digits);
+        return error_set(
+            error, HF_INVALID,
+            "the shard names of the index have %u digit%s; this cannot be changed to %u",
+            schema->digits, schema->digits == 1 ? "" : "s", wanted->digits);
     if (schema->foreign != wanted->foreign)
         return error_set(error, HF_INVALID,
-                         schema->foreign ? "the index takes entries of other programs"
-                                         : "the index takes no entries of other programs");
+                         schema->foreign
+                             ? "the index accepts entries from other programs"
+                             : "the index does not accept entries from other programs");
     for (size_t i = 0; i < common; i++)
         if (strcmp(schema->fields[i], wanted->fields[i]) != 0)
             return error_set(
                 error, HF_INVALID,
-                "field %zu of the index is %s, not %s: fields are added at the end", i + 1,
-                schema->fields[i], wanted->fields[i]);
+                "field %zu of the index is %s, not %s: fields can only be added at the end",
+                i + 1, schema->fields[i], wanted->fields[i]);
     if (schema->key != wanted->key)
         return error_set(error, HF_INVALID, "the key of the index is %s, not %s",
                          schema->fields[schema->key], wanted->fields[wanted->key]);
@@ -186,7 +189,7 @@ static enum hf_status check_same(const struct schema *schema, const struct schem
                          schema->fields[schema->time], wanted->fields[wanted->time]);
     if (wanted->field_count < schema->field_count && !was_version(schema, wanted->field_count))
         return error_set(error, HF_INVALID,
-                         "the index has the field %s, too: fields are never taken away",
+                         "the index also has the field %s: fields cannot be removed",
                          schema->fields[wanted->field_count]);
     return HF_OK;
 }
@@ -199,8 +202,7 @@ enum hf_status schema_extend(struct schema *schema, const struct schema *wanted,
         return status;
     bool changes = wanted->field_count > schema->field_count;
     if (changes && schema->version_count == INDEX_VERSIONS_MAX)
-        return error_set(error, HF_INVALID,
-                         "the index has %d versions already, as many as can be",
+        return error_set(error, HF_INVALID, "the index already has the maximum of %d versions",
                          INDEX_VERSIONS_MAX);
     if (changes) {
         size_t from = schema->field_count;
@@ -220,13 +222,11 @@ enum hf_status schema_check_version(const struct schema *schema, uint64_t versio
         return error_set(error, HF_CORRUPT, "the schema version must not be 0");
     if (version > schema->version_count)
         return error_set(error, HF_UNSUPPORTED,
-                         "version %" PRIu64
-                         " of the schema is not known here: the latest is %zu",
+                         "version %" PRIu64 " of the schema is unknown: the latest is %zu",
                          version, schema->version_count);
     if (schema->versions[version - 1].hash != hash)
         return error_set(error, HF_CORRUPT,
-                         "the fields are not those of version %" PRIu64 " of the schema",
-                         version);
+                         "the fields do not match version %" PRIu64 " of the schema", version);
     return HF_OK;
 }
 
@@ -385,11 +385,12 @@ enum hf_status schema_decode(struct view text, struct schema *ret_schema,
     struct schema schema = { .digits = (unsigned)parts.digits, .foreign = parts.foreign };
     if (!read_schema_fields(parts.fields, &schema) ||
         set_roles(&schema, parts.key, parts.time, NULL) != HF_OK)
-        return error_set(error, HF_CORRUPT,
-                         "index.json is damaged: its fields, key and time do not go together");
+        return error_set(
+            error, HF_CORRUPT,
+            "index.json is damaged: its fields, key and time contradict each other");
     if (!read_schema_versions(parts.versions, &schema))
         return error_set(error, HF_CORRUPT,
-                         "index.json is damaged: its versions are not those of its fields");
+                         "index.json is damaged: its versions do not match its fields");
     *ret_schema = schema;
     return HF_OK;
 }

@@ -97,7 +97,7 @@ static void read_head_nonce(struct line_reader *reader)
     if (!json_take_plain(&reader->json, &text))
         return;
     if (text.size != NONCE_SIZE || memchr(text.data, '\0', text.size))
-        json_fail(&reader->json, "nonce of the wrong size");
+        json_fail(&reader->json, "the nonce has the wrong size");
     else
         memcpy(reader->head->nonce, text.data, NONCE_SIZE);
 }
@@ -122,7 +122,7 @@ static void read_block_part(struct line_reader *reader, unsigned number,
         block->crc32c = (uint32_t)sum;
         return;
     case 3: json_take_text(&reader->json, &reader->key, &block->first_key); return;
-    default: json_fail(&reader->json, "a block with too many parts");
+    default: json_fail(&reader->json, "a block has too many parts");
     }
 }
 
@@ -322,7 +322,7 @@ enum hf_status shard_writer_add(struct shard_writer *writer, const struct record
     if (size > SHARD_BYTES_MAX - head->size)
         return error_set(error, HF_INVALID,
                          "the shard would be larger than 4 GiB: an index with more digits has "
-                         "smaller ones");
+                         "smaller shards");
     buffer_clear(&writer->last_key);
     struct shard_block *block = open_block(writer, record->key);
     if (!block || !buffer_append(&writer->last_key, record->key))

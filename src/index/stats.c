@@ -55,7 +55,7 @@ static enum hf_status count_objects(struct counting *counting, const char *folde
             status = error_no_memory(error);
         else if (counting->step &&
                  !counting->step(counting->argument, counting->index_stats.entries))
-            status = error_set(error, HF_CANCELLED, "stopped while entries were counted");
+            status = error_set(error, HF_CANCELLED, "stopped while entries were being counted");
     }
     return pages_end(&pages, status, error);
 }

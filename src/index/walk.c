@@ -183,9 +183,10 @@ static enum hf_status find_shards(struct walk *walk, struct hf_error *error)
     if (status == HF_OK)
         status = inbox_list_flat(index, shard, &walk->flat, error);
     if (status == HF_OK && walk->flat.more)
-        status = error_set(error, HF_UNAVAILABLE,
-                           "more than %d entries of other programs wait in the index %s",
-                           INBOX_LIST_MAX, index->name);
+        status =
+            error_set(error, HF_UNAVAILABLE,
+                      "more than %d entries from other programs are waiting in the index %s",
+                      INBOX_LIST_MAX, index->name);
     if (status != HF_OK)
         return status;
     shard_set_flat(&walk->shards_due, index, &walk->flat);

@@ -262,14 +262,13 @@ static enum hf_status acquire_key_locked(struct hf_key *key, int64_t wait_ms,
     if (wait_ms < 0)
         return error_set(error, HF_INVALID, "wait must not be negative");
     if (key->sealed)
-        return error_set(error, HF_MISMATCH,
-                         "the transaction of this key is decided, or may be");
+        return error_set(error, HF_MISMATCH, "the key's transaction is decided, or may be");
     bool held = hf_lock_check(key->lock, NULL) == HF_OK;
     if (key->txn && !held &&
         hf_lock_token(key->lock) != 0) /* another client may have rolled it back */
         return error_set(
             error, HF_MISMATCH,
-            "the lease of this key is over, so its transaction is decided, or will be");
+            "the lease on this key has ended, so its transaction is decided, or will be");
     return held ? acquire_held(key, error) : acquire_new(key, wait_ms, error);
 }
 
@@ -327,10 +326,10 @@ static enum hf_status check_published_by_release(const struct hf_key *key,
     if (change->found || is_behind)
         return error_set(
             error, HF_LOST,
-            "the lease was over before the release, and the staged change was dropped");
+            "the lease ended before the release, and the staged change was discarded");
     return error_set(error, HF_UNSURE,
-                     "the key was changed or lost after the lease was over; the staged change "
-                     "may have been published before");
+                     "the key was changed or lost after the lease ended; the staged change may "
+                     "have been published before that");
 }
 
 /* A version that this handle wanted to drop may have been published by another process with the
@@ -366,7 +365,7 @@ static enum hf_status end_without_txn(struct hf_key *key, bool commit, struct hf
     struct key_lease lease;
     struct change change;
     if (commit && key->unconfirmed)
-        return error_set(error, HF_UNSURE, "a change had no reply; repeat it, or roll back");
+        return error_set(error, HF_UNSURE, "a change got no reply; repeat it, or roll back");
     key_clear_up_locked(key); /* first, so that the release's write also forgets them */
     key_lease(key, &lease);
     init_end_change(&change, CHANGE_FINISH, key, &lease, commit);
@@ -390,7 +389,7 @@ static enum hf_status end_without_txn(struct hf_key *key, bool commit, struct hf
              change.state.now.token >= lease.token)
         status = error_set(error, HF_UNSURE,
                            "the lease is gone; the change staged under it may have been "
-                           "published with its end");
+                           "published when it ended");
     if (answered) {
         key_note_state(key, &change.state);
         key_clear_up_locked(key);

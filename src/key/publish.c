@@ -244,7 +244,7 @@ static enum hf_status check_own_lease(struct update *update, struct hf_error *er
     if (status == HF_OK && update->key->sealed) {
         update->change.outcome = HF_KEY_TXN_MISMATCH;
         return error_set(error, outcome_status(HF_KEY_TXN_MISMATCH),
-                         "a commit of the key's transaction is under way, or had no reply");
+                         "a commit of the key's transaction is in progress, or got no reply");
     }
     if (status == HF_OK)
         return HF_OK;

@@ -177,7 +177,7 @@ struct sink {
 static enum hf_status wrong_size(struct hf_error *error)
 {
     return error_set(error, HF_CORRUPT,
-                     "the size of the state differs from the one that was written");
+                     "the size of the state differs from the size that was written");
 }
 
 /* NOT_FOUND: the body is gone. */

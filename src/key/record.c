@@ -37,7 +37,7 @@ enum hf_status txn_check_id(struct view id, struct hf_error *error)
 {
     if (txn_id_valid(id))
         return HF_OK;
-    return error_set(error, HF_INVALID, "the id of a transaction is %d hexadecimal digits",
+    return error_set(error, HF_INVALID, "a transaction id must be %d hexadecimal digits",
                      TXN_ID_SIZE);
 }
 
@@ -100,8 +100,8 @@ static enum hf_status add_keys(struct txn_record *record, struct record_op *op)
             continue;
         if (record->key_count == TXN_KEYS_MAX) {
             record->key_count = count;
-            return error_set(&op->op.error, HF_INVALID, "a transaction has at most %d keys",
-                             TXN_KEYS_MAX);
+            return error_set(&op->op.error, HF_INVALID,
+                             "a transaction can have at most %d keys", TXN_KEYS_MAX);
         }
         record->keys[record->key_count++] = op->keys[i];
     }
@@ -270,10 +270,9 @@ static enum hf_status check_record(const struct txn_record *record, struct view 
 {
     if (format.size > 0 && !view_equal(format, VIEW(LAYOUT_TXN_FORMAT)) &&
         view_starts_with(format, VIEW("holdfast.txn/")))
-        return error_set(
-            error, HF_UNSUPPORTED,
-            "the record of the transaction has the unknown format %.*s; upgrade Holdfast",
-            VIEW_ARGS(view_first(format, 40)));
+        return error_set(error, HF_UNSUPPORTED,
+                         "the transaction record has the unknown format %.*s; upgrade Holdfast",
+                         VIEW_ARGS(view_first(format, 40)));
     if (record->no_memory || record->unknown.failed)
         return error_no_memory(error);
     if (!why && !view_equal(format, VIEW(LAYOUT_TXN_FORMAT)))
@@ -283,7 +282,7 @@ static enum hf_status check_record(const struct txn_record *record, struct view 
     if (!why && record->state == TXN_PENDING && record->owner[0] == '\0')
         why = "the owner is missing";
     if (why)
-        return error_set(error, HF_CORRUPT, "the record of a transaction is damaged: %s", why);
+        return error_set(error, HF_CORRUPT, "the transaction record is damaged: %s", why);
     return HF_OK;
 }
 
@@ -381,7 +380,7 @@ static enum hf_status apply_begin(struct record_op *op, struct txn_record *recor
         record->state == TXN_PENDING)
         return HF_OK;
     if (record->state != TXN_ABSENT)
-        return error_set(&op->op.error, HF_MISMATCH, "the transaction is %s already",
+        return error_set(&op->op.error, HF_MISMATCH, "the transaction is already %s",
                          record->state == TXN_PENDING ? "begun" : "decided");
     copy_record_text(record->id, TXN_ID_SIZE, op->id);
     copy_record_text(record->owner, NONCE_SIZE, op->owner);

@@ -219,10 +219,10 @@ static enum hf_status settle_once(struct table_ref *ref, struct view enlist,
     if (status == HF_OK)
         clear_decision(ref->client, decision);
     if (status == HF_OK && over)
-        return error_set(
-            error, HF_MISMATCH,
-            "an earlier lease of the transaction on this key was over, so it was decided: %s",
-            txn_state_name(decision->state));
+        return error_set(error, HF_MISMATCH,
+                         "the transaction's earlier lease on this key had ended, so the "
+                         "transaction was decided: %s",
+                         txn_state_name(decision->state));
     return status;
 }
 

@@ -365,7 +365,7 @@ static bool read_inline_text(struct reading *reading, struct view value, struct 
     struct json_reader reader = json_read(value);
     json_take_string(&reader, reading->space);
     *ret_bytes = view_from(buffer_view(reading->space), start);
-    return json_end(&reader) || fail_reading(reading, "a text cannot be read");
+    return json_end(&reader) || fail_reading(reading, "a string cannot be read");
 }
 
 static bool read_base64(struct reading *reading, struct view value, struct view *ret_bytes)

@@ -355,12 +355,13 @@ static enum hf_status reserve_taken_keys(struct hf_txn *txn, size_t count,
                                          struct hf_error *error)
 {
     if (txn->known == TXN_PENDING && txn->asked)
-        return error_set(error, HF_UNSURE, "a commit had no reply; repeat the commit");
+        return error_set(error, HF_UNSURE, "a commit got no reply; repeat the commit");
     if (txn->known != TXN_PENDING)
         return error_set(error, HF_MISMATCH, "the transaction is decided: %s",
                          txn_state_name(txn->known));
     if (count == 0 || count > TXN_KEYS_MAX - txn->key_count)
-        return error_set(error, HF_INVALID, "a transaction has 1 to %d keys", TXN_KEYS_MAX);
+        return error_set(error, HF_INVALID, "a transaction must have 1 to %d keys",
+                         TXN_KEYS_MAX);
     struct hf_key **keys = realloc(txn->keys, (txn->key_count + count) * sizeof *keys);
     if (!keys)
         return error_no_memory(error);

@@ -139,7 +139,7 @@ static enum hf_status check_stages(struct hf_txn *txn, struct hf_error *error)
         env_mutex_unlock(&txn->keys[i]->calls);
         if (unconfirmed)
             return error_set(error, HF_UNSURE,
-                             "a change of %s had no reply; repeat it, or roll back",
+                             "a change to %s got no reply; repeat it, or roll back",
                              txn->keys[i]->name);
     }
     if (txn->joined && !txn->open)

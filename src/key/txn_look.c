@@ -42,8 +42,8 @@ enum hf_status record_get(struct hf_client *client, struct view id,
     }
     if (status == HF_CORRUPT) /* no client may guess its decision; an operator can replace it */
         error_set(&why, status,
-                  "the record of transaction %.*s is damaged; hf_txn_give_up replaces it by a "
-                  "rollback",
+                  "the record of transaction %.*s is damaged; hf_txn_give_up replaces it with "
+                  "a rollback",
                   VIEW_ARGS(id));
     if (status == HF_OK) {
         ret_record->seen = client_now(client);
@@ -128,7 +128,7 @@ enum hf_status record_announce(struct hf_client *client, struct view id, struct 
         return HF_OK;
     if (status == HF_UNSURE)
         why.status = status = HF_UNAVAILABLE;
-    error_prefix(&why, "the entry of the transaction");
+    error_prefix(&why, "the transaction's entry");
     if (error)
         *error = why;
     return status;

@@ -282,7 +282,7 @@ static void take_bounded_text(struct json_reader *reader, struct lease *lease, s
     if (!json_take_text(reader, &lease->unescaped, &text))
         return;
     if (text.size > max)
-        json_fail(reader, "a text is too long");
+        json_fail(reader, "a string is too long");
     else
         *ret_text = text;
 }
@@ -549,7 +549,7 @@ static enum hf_status decode_object(const struct source *source, void **ret_memo
                                     struct lease *ret_fields, struct hf_error *error)
 {
     if (source->bytes.size > LEASE_BYTES_MAX)
-        return error_set(error, HF_CORRUPT, "a lease has %zu bytes, which is too long",
+        return error_set(error, HF_CORRUPT, "a lease has %zu bytes, which is too many",
                          source->bytes.size);
     void *memory = allocate_object(source, ret_fields);
     if (!memory)
@@ -661,10 +661,10 @@ static enum hf_status finish_new(struct buffer *out, enum hf_status status,
                                  struct hf_error *error)
 {
     if (out->failed)
-        status =
-            out->size + KEY_BYTES_MAX > LEASE_BYTES_MAX
-                ? error_set(error, HF_INVALID, "a lease has at most %zu bytes", LEASE_BYTES_MAX)
-                : error_no_memory(error);
+        status = out->size + KEY_BYTES_MAX > LEASE_BYTES_MAX
+                     ? error_set(error, HF_INVALID, "a lease can have at most %zu bytes",
+                                 LEASE_BYTES_MAX)
+                     : error_no_memory(error);
     buffer_release(out);
     return status == HF_CORRUPT ? error_set(error, HF_INVALID, "%s", error ? error->why : "")
                                 : status;

@@ -14,7 +14,7 @@ enum hf_status permit_token(struct lease_table *table, struct table_op *op)
         return HF_OK;
     if (op->epoch > TOKEN_EPOCH_MAX || op->epoch <= table->next_token >> 32) {
         op->needs_epoch = true;
-        return error_set(&op->error, HF_UNAVAILABLE, "the tokens of this epoch are used up");
+        return error_set(&op->error, HF_UNAVAILABLE, "the tokens of this epoch are exhausted");
     }
     table->next_token = op->epoch << 32 | 1;
     return HF_OK;

@@ -31,7 +31,7 @@ enum hf_status name_check(struct view name, struct hf_error *error)
 {
     bool upper = false;
     if (name.size == 0 || name.size > NAME_BYTES_MAX)
-        return error_set(error, HF_INVALID, "%s; a name has 1 to %d bytes",
+        return error_set(error, HF_INVALID, "%s; a name must be 1 to %d bytes long",
                          name.size == 0 ? "the name is empty" : "the name is too long",
                          NAME_BYTES_MAX);
     for (size_t i = 0; i < name.size; i++) {
@@ -109,9 +109,10 @@ static enum hf_status parse_byte_range(struct view text, struct scope *scope,
 static enum hf_status key_check(struct view key, struct hf_error *error)
 {
     if (key.size < 1 || key.size > KEY_BYTES_MAX)
-        return error_set(error, HF_INVALID, "an object name has 1 to %d bytes", KEY_BYTES_MAX);
+        return error_set(error, HF_INVALID, "an object name must be 1 to %d bytes long",
+                         KEY_BYTES_MAX);
     if (!utf8_is_text(key))
-        return error_set(error, HF_INVALID, "an object name is UTF-8 text without NUL");
+        return error_set(error, HF_INVALID, "an object name must be UTF-8 text without NUL");
     return HF_OK;
 }
 

@@ -613,7 +613,7 @@ static enum hf_status check_table(struct decoding *d)
     uint64_t end = table->adopted ? TOKEN_MAX : table->next_token;
     for (size_t i = 0; i < table->lease_count; i++)
         if (table->leases[i]->token >= end)
-            json_fail(&d->reader, "a lease has a token that was never given");
+            json_fail(&d->reader, "a lease has a token that was never issued");
     if (d->no_memory || table->unknown.failed || table->unknown_settings.failed)
         return error_no_memory(d->error);
     if (d->reader.why)

@@ -440,7 +440,7 @@ static enum hf_status apply_acquire(struct lease_table *table, struct table_op *
                      queue_waiters_before(table, &op->wanted->wish, table->waiter_count, 1) > 0;
     if ((!free || overtakes) && !op->wait)
         return free ? refuse_held(op, waiter_in_way(table, &op->wanted->wish),
-                                  "other clients wait for the lock")
+                                  "other clients are waiting for the lock")
                     : refuse_held(op, blocker, "the lock is held");
     if (count_unfinished(table) >= TABLE_LEASES_MAX || table->waiter_count >= TABLE_WAITERS_MAX)
         return refuse_full(table, op);
@@ -516,7 +516,7 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
         lease = table_find(table, op->id);
     }
     if (RULE(RENEW_NEVER_REVIVES) && lease->status != LEASE_ACTIVE)
-        return error_set(&op->error, HF_LOST, "the lease is over: %s",
+        return error_set(&op->error, HF_LOST, "the lease has ended: %s",
                          lease_status_name(lease->status));
     status = permit_ttl(table, lease->wish.ttl, evidence, op);
     if (status != HF_OK)
@@ -561,13 +561,13 @@ static enum hf_status end_own(struct lease_table *table, struct table_op *op,
     if (op->already)
         return HF_OK;
     if (lease->status != LEASE_ACTIVE)
-        return error_set(&op->error, HF_LOST, "the lease is over: %s",
+        return error_set(&op->error, HF_LOST, "the lease has ended: %s",
                          lease_status_name(lease->status));
     /* The store time of the completion decides when the work may run again. */
     if (end == LEASE_COMPLETED && time_is_yet_unknown(evidence))
         return ask_for_time(op);
     if (!table_takes_note(op->note))
-        return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
+        return error_set(&op->error, HF_INVALID, "a note must be JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
     return end_active_lease(table, lease, end, op->note, evidence, op);
 }
@@ -620,7 +620,7 @@ static enum hf_status apply_break(struct lease_table *table, struct table_op *op
 {
     if (op->note.size > NOTE_BYTES_MAX || op->by.size > HOLDER_BYTES_MAX)
         return error_set(&op->error, HF_INVALID,
-                         "a reason has at most %d bytes, the name of the person %d",
+                         "a reason can have at most %d bytes, and the person's name at most %d",
                          NOTE_BYTES_MAX, HOLDER_BYTES_MAX);
     enum hf_status status = HF_OK;
     struct lease *lease = find_own(table, op);

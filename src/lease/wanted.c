@@ -41,14 +41,14 @@ static enum hf_status check_texts(const struct lease_request *wanted, struct tab
     if (op->wait && !view_equal(start, wanted->session))
         return error_set(&op->error, HF_INVALID, "the id of a waiter must be <session>-<n>");
     if (wanted->holder.size > HOLDER_BYTES_MAX)
-        return error_set(&op->error, HF_INVALID, "a holder's name has at most %d bytes",
+        return error_set(&op->error, HF_INVALID, "a holder's name can have at most %d bytes",
                          HOLDER_BYTES_MAX);
     if (wanted->output.size > OUTPUT_BYTES_MAX || !utf8_is_text(wanted->output))
         return error_set(&op->error, HF_INVALID,
-                         "an output's name is UTF-8 text of at most %d bytes",
+                         "an output's name must be UTF-8 text of at most %d bytes",
                          OUTPUT_BYTES_MAX);
     if (!table_takes_note(wanted->note))
-        return error_set(&op->error, HF_INVALID, "a note is JSON of at most %d bytes",
+        return error_set(&op->error, HF_INVALID, "a note must be JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
     return HF_OK;
 }
@@ -64,17 +64,17 @@ enum hf_status wanted_check(const struct lease_table *table, struct table_op *op
         return op->error.status;
     if (wanted->ttl.us % 1000 != 0 || wanted->poll.us % 1000 != 0)
         return error_set(&op->error, HF_INVALID,
-                         "a ttl or poll interval is a whole number of milliseconds");
+                         "a ttl or poll interval must be a whole number of milliseconds");
     if (wanted->scope_count == 0 || wanted->scope_count > LEASE_SCOPES_MAX)
-        return error_set(&op->error, HF_INVALID, "a lease has 1 to %d scopes",
+        return error_set(&op->error, HF_INVALID, "a lease must have 1 to %d scopes",
                          LEASE_SCOPES_MAX);
     if (wanted->slots > UINT32_MAX || wanted->level > UINT32_MAX)
-        return error_set(&op->error, HF_INVALID, "slots and levels are at most %" PRIu32,
+        return error_set(&op->error, HF_INVALID, "slots and levels must be at most %" PRIu32,
                          UINT32_MAX);
     if ((wanted->mode == LEASE_SLOTS) != (wanted->slots > 0) ||
         (wanted->mode == LEASE_SLOTS && wanted->scope_count != 1))
         return error_set(&op->error, HF_INVALID,
-                         "slots need exactly one scope and a number of at least 1");
+                         "slots need exactly one scope, and their number must be at least 1");
     return check_texts(op->wanted, op);
 }
 

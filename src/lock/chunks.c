@@ -30,7 +30,7 @@ static enum hf_status take_partition_table(struct hf_client *client, struct view
     char key[KEY_BYTES_MAX + 1];
     if (!layout_partition_valid(partition) ||
         !layout_partition_key(partition, LAYOUT_LEASES, key))
-        return error_set(error, HF_INVALID, "'%.*s' is not the name of a partition",
+        return error_set(error, HF_INVALID, "'%.*s' is not a partition name",
                          VIEW_ARGS(view_first(partition, 80)));
     return table_ref_take(client, view_of(key), ret_ref, error);
 }
@@ -64,7 +64,7 @@ enum hf_status chunks_look_mended(struct hf_client *client, struct view partitio
         return status;
     struct hf_error damage = *error;
     if (chunks_tidy(client, partition, NULL, 0, error) != HF_OK) {
-        error_prefix(error, "%.120s; to replace it", damage.why);
+        error_prefix(error, "%.120s; it cannot be replaced", damage.why);
         return error->status;
     }
     return chunks_look(client, partition, look, argument, error);

@@ -31,14 +31,14 @@ static enum hf_status check_client_options(const struct hf_client_options *optio
     }
     /* If slashes were allowed, two namespaces could share a table: a/meta/b/meta/c.json. */
     if (view_find(ns, '/') < ns.size)
-        return error_set(error, HF_INVALID, "the name of a namespace must not contain a slash");
+        return error_set(error, HF_INVALID, "a namespace name must not contain a slash");
     if (layout_namespace_reserved(ns))
         return error_set(error, HF_INVALID,
                          "the namespace '%.*s' is reserved: the bucket uses a folder of that "
                          "name for other data",
                          VIEW_ARGS(ns));
     if (options->holder && strlen(options->holder) > HOLDER_BYTES_MAX)
-        return error_set(error, HF_INVALID, "a holder's name has at most %d bytes",
+        return error_set(error, HF_INVALID, "a holder's name can have at most %d bytes",
                          HOLDER_BYTES_MAX);
     if (options->skew_tolerance_ms < -1 || options->skew_tolerance_ms > 3600000)
         return error_set(error, HF_INVALID, "the skew tolerance must not exceed an hour");

@@ -50,7 +50,7 @@ static bool copy_json_text(struct json_reader *reader, char *to, size_t max, siz
     if (!json_take_text(reader, &space, &text))
         return false;
     if (text.size == 0 || text.size > max || view_find(text, '\0') < text.size)
-        return json_fail(reader, "a text is empty or too long");
+        return json_fail(reader, "a string is empty or too long");
     memcpy(to, text.data, text.size);
     to[text.size] = '\0';
     *ret_size = text.size;
@@ -67,11 +67,11 @@ static bool take_hash(struct json_reader *reader, uint64_t *ret_hash)
     for (size_t i = 0; i < digits; i++) {
         int digit = hex_digit(text.data[i]);
         if (digit < 0)
-            return json_fail(reader, "a hash is written in hexadecimal");
+            return json_fail(reader, "a hash must be hexadecimal");
         hash = hash << 4 | (uint64_t)digit;
     }
     if (text.size != XXH3_DIGITS)
-        return json_fail(reader, "a hash has 16 digits");
+        return json_fail(reader, "a hash must have 16 digits");
     *ret_hash = hash;
     return true;
 }
@@ -83,7 +83,7 @@ static bool take_mark(struct json_reader *reader, struct fence *fence, enum fenc
     if (!json_take_bool(reader, &on))
         return false;
     if (!on || fence->kind != FENCE_NONE)
-        return json_fail(reader, "the body is stated twice");
+        return json_fail(reader, "the body is specified twice");
     fence->kind = kind;
     return true;
 }
@@ -91,7 +91,7 @@ static bool take_mark(struct json_reader *reader, struct fence *fence, enum fenc
 static bool take_body_key(struct json_reader *reader, struct fence *fence)
 {
     if (fence->kind != FENCE_NONE)
-        return json_fail(reader, "the body is stated twice");
+        return json_fail(reader, "the body is specified twice");
     fence->kind = FENCE_BODY;
     return copy_json_text(reader, fence->text, KEY_BYTES_MAX, &fence->text_size);
 }
@@ -181,7 +181,7 @@ static const char *check_rest(const struct fence *fence, bool old, struct view r
     if ((fence->kind == FENCE_BODY) != (fence->size > 0) && fence->kind != FENCE_INLINE)
         return "the size is impossible";
     if (fence->kind != FENCE_INLINE)
-        return rest.size > 0 ? "there are bytes behind the fence" : NULL;
+        return rest.size > 0 ? "there are bytes after the fence" : NULL;
     if (rest.size != fence->size || rest.size > FENCE_INLINE_MAX)
         return "the size of the body differs from the fence";
     return hash_xxh3(rest) != fence->xxh3 ? "the body is not the one that was written" : NULL;
@@ -406,8 +406,8 @@ enum hf_status fence_check_writer(const struct fence *fence, const struct fence_
         return status;
     if (RULE(LOWER_TOKEN_IS_FENCED) && last->token > writer->token)
         return error_set(error, HF_FENCED,
-                         "token %" PRIu64
-                         " has written the object, and ours is lower: %" PRIu64,
+                         "the object was written with token %" PRIu64
+                         ", and ours is lower: %" PRIu64,
                          last->token, writer->token);
     /* Numbers rise only within one session, and cannot be compared between sessions. Otherwise one
      * process's write would count as done because of another process's higher number. */

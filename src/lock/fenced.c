@@ -145,7 +145,8 @@ static enum hf_status apply_fenced_write(struct doc_op *op, void *body,
     /* If the write were repeated with the same number, two versions could have the same stamp, and
      * another process could mistake one for the other and name a deleted body. */
     if (gone)
-        return error_set(&op->error, HF_CONFLICT, "another process writes with the same lease");
+        return error_set(&op->error, HF_CONFLICT,
+                         "another process is writing with the same lease");
     status = check_write_lease(write, &op->error);
     if (RULE(FENCE_ASKS_THE_LEASE) && status != HF_OK)
         return status;
@@ -365,7 +366,7 @@ static enum hf_status write_content(struct hf_lock *lock, struct view key,
     memcpy(write.by.stamp.session, lock->client->session, NONCE_SIZE);
     enum hf_status status = fenced_check_key(lock->client, key, error);
     if (status == HF_OK && view_equal(key, table))
-        status = error_set(error, HF_INVALID, "the key is that of the lock's own table");
+        status = error_set(error, HF_INVALID, "the key belongs to the lock's own table");
     if (RULE(WRITER_HOLDS_ALONE) && status == HF_OK && lock->options.mode != HF_EXCLUSIVE)
         status = error_set(error, HF_MISMATCH,
                            "fenced objects need an exclusive lock; a shared lock or one with "

@@ -51,7 +51,7 @@ enum hf_status fenced_check_key(const struct hf_client *client, struct view key,
 {
     if (key.size == 0 || key.size > FENCED_KEY_MAX)
         return error_set(error, HF_INVALID,
-                         "the key of a fenced object has 1 to %zu bytes, this one %zu",
+                         "the key of a fenced object must be 1 to %zu bytes long, not %zu",
                          FENCED_KEY_MAX, key.size);
     if (!utf8_is_text(key))
         return error_set(error, HF_INVALID, "the key of a fenced object must be UTF-8 text");
@@ -62,7 +62,7 @@ enum hf_status fenced_check_key(const struct hf_client *client, struct view key,
                          "keys in a folder '...%s' are reserved for bodies of fenced objects",
                          LAYOUT_BODY_FOLDER);
     if (is_lease_table(client, key))
-        return error_set(error, HF_INVALID, "the key is that of a lease table");
+        return error_set(error, HF_INVALID, "the key belongs to a lease table");
     return HF_OK;
 }
 
@@ -95,7 +95,8 @@ enum hf_status fenced_hash_file(int fd, uint64_t size, uint64_t *ret_xxh3,
         size_t got = 0;
         status = file_read_at(fd, piece, wanted, done, &got, error);
         if (status == HF_OK && got < wanted)
-            status = error_set(error, HF_CORRUPT, "the file became shorter while it was read");
+            status =
+                error_set(error, HF_CORRUPT, "the file became shorter while it was being read");
         hash_stream_add(&hash, (struct view){ piece, got });
         done += got;
     }
@@ -156,7 +157,7 @@ static enum hf_status read_fenced_body(struct hf_client *client, const struct fe
 {
     if (sink->body && fence->size > sink->body->max - sink->body->size)
         return error_set(error, HF_INVALID,
-                         "the object has %llu bytes, larger than the %zu allowed",
+                         "the object has %llu bytes, more than the %zu allowed",
                          (unsigned long long)fence->size, sink->body->max - sink->body->size);
     enum hf_status status = HF_OK;
     if (fence->kind != FENCE_INLINE)

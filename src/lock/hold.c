@@ -211,7 +211,7 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
     /* The note is checked first. If only the table refused it, the handle would already be idle,
      * and the lease would stay active until it expires. */
     if (note && !table_takes_note(view_of(note)))
-        return error_set(error, HF_INVALID, "a note is JSON of at most %d bytes",
+        return error_set(error, HF_INVALID, "a note must be JSON of at most %d bytes",
                          NOTE_BYTES_MAX);
     client_active(client);
     env_mutex_lock(&lock->calls);
@@ -395,7 +395,7 @@ static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_nam
     request.hook = &adoption.hook;
     enum hf_status status = table_ref_ask(lock->ref, requests, 1);
     if (status == HF_MISMATCH)
-        status = error_set(&request.op.error, HF_LOST, "the lease with this token is over");
+        status = error_set(&request.op.error, HF_LOST, "the lease with this token has ended");
     *error = request.op.error;
     if (status == HF_OK && adoption.no_memory)
         status = error_no_memory(error);
@@ -489,7 +489,7 @@ enum hf_status hf_break(struct hf_client *client, const char *text, const char *
     request.table.note = view_of(reason ? reason : "");
     status = table_ref_ask(ref, requests, 1);
     if (status == HF_MISMATCH)
-        status = error_set(&request.op.error, HF_LOST, "the lease with this token is over");
+        status = error_set(&request.op.error, HF_LOST, "the lease with this token has ended");
     if (error)
         *error = request.op.error;
     table_ref_drop(ref);

@@ -134,7 +134,7 @@ static enum hf_status check_output(const char *output, const struct scope *scope
         of_chunks = of_chunks || scopes[i].kind == SCOPE_CHUNK;
     if (of_chunks || !output || output[0] == '\0')
         return HF_OK;
-    return error_set(error, HF_INVALID, "only a lock of chunks (chunk:KEY) can name an output");
+    return error_set(error, HF_INVALID, "only a lock on chunks (chunk:KEY) can name an output");
 }
 
 enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *scopes,
@@ -151,7 +151,8 @@ enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *sco
     if (ERROR_IF_NULL(error, client, scopes, ret_lock) != HF_OK)
         return HF_INVALID;
     if (count == 0 || count > LEASE_SCOPES_MAX)
-        return error_set(error, HF_INVALID, "a lock has 1 to %d scopes", LEASE_SCOPES_MAX);
+        return error_set(error, HF_INVALID, "a lock must have 1 to %d scopes",
+                         LEASE_SCOPES_MAX);
     if (error_if_null_among(error, "scopes", scopes, count) != HF_OK)
         return HF_INVALID;
     enum hf_status status =
@@ -263,7 +264,7 @@ static enum hf_status become_held(struct hf_lock *lock, const struct request *re
     if (is_closed(lock->client))
         return refuse_closed(error);
     return error_set(error, HF_LOST,
-                     "the reply came too late to use the lease; it is given back");
+                     "the reply came too late to use the lease, which is being released");
 }
 
 /* OK: held. HELD: in the queue, or refused. */
@@ -467,7 +468,7 @@ static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_er
     if (status != HF_OK)
         return error_set(error, status, "the lock was lost: release it, then acquire it again");
     if (waiting)
-        return error_set(error, HF_INVALID, "the lock is waiting already; poll or cancel it");
+        return error_set(error, HF_INVALID, "the lock is already waiting; poll or cancel it");
     if (lock->adopted)
         return error_set(error, HF_INVALID, "an adopted lease cannot be acquired again");
     return *ret_held ? error_clear(error) : keeper_start_for(lock, error);

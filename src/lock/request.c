@@ -162,7 +162,8 @@ static bool supply_epoch(struct table_ref *ref, struct request *const *requests,
             continue;
         struct epoch_ref of_space = epoch_of_tables(ref->space, requests[i]->op.deadline);
         if (epoch == 0 && epoch_raise(&of_space, /* by */ 1, &epoch, &error) != HF_OK) {
-            error_prefix(&error, "cannot raise the epoch, whose tokens are used up");
+            error_prefix(&error,
+                         "the tokens of the epoch are exhausted, and it cannot be raised");
             requests[i]->op.error = error;
             return false;
         }

@@ -74,7 +74,7 @@ static enum hf_status remember_table(struct table_reader *reader, struct view ke
     if (!one && reader->tables.count >= READER_TABLES_MAX)
         return error_set(
             error, HF_UNAVAILABLE,
-            "there are more than %d tables; give the start of a scope to select some",
+            "there are more than %d tables; give the beginning of a scope to select some",
             READER_TABLES_MAX);
     if (!one) {
         one = calloc(1, sizeof *one + key.size);

@@ -19,7 +19,7 @@
     ROW(NONE, "is fine")                                                               \
     ROW(END, "is the last of its batch")                                               \
     ROW(PIECE, "goes on")                                                              \
-    ROW(TOO_LONG, "is longer than a record may be")                                    \
+    ROW(TOO_LONG, "exceeds the maximum record size")                                   \
     ROW(NO_KEY, "has no key field")                                                    \
     ROW(NO_TIME, "has no time field")                                                  \
     ROW(BAD_TIME, "has a time field that is neither RFC 3339 nor a number since 1970") \

@@ -78,8 +78,7 @@ static enum hf_status split_word(struct splitter *splitter, struct hf_error *err
             *splitter->to++ = c;
     }
     if (status == HF_OK && quote)
-        status =
-            error_set(error, HF_INVALID, "the command has a %c that nothing closes", quote);
+        status = error_set(error, HF_INVALID, "the command has an unclosed %c", quote);
     *splitter->to++ = '\0';
     return status;
 }
@@ -94,7 +93,7 @@ static enum hf_status split_words(struct view line, struct arena *arena, char **
                          "the command has %zu bytes; at most %zu are allowed", line.size,
                          LINE_BYTES_MAX);
     if (view_find(line, '\0') < line.size)
-        return error_set(error, HF_INVALID, "the command has a NUL byte");
+        return error_set(error, HF_INVALID, "the command contains a NUL byte");
     char *text = arena_take(arena, line.size + 1);
     if (!text)
         return error_no_memory(error);
@@ -282,7 +281,7 @@ static enum hf_status find_executable(struct plan *plan, struct hf_error *error)
     if (reason == ENOENT)
         return error_set(error, HF_INVALID, "there is no program '%.*s'%s", NAME_SHOWN, name,
                          is_path ? "" : " in any folder of $PATH");
-    return error_set(error, HF_INVALID, "'%.*s' cannot be run: %s", NAME_SHOWN, name,
+    return error_set(error, HF_INVALID, "cannot run '%.*s': %s", NAME_SHOWN, name,
                      strerror_r(reason, text, sizeof text));
 }
 
@@ -519,9 +518,8 @@ static enum hf_status not_started(const struct process *process, int reason,
     char text[96] = "";
     bool is_passing = reason == ENOMEM || reason == EAGAIN || reason == ETXTBSY ||
                       reason == EIO || reason == ENFILE;
-    return error_set(error, is_passing ? HF_UNAVAILABLE : HF_INVALID,
-                     "'%.*s' cannot be started: %s", NAME_SHOWN, process->name,
-                     strerror_r(reason, text, sizeof text));
+    return error_set(error, is_passing ? HF_UNAVAILABLE : HF_INVALID, "cannot start '%.*s': %s",
+                     NAME_SHOWN, process->name, strerror_r(reason, text, sizeof text));
 }
 
 static enum hf_status check_exit_status(const struct process *process, const siginfo_t *end,
@@ -553,7 +551,7 @@ static enum hf_status check_outcome(const struct process *process, enum outcome 
     int reason;
     switch (outcome) {
     case OUTCOME_STOPPED:
-        return error_set(error, HF_CANCELLED, "stopped while '%.*s' ran", NAME_SHOWN,
+        return error_set(error, HF_CANCELLED, "stopped while '%.*s' was running", NAME_SHOWN,
                          process->name);
     case OUTCOME_OVERDUE:
         *ret_ended = true;
@@ -619,7 +617,7 @@ static enum hf_status start_process(struct plan *plan, struct process *process,
     if (process->pid == 0)
         exec_command(plan);
     if (process->pid < 0)
-        return error_set(error, HF_UNAVAILABLE, "the system has no room for another process");
+        return error_set(error, HF_UNAVAILABLE, "the system cannot create another process");
     setpgid(process->pid, process->pid);
     process->life = pidfd_open(process->pid, 0);
     close(plan->errors);
@@ -631,9 +629,10 @@ static enum hf_status start_process(struct plan *plan, struct process *process,
 static enum hf_status check_spans(const struct merge_command *command, struct hf_error *error)
 {
     if (command->time_limit.us <= 0 || command->time_limit.us > MOMENT_FAR)
-        return error_set(error, HF_INVALID, "the time limit of a command must be above zero");
+        return error_set(error, HF_INVALID,
+                         "the time limit of a command must be greater than zero");
     if (command->cpu_limit.us < 0 || command->cpu_limit.us > MOMENT_FAR)
-        return error_set(error, HF_INVALID, "the limit of processor time is negative");
+        return error_set(error, HF_INVALID, "the CPU time limit must not be negative");
     return HF_OK;
 }
 
@@ -658,7 +657,7 @@ enum hf_status command_run(struct env *env, char **words, const struct merge_com
     plan_environment(&plan, command);
     if (!open_files(&plan, &process)) {
         char text[96] = "";
-        status = error_set(error, HF_UNAVAILABLE, "open the pipes of a command: %s",
+        status = error_set(error, HF_UNAVAILABLE, "cannot open the pipes of a command: %s",
                            strerror_r(errno, text, sizeof text));
     }
     if (status == HF_OK)

@@ -431,7 +431,7 @@ static enum hf_status resolve_field(struct field *field, const struct field *fou
     if (!field->asked)
         return HF_OK;
     if (field->number > names->count)
-        return error_set(error, HF_INVALID, "there is no field %zu, the header has %zu: %.*s%s",
+        return error_set(error, HF_INVALID, "there is no field %zu; the header has %zu: %.*s%s",
                          field->number, names->count, (int)names->shown, names->text,
                          names->more ? ", ..." : "");
     if (field->number)
@@ -442,9 +442,10 @@ static enum hf_status resolve_field(struct field *field, const struct field *fou
                          VIEW_ARGS(name), (int)names->shown, names->text,
                          names->more ? ", ..." : "");
     if (matches > 1)
-        return error_set(error, HF_INVALID,
-                         "the header has %zu fields \"%.*s\"; name it by its number, from 1",
-                         matches, VIEW_ARGS(name));
+        return error_set(
+            error, HF_INVALID,
+            "the header has %zu fields named \"%.*s\"; give the field's number, counted from 1",
+            matches, VIEW_ARGS(name));
     field->number = found->number;
     return HF_OK;
 }
@@ -453,9 +454,10 @@ static enum hf_status needs_numbers(const struct field *field, struct hf_error *
 {
     if (!field->asked || field->number)
         return HF_OK;
-    return error_set(error, HF_INVALID,
-                     "without a header no field is named \"%.*s\"; give its number, from 1",
-                     VIEW_ARGS(view_first(field->name, 60)));
+    return error_set(
+        error, HF_INVALID,
+        "without a header, no field is named \"%.*s\"; give the field's number, counted from 1",
+        VIEW_ARGS(view_first(field->name, 60)));
 }
 
 static enum hf_status resolve_names(struct cutter *cutter, struct view header,

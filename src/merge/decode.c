@@ -243,7 +243,7 @@ static enum hf_status unzstd_some(struct decoder *decoder, char *bytes, size_t s
         return error_no_memory(error);
     if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
         return error_set(error, HF_UNSUPPORTED,
-                         "its zstd window is larger than this build reads");
+                         "its zstd window is larger than this build supports");
     return damaged_data(decoder, ZSTD_getErrorName(code), error);
 }
 

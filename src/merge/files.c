@@ -133,9 +133,9 @@ static enum hf_status merge_to_fd(struct env *env, struct merge_options *options
         return error_set(error, HF_INVALID,
                          "the output has no path and no descriptor that can be written to");
     if (merge_has_records(options->format) && options->rejects_max > 0 && !options->reject_path)
-        return error_set(error, HF_INVALID,
-                         "an output without a name needs a reject_path where rows may be "
-                         "rejected");
+        return error_set(
+            error, HF_INVALID,
+            "an output without a name needs a reject_path if rows may be rejected");
     enum hf_status status = make_private_folder(options->scratch_folder, &folder, error);
     if (status != HF_OK)
         return status;

@@ -36,12 +36,13 @@ enum hf_status job_check(const struct merge_options *options, struct hf_error *e
         options->record_max_is_fixed || record_bytes_max(options) <= options->memory_bytes / 4;
     if (!fits || record_bytes_max(options) > HF_MERGE_RECORD_MAX)
         return error_set(error, HF_INVALID,
-                         "the longest record may be a quarter of the memory and 1 GiB, not %s",
+                         "the longest record must be at most a quarter of the memory and at "
+                         "most 1 GiB, not %s",
                          size_text(record_bytes_max(options), text));
     if (has_records && !has_fields)
         return error_set(error, HF_INVALID,
-                         "name the key field, for its order, the time field, or both, to keep "
-                         "the latest of each key");
+                         "no field to merge by: set the key field, the time field, or both to "
+                         "keep the latest record of each key");
     if (!has_records && has_fields)
         return error_set(error, HF_INVALID,
                          "%s has no fields, so it cannot have a key or a time",

@@ -323,7 +323,7 @@ static enum hf_status run_attempts(struct attempt *attempt)
             looked = true;
         } else if (attempt->end.unsorted) {
             return error_set(attempt->error, HF_UNAVAILABLE,
-                             "an input changed while it was read");
+                             "an input changed while it was being read");
         } else if (!reduce_memory(attempt->job, &attempt->end)) {
             return status;
         }

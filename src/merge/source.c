@@ -155,7 +155,7 @@ static enum hf_status read_block(struct source *source, struct batch *batch, siz
     /* A file that was truncated or extended while it was being read would look like a complete
      * input. */
     if (source->at_end && source->feed->path && batch->position != source->feed->size)
-        return error_set(error, HF_UNAVAILABLE, "the file changed while it was read");
+        return error_set(error, HF_UNAVAILABLE, "the file changed while it was being read");
     return status;
 }
 

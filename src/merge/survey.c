@@ -102,7 +102,7 @@ static enum hf_status sum_bytes(struct job *job, int fd, char *piece, struct sur
             return status;
     }
     if (size != survey->size)
-        return error_set(error, HF_UNAVAILABLE, "the file changed while it was read");
+        return error_set(error, HF_UNAVAILABLE, "the file changed while it was being read");
     hash_sha256_end(&sha256, survey->sha256);
     return HF_OK;
 }

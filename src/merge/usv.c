@@ -105,7 +105,7 @@ static enum hf_status usv_resolve(struct cutter *cutter, struct view header,
     if ((cutter->key.asked && !cutter->key.number) ||
         (cutter->time.asked && !cutter->time.number))
         return error_set(error, HF_INVALID,
-                         "fields of usv have no names; give their numbers, from 1");
+                         "usv fields have no names; give their numbers, counted from 1");
     return HF_OK;
 }
 

@@ -130,7 +130,7 @@ static enum hf_status decode_format(struct format *format, struct hf_error *erro
     if (!ours && view_starts_with(line, VIEW("\"" FORMAT_FAMILY)))
         return error_set(
             error, HF_UNSUPPORTED,
-            "this bucket has the format %.*s, and this version knows only %s: upgrade",
+            "this bucket has the format %.*s, but this version knows only %s; upgrade Holdfast",
             VIEW_ARGS(view_first(line, 60)), LAYOUT_BUCKET_FORMAT);
     if (!why && !ours)
         why = "its 'format' member is missing or unknown";
@@ -139,7 +139,7 @@ static enum hf_status decode_format(struct format *format, struct hf_error *erro
     if (!why)
         why = decode_features(features, format);
     if (!why && format->verdicts.size > 0 && format->verdicts.data[0] != '[')
-        why = "its 'verdicts' member is not a list";
+        why = "its 'verdicts' member is not an array";
     if (!why)
         return HF_OK;
     format->verdicts = VIEW("");
@@ -456,14 +456,14 @@ static enum hf_status check_features(struct store *store, const struct format *f
 {
     if (format->unknown[INCOMPATIBLE][0])
         return error_set(error, HF_UNSUPPORTED,
-                         "this bucket uses the feature '%s', which this version does not know: "
-                         "upgrade",
+                         "this bucket uses the feature '%s', which this version does not know; "
+                         "upgrade Holdfast",
                          format->unknown[INCOMPATIBLE]);
     if (!format->unknown[READ_ONLY][0])
         return HF_OK;
     error_set(error, HF_UNSUPPORTED,
-              "this bucket uses the feature '%s', and this version can only read such buckets: "
-              "upgrade to write",
+              "this bucket uses the feature '%s', and this version can only read such buckets; "
+              "upgrade Holdfast to write to it",
               format->unknown[READ_ONLY]);
     return disable_writes(store, error);
 }

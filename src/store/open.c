@@ -141,7 +141,7 @@ enum hf_status store_url_absolute(struct view text, struct buffer *to, struct hf
         buffer_append(to, view_from(text, view_find(text, '?')));
     }
     if (status == HF_OK && to->failed)
-        status = error_set(error, HF_INVALID, "the URL of a store has at most %d bytes",
+        status = error_set(error, HF_INVALID, "a store URL can have at most %d bytes",
                            URL_BYTES_MAX);
     return status;
 }

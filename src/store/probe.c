@@ -244,7 +244,7 @@ static enum hf_status find_fresh_etags(struct probe *probe)
     probe->report->traits.etag_fresh = fresh;
     if (fresh)
         probe_note(probe->report, "new ETag on each write", HF_FINDING_GOOD,
-                   "equal bytes written again have a new ETag");
+                   "equal bytes written again get a new ETag");
     else
         probe_note(probe->report, "new ETag on each write", HF_FINDING_LACKING,
                    "equal bytes have equal ETags, so every document carries a nonce");
@@ -405,8 +405,9 @@ static enum hf_status check_race(struct probe *probe, const char *what, const ch
     if (status != HF_OK)
         return status;
     if (outcome->winners == 1 && !kept)
-        return refuse_promise(probe, what,
-                              "the writer that was told it had won has lost its bytes");
+        return refuse_promise(
+            probe, what,
+            "a writer was told that it had won, but its bytes are not in the store");
     bool strange = outcome->winners + outcome->unsure == 0;
     probe_note(probe->report, what, strange ? HF_FINDING_WARNING : HF_FINDING_GOOD,
                "%d writers, %u winner", RACERS, outcome->winners);
@@ -420,14 +421,14 @@ static enum hf_status find_one_winner(struct probe *probe)
     enum hf_status status = race(probe, if_absent(), &outcome);
     if (status == HF_OK)
         status = check_race(probe, "one winner, if absent",
-                            "several writers at once were all told that they were first",
+                            "several concurrent writers were all told that they were first",
                             &outcome, &etag);
     if (status == HF_OK)
         status = race(probe, if_match(&etag), &outcome);
     if (status == HF_OK)
         status = check_race(probe, "one winner, if match",
-                            "several writers at once all replaced the same version", &outcome,
-                            &etag);
+                            "several concurrent writers all replaced the same version",
+                            &outcome, &etag);
     return status;
 }
 
@@ -436,10 +437,9 @@ static enum hf_status find_one_winner(struct probe *probe)
 static void note_date(struct probe *probe, const struct store_stamp *stamp)
 {
     if (!stamp->known || stamp->cached) {
-        probe_note(
-            probe->report, "store time", HF_FINDING_LACKING,
-            "replies carry no date, or an old one out of a cache; the lease of a dead holder "
-            "ends only after a client has watched it for its ttl");
+        probe_note(probe->report, "store time", HF_FINDING_LACKING,
+                   "replies carry no date, or an old one from a cache; the lease of a dead "
+                   "holder ends only after a client has watched it for its ttl");
         probe->report->traits.clock = STORE_CLOCK_NONE;
         return;
     }

@@ -29,7 +29,7 @@ static bool key_is_good(struct view key, struct hf_error *error)
 {
     if (key.size >= 1 && key.size <= KEY_BYTES_MAX)
         return true;
-    error_set(error, HF_INVALID, "a key has 1 to %d bytes, this one has %zu", KEY_BYTES_MAX,
+    error_set(error, HF_INVALID, "a key must be 1 to %d bytes long, not %zu", KEY_BYTES_MAX,
               key.size);
     return false;
 }
@@ -169,8 +169,8 @@ enum hf_status store_list(struct store *store, struct list_call *call)
     if (call->max > LIST_PAGE_MAX || call->delimiter.size > 1 ||
         call->prefix.size > KEY_BYTES_MAX || call->after.size > KEY_BYTES_MAX)
         return error_set(&call->error, HF_INVALID,
-                         "a listing takes a page of 1 to %d, names of at most %d bytes and a "
-                         "delimiter of one byte",
+                         "a listing takes pages of 1 to %d names, names of at most %d bytes, "
+                         "and a delimiter of one byte",
                          LIST_PAGE_MAX, KEY_BYTES_MAX);
     call->entries = arena_take(&call->arena, call->max * sizeof *call->entries);
     if (!call->entries)

@@ -40,7 +40,7 @@ enum hf_status condition_check(const struct condition *condition, const struct e
     case CONDITION_ABSENT:
         if (!current)
             return error_clear(error);
-        return error_set(error, HF_CONFLICT, "the object exists already");
+        return error_set(error, HF_CONFLICT, "the object already exists");
     case CONDITION_MATCH:
         if (!current)
             return error_set(error, HF_NOT_FOUND, "the object is gone");

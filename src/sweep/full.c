@@ -233,7 +233,7 @@ static enum hf_status visit_state(struct sweep_run *run, const struct object *ob
     char table_key[KEY_BYTES_MAX + 1];
     struct table_ref *ref;
     if (!document_of_state(run, object->key, table_key, &search.body))
-        return error_set(error, HF_MISMATCH, "not the state of a key");
+        return error_set(error, HF_MISMATCH, "not a key's state");
     enum hf_status status = table_ref_take(run->client, view_of(table_key), &ref, error);
     if (status != HF_OK)
         return status;
@@ -284,7 +284,7 @@ static enum hf_status visit_record(struct sweep_run *run, const struct object *o
     struct view id = view_from(object->key, strlen(LAYOUT_TXN_FOLDER));
     bool gone;
     if (!txn_id_valid(id))
-        return error_set(error, HF_MISMATCH, "not the record of a transaction");
+        return error_set(error, HF_MISMATCH, "not a transaction record");
     return record_clear(run, id, &gone, error);
 }
 

@@ -157,7 +157,7 @@ static enum hf_status visit_lease_entry(struct sweep_run *run, struct view key,
     char table_key[KEY_BYTES_MAX + 1];
     struct entry entry = { .key = key, .etag = etag };
     if (!expiry_parse(run->client, key, &entry.hour, table_key))
-        return error_set(error, HF_MISMATCH, "not an entry of the expiry index");
+        return error_set(error, HF_MISMATCH, "not an expiry index entry");
     entry.table_key = view_of(table_key);
     enum hf_status status = table_ref_take(run->client, entry.table_key, &entry.ref, error);
     if (status != HF_OK)

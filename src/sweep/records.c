@@ -49,7 +49,7 @@ static enum hf_status visit_txn_entry(struct sweep_run *run, struct view key,
     bool gone = false, deleted = true;
     view_cut(&id, '/');
     if (!txn_id_valid(id))
-        return error_set(error, HF_MISMATCH, "not an index entry of a transaction");
+        return error_set(error, HF_MISMATCH, "not a transaction's index entry");
     enum hf_status status = record_clear(run, id, &gone, error);
     bool dry = run->options->dry_run;
     if (status == HF_OK && !gone && !dry)

@@ -145,7 +145,7 @@ MISTAKES = [
      STORE),
     # Names.
     ("holdfast run '' -- true", "INVALID",
-     "holdfast: run '': INVALID: the name is empty; a name has 1 to 128 bytes"),
+     "holdfast: run '': INVALID: the name is empty; a name must be 1 to 128 bytes long"),
     ("holdfast run 'my deploy' -- true", "INVALID",
      "holdfast: run my deploy: INVALID: a name may contain a-z, 0-9, '.', '_' and '-', with "
      "'/' between parts"),
@@ -175,8 +175,8 @@ MISTAKES = [
     ("HOLDFAST_STORE=s3:bucket holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: the URL names no bucket: write s3://BUCKET/PREFIX"),
     ("HOLDFAST_STORE=s3://b/x holdfast locks ls", "INVALID",
-     "holdfast: locks ls: INVALID: 'b' is not the name of a bucket: write "
-     "s3://BUCKET/PREFIX; a bucket's name has 3 to 63 letters, digits, '-', '_' and '.'"),
+     "holdfast: locks ls: INVALID: 'b' is not a bucket name: write "
+     "s3://BUCKET/PREFIX; a bucket name has 3 to 63 letters, digits, '-', '_' and '.'"),
     ("HOLDFAST_STORE=s3://bucket/prefix holdfast run deploy -- true", "DENIED",
      "holdfast: run deploy: DENIED: cannot read .holdfast/format.json: no credentials were found: set "
      "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role"),
@@ -394,7 +394,7 @@ MISTAKES = [
 # the screen when Ctrl-C is typed; None: Ctrl-C is not typed.
 ON_TERMINAL = [
     ("holdfast store get logo.png", None, "INVALID",
-     "holdfast: store get logo.png: INVALID: the data is binary and could disturb the terminal; "
+     "holdfast: store get logo.png: INVALID: the data is binary and could garble the terminal; "
      "name a file to write it to, or use --force",
      STORE + "; printf 'a\\0b' | holdfast store put -q logo.png -"),
     # Not a shell: one that is about to become its last command loses a Ctrl-C.

@@ -186,7 +186,7 @@ static enum hf_status walking_end(struct index_walking *walking, enum hf_status 
         return status;
     error_set(&note, HF_OK,
               "%" PRIu64
-              " entr%s of the inbox cannot be read and %s left out; a compile sets %s aside",
+              " entr%s in the inbox cannot be read and %s left out; a compile sets %s aside",
               count, one ? "y" : "ies", one ? "is" : "are", one ? "it" : "them");
     if (cli->json)
         write_error_line(json_pack("{s:s, s:I, s:s, s:s}", "index", name, "unreadable",

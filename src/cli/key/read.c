@@ -23,9 +23,8 @@ static enum hf_status txn_state_of(struct hf_client *client, const char *id,
     return status == HF_NOT_FOUND ? HF_OK : status;
 }
 
-/* A client that acquires a key with a damaged document keeps a copy of that document and writes a
- * new one. */
-#define WRITE_ANEW "'key update --take' keeps the damaged bytes aside, and writes a new state"
+/* A client that acquires a key with a damaged document keeps a copy of it and writes a new one. */
+#define WRITE_ANEW "'key update --take' sets the damaged bytes aside and writes a new state"
 
 /* Adds advice if the document or the body of the key is damaged: writing the key repairs it. Other
  * errors need no advice: errors about a transaction's record, and errors before there is a

@@ -12,7 +12,7 @@ static enum hf_status record_damaged(const char *id, struct hf_error *error)
     return error_set(error, HF_CORRUPT,
                      "its decision record is damaged, so it is unknown whether it was "
                      "committed; inspect it with 'store get .txn-decisions/m/%s'; 'txn "
-                     "rollback --damaged' drops the changes that were not published yet",
+                     "rollback --damaged' discards the changes not yet published",
                      id);
 }
 
@@ -95,8 +95,8 @@ static const char *outlook(const struct hf_txn_info *txn)
     if (txn->marked)
         return "; by a client that found no record of it, or a damaged one";
     if (txn->state == HF_TXN_ROLLBACK)
-        return "; nothing of it was published";
-    return txn->applied ? "; all its keys have their new state"
+        return "; none of its changes were published";
+    return txn->applied ? "; all of its keys have their new state"
                         : "; each key gets its new state when it is next used";
 }
 
@@ -145,7 +145,7 @@ enum hf_status run_txn_show(struct cli *cli)
     if (status == HF_NOT_FOUND)
         error_set(&cli->error, HF_NOT_FOUND,
                   "the transaction has no record: it was never begun, or it was decided long "
-                  "ago and its record was deleted; no change of it is pending");
+                  "ago and its record was deleted; none of its changes are pending");
     return status;
 }
 
@@ -167,7 +167,8 @@ enum hf_status run_txn_ls(struct cli *cli)
         if (word && strcmp(word, hf_txn_state_name((enum hf_txn_state)i)) == 0)
             state = (enum hf_txn_state)i;
     if (word && state == HF_TXN_ABSENT)
-        return cli_invalid(cli, "--state is pending, commit or rollback, not '%.40s'", word);
+        return cli_invalid(cli, "--state must be pending, commit or rollback, not '%.40s'",
+                           word);
     options.damaged = listing_damaged;
     options.proceed = not_interrupted;
     enum hf_status status = cli_connect(cli);

@@ -277,7 +277,7 @@ static bool show_merged(void *argument, const struct hf_merge_progress *progress
     int64_t seconds = mono_since(env_now(gauge->env), gauge->start).us / 1000000;
     int64_t shown = mono_since(gauge->last_shown, gauge->start).us / 1000000;
     if (seconds > 0 && seconds > shown) {
-        gauge_say(gauge, "merge  the command has run for %" PRId64 "s", seconds);
+        gauge_say(gauge, "merge  the command has been running for %" PRId64 "s", seconds);
         gauge->last_shown = env_now(gauge->env);
     }
     return !interrupted();

@@ -40,7 +40,7 @@ enum hf_status guard_start(struct guard *guard, struct env *env,
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return error_from_errno(error, errno, "make a socket for the guard process");
+        return error_from_errno(error, errno, "create a socket for the guard process");
     /* If the guard dies, its orphans become children of this process, which then ends them. */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
         error_from_errno(error, errno, "become a child subreaper");

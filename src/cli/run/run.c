@@ -112,8 +112,9 @@ static enum hf_status end_run(struct run *run, const struct run_end *end)
                             : done         ? hf_lock_complete(run->lock, NULL, error)
                                            : hf_lock_fail(run->lock, NULL, error);
     if (status == HF_LOST || status == HF_EXPIRED)
-        return error_set(error, HF_LOST,
-                         "the lease ended before the command; others may have held the lock");
+        return error_set(
+            error, HF_LOST,
+            "the lease ended before the command did; others may have held the lock");
     if (status != HF_OK && !cli->quiet)
         cli_report(cli, view_of(run->scope), error);
     return HF_OK;

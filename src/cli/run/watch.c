@@ -122,7 +122,7 @@ static void take_report(struct watch *watch, const struct guard_report *report)
     case GUARD_STUCK:
         print_remark(
             watch, HF_UNAVAILABLE,
-            "process %d does not end, even after SIGKILL; the lock is kept until it does",
+            "process %d has not ended, even after SIGKILL; the lock is kept until it ends",
             report->value);
         break;
     case GUARD_NOTHING_LEFT:
@@ -179,7 +179,7 @@ static void wait_for_report(struct watch *watch)
                          "the lease could not be renewed; unless a retry succeeds soon, the "
                          "command will be ended");
         else if (news == HF_LOCK_SAFE + 1)
-            print_remark(watch, HF_OK, "the lease was renewed again");
+            print_remark(watch, HF_OK, "the lease has been renewed");
     }
     if (waits[2].revents || !mono_before(env_now(run->cli->env), watch->look_at))
         look_at_lease(watch);

@@ -89,7 +89,7 @@ static enum hf_status parse_if_match(struct cli *cli, const char **ret_etag)
     const struct option_value *given = cli_option(cli, "if-match");
     *ret_etag = given ? given->text.data : NULL;
     if (given && (given->text.size < 1 || given->text.size >= HF_ETAG_MAX))
-        return cli_invalid(cli, "an ETag has 1 to %d bytes", HF_ETAG_MAX - 1);
+        return cli_invalid(cli, "an ETag must be 1 to %d bytes long", HF_ETAG_MAX - 1);
     return HF_OK;
 }
 

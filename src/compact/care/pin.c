@@ -91,9 +91,9 @@ static enum hf_status check_there(struct catalog_tree *tree, const char *const *
         search = first_open(&all);
     }
     if (status == HF_OK && all.missing)
-        status =
-            error_set(error, HF_NOT_FOUND,
-                      "%.150s: no such chunk any more; read the catalog again", all.missing);
+        status = error_set(error, HF_NOT_FOUND,
+                           "%.150s: the chunk no longer exists; read the catalog again",
+                           all.missing);
     else if (status == HF_OK && search)
         status = error_set(error, HF_CORRUPT, "%.100s: the references to it form a cycle",
                            search->key);
@@ -114,7 +114,8 @@ static enum hf_status check_asked(const char *const *keys, size_t count, struct 
     for (size_t i = 0; i < count; i++) {
         struct view key = view_of(keys[i]);
         if (key.size == 0 || key.size > KEY_BYTES_MAX)
-            return error_set(error, HF_INVALID, "a key must have 1 to %d bytes", KEY_BYTES_MAX);
+            return error_set(error, HF_INVALID, "a key must be 1 to %d bytes long",
+                             KEY_BYTES_MAX);
         if (!view_equal(layout_home(key), home))
             return error_set(
                 error, HF_INVALID,
@@ -184,14 +185,15 @@ enum hf_status pin_read(struct catalog_tree *tree, struct view key, uint64_t siz
     uint64_t got = 0;
     uint32_t sum = 0;
     if (fd < 0 || ftruncate(fd, 0) != 0)
-        return error_set(error, HF_INVALID, "the descriptor is not of a writable file");
+        return error_set(error, HF_INVALID, "the descriptor does not refer to a writable file");
     enum hf_status status = store_get_file(tree->store, &call, fd, /* progress */ NULL);
     *error = call.error;
     if (status == HF_OK)
         status = file_checksum(fd, "read back", &got, &sum, error);
     if (status == HF_OK && (got != size || sum != crc))
-        status = error_set(error, HF_CORRUPT, "%.*s: size or checksum differ from the catalog",
-                           VIEW_ARGS(view_first(key, ERROR_PATH_MAX)));
+        status =
+            error_set(error, HF_CORRUPT, "%.*s: its size or checksum differs from the catalog",
+                      VIEW_ARGS(view_first(key, ERROR_PATH_MAX)));
     return status;
 }
 

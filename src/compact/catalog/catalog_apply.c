@@ -38,7 +38,7 @@ enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op
     if (RULE(NAMES_EXPIRE) && mono_since(evidence->now, op->drawn).us >= half.us)
         return error_set(
             &op->error, HF_EXPIRED,
-            "the name is too old: it was drawn more than half of the late bound ago");
+            "the name is too old: it was generated more than half the late bound ago");
     return HF_OK;
 }
 
@@ -303,7 +303,8 @@ enum hf_status catalog_apply_add(struct catalog *catalog, struct catalog_op *op,
 static enum hf_status check_commit(const struct catalog *catalog, struct catalog_op *op)
 {
     if (op->key_count == 0 || op->key_count > OP_KEYS_MAX)
-        return error_set(&op->error, HF_INVALID, "a merge has 1 to %d sources", OP_KEYS_MAX);
+        return error_set(&op->error, HF_INVALID, "a merge must have 1 to %d sources",
+                         OP_KEYS_MAX);
     enum hf_status status = chunk_check(&op->target, &op->error);
     if (status == HF_OK)
         status = catalog_check_key(catalog, op->target.key, &op->error);

@@ -165,7 +165,7 @@ static enum hf_status check_undelete(const struct catalog *catalog, struct catal
     if (catalog->child_count > 0)
         return error_set(
             &op->error, HF_CONFLICT,
-            "the catalog was split since the merge, which can no longer be undone");
+            "the catalog has been split since the merge, so the merge can no longer be undone");
     if (grave->undone)
         return error_set(&op->error, HF_CONFLICT,
                          "this chunk is the output of a merge that was undone");
@@ -264,7 +264,7 @@ static enum hf_status check_split(const struct catalog *catalog, struct catalog_
     for (size_t i = 0; i < CATALOG_CHILDREN; i++)
         if (!layout_partition_valid(op->children[i]) ||
             view_equal(op->children[i], catalog->partition))
-            return error_set(&op->error, HF_INVALID, "invalid partition name of a child");
+            return error_set(&op->error, HF_INVALID, "invalid child partition name");
     if (catalog->depth >= CATALOG_DEPTH_MAX)
         return error_set(&op->error, HF_INVALID, "the partition cannot be split any further");
     enum hf_status status = catalog_check_twice(op->children, CATALOG_CHILDREN, &op->error);
@@ -359,8 +359,9 @@ enum hf_status catalog_apply_set(struct catalog *catalog, struct catalog_op *op,
     if (status != HF_OK || compact_settings_equal(op->settings, &catalog->settings))
         return status;
     if (used && changes_the_data(op->settings, &catalog->settings))
-        return error_set(&op->error, HF_INVALID,
-                         "format, key, time and header cannot change once there are chunks");
+        return error_set(
+            &op->error, HF_INVALID,
+            "format, key, time and header cannot be changed once there are chunks");
     status = catalog_keep_settings(catalog, op->settings, &kept, &op->error);
     if (status != HF_OK)
         return status;

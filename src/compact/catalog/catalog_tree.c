@@ -432,7 +432,7 @@ enum hf_status catalog_tree_home(struct catalog_tree *tree, struct view key_seed
         unsigned child = split_route(view_of(partition), route.split_by, key_seed, min_ms);
         memcpy(partition, route.children[child], sizeof partition);
     }
-    return error_set(error, HF_CORRUPT, "the catalogs of %s are more than %d deep",
+    return error_set(error, HF_CORRUPT, "the catalogs of %s are more than %d levels deep",
                      tree->partition, CATALOG_TREE_DEPTH_MAX);
 }
 
@@ -460,7 +460,8 @@ enum hf_status catalog_ref_files_above(struct catalog_ref *ref, const struct vie
     unsigned depth = 0;
     while (status == HF_OK && route.parent[0]) {
         if (depth++ > CATALOG_TREE_DEPTH_MAX)
-            return error_set(error, HF_CORRUPT, "the catalogs of %s are more than %d deep",
+            return error_set(error, HF_CORRUPT,
+                             "the catalogs of %s are more than %d levels deep",
                              ref->tree->partition, CATALOG_TREE_DEPTH_MAX);
         struct catalog_ref *parent = NULL;
         status = catalog_tree_ref(ref->tree, view_of(route.parent), &parent, error);
@@ -539,7 +540,7 @@ static enum hf_status queue_children(struct walk *walk, const struct queued *at,
                                      struct hf_error *error)
 {
     if (walk->route.child_count > 0 && at->depth >= CATALOG_TREE_DEPTH_MAX)
-        return error_set(error, HF_CORRUPT, "the catalogs of %s are more than %d deep",
+        return error_set(error, HF_CORRUPT, "the catalogs of %s are more than %d levels deep",
                          walk->tree->partition, CATALOG_TREE_DEPTH_MAX);
     for (size_t i = 0; i < walk->route.child_count; i++) {
         enum hf_status status = queue_catalog(walk, view_of(walk->route.children[i]), at->ref,

@@ -237,7 +237,8 @@ static enum hf_status check_text(const char *what, struct view text, size_t max,
         return error_set(error, HF_INVALID, "the %s in the settings is longer than %zu bytes",
                          what, max);
     if (!utf8_is_text(text))
-        return error_set(error, HF_INVALID, "the %s in the settings is not text", what);
+        return error_set(error, HF_INVALID, "the %s in the settings is not valid UTF-8 text",
+                         what);
     return HF_OK;
 }
 
@@ -251,12 +252,13 @@ static enum hf_status check_together(const struct compact_settings *settings,
         return error_set(error, HF_INVALID, "the format exec needs a command");
     if (!records && !has_command && settings->key.size + settings->time.size > 0)
         return error_set(error, HF_INVALID,
-                         "the format %s has no fields, so no key and no time can be set",
+                         "the format %s has no fields, so neither a key nor a time can be set",
                          hf_merge_format_name(settings->format));
     if (records && settings->key.size + settings->time.size == 0)
-        return error_set(error, HF_INVALID,
-                         "set a key or a time field: %s is merged in its order",
-                         hf_merge_format_name(settings->format));
+        return error_set(
+            error, HF_INVALID,
+            "no field to merge %s records by: set a key field, a time field, or both",
+            hf_merge_format_name(settings->format));
     if (settings->headless && !tabular)
         return error_set(error, HF_INVALID, "only csv and tsv can be read without a header");
     return HF_OK;
@@ -314,8 +316,8 @@ static enum hf_status check_field(const char *what, struct view field, struct hf
     uint64_t number = 1;
     if (field.size > 0 && (parse_u64(field, UINT32_MAX, &number, NULL) != HF_OK || number == 0))
         return error_set(error, HF_INVALID,
-                         "the %s must be a field number, from 1, not '%.*s': without a header "
-                         "fields have no names",
+                         "the %s must be a field number, counted from 1, not '%.*s': without a "
+                         "header, fields have no names",
                          what, VIEW_ARGS(view_first(field, 60)));
     return HF_OK;
 }
@@ -339,8 +341,8 @@ enum hf_status compact_settings_check(const struct compact_settings *settings,
     uint64_t least = levels ? settings->level0_count : settings->cascade_base;
     if (status == HF_OK && settings->backlog_max < least)
         status = error_set(error, HF_INVALID,
-                           "backlog_max must be at least %s, %llu: otherwise ingest would stop "
-                           "before the first merge",
+                           "backlog_max must be at least %s (%llu): otherwise, ingest would "
+                           "stop before the first merge",
                            levels ? "level0_count" : "cascade_base", (unsigned long long)least);
     return status;
 }

@@ -236,7 +236,7 @@ static enum hf_status check_tombstone(struct fsck *fsck, const struct fsck_name 
     if (status == HF_OK && !place.hidden && place.state == CHUNK_TOMBSTONE)
         fsck_report_finding(fsck, HF_FSCK_MISSING_TOMBSTONE, name->key,
                             view_of(place.partition),
-                            "it was deleted before its grace was over",
+                            "it was deleted before its grace period ended",
                             fsck_advice("no data is lost, but the merge cannot be undone"));
     return status;
 }

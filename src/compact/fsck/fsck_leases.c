@@ -134,9 +134,9 @@ static void look_for_lease(void *argument, const struct lease_table *table,
         return;
     bool ended = lease->status != LEASE_ACTIVE;
     snprintf(look->output, sizeof look->output, "%.*s", VIEW_ARGS(lease->output));
-    snprintf(look->why, sizeof look->why, "the lease %.*s of %.*s %s%s",
+    snprintf(look->why, sizeof look->why, "the lease %.*s held by %.*s %s%s",
              VIEW_ARGS(view_first(lease->id, 60)), VIEW_ARGS(view_first(lease->holder, 40)),
-             ended ? "is " : "is over", ended ? lease_status_name(lease->status) : "");
+             ended ? "is " : "has expired", ended ? lease_status_name(lease->status) : "");
 }
 
 static enum hf_status reread_lease(struct fsck *fsck, const struct fsck_lease *lease,

@@ -209,7 +209,7 @@ static enum hf_status check_foreign(struct fsck *fsck, struct view key, struct h
     enum hf_status status = fsck_object(fsck, key, &there, NULL, error);
     if (status == HF_OK && there)
         fsck_report_finding(fsck, HF_FSCK_FOREIGN, key, layout_home(key),
-                            "its name is not that of a chunk",
+                            "its name is not a chunk name",
                             fsck_advice("ingest it, or move it out of " LAYOUT_DATA_FOLDER));
     return status;
 }
@@ -235,8 +235,9 @@ static enum hf_status check_lingering(struct fsck *fsck, const struct fsck_name 
         repair.text = repair.done ? "deleted again" : "could not be deleted: check again later";
     }
     fsck_report_finding(fsck, HF_FSCK_LINGERING, name->key, view_of(place.partition),
-                        place.state == CHUNK_RETIRED ? "it was merged or expired, and deleted"
-                                                     : "it was condemned and deleted",
+                        place.state == CHUNK_RETIRED
+                            ? "it was merged or it expired, and was then deleted"
+                            : "it was condemned and deleted",
                         repair);
     return HF_OK;
 }

@@ -47,7 +47,7 @@ static bool put_progress(void *argument, uint64_t done, uint64_t total)
 
 enum hf_status merge_cancelled(struct hf_error *error)
 {
-    return error_set(error, HF_CANCELLED, "stopped because the caller asked to");
+    return error_set(error, HF_CANCELLED, "stopped by the caller");
 }
 
 /* ---- Files --------------------------------------------------------------------------- */
@@ -275,7 +275,7 @@ static enum hf_status check_command_rows(struct merge_run *run, struct hf_error 
         return error_set(error, HF_CORRUPT, "it wrote %" PRIu64 " rows from %" PRIu64,
                          survey.rows, rows_in);
     if (survey.malformed > run->order->settings->rejects_max)
-        return error_set(error, HF_CORRUPT, "%" PRIu64 " rows of its output cannot be read",
+        return error_set(error, HF_CORRUPT, "%" PRIu64 " rows in its output cannot be read",
                          survey.malformed);
     product->rows_known = true;
     product->rows_in = rows_in;
@@ -351,7 +351,7 @@ static enum hf_status merge_by_merger(struct merge_run *run, struct hf_error *er
     if (status == HF_OK)
         return check_made(run, error);
     if (error->status != status)
-        error_set(error, status, "the merger failed without a reason");
+        error_set(error, status, "the merger failed without giving a reason");
     name_keys(run, error);
     product->group_fault = in_data;
     merge_disk_is_full(run);
@@ -542,7 +542,7 @@ static void blame_full_disk(struct merge_run *run, struct hf_error *error)
     if (before.free == 0 || !fit || after.free < before.free / 2)
         return;
     run->product->group_fault = true;
-    error_prefix(error, "the merge needs more scratch space than the %s that were free",
+    error_prefix(error, "the merge needs more scratch space than the %s that was free",
                  size_text(before.free, size));
 }
 
@@ -562,9 +562,10 @@ static enum hf_status resolve_program(const struct file_merger *files,
     if (!here || view_equal(name, view_of(here)))
         return HF_OK;
     if (name.size == 0)
-        return error_set(error, HF_DENIED, "names no merger, but the one here is '%.60s'",
+        return error_set(error, HF_DENIED, "names no merger, but the merger here is '%.60s'",
                          here);
-    return error_set(error, HF_DENIED, "needs the merger '%.*s', but the one here is '%.60s'",
+    return error_set(error, HF_DENIED,
+                     "needs the merger '%.*s', but the merger here is '%.60s'",
                      VIEW_ARGS(view_first(name, 60)), here);
 }
 

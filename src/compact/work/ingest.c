@@ -173,8 +173,8 @@ static enum hf_status find_room(struct ingest *ingest, struct catalog_ref *ref,
         struct mono_time now = env_now(env);
         if (!mono_before(now, until))
             return error_set(error, HF_UNAVAILABLE,
-                             "%zu chunks wait to be merged and %zu to be deleted: ingest again "
-                             "when there are fewer",
+                             "%zu chunks are waiting to be merged and %zu to be deleted; "
+                             "ingest again when there are fewer",
                              room->waiting, room->dead);
         struct mono_time next = mono_add(now, SPAN_MS(1));
         next = mono_add(next, env_jitter(env, POLL));
@@ -252,8 +252,9 @@ static enum hf_status put_chunk_once(struct ingest *ingest, struct ingest_item *
         return error_clear(error);
     return status == HF_UNSURE
                ? status
-               : error_set(error, HF_UNSURE,
-                           "the store refused the name although no such object exists");
+               : error_set(
+                     error, HF_UNSURE,
+                     "the store refused the put although no object with this name exists");
 }
 
 /* *ret_maybe: an unanswered attempt may have taken effect, or may still take effect. */
@@ -293,7 +294,7 @@ static enum hf_status check_unchanged(const struct ingest_item *item, int fd,
         now.st_ctim.tv_sec == seen->st_ctim.tv_sec &&
         now.st_ctim.tv_nsec == seen->st_ctim.tv_nsec)
         return HF_OK;
-    return error_set(error, HF_UNAVAILABLE, "the file changed while it was read");
+    return error_set(error, HF_UNAVAILABLE, "the file changed while it was being read");
 }
 
 /* Puts the file under a new name. *ret_maybe: unless OK, an object of that name may exist. */
@@ -497,8 +498,9 @@ static void count_rounds(struct ingest *ingest)
 {
     struct hf_error error;
     size_t kept = 0;
-    error_set(&error, HF_UNAVAILABLE,
-              "the catalog was split or refused the name too often; ingest the file again");
+    error_set(
+        &error, HF_UNAVAILABLE,
+        "the catalog was split or refused the name too many times; ingest the file again");
     for (size_t i = 0; i < ingest->chosen_count; i++) {
         struct ingest_item *item = ingest->chosen[i];
         if (++item->rounds > ROUNDS_MAX)
@@ -615,7 +617,7 @@ static enum hf_status prepare_ingest(struct ingest *ingest, struct hf_error *err
 {
     size_t writer_size = ingest->options->writer.size;
     if (writer_size == 0 || writer_size > WRITER_BYTES_MAX)
-        return error_set(error, HF_INVALID, "a writer name must have 1 to %d bytes, not %zu",
+        return error_set(error, HF_INVALID, "a writer name must be 1 to %d bytes long, not %zu",
                          WRITER_BYTES_MAX, writer_size);
     struct arena *arena = &ingest->arena;
     ingest->items = arena_take(arena, INGEST_BATCH_MAX * sizeof *ingest->items);
@@ -648,7 +650,7 @@ enum hf_status ingest_files(struct catalog_tree *tree, struct ingest_file *files
     enum hf_status status = HF_OK;
     if (options->id.size > 0 && count != 1)
         status = error_set(error, HF_INVALID,
-                           "an id identifies one file, but %zu files are given", count);
+                           "an id identifies one file, but %zu files were given", count);
     if (status == HF_OK)
         status = prepare_ingest(&ingest, error);
     if (status == HF_OK)

@@ -156,7 +156,7 @@ enum hf_status ingest_objects(struct catalog_tree *tree, struct ingest_file *fil
     error_clear(error);
     enum hf_status status = HF_OK;
     if (options->id.size > 0 && count != 1)
-        status = error_set(error, HF_INVALID, "an id identifies one object, but %zu are given",
+        status = error_set(error, HF_INVALID, "an id identifies one object, but %zu were given",
                            count);
     fetched.paths = calloc(FETCH_MAX, sizeof *fetched.paths);
     fetched.files = calloc(FETCH_MAX, sizeof *fetched.files);

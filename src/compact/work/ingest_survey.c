@@ -68,7 +68,7 @@ static enum hf_status check_malformed(const struct ingest *ingest, const struct 
     if (survey->malformed == 0 || (!all && survey->malformed <= ingest->settings.rejects_max))
         return HF_OK;
     if (all)
-        error_set(error, HF_INVALID, "all %" PRIu64 " rows cannot be read", survey->rows);
+        error_set(error, HF_INVALID, "none of the %" PRIu64 " rows can be read", survey->rows);
     else
         error_set(error, HF_INVALID,
                   "%" PRIu64 " of %" PRIu64 " rows cannot be read, more than the %" PRIu64

@@ -362,7 +362,7 @@ static enum hf_compact_end ask_whether_committed(struct job *job, struct hf_erro
     MUTANT(mutant_deletes_unsure_output(job->tree->store, view_of(job->report->output)));
     if (RULE(UNSURE_COMMIT_IS_ASKED) &&
         condemn_output(job, HF_COMPACT_BLAME_NOBODY, VIEW(""), &answer) != HF_OK) {
-        error_prefix(error, "the commit was not answered");
+        error_prefix(error, "the commit got no reply");
         return HF_COMPACT_END_UNSURE;
     }
     return answer == CONDEMN_HAPPENED ? HF_COMPACT_END_COMMITTED : HF_COMPACT_END_LOST;

@@ -61,7 +61,8 @@ static enum hf_status read_open_file(int fd, struct get_call *call, const struct
     }
     enum hf_status status =
         sink->fd < 0
-            ? get_append_file(call, fd, length, "the file became shorter while it was read")
+            ? get_append_file(call, fd, length,
+                              "the file became shorter while it was being read")
             : file_copy(fd, call->offset, length, sink->fd, sink->progress, &call->error);
     /* A file that seems too short is not damaged if somebody has just written to it. */
     if (status == HF_OK || status == HF_CORRUPT)
@@ -100,8 +101,9 @@ static void get_object(struct dir_store *dir, struct get_call *call, const struc
         if (!changed)
             return;
     }
-    error_set(&call->error, HF_UNAVAILABLE,
-              "the file keeps changing while it is read; somebody else writes to it");
+    error_set(
+        &call->error, HF_UNAVAILABLE,
+        "the file keeps changing while it is being read; another process is writing to it");
 }
 
 static void dir_get(struct store *store, struct get_call *calls, size_t count)

@@ -99,12 +99,12 @@ static enum open_outcome open_regular_file(int at, const char *path, int *ret_fd
                   "the path contains a symbolic link, which a dir: store does not follow");
     else if (fd < 0 && errno == ENXIO)
         error_set(error, HF_INVALID,
-                  "the name of the object belongs to something that is not a regular file");
+                  "the object's name is taken by something that is not a regular file");
     else if (fd < 0 || fstat(fd, &st) != 0)
         error_from_errno(error, errno, "open the object");
     else if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         error_set(error, HF_INVALID,
-                  "the name of the object belongs to something that is not a regular file");
+                  "the object's name is taken by something that is not a regular file");
     if (S_ISREG(st.st_mode)) {
         *ret_fd = fd;
         return OPEN_FILE;
@@ -131,7 +131,7 @@ enum hf_status dir_find(int at, const char *path, size_t size, struct dir_found 
         return error->status;
     if (outcome == OPEN_DIRECTORY)
         return error_set(error, HF_INVALID,
-                         "the name of the object's file belongs to a folder");
+                         "the name of the object's file is taken by a folder");
     ret_found->aside = outcome == OPEN_FILE || plain == OPEN_DIRECTORY;
     return HF_OK;
 }

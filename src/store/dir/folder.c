@@ -110,7 +110,7 @@ static enum hf_status move_aside_locked(struct dir_store *dir, const struct step
     if (!S_ISREG(st.st_mode) || !dir_name_decode(view_of(step->name), &name) ||
         name.kind != DIR_NAME_PLAIN)
         return error_set(error, HF_INVALID,
-                         "a file that is not an object has the name of the folder");
+                         "a file that is not an object has the same name as the folder");
     char aside[sizeof step->name + 2];
     dir_aside_name(step->name, strlen(step->name), aside);
     if (renameat(step->above, step->name, step->above, aside) != 0 ||

@@ -112,7 +112,8 @@ static enum hf_status open_marks(struct dir_locks *locks, struct hf_error *error
         (void)!fchmod(locks->fd, writers_only(lock.st_mode & 0777));
     if (marks.st_size < (off_t)MARKS_SIZE) {
         if (lock.st_size > 0 && syncfs(locks->root) != 0)
-            return error_from_errno(error, errno, "sync the changes of an earlier version");
+            return error_from_errno(error, errno,
+                                    "sync the changes made by an earlier version");
         (void)!fchmod(locks->marks, (marks.st_mode | lock.st_mode) & 0666);
         reserve_marks(locks->marks);
     }
@@ -149,10 +150,9 @@ enum hf_status dir_locks_open(struct dir_locks *locks, struct env *env, int root
     error_clear(error);
     if (open_lock_file(locks, error) == HF_OK && open_marks(locks, error) == HF_OK &&
         ignores_case(root))
-        error_set(
-            error, HF_UNSUPPORTED,
-            "this file system ignores case: 'a' and 'A' are one name; use one that does not "
-            "ignore case");
+        error_set(error, HF_UNSUPPORTED,
+                  "this file system ignores case: 'a' and 'A' are the same name; use one that "
+                  "does not ignore case");
     if (error->status != HF_OK) {
         close_lock_files(locks);
         return error->status;
@@ -299,7 +299,7 @@ static enum hf_status sync_all(struct dir_locks *locks, struct hf_error *error)
 {
     return syncfs(locks->root) == 0
                ? HF_OK
-               : error_from_errno(error, errno, "sync the changes of a writer that died");
+               : error_from_errno(error, errno, "sync the changes made by a writer that died");
 }
 
 /* The stripe is held, shared or exclusively, so no writer is active. If there is a mark, a writer

@@ -119,7 +119,8 @@ static enum hf_status cancel_locked(struct dir_store *dir, struct change *change
     dir_stripe_clear(&dir->locks, change->stripe);
     /* The directory was removed, or the name was taken, after they were checked. */
     change->again = errno_value == ENOENT || errno_value == EEXIST;
-    return error_from_errno(error, change->again ? EBUSY : errno_value, "name the object");
+    return error_from_errno(error, change->again ? EBUSY : errno_value,
+                            "rename or remove the object's file");
 }
 
 static enum hf_status place_locked(struct dir_store *dir, struct change *change,

@@ -35,7 +35,7 @@ static enum hf_status copy_keys(struct view access_key, struct view secret, stru
         !copy_printable(to->secret, sizeof to->secret, secret) ||
         !copy_printable(to->token, sizeof to->token, token))
         return error_set(error, HF_INVALID,
-                         "the access key, secret or token is too long or contains blanks");
+                         "the access key, secret or token is too long or contains whitespace");
     return error_clear(error);
 }
 

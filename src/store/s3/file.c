@@ -35,7 +35,8 @@ static enum hf_status hash_pieces(struct sha256_stream *stream, char *piece,
             HF_OK)
             return error->status;
         if (got < wanted)
-            return error_set(error, HF_CORRUPT, "the file became shorter while it was read");
+            return error_set(error, HF_CORRUPT,
+                             "the file became shorter while it was being read");
         if (!sha256_add(stream, (struct view){ piece, got }))
             return error_no_memory(error);
         done += got;
@@ -242,7 +243,7 @@ static enum hf_status request_etag(struct upload *upload)
         call->etag = reply.etag;
     else
         error_set(&call->error, HF_UNSURE,
-                  "the object was put, but somebody else may have replaced it since");
+                  "the object was put, but another client may have replaced it since");
     http_reply_release(&reply);
     return call->error.status;
 }
@@ -347,7 +348,7 @@ void s3_put_file(struct store *store, struct put_call *call, int fd,
     if (source.size > (conditional ? S3_SINGLE_PUT_MAX : (uint64_t)OBJECT_BYTES_MAX)) {
         error_set(&call->error, conditional ? HF_UNSUPPORTED : HF_INVALID,
                   "%" PRIu64 " bytes are too many for a put%s", source.size,
-                  conditional ? " with a condition: the limit of S3 is 5 GiB" : "");
+                  conditional ? " with a condition: the S3 limit is 5 GiB" : "");
         return;
     }
     if (!conditional && source.size > MULTIPART_BYTES_MIN)

@@ -36,9 +36,10 @@ static enum hf_status check_reply_headers(struct reading *reading,
     if (reading->range[0] &&
         (!reply->has_range || reply->range_start != call->offset + reading->arrived))
         return error_set(&call->error, HF_CORRUPT,
-                         "the store sent another range than requested");
+                         "the store sent a different range than requested");
     if (reading->arrived > 0 && !etag_equal(&reply->etag, &call->info.etag))
-        return error_set(&call->error, HF_UNAVAILABLE, "the object changed while it was read");
+        return error_set(&call->error, HF_UNAVAILABLE,
+                         "the object changed while it was being read");
     call->info = (struct object_info){
         .etag = reply->etag,
         .size = reply->has_range ? reply->range_total : reply->length,
@@ -158,7 +159,7 @@ static enum hf_status request_object(struct s3_store *s3, struct reading *readin
     if (status == HF_OK && !reading->refused)
         check_end(reading, &reply);
     if (status == HF_CONFLICT && call->match.size == 0) /* our own, when resuming */
-        error_set(&call->error, HF_UNAVAILABLE, "the object changed while it was read");
+        error_set(&call->error, HF_UNAVAILABLE, "the object changed while it was being read");
     if (status == HF_NOT_MODIFIED)
         call->info.etag = reply.etag.size > 0 ? reply.etag : call->none_match;
     http_reply_release(&reply);

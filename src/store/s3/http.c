@@ -194,7 +194,7 @@ static size_t on_read(char *to, size_t size, size_t count, void *argument)
                           error) != HF_OK)
         return CURL_READFUNC_ABORT;
     if (got < wanted) {
-        error_set(error, HF_CORRUPT, "the file became shorter while it was read");
+        error_set(error, HF_CORRUPT, "the file became shorter while it was being read");
         return CURL_READFUNC_ABORT;
     }
     transfer->taken += got;

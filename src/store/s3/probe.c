@@ -147,8 +147,8 @@ struct setting {
 
 static const struct setting settings[] = {
     { "versioning", "VersioningConfiguration", "versioning",
-      "the bucket keeps every version: deleted and overwritten objects stay, and cost, until "
-      "a rule removes it" },
+      "the bucket keeps every version: deleted and overwritten objects stay, and are billed, "
+      "until a rule removes them" },
     { "lifecycle", "LifecycleConfiguration", "lifecycle rules",
       "the bucket has lifecycle rules: make sure that none of them expires these objects" },
     { "replication", "ReplicationConfiguration", "replication",

@@ -152,7 +152,7 @@ static enum hf_status from_environment(struct s3_provider *provider,
         (token && strlen(token) > S3_TOKEN_MAX) || strpbrk(access_key, " \r\n\t") ||
         strpbrk(secret, " \r\n\t") || (token && strpbrk(token, " \r\n\t")))
         return error_set(error, HF_INVALID,
-                         "the keys in the environment are too long or contain blanks");
+                         "the keys in the environment are too long or contain whitespace");
     snprintf(to->access_key, sizeof to->access_key, "%s", access_key);
     snprintf(to->secret, sizeof to->secret, "%s", secret);
     snprintf(to->token, sizeof to->token, "%s", token ? token : "");
@@ -192,11 +192,10 @@ static enum hf_status from_shared_file(const char *path, struct view profile, bo
     if (status == HF_INVALID)
         error_prefix(error, "%s", path);
     if (status == HF_NOT_FOUND && way) /* the next source would be another identity */
-        status =
-            error_set(error, HF_UNSUPPORTED,
-                      "profile '%.*s' gets its keys by '%s', which Holdfast cannot do: put "
-                      "keys into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-                      VIEW_ARGS(view_first(profile, 60)), way);
+        status = error_set(error, HF_UNSUPPORTED,
+                           "profile '%.*s' gets its keys from '%s', which Holdfast does not "
+                           "support: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                           VIEW_ARGS(view_first(profile, 60)), way);
     secret_buffer_release(&text);
     return status;
 }
@@ -435,7 +434,7 @@ static enum hf_status from_web_identity(struct s3_provider *provider,
             s3_credentials_from_xml(buffer_view(&answer), ret_credentials, error);
     }
     if (error->status != HF_OK)
-        error_prefix(error, "credentials by web identity");
+        error_prefix(error, "credentials from the web identity");
     secret_buffer_release(&token);
     secret_buffer_release(&form);
     secret_buffer_release(&answer);

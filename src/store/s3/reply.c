@@ -39,11 +39,11 @@ static const struct refusal refusals[] = {
     { "AccessDenied", HF_DENIED,
       "these credentials may not do this: check the policies of the "
       "user and the bucket" },
-    { "BadDigest", HF_UNAVAILABLE, "the body was damaged on its way; nothing was stored" },
+    { "BadDigest", HF_UNAVAILABLE, "the body was damaged in transit; nothing was stored" },
     { "XAmzContentSHA256Mismatch", HF_UNAVAILABLE,
-      "the body changed while it was sent; nothing was stored" },
+      "the body changed while it was being sent; nothing was stored" },
     { "RequestTimeout", HF_UNAVAILABLE, "the store waited too long for the body" },
-    { "IncompleteBody", HF_UNAVAILABLE, "the body did not arrive whole; nothing was stored" },
+    { "IncompleteBody", HF_UNAVAILABLE, "the body arrived incomplete; nothing was stored" },
     { "EntityTooLarge", HF_INVALID, "the object is too large for one put" },
     { "KeyTooLongError", HF_INVALID, "the key is too long for this store" },
     { "NotImplemented", HF_UNSUPPORTED, NULL },
@@ -167,7 +167,7 @@ static enum hf_status check_conflict(const struct s3_request *request,
     /* Without a condition, 409 means that another request for the key is in progress. */
     advice->again = !asked;
     if (request->condition == CONDITION_ABSENT)
-        return set_reply_error(error, HF_CONFLICT, reply, body, "the object exists already");
+        return set_reply_error(error, HF_CONFLICT, reply, body, "the object already exists");
     return set_reply_error(error, asked ? HF_CONFLICT : HF_UNAVAILABLE, reply, body,
                            asked ? "the object has changed" : NULL);
 }
@@ -195,7 +195,7 @@ static enum hf_status check_not_modified(const struct s3_request *request,
     if (request->condition == CONDITION_ALWAYS)
         return error_set(error, HF_UNAVAILABLE, "the store answered 304 to a write");
     return error_set(error, HF_CONFLICT, "%s",
-                     request->condition == CONDITION_ABSENT ? "the object exists already"
+                     request->condition == CONDITION_ABSENT ? "the object already exists"
                                                             : "the object has changed");
 }
 
@@ -246,7 +246,7 @@ static enum hf_status check_http_status(struct s3_store *s3, const struct s3_req
     case 409: return check_conflict(request, reply, body, advice, error);
     case 412:
         return error_set(error, HF_CONFLICT, "%s",
-                         request->condition == CONDITION_ABSENT ? "the object exists already"
+                         request->condition == CONDITION_ABSENT ? "the object already exists"
                                                                 : "the object has changed");
     case 416:
         return error_set(error, HF_INVALID, "the range starts after the end of the object");

@@ -194,8 +194,8 @@ static enum hf_status set_names(struct s3_store *s3, const struct url *url,
                          "the URL names no bucket: write s3://BUCKET/PREFIX");
     if (!consists_of(url->host, BUCKET_BYTES, 3, S3_BUCKET_MAX))
         return error_set(error, HF_INVALID,
-                         "'%.*s' is not the name of a bucket: write s3://BUCKET/PREFIX; a "
-                         "bucket's name has 3 to %d letters, digits, '-', '_' and '.'",
+                         "'%.*s' is not a bucket name: write s3://BUCKET/PREFIX; a bucket name "
+                         "has 3 to %d letters, digits, '-', '_' and '.'",
                          VIEW_ARGS(view_first(url->host, 80)), S3_BUCKET_MAX);
     snprintf(s3->bucket, sizeof s3->bucket, "%.*s", VIEW_ARGS(url->host));
     struct view prefix = view_from(url->path, 1);
@@ -281,8 +281,8 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
     good = good && consists_of(host, BUCKET_BYTES ":[]", 1, S3_HOST_MAX - S3_BUCKET_MAX - 1);
     if (view_find(host, '@') < host.size) /* do not print what may be a password */
         return error_set(error, HF_INVALID,
-                         "an endpoint has no user name; credentials come from the environment "
-                         "or a profile");
+                         "an endpoint must not contain a user name; credentials come from the "
+                         "environment or a profile");
     if (url->host.size == 0)
         return error_set(error, HF_INVALID,
                          "the URL names no bucket: write s3://BUCKET/PREFIX");

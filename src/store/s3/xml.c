@@ -81,7 +81,7 @@ static void on_text(void *argument, const char *text, int size)
 {
     struct parse *parse = argument;
     if (!parse->why && !buffer_append(&parse->text, (struct view){ text, (size_t)size }))
-        stop_parsing(parse, "it contains a text that is too long");
+        stop_parsing(parse, "it contains a string that is too long");
 }
 
 static void on_doctype(void *argument, const char *name, const char *system_id,

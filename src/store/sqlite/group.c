@@ -153,7 +153,7 @@ static void write_decided(struct sqlite_writer *writer, struct sqlite_write *wri
     }
     if (write->body.size > SQLITE_INLINE_MAX) {
         error_set(write->error, HF_UNSUPPORTED,
-                  "the new state is too large for a change in one step");
+                  "the new contents are too large for a change in one step");
         return;
     }
     int code = run_put(writer, write, row);
