@@ -207,7 +207,7 @@ def _(s):
 @it("a process that is killed between acquire and release leaves nothing that stays", LOCAL)
 def _(s):
     update(s, "k", b"1", "--take")
-    holder = s.start("key", "acquire", "k", "--ttl", "200ms")
+    holder = s.start("key", "acquire", "k", "--ttl", "1s")
     lease = holder.stdout.readline().decode().strip()
     holder.kill()
     holder.communicate()
@@ -587,7 +587,7 @@ def _(s):
 @it("a lease that is over is cleared by a full sweep, and one that is not is left", DIR)
 def _(s):
     update(s, "k", b"1", "--take")
-    acquire(s, "k", "--ttl", "200ms")
+    acquire(s, "k", "--ttl", "1s")
     alive = acquire(s, "alive")
     cleared = 0
     end = time.monotonic() + 20

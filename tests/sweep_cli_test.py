@@ -170,7 +170,7 @@ def _(s):
 @it("a full sweep clears leases of every namespace, listing the bucket once", LOCAL)
 def _(s):
     for ns in ("default", "jobs"):
-        s.run("acquire", "x", "-q", "--ttl", "200ms", "--ns", ns, "--no-wait")
+        s.run("acquire", "x", "-q", "--ttl", "1s", "--ns", ns, "--no-wait")
     cleared, end = 0, time.monotonic() + 20
     while cleared < 2 and time.monotonic() < end:
         cleared += s.lines("sweep", "--full")[0]["leases_cleared"]
