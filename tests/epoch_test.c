@@ -330,6 +330,26 @@ static void a_restored_store_is_repaired(void **state)
     ASSERT(token_of_new(pair, "third") == FIRST_OF(epoch));
 }
 
+/* The copy stands in for a document that is lost later, so it must know every limit. */
+static void a_copy_that_is_paired_again_gets_the_limits(void **state)
+{
+    struct pair *pair = *state;
+    token_of_new(pair, "first");
+    world_write(
+        &pair->world, DOCUMENT,
+        VIEW("{\"format\":\"holdfast.epoch/1\",\"epoch\":7,\"pair\":\"aaaaaaaaaaaaaaaa\","
+             "\"longest\":{\"names\":{\"86400000\":\"9f86d081884c7d65:1763200000000000\"},"
+             "\"inodes\":{},\"paths\":{},\"chunks\":{}}}"));
+    world_write(
+        &pair->world, COPY,
+        VIEW("{\"format\":\"holdfast.epoch/1\",\"epoch\":7,\"pair\":\"bbbbbbbbbbbbbbbb\","
+             "\"longest\":{\"names\":{},\"inodes\":{},\"paths\":{},\"chunks\":{}}}"));
+    raise_by(pair, 1);
+    ASSERT(said_by(pair, DOCUMENT) == 8 && said_by(pair, COPY) == 8);
+    ASSERT(world_times(&pair->world, DOCUMENT, "86400000") == 1);
+    ASSERT(world_times(&pair->world, COPY, "86400000") == 1);
+}
+
 /* ---- How far tokens go --------------------------------------------------------------- */
 
 static void after_the_last_token_of_an_epoch(void **state)
@@ -388,6 +408,8 @@ int main(int argc, char **argv)
            a_namespace_with_traces_has_no_epoch_0),
         PAIR("fences count too", fences_count_too),
         PAIR("what is known is never lowered", what_is_known_is_never_lowered),
+        PAIR("a copy that is paired again gets the limits of the document",
+             a_copy_that_is_paired_again_gets_the_limits),
         PAIR("a restored store whose epoch is lost is repaired", a_restored_store_is_repaired),
         PAIR("after the last token of an epoch tokens go on in the next",
              after_the_last_token_of_an_epoch),

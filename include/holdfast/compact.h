@@ -78,15 +78,13 @@ struct hf_compact_options {
               NULL, NULL)
 
 /* Creates a handle to a partition. `partition` is a name of up to 64 bytes from a-z 0-9 . _ -
- * (default: "default"). `options` may be NULL. Close the handle before its client; the memory and
- * the store of the client are freed with the last handle. Returns HF_INVALID for an invalid name.
- * Local. */
+ * (default: "default"). `options` may be NULL. Close the handle before its client; the client's
+ * memory and store are freed with the last handle. HF_INVALID: the name is invalid. Local. */
 HF_API enum hf_status hf_compact_open(struct hf_client *client, const char *partition,
                                       const struct hf_compact_options *options,
                                       struct hf_compact **ret_compact, struct hf_error *error);
 
-/* Closes a handle. Its workers and readers stay valid, and must be freed. Does nothing if `compact`
- * is NULL. */
+/* Closes a handle, which may be NULL. Its workers and readers stay valid, and must be freed. */
 HF_API void hf_compact_close(struct hf_compact *compact);
 
 /* ---- Settings ------------------------------------------------------------------------ */
@@ -110,9 +108,8 @@ HF_API enum hf_status hf_compact_policy_parse(const char *text,
                                               enum hf_compact_policy *ret_policy,
                                               struct hf_error *error);
 
-/* The settings of a partition. They are stored in its catalog, so all workers use the same
- * settings. The format, key, time and headless settings cannot change once the partition has
- * chunks. */
+/* The settings of a partition. They are stored in its catalog, so all workers use the same ones.
+ * format, key, time and headless cannot change once the partition has chunks. */
 struct hf_compact_settings {
     size_t struct_size;
     enum hf_merge_format format;
@@ -144,8 +141,8 @@ struct hf_compact_settings {
               1000)
 
 /* Creates the partition. Also returns HF_OK if the partition exists with the same settings. Returns
- * HF_CONFLICT if it exists with different settings, and HF_INVALID if a setting is out of range or
- * contradicts another setting. */
+ * HF_CONFLICT if it exists with different settings, and HF_INVALID if settings are out of range
+ * or contradictory. */
 HF_API enum hf_status hf_compact_create(struct hf_compact *compact,
                                         const struct hf_compact_settings *settings,
                                         struct hf_error *error);
@@ -157,15 +154,13 @@ HF_API enum hf_status hf_compact_get_settings(struct hf_compact *compact,
                                               struct hf_error *error);
 
 /* Replaces all settings: read them, change some, and write them back. Returns HF_CONFLICT if this
- * changes the format of existing chunks. Returns HF_INVALID in the same cases as
- * hf_compact_create. */
+ * changes the format of existing chunks, and HF_INVALID in the same cases as hf_compact_create. */
 HF_API enum hf_status hf_compact_set(struct hf_compact *compact,
                                      const struct hf_compact_settings *settings,
                                      struct hf_error *error);
 
 /* Stops workers from starting merges until the partition is resumed. Running merges finish. `why`
- * and `by` are for display and may be NULL. Returns HF_NOT_FOUND if the partition does not
- * exist. */
+ * and `by` are for display and may be NULL. HF_NOT_FOUND: the partition does not exist. */
 HF_API enum hf_status hf_compact_pause(struct hf_compact *compact, const char *why,
                                        const char *by, struct hf_error *error);
 HF_API enum hf_status hf_compact_resume(struct hf_compact *compact, struct hf_error *error);
@@ -228,10 +223,9 @@ HF_API enum hf_status hf_compact_ingest(struct hf_compact *compact, const char *
                                         struct hf_compact_ingest_report *report,
                                         struct hf_error *error);
 
-/* Adds the objects with these keys in the bucket as chunks. Each object is read and written as a
- * chunk. The object itself is left in place; its owner may delete it. Also returns HF_INVALID for
- * one of Holdfast's own objects (under data/, metadata/ and so on). Otherwise like
- * hf_compact_ingest. */
+/* Like hf_compact_ingest, for objects in the bucket. Each object is read and written as a chunk.
+ * The object itself is left in place; its owner may delete it. Also returns HF_INVALID for one of
+ * Holdfast's own objects (under data/, metadata/ and so on). */
 HF_API enum hf_status hf_compact_ingest_objects(struct hf_compact *compact,
                                                 const char *const *keys, size_t count,
                                                 const struct hf_compact_ingest_options *options,
@@ -324,8 +318,7 @@ HF_API enum hf_status hf_compact_reader_open(struct hf_compact *compact,
                                              struct hf_compact_reader **ret_reader,
                                              struct hf_error *error);
 
-/* Returns the next chunk, or HF_NOT_FOUND after the last one. The chunk's strings are valid as long
- * as the reader. */
+/* Returns the next chunk, or HF_NOT_FOUND at the end. The reader owns the strings of the chunk. */
 HF_API enum hf_status hf_compact_reader_next(struct hf_compact_reader *reader,
                                              struct hf_chunk_info *ret_chunk,
                                              struct hf_error *error);
@@ -337,8 +330,7 @@ HF_API void hf_compact_reader_rewind(struct hf_compact_reader *reader);
 HF_API uint64_t hf_compact_reader_count(struct hf_compact_reader *reader);
 
 /* Checks whether all chunks are still pinned. Returns HF_OK, HF_EXPIRED or HF_LOST, like
- * hf_lock_check. Call it after the last read: HF_OK means that all data was pinned while you read
- * it. Local. */
+ * hf_lock_check. Call it after the last read: HF_OK means that all data was pinned. Local. */
 HF_API enum hf_status hf_compact_reader_check(struct hf_compact_reader *reader,
                                               struct hf_error *error);
 
@@ -352,8 +344,7 @@ HF_API enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, 
 HF_API void hf_compact_reader_close(struct hf_compact_reader *reader);
 
 /* Pins 1 to 512 chunks of one partition for as long as the lock is held. The chunks are given by
- * key, and may be live or in their grace period. Returns HF_NOT_FOUND, and pins nothing, if one of
- * them no longer exists. */
+ * key, and may be live or in their grace period. HF_NOT_FOUND: one is gone, and none is pinned. */
 HF_API enum hf_status hf_compact_pin(struct hf_compact *compact, const char *const *keys,
                                      size_t count, int64_t ttl_ms, struct hf_lock **ret_lock,
                                      struct hf_error *error);
@@ -400,8 +391,7 @@ HF_API enum hf_status hf_compact_plan(struct hf_compact *compact, bool force,
 
 /* Checks whether a pass would find groups that no worker is merging. A program that decides for
  * itself when to merge calls this function, and then hf_compact_run. `report` may be NULL. Its
- * `why` is set if the partition's command may not run here, which blocks workers without their own
- * merger. */
+ * `why` is set if the partition's command may not run here, and only a custom merger can. */
 HF_API enum hf_status hf_compact_should_start(struct hf_compact *compact, bool *ret_start,
                                               struct hf_compact_plan_report *report,
                                               struct hf_error *error);
@@ -449,8 +439,7 @@ struct hf_merged {
  * Return HF_OK if `output` is complete; it need not be synced. Return HF_CORRUPT or HF_INVALID if
  * the sources cannot be merged (see `culprit`), and HF_CANCELLED if hf_merger_goes_on returned
  * false. After any other status, no chunk is blamed, and the merge is retried later. Store the
- * reason in `error`, for display. The output is used only if it is not empty and the sources are
- * unchanged. */
+ * reason in `error`, for display. An empty output, or one from changed sources, is not used. */
 struct hf_merger {
     size_t struct_size;
     /* The first word of the command in the settings. A partition whose command starts with another

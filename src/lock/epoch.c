@@ -464,13 +464,19 @@ static bool apply_pair(struct epoch_op *change, struct epoch_body *body,
     return true;
 }
 
-/* Adds the document's limits to those of the copy. If either set is incomplete, so is the sum. */
-static void merge_limits(struct epoch_limits *limits, const struct epoch_limits *more)
+/* Adds the document's limits to those of the copy. If either set is incomplete, so is the sum.
+ * Returns whether that changed the copy. */
+static bool merge_limits(struct epoch_limits *limits, const struct epoch_limits *more)
 {
+    const struct epoch_limits before = *limits;
     limits->known = limits->known && more->known;
     for (size_t kind = 0; kind < TABLE_KINDS; kind++)
         for (size_t i = 0; i < more->of[kind].count; i++)
             limits_add(&limits->of[kind], more->of[kind].of[i]);
+    bool changed = limits->known != before.known;
+    for (size_t kind = 0; kind < TABLE_KINDS; kind++)
+        changed = changed || !limits_equal(&limits->of[kind], &before.of[kind]);
+    return changed;
 }
 
 static enum hf_status apply_epoch_change(struct doc_op *op, void *argument,
@@ -491,8 +497,8 @@ static enum hf_status apply_epoch_change(struct doc_op *op, void *argument,
         epoch = change->at_least;
     op->changed = op->changed || epoch != body->epoch;
     body->epoch = change->epoch = epoch;
-    if (change->confirm && op->changed)
-        merge_limits(&body->limits, &change->limits);
+    if (change->confirm && merge_limits(&body->limits, &change->limits))
+        op->changed = true;
     if (change->forget_limits) {
         op->changed = op->changed || body->limits.known;
         body->limits.known = false;

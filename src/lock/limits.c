@@ -42,6 +42,18 @@ void limits_add(struct limits *limits, struct ttl_limit limit)
     limits->count++;
 }
 
+bool limits_equal(const struct limits *one, const struct limits *other)
+{
+    if (one->count != other->count)
+        return false;
+    for (size_t i = 0; i < one->count; i++)
+        if (one->of[i].ttl.us != other->of[i].ttl.us ||
+            one->of[i].until.clock != other->of[i].until.clock ||
+            one->of[i].until.us != other->of[i].until.us)
+            return false;
+    return true;
+}
+
 bool limits_find(const struct limits *limits, const struct lease_settings *settings,
                  struct span ttl, const struct limit_policy *policy,
                  const struct evidence *evidence, struct ttl_limit *ret_limit)

@@ -34,6 +34,8 @@ struct limits {
 /* Adds a limit that was read. If there are too many limits, the two shortest are merged. */
 void limits_add(struct limits *limits, struct ttl_limit limit);
 
+bool limits_equal(const struct limits *one, const struct limits *other);
+
 /* The shortest limit under which a lease of this ttl can be granted for at least another half
  * period; false if there is none. */
 bool limits_find(const struct limits *limits, const struct lease_settings *settings,
