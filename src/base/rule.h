@@ -221,7 +221,7 @@ enum rule { RULE_TABLE(RULE_ENUM_) RULE_COUNT };
 extern enum rule rule_broken; /* RULE_COUNT: none */
 #define RULE(name) (rule_broken != RULE_##name)
 #else
-#define RULE(name) ((void)RULE_##name, true)
+#define RULE(name) (RULE_##name < RULE_COUNT) /* true */
 #endif
 
 #endif
