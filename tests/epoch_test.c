@@ -344,8 +344,8 @@ static void a_copy_that_is_paired_again_gets_the_limits(void **state)
         &pair->world, COPY,
         VIEW("{\"format\":\"holdfast.epoch/1\",\"epoch\":7,\"pair\":\"bbbbbbbbbbbbbbbb\","
              "\"longest\":{\"names\":{},\"inodes\":{},\"paths\":{},\"chunks\":{}}}"));
-    raise_by(pair, 1);
-    ASSERT(said_by(pair, DOCUMENT) == 8 && said_by(pair, COPY) == 8);
+    uint64_t epoch = raise_by(pair, 1);
+    ASSERT(epoch > 7 && said_by(pair, DOCUMENT) == epoch && said_by(pair, COPY) == epoch);
     ASSERT(world_times(&pair->world, DOCUMENT, "86400000") == 1);
     ASSERT(world_times(&pair->world, COPY, "86400000") == 1);
 }
