@@ -63,8 +63,8 @@ double series_most(const struct series *series)
 
 /* ---- Ratios -------------------------------------------------------------------------- */
 
-/* The rank from either end of the sorted values that bounds the 95 % interval of their median; 0
- * if there are too few. Each value is below the true median with probability 1/2, whatever its
+/* The rank from either end of the sorted values that bounds the 95 % interval of their median; 0 if
+ * there are too few. Each value is below the true median with probability 1/2, regardless of the
  * distribution, so the number of values below it is binomial. tools/ab.py does the same. */
 static size_t interval_rank(size_t count)
 {

@@ -381,7 +381,7 @@ static void use_compaction(struct visit *visit)
     check_bucket(visit, /* repair */ false);
     work(visit, tree, /* force */ false);
     work(visit, tree, /* force */ true);
-    env_sleep(visit->env, SPAN_S(3 * 86400)); /* the grace period and D are over */
+    env_sleep(visit->env, SPAN_S(3 * 86400)); /* the grace period and D have passed */
     told(maintain_round(tree, &options, &maintained, &error), &error);
     told(catalog_tree_resume(tree, &error), &error);
     check_bucket(visit, /* repair */ true);

@@ -37,8 +37,8 @@ static bool is_digit(char byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* \ud800 becomes \ue800, \u0000 becomes \u0001. A backslash outside of a string is refused by
- * both, whatever it is followed by. */
+/* \ud800 becomes \ue800, \u0000 becomes \u0001. A backslash outside of a string is refused by both,
+ * regardless of what follows it. */
 static bool tame_escapes(char *text, size_t size)
 {
     bool changed = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge_cut.h: checks that hold for the record cutter of every format, whatever the bytes. */
+/* merge_cut.h: checks that hold for the record cutter of every format, regardless of the bytes. */
 #ifndef FUZZ_MERGE_CUT_H
 #define FUZZ_MERGE_CUT_H
 

@@ -692,7 +692,7 @@ answered:
 held:
     atomic {
         if
-        :: !calm -> goto attempt /* even if the lease is over: it was valid before a pause */
+        :: !calm -> goto attempt /* even if the lease has ended: it was valid before a pause */
         :: may_write_fenced(me) -> lock_fence(me); goto held
         :: may_die(me) -> goto end
         :: true -> become_idle(me); kind = RELEASE; goto attempt /* stops renewing first */

@@ -78,7 +78,7 @@ extern const struct workload workload_fenced;
 extern const struct workload workload_ranges;
 extern const struct workload workload_sweep;
 
-/* All workloads, NULL at the end. */
+/* All workloads; NULL-terminated. */
 extern const struct workload *const workloads[];
 
 /* NULL if there is no workload with that name. */

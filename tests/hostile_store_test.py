@@ -135,7 +135,7 @@ def _(s):
     equal(s.out("read", "o"), b"later")
 
 
-@it("a grant that it acknowledged and dropped ends the command at the next renewal: LOST")
+@it("if the store acknowledges a grant and drops it, the command is ended at the next renewal: LOST")
 def _(s):
     s.run("run", "job", "--", "true")
     dropped = []

@@ -193,7 +193,7 @@ def _(s):
     equal(os.listdir(s.file("shared")), [])
 
 
-@local("they cannot read or write the default store of somebody else")
+@local("nobody can read or write another user's default store")
 def _(s):
     del s.env["HOLDFAST_STORE"]
     s.put("k", b"secret")

@@ -581,7 +581,7 @@ static void time_is_kept(void **state)
     TELL(&court, { expired_too_early, "expires with a row" },
          { moved_before_its_grace_is_over, "is moved to deleting after" },
          { dropped_before_d, "is dropped after" },
-         { a_name_that_is_too_old, "s after its name was drawn" });
+         { a_name_that_is_too_old, "s after its name was generated" });
 }
 
 static void nothing_is_deleted_too_soon(void **state)

@@ -63,8 +63,8 @@ class Stopped(Exception):
 
 def interval_rank(count):
     """The rank from either end of the sorted values that bounds the 95 % interval of their median;
-    0 if there are too few. Each value is below the true median with probability 1/2, whatever its
-    distribution, so the number of values below it is binomial."""
+    0 if there are too few. Each value is below the true median with probability 1/2,
+    regardless of the distribution, so the number of values below it is binomial."""
     ways, below, rank = 1, 0, 0
     for i in range(count):
         below += ways

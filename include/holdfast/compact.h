@@ -120,7 +120,7 @@ struct hf_compact_settings {
     int64_t command_limit_ms;
     uint64_t rejects_max; /* unreadable rows allowed per chunk; more: refused */
     enum hf_compact_policy policy;
-    uint64_t level0_count;     /* how many chunks of one hour trigger a merge */
+    uint64_t level0_count;     /* how many chunks from the same hour trigger a merge */
     uint64_t level1_bytes;     /* how many bytes at level 1 trigger a merge */
     uint64_t level_factor;     /* how much this threshold grows per level */
     uint64_t cascade_base;     /* how many chunks trigger a carry */
@@ -185,7 +185,7 @@ struct hf_compact_ingest_options {
     const char *id;      /* identity of a single file (default: its bytes) */
     int64_t wait_ms;     /* how long to wait if too many chunks are unmerged; 0: no wait */
     int64_t patience_ms; /* how long to retry if the store does not reply; 0: a minute */
-    /* Optional. Called at the end for each source, in order; return false to end the list. */
+    /* Optional. Called at the end for each source, in order; return false to skip the rest. */
     bool (*each)(void *argument, const struct hf_compact_ingested *ingested);
     /* Optional. Called with the number of bytes uploaded so far. Return false to stop: sources that
      * were already uploaded are added, and the others have the status HF_CANCELLED. */
@@ -257,9 +257,10 @@ struct hf_chunk_info {
     uint64_t size;
     bool rows_known; /* true for formats with records */
     uint64_t rows;
-    int64_t min_ms, max_ms; /* of its records, since 1970; without times: of its ingest */
-    const char *writer;     /* the label of its ingest; "" if merged */
-    uint64_t sequence;      /* of that writer */
+    /* The time range of its records, since 1970. If they have no times, the time of its ingest. */
+    int64_t min_ms, max_ms;
+    const char *writer; /* the label of its ingest; "" if merged */
+    uint64_t sequence;  /* of that writer */
     uint32_t crc32c;
     uint64_t rejects;       /* rows that its merge rejected */
     unsigned tries;         /* failed merges */

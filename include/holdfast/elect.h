@@ -48,8 +48,8 @@ struct hf_elect_part {
 #define HF_ELECT_PARTS_MAX 4096
 
 /* A piece of work, described by the state of a document. The order of its parts does not matter.
- * Sequences are rounded to steps of `base`, so members with slightly different views usually
- * compute the same leader. */
+ * Sequences are rounded down to multiples of `base`, so members with slightly different views
+ * usually compute the same leader. */
 struct hf_elect_work {
     size_t struct_size;
     uint64_t level;

@@ -355,7 +355,7 @@ HF_API enum hf_status hf_index_export(struct hf_index *index,
     ROW(DONE, "done", "all its entries were folded or set aside")           \
     ROW(NOTHING, "nothing", "it had no entries, or they have been deleted") \
     ROW(HELD, "held", "another client is compiling it")                     \
-    ROW(LOST, "lost", "another client wrote it, or the lease was over")     \
+    ROW(LOST, "lost", "another client wrote it, or the lease had ended")    \
     ROW(FAILED, "failed", "it could not be compiled; the error says why")   \
     ROW(STOPPED, "stopped", "the caller stopped it")
 #define HF_INDEX_END_ENUM_(name, word, text) HF_INDEX_END_##name,

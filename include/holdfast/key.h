@@ -41,7 +41,7 @@ struct hf_txn;
 #define HF_KEY_OUTCOME_TABLE(ROW)                                                     \
     ROW(NONE, OK, "done")                                                             \
     ROW(LEASE_REQUIRED, DENIED, "the key must be held in exclusive mode")             \
-    ROW(LEASE_EXPIRED, EXPIRED, "the lease is over: it expired or was ended")         \
+    ROW(LEASE_EXPIRED, EXPIRED, "the lease has expired or was ended")                 \
     ROW(FENCING_MISMATCH, FENCED, "the key has since been granted to another client") \
     ROW(VERSION_CONFLICT, CONFLICT, "the key does not have the given version")        \
     ROW(ETAG_MISMATCH, CONFLICT, "the key does not have the given ETag")              \

@@ -115,7 +115,7 @@ HF_API void hf_lock_detach(struct hf_lock *lock);
  *
  * Returns HF_OK if the lock is held. Returns HF_HELD if wait_ms is 0 and the lock is not free;
  * hf_lock_blocked reports which scopes conflict. Returns HF_TIMEOUT if the wait ended without a
- * grant and the handle has left the queue, or if the store does not reply. Returns HF_CANCELLED if
+ * grant and the handle has left the queue, or if the store did not reply. Returns HF_CANCELLED if
  * hf_lock_cancel or hf_lock_interrupt was called, or the client was closed.
  *
  * Returns HF_UNSURE if the store did not reply; the lock is then released in the background.

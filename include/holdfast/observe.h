@@ -123,15 +123,15 @@ HF_API enum hf_status hf_client_stats(struct hf_client *client, struct hf_stats 
 /* ---- Leases -------------------------------------------------------------------------- */
 
 /* The state of a lease, computed when it is read. */
-#define HF_LEASE_STATE_TABLE(ROW)                                                             \
-    ROW(ACTIVE, "active", "held, as far as is known")                                         \
-    ROW(OVERDUE, "overdue", "its time has passed, but there is no proof yet that it is over") \
-    ROW(OVER, "over", "provably over: any client may take over")                              \
-    ROW(WAITING, "waiting", "waiting in the queue")                                           \
-    ROW(COMPLETED, "completed", "ended by its holder: the work is done")                      \
-    ROW(FAILED, "failed", "ended by its holder: the work failed")                             \
-    ROW(RELEASED, "released", "ended by its holder")                                          \
-    ROW(EXPIRED, "expired", "taken over after it was provably over")                          \
+#define HF_LEASE_STATE_TABLE(ROW)                                                 \
+    ROW(ACTIVE, "active", "held, as far as is known")                             \
+    ROW(OVERDUE, "overdue", "its time has passed, but its end is not proven yet") \
+    ROW(OVER, "over", "proven to have ended: any client may take over")           \
+    ROW(WAITING, "waiting", "waiting in the queue")                               \
+    ROW(COMPLETED, "completed", "ended by its holder: the work is done")          \
+    ROW(FAILED, "failed", "ended by its holder: the work failed")                 \
+    ROW(RELEASED, "released", "ended by its holder")                              \
+    ROW(EXPIRED, "expired", "taken over after it was proven to have ended")       \
     ROW(BROKEN, "broken", "ended by another client (hf_break)")
 
 #define HF_LEASE_STATE_ENUM_(name, word, text) HF_LEASE_##name,
@@ -210,10 +210,10 @@ struct hf_list_options {
     size_t struct_size;
     bool ended;   /* locks: include ended leases that the table still lists */
     bool waiting; /* locks: include waiters */
-    /* Called for each damaged object; the list then continues. If NULL, the first damaged object
-     * ends the list with HF_CORRUPT or HF_UNSUPPORTED. */
+    /* Called for each damaged object; the listing then continues. If NULL, the first damaged object
+     * ends the listing with HF_CORRUPT or HF_UNSUPPORTED. */
     hf_each_damaged *damaged;
-    /* Optional. Called before each object; return false to end the list with HF_CANCELLED. Both
+    /* Optional. Called before each object; return false to end the listing with HF_CANCELLED. Both
      * callbacks receive the argument of the list function. */
     bool (*proceed)(void *argument);
 };
@@ -274,7 +274,7 @@ HF_API enum hf_status hf_locks_show(struct hf_client *client, const char *scope,
     ROW(WAITING, "waiting", "a client joined the queue")                     \
     ROW(GRANTED, "granted", "a lease was granted")                           \
     ROW(OVERDUE, "overdue", "its time has passed")                           \
-    ROW(OVER, "over", "provably over")                                       \
+    ROW(OVER, "over", "proven to have ended")                                \
     ROW(RENEWED, "renewed", "renewed after it was overdue or over")          \
     ROW(ENDED, "ended", "the lease is gone: released, taken over or broken") \
     ROW(LEFT, "left", "a waiter left the queue")

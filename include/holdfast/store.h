@@ -17,7 +17,7 @@
  * same on every store:
  *
  *     HF_OK            the call succeeded
- *     HF_NOT_FOUND     the object does not exist; with if_match: it no longer exists
+ *     HF_NOT_FOUND     the object does not exist or, with if_match, no longer exists
  *     HF_NOT_MODIFIED  a get with if_none_match: the object still has that ETag
  *     HF_CONFLICT      the condition did not hold; nothing was changed
  *     HF_UNSURE        no reply to a write, which may have happened or may still happen

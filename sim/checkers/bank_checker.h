@@ -87,8 +87,8 @@ void bank_checker_told_impossible(struct bank_checker *checker, uint64_t operati
 /* Reports that a key was acquired for a transaction. */
 void bank_checker_told_taken(struct bank_checker *checker, struct view txn, size_t key);
 
-/* Reports that a stage outside a transaction has certainly been published, or certainly never will
- * be. */
+/* Reports that a stage outside a transaction is known to have been published, or will never be
+ * published. */
 void bank_checker_told_published(struct bank_checker *checker, uint64_t operation);
 void bank_checker_told_dropped(struct bank_checker *checker, uint64_t operation);
 

@@ -96,7 +96,7 @@ static void checker_finished(const struct step *step, const struct banked_stage 
                   stage->token);
 }
 
-/* Handles a stage that is gone, for whatever reason; changes *before as if the stage had never
+/* Handles a stage that is gone, for any reason; changes *before as if the stage had never
  * existed. */
 static void checker_stage_gone(const struct step *step, struct banked_state *before,
                                const struct banked_state *now)

@@ -114,7 +114,7 @@ static inline struct world *bank_world(const struct bank_checker *checker)
 /* Zeroed memory that lives as long as the checker. */
 void *banked_new(struct bank_checker *checker, size_t size);
 
-/* NULL: there is no such operation. */
+/* NULL if the operation does not exist. */
 struct banked_operation *banked_operation_of(const struct bank_checker *checker,
                                              uint64_t number);
 

@@ -6,7 +6,7 @@
 #include "sim/checkers/lock_checker.h"
 
 /* A process that was just resumed may need this long to notify its holders, because a wait may
- * detect a suspend late. */
+ * detect a suspension late. */
 #define CHECKER_WAKE_TIME_US INT64_C(1200000)
 
 /* The checker's data about a token. */

@@ -250,7 +250,7 @@ void checker_breaks(struct lock_checker *checker, const char *key, uint64_t toke
     token_in(checker, key, token)->breaks++;
 }
 
-/* If the lease certainly was not broken and will not be, it is checked as before. */
+/* If the lease was definitely not broken and will not be, it is checked as before. */
 void checker_broke(struct lock_checker *checker, const char *key, uint64_t token,
                    enum hf_status status)
 {

@@ -213,7 +213,7 @@ static void checker_name(const struct step *step, const struct checked_chunk *ch
     if (!is_home(step, chunk))
         STEP_FAIL(step, chunk, "comes to be live in %s, which is not its home", step->doc->key);
     if (chunk->drawn_us >= 0 && age_us > options->late_bound.us / 2 + options->standstill.us)
-        STEP_FAIL(step, chunk, "comes to be live %" PRId64 " s after its name was drawn",
+        STEP_FAIL(step, chunk, "comes to be live %" PRId64 " s after its name was generated",
                   age_us / 1000000);
 }
 

@@ -241,7 +241,7 @@ static bool is_present(const struct roster *roster, struct view name)
     return false;
 }
 
-/* The newest object that the listing certainly contained, and the newest that it may have
+/* The newest object that the listing must have contained, and the newest that it may have
  * contained. */
 struct newest {
     int64_t least_us, most_us;

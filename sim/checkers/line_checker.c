@@ -15,8 +15,8 @@
 
 /* ---- Conflicts ----------------------------------------------------------------------- */
 
-/* Whether the entry blocks the wish: by a conflict, or by using the last slot. Counts the entries
- * that share slots in *sharing. */
+/* Whether the entry blocks the request: by a conflict, or by using the last slot. Counts the
+ * entries that share slots in *sharing. */
 static bool stops(const struct checked_entry *entry, const struct checked_wish *wish,
                   uint64_t *sharing)
 {
@@ -178,7 +178,7 @@ static bool session_missed(const struct lock_checker *checker,
     return false;
 }
 
-/* A waiter that has not stopped waiting stays in the queue until its turn is over. Before that,
+/* A waiter that has not stopped waiting stays in the queue until its turn has passed. Before that,
  * only its own process may remove it, to undo an earlier attempt that received no reply. */
 static void checker_dropped(struct lock_checker *checker, const struct checked_table *table,
                             const struct checked_entry *waiter)

@@ -301,7 +301,7 @@ static size_t count_finished(const struct checked_version *version)
     return count;
 }
 
-/* Only the holders of a lease may end it, unless it is over or is being broken. */
+/* Only the holders of a lease may end it, unless it has expired or is being broken. */
 static void checker_who_ended(struct lock_checker *checker, const struct checked_table *table,
                               const struct checked_version *now,
                               const struct checked_token *token)

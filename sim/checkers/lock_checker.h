@@ -15,19 +15,19 @@
  *   - A lease is treated as over although its holder is running and was not notified of the loss;
  *     or the holder no longer believes and is not notified.
  *   - A lease is ended by a node that does not hold it, or in a way that no node asked for.
- *   - A holder believes again after its lease was reported to it as over.
+ *   - A holder believes again after its lease was reported to it as ended.
  *   - A token does not increase, is reported without having been granted, or is reported twice.
- *   - A lease that was over in one version of the table is active in a later one.
+ *   - A lease that had ended in one version of the table is active in a later one.
  *   - A renewal is sent after the call that ended the work has returned.
- *   - A release returns OK although the lease was already over, is still active, or was ended in
- *     another way; or it returns LOST for a lease that it ended in time.
+ *   - A release returns OK although the lease had already ended, is still active, or was ended
+ *     in another way; or it returns LOST for a lease that it ended in time.
  *   - A lease is lost because it was not renewed, and its holder was not warned beforehand that the
  *     lease was in danger.
  *
  * Waiters (line_checker.c):
  *
  *   - A waiter is overtaken by a later one that it conflicts with.
- *   - A waiter is removed from the queue by another client before its turn is over.
+ *   - A waiter is removed from the queue by another client before its turn has passed.
  *   - A request is refused although nothing conflicted with it at any time during the call.
  *   - A request reports that its work was already done, although it never was.
  *   - A request reports that it was refused, and is granted afterwards.
@@ -135,7 +135,7 @@ void checker_passed_on(struct claim *claim);
 void checker_adopting(struct claim *claim, uint64_t token, bool begins);
 
 /* Reports that a node asks to break the lease. From now on the holder may wrongly believe that it
- * holds the lease, unless the result says that the lease was certainly not broken. */
+ * holds the lease, unless the result says that the lease was definitely not broken. */
 void checker_breaks(struct lock_checker *checker, const char *key, uint64_t token);
 void checker_broke(struct lock_checker *checker, const char *key, uint64_t token,
                    enum hf_status status);

@@ -44,7 +44,7 @@
     ROW(CHAOS_CRASH, "crashes", "crashes", "crashes")                                         \
     ROW(CHAOS_REBOOT, "reboots", "machine reboots", "loses power with its machine")           \
     ROW(CHAOS_PAUSE, "pauses", "pauses", "is paused")                                         \
-    ROW(CHAOS_SUSPEND, "suspends", "suspends", "is suspended with its machine")               \
+    ROW(CHAOS_SUSPEND, "suspends", "suspensions", "is suspended with its machine")            \
     ROW(CHAOS_CUT, "partitions", "partitions", "is cut off from the store")                   \
     ROW(CHAOS_SPLIT, "splits", "partitions of several nodes", "is cut off along with others") \
     ROW(CHAOS_BURST, "bursts", "bursts of throttling", "")                                    \

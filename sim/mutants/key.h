@@ -5,7 +5,7 @@
 
 #include "key/key.h"
 
-/* OVER_FOR_ITS_OWN_TOO: continues with a stage of its own transaction whose lease is over. */
+/* OVER_FOR_ITS_OWN_TOO: continues with a stage of its own transaction whose lease has ended. */
 void mutant_takes_up_own_stage(struct key_state *state, struct view txn, uint64_t token,
                                bool *moved);
 

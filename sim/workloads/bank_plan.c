@@ -11,7 +11,7 @@
 /* For nodes that are to pause between two requests while others work. */
 #define PAUSE_OFTEN_CHANCE 100000
 
-/* A request may be sent after a pause and a suspend, be slow, and then take effect late. D is
+/* A request may be sent after a pause and a suspension, be slow, and then take effect late. D is
  * longer than all of these delays together. */
 #define PAUSE_MAX   SPAN_S(15)
 #define SUSPEND_MAX SPAN_S(15)

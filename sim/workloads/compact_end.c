@@ -55,7 +55,7 @@ static uint64_t group_size(const struct catalog_checker *checker, const struct l
     return most;
 }
 
-/* Whether the entry's hour is over: some live chunk has data from at least two hours later. */
+/* Whether the entry's hour has passed: some live chunk has data from at least two hours later. */
 static bool is_hour_over(const struct catalog_version *version, const struct listed *entry)
 {
     for (size_t i = 0; i < version->count; i++)

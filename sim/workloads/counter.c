@@ -228,7 +228,7 @@ static void checker_increment(struct world *world, uint64_t number,
     if (record->told == TOLD_NOT_DONE && record->landed)
         world_fail(world,
                    "node %u was told that increment %" PRIu64
-                   " is certainly not done, but it took effect",
+                   " is definitely not done, but it took effect",
                    record->node, number);
 }
 

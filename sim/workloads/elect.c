@@ -24,7 +24,7 @@
 #define PATIENCE       SPAN_S(10)
 #define CALM_TURNS_MAX 5000
 
-/* Allows for a partition or suspend that lasts into the calm, and for all other delays. */
+/* Allows for a partition or suspension that lasts into the calm, and for all other delays. */
 #define CALM_SLACK SPAN_S(90)
 
 struct election {

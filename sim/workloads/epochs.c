@@ -61,7 +61,7 @@ struct epochs {
     bool hasty; /* tables are purged right after the first grant in them */
     size_t young_wish;
     struct timer young;
-    size_t last_wish; /* the wish whose table was damaged last, ... */
+    size_t last_wish; /* the lock whose table was damaged last, ... */
     enum harm last;   /* ... how ... */
     bool again;       /* ... and whether to damage it again */
     bool bloated;

@@ -57,7 +57,7 @@ struct wish {
 
 struct family {
     const char *table;
-    size_t wish_count; /* the first wish covers all others */
+    size_t wish_count; /* the first lock covers all others */
     struct wish wishes[8];
 };
 
@@ -566,7 +566,7 @@ static struct hf_lock *new_lock(struct actor *actor, const struct wish *wish, bo
     return lock;
 }
 
-/* Draws one of the wishes. */
+/* Chooses one of the locks at random. */
 static const struct wish *draw_wish(struct actor *actor)
 {
     const struct family *family = actor->fenced->family;

@@ -35,7 +35,7 @@ static void must_be_ok(struct use *use, const char *what, enum hf_status status,
 
 /* Front ends may differ, or the clock may have stepped, by more than a lease lasts. A node that has
  * sent no request for a long time then learns the store time only by asking, and finds that its new
- * lease is over. Once it knows the time, it must get a valid lease. */
+ * lease has already expired. Once it knows the time, it must get a valid lease. */
 static enum hf_status acquire_in_calm(struct use *use, struct hf_error *error)
 {
     const struct lock_plan *plan = &use->process->work->plan;
@@ -71,8 +71,8 @@ static void have_it_once(struct process *process, const struct lock_wish *wish, 
     lock_use_close(&use);
 }
 
-/* Acquires the lock and abandons it; from now on other clients can only watch the lease
- * until it is over. */
+/* Acquires the lock and abandons it; from now on other clients can only watch the lease until it
+ * expires. */
 static void abandon(struct process *process, const struct lock_wish *wish)
 {
     struct hf_error error;
@@ -108,7 +108,7 @@ static void ask_for_nothing(struct process *process, const struct lock_wish *wis
     hf_client_close(brief.client);
 }
 
-/* Whether a lease can be proven to be over only by watching. */
+/* Whether a lease can be proven to have ended only by watching it. */
 static bool is_only_watched(const struct lock_work *work)
 {
     return work->plan.observed || (work->plan.local && work->plan.apart);
@@ -124,7 +124,7 @@ static bool are_others_satisfied(const struct process *process)
 }
 
 /* Abandons a lease, and keeps changing its table until the other nodes have finished. They must
- * still be able to prove that the lease is over. */
+ * still be able to prove that the lease has ended. */
 static void be_restless(struct process *process)
 {
     const struct lock_work *work = process->work;
@@ -148,7 +148,7 @@ static void final_round(struct process *process)
     }
 }
 
-/* Some wishes are in the list twice, which makes them more frequent. */
+/* Some locks are in the list twice, so they are requested more often. */
 static bool is_same_wish(const struct lock_wish *a, const struct lock_wish *b)
 {
     return a->mode == b->mode && a->scope_count == 1 && b->scope_count == 1 &&

@@ -29,8 +29,8 @@ struct lock_work {
     bool once_per;
     bool mix_ttls;
     struct notice notice;
-    /* For the first wish: the true time at which its completion was reported to a node (-1:
-     * never), and the boot of that node's machine. */
+    /* For the first lock: the true time at which its completion was reported to a node (-1: never),
+     * and the boot of that node's machine. */
     int64_t completed_us;
     int64_t began_us; /* not after that node was granted the lock */
     char completed_boot[64];

@@ -299,7 +299,7 @@ static void hold_on(struct use *use)
     }
 }
 
-/* A holder that has lost its lease must be notified immediately or, after a suspend, slightly
+/* A holder that has lost its lease must be notified immediately or, after a suspension, slightly
  * later. */
 static void checker_notification(struct use *use)
 {

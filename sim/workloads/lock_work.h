@@ -33,8 +33,8 @@ void lock_work_tune(struct run *run, struct plans *plans);
 struct lock_work;
 struct lock_beside;
 
-/* Boots the nodes. The wishes must outlive the run. `once_per`: the first wish may be requested
- * with a once_per period. */
+/* Boots the nodes. The list of locks must outlive the run. `once_per`: the first lock may be
+ * requested with a once_per period. */
 struct lock_work *lock_work_new(struct run *run, const struct lock_wish *wishes, size_t count,
                                 bool once_per);
 

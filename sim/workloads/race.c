@@ -12,7 +12,7 @@
 #define ROUND_EVERY SPAN_S(5)
 #define BODY_MAX    128
 
-/* The two writes of a round: the first if absent, the second with if-match. */
+/* The two writes of a round: the first uses if-absent, the second if-match. */
 enum { LEGS = 2 };
 
 struct leg {

@@ -147,8 +147,8 @@ static void calm(void *argument, struct process *process)
                        hf_sweep_stop_name(stop));
     }
     sweep_checker_end(sweeping->checker, process->node);
-    /* Only a full sweep finds a lease that was over before it had an index entry. The first full
-     * sweep may start where an earlier one stopped. */
+    /* Only a full sweep finds a lease that ended before it had an index entry. The first full sweep
+     * may start where an earlier one stopped. */
     for (int i = 0; i < 2; i++)
         sweep_once(sweeping, process, /* full */ true, FINAL_OPS_MAX);
     sweeping->settled = true;

@@ -30,7 +30,7 @@ struct net_plan {
     uint32_t reset_chance; /* a loss is noticed immediately, not by timeout */
     uint32_t late_chance;  /* the node gets no reply, and the write is applied later */
     struct span late_max;
-    uint32_t throttle_chance;   /* a 503; certainly not done */
+    uint32_t throttle_chance;   /* a 503; definitely not done */
     uint32_t busy_chance;       /* a 503 that looks like a 500; not done */
     uint32_t error_chance;      /* a 500; not done */
     uint32_t error_done_chance; /* a 500 for a write that was done */

@@ -11,7 +11,7 @@ enum request_kind { REQUEST_GET, REQUEST_PUT, REQUEST_DELETE, REQUEST_LIST };
 enum request_end {
     END_PENDING,
     END_REPLY,     /* the store's reply is in `call` */
-    END_THROTTLED, /* certainly not done */
+    END_THROTTLED, /* definitely not done */
     END_ERROR,     /* the store reports an error: outcome unknown */
     END_SILENCE,   /* outcome unknown */
 };
@@ -45,7 +45,7 @@ struct request {
     struct buffer body;      /* the result of a get */
     struct env_task *client; /* the task that waits for the result; NULL: none */
     bool is_under_way;       /* its node is waiting for it */
-    bool is_step;            /* its condition is certainly true */
+    bool is_step;            /* its condition is known to be true */
     enum request_fate fate;
     enum request_end end;
     bool answer_decided;    /* regardless of what the store still does with it */

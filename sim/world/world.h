@@ -162,8 +162,8 @@ void node_reboot_machine(struct node *node);
 void node_pause(struct node *node);
 
 /* Suspends the machine until node_resume is called for any of its nodes. All its nodes are paused,
- * replies that arrive in the meantime are lost, and waits with a deadline may detect the suspend up
- * to a second late. */
+ * replies that arrive in the meantime are lost, and waits with a deadline may detect the suspension
+ * up to a second late. */
 void node_suspend_machine(struct node *node);
 
 void node_resume(struct node *node);

@@ -24,7 +24,7 @@ int64_t shown_ms(struct span span);
 
 /* Apply the list options to each object in a list. list_proceeds returns CANCELLED if the caller
  * stops the list. list_damaged reports a damaged object and lets the list continue or, without a
- * callback, ends the list. */
+ * callback, ends the listing. */
 enum hf_status list_proceeds(const struct hf_list_options *options, void *argument,
                              struct hf_error *error);
 enum hf_status list_damaged(const struct hf_list_options *options, void *argument,

@@ -277,7 +277,7 @@ static enum hf_status find_in_table(struct blocking *blocking, table_snapshot_fn
     if (status == HF_OK && blocking->blocked == 0 && !blocking->done)
         status = HF_NOT_FOUND;
     if (status == HF_NOT_FOUND)
-        error_set(&why, status, "no lease blocks the lock any more");
+        error_set(&why, status, "no lease blocks the lock any longer");
     return error_tell(error, status, &why);
 }
 

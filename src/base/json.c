@@ -51,7 +51,7 @@ bool json_fail(struct json_reader *reader, const char *why)
     return false;
 }
 
-/* The byte, or NUL at the end; neither can occur outside a string. */
+/* The byte at this position, or NUL at the end of the text. A NUL cannot occur outside a string. */
 static inline char peek(const struct json_reader *reader, const char *at)
 {
     return at < reader->end ? *at : '\0';

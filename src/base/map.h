@@ -35,7 +35,7 @@ bool map_put(struct map *map, struct view key, void *value, void **ret_old);
 /* Removes a key and returns its value, or NULL if it was not in the map. */
 void *map_take(struct map *map, struct view key);
 
-/* The value of the first key that is >= (with `beyond`: >) the given one; NULL at the end. */
+/* The value of the first key that is >= (with `beyond`: >) the given one; NULL if there is none. */
 void *map_seek(const struct map *map, struct view key, bool beyond);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* The rule, the workload that detects when it is broken, and what the mutant does. */
 #define RULE_TABLE(ROW)                                                                        \
-    /* When a lease is over, and for how long it is held. */                                   \
+    /* When a lease has ended, and for how long it is held. */                                 \
     ROW(SCAVENGE_WITH_PROOF, "locks", "treats a lease as over at now >= expires_at")           \
     ROW(SKEW_TOLERANCE, "locks", "takes over at the store's expires_at, without tolerance")    \
     ROW(WATCH_TO_THE_END, "locks", "takes over one tick (12 ms) before the holder stops")      \
@@ -96,7 +96,7 @@
         "overwrites a newer write of the same lease with an older one")                        \
     ROW(FENCE_IN_THE_BYTES, "fenced",                                                          \
         "keeps the fence in metadata, where ETags hash the content")                           \
-    ROW(FENCE_ASKS_THE_LEASE, "fenced", "writes although its own lease is over")               \
+    ROW(FENCE_ASKS_THE_LEASE, "fenced", "writes although its own lease has ended")             \
     ROW(WRITER_COVERS_THE_FENCE, "fenced", "writes an object of another lock in the table")    \
     ROW(WRITER_HOLDS_ALONE, "fenced", "writes with a lock that others share")                  \
     ROW(FENCE_KEEPS_ITS_SCOPES, "fenced", "replaces the fence's scopes with a later writer's") \
@@ -142,7 +142,7 @@
     ROW(SPLIT_SWAPS_LAST, "compact", "swaps the parent before its children have landed")       \
     /* Compaction: what may be deleted. */                                                     \
     ROW(CONDEMN_BEFORE_DELETE, "compact",                                                      \
-        "deletes the output of a lease that is over without condemning it")                    \
+        "deletes the output of a lease that has ended without condemning it")                  \
     ROW(UNSURE_COMMIT_IS_ASKED, "compact", "treats an unsure commit as failed")                \
     ROW(FRESH_OUTPUT_NAMES, "compact", "names an output after its sources")                    \
     ROW(GRACE_IS_PROVEN, "compact", "ends the grace period after a tenth of it")               \

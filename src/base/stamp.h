@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stamp.h: a timestamp as a document stores it, and whether a span has certainly passed since then.
+/* stamp.h: a timestamp as a document stores it, and whether a span is known to have passed since
+ * then.
  *
  * A stamp is the latest time that the store's clock could have shown when the stamp was made,
  * together with the id of that clock. As for leases, there are two proofs that a span has passed.
@@ -34,7 +35,7 @@ struct stamp stamp_now(const struct evidence *evidence);
 /* Whether the stamp belongs to the clock of the evidence. */
 bool stamp_is_readable(struct stamp stamp, const struct evidence *evidence);
 
-/* Whether the span has certainly passed. `seen`: when we first saw the stamp as it is now. */
+/* Whether the span is known to have passed. `seen`: when we first saw the stamp as it is now. */
 bool stamp_passed(struct stamp stamp, struct mono_time seen, struct span span,
                   struct span skew_tolerance, const struct evidence *evidence);
 

@@ -18,7 +18,7 @@ struct url_parameter {
 struct url {
     struct view scheme;
     struct view host; /* empty unless "//" follows the scheme */
-    struct view path; /* after the host, with its leading "/"; or all after the colon */
+    struct view path; /* from the "/" after the host; without "//", all of the rest */
     struct url_parameter parameters[URL_PARAMETERS_MAX];
     size_t parameter_count;
     char space[URL_BYTES_MAX + 1]; /* the views point here */

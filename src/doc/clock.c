@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clock.c: an interval for the store's clock, computed from the dates of recent replies. It guards
  * against replies from a cache, front ends that disagree, and clocks that drift. Any of these could
- * otherwise make a lease seem to be over while its holder is still using it. */
+ * otherwise make a lease appear to have ended while its holder is still using it. */
 #include "doc/clock.h"
 
 #include "base/check.h"
@@ -126,7 +126,7 @@ void clock_evidence(struct doc_clock *clock, struct evidence *evidence)
     evidence->time_known = false;
     if (clock->kind == STORE_CLOCK_BOOT) {
         evidence->time_known = true;
-        /* Not the wall clock: if NTP stepped it, every lease could seem to be over. */
+        /* Not the wall clock: if NTP stepped it, every lease could appear to have ended. */
         evidence->earliest.us = evidence->latest.us = evidence->now.us;
         MUTANT(mutant_reads_the_wall_clock(evidence));
     } else if (clock->kind == STORE_CLOCK_DATE) {

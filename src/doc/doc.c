@@ -186,7 +186,7 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     }
     void *body;
     /* Sightings count from the arrival of the reply. If they counted from the sending of the
-     * request, a slow reply would make a lease seem to be over too early. */
+     * request, a slow reply would make a lease appear to have ended too early. */
     struct mono_time arrived = env_now(doc->store->env);
     MUTANT(mutant_watches_since_sent(sent, &arrived));
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);
@@ -640,8 +640,8 @@ void doc_try(struct doc *doc, struct batch *batch)
     begin_attempt(doc, &attempt);
     apply_batch(doc, batch, &attempt);
     if (!attempt.any_write) {
-        /* A refusal, or a success that needs no write, from a cached body is not published yet.
-         * The next attempt compares the body with the store first. */
+        /* If a refusal, or a success that needs no write, was computed from a cached body, it is
+         * not reported yet. The next attempt first compares the body with the store. */
         doc->doubted = RULE(REFUSED_BY_FRESH_BODY) && !fresh;
         if (!doc->doubted)
             after_success(doc, batch);

@@ -22,9 +22,9 @@ struct work_writer {
     uint64_t sequence;
 };
 
-/* A piece of work. Every member must use the same writers in the same order. Sequence numbers
- * count in steps of `base` (at least 1), so a member with a slightly older view usually computes
- * the same leader. */
+/* A piece of work. Every member must use the same writers in the same order. Sequence numbers are
+ * divided by `base` (at least 1) and rounded down, so a member with a slightly older view usually
+ * computes the same leader. */
 struct work {
     uint64_t level;
     uint64_t base;

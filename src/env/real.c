@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* real.c: the env of this machine: threads, CLOCK_BOOTTIME, getrandom. Waits are divided into
- * slices, so that a deadline that passed during a suspend is noticed soon after the resume. */
+ * slices, so that a deadline that passed while the machine was suspended is noticed soon after it
+ * resumes. */
 #include "base/check.h"
 #include "env/env.h"
 

@@ -434,7 +434,7 @@ static void settle_conflicts(struct index *index, struct put_call *calls, size_t
 struct put_outcome {
     size_t stored;
     bool unsure;            /* some may be stored, or may still arrive */
-    struct hf_error failed; /* the first put that certainly failed */
+    struct hf_error failed; /* the first put that definitely failed */
 };
 
 /* Moves the calls that must be sent again to the front, and returns their number. */
@@ -454,8 +454,8 @@ static size_t sort_answers(struct put_call *calls, size_t count, struct put_outc
     return again;
 }
 
-/* A put that was unanswered once may still arrive, whatever the reply to a later attempt is. So
- * `unsure` is never reset. */
+/* A put that got no reply may still arrive, regardless of the reply to a later attempt. So `unsure`
+ * is never reset. */
 static enum hf_status send_puts(struct put_batch *batch, struct hf_error *error)
 {
     struct env *env = batch->index->env;

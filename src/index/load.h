@@ -17,7 +17,7 @@ struct load_options {
     void *argument;
 };
 
-/* The report is filled in whatever the status is. INVALID: some rows were refused, and all others
+/* The report is filled in regardless of the status. INVALID: some rows were refused, and all others
  * were put. If records had to stay in the inbox because a shard is damaged, returns the status of
  * the first damaged shard. Otherwise returns the error that ended the load. With `straight` the
  * index must have been opened with a client. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* read.c: looks up one key in the inbox and in the shard. The inbox is read first: if an entry is
- * folded in between, its record is then found in the shard. */
+ * folded before it is read there, its record is found in the shard. */
 #include "index/read.h"
 
 #include "base/check.h"
@@ -181,8 +181,9 @@ enum hf_status index_get(struct index *index, struct view key, struct buffer *re
                              .arena = ARENA_INIT };
     client_active(index->client);
     pending_init(&lookup.pending, index, /* wanted */ NULL);
-    /* The shard is read after the inbox: a record whose entry was gone by then is in the shard. In
-     * the other order, a key that is folded in between would be found in neither. */
+    /* The inbox is read before the shard: if an entry is already gone from the inbox, its record is
+     * in the shard. In the opposite order, a key that is folded between the two reads would be
+     * missed by both. */
     lookup_step *first = look_in_inbox, *second = look_in_shard;
     MUTANT(mutant_looks_in_shard_first(&first, &second));
     enum hf_status status = first(&lookup, &why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_set.c: finds the shards that exist or have entries, with one or two listings. The inbox
- * must be listed before the shards, so that a key that is folded in between is found in at least
- * one of the listings. */
+ * must be listed before the shards, so that a key that is folded between the two listings is found
+ * in at least one of them. */
 #include "index/shard_set.h"
 
 #include "base/check.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* change.c: decides whether a change to a key's state is allowed, given one body of the key's
  * document, which also contains the lease. It guards against a writer that was paused: the swap
- * that publishes is refused if the lease is no longer active, whatever the clocks say. */
+ * that publishes is refused if the lease is no longer active, regardless of the clocks. */
 #include "key/key.h"
 
 #include "base/check.h"

@@ -124,7 +124,7 @@ bool key_body_key(struct view ns, struct view name, const struct body_name *body
                   char ret_key[KEY_BYTES_MAX + 1]);
 
 /* Deletes bodies of the named key, in as few requests as possible. Moves the *ret_gone bodies that
- * are certainly gone to the front of `names`. Never waits for long. */
+ * are known to be gone to the front of `names`. Never waits for long. */
 void bodies_delete(struct hf_client *client, struct view name, struct body_name *names,
                    size_t count, size_t *ret_gone);
 

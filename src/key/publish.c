@@ -97,8 +97,9 @@ void bodies_delete(struct hf_client *client, struct view name, struct body_name 
     *ret_gone = gone;
 }
 
-/* Moves the old bodies of a key into the discard. Bodies that cannot be deleted are retried with
- * our next change, because the document still lists them. False: there is no room for them. */
+/* Moves the old bodies of a key to the list of bodies to discard. Bodies that cannot be deleted are
+ * retried with our next change, because the document still lists them. False: there is no room for
+ * them. */
 static bool take_old_locked(struct hf_key *key, struct discard *discard)
 {
     if (discard->count + key->bodies.old_count > DISCARD_BATCH)
@@ -109,7 +110,7 @@ static bool take_old_locked(struct hf_key *key, struct discard *discard)
     return true;
 }
 
-/* Notes which of the key's bodies, which start at `first` in the discard, are gone. */
+/* Notes which of the key's bodies, which start at `first` in the list, are gone. */
 static void note_gone_locked(struct hf_key *key, const struct discard *discard, size_t first,
                              size_t count)
 {

@@ -114,7 +114,7 @@ static enum hf_status check_stage_remains(struct table_ref *ref, const struct st
     if (status != HF_OK)
         return status;
     if (!now.there || strcmp(now.txn, info->txn) != 0)
-        return error_set(error, HF_CONFLICT, "the stage was settled meanwhile");
+        return error_set(error, HF_CONFLICT, "the stage has since been settled");
     return HF_OK;
 }
 

@@ -45,7 +45,7 @@ static enum hf_status join_record(struct hf_txn *txn, struct hf_error *error)
     txn->joined = true;
     enum hf_status status = record_get(txn->client, id_of(txn), &record, NULL, error);
     if (status == HF_NOT_FOUND)
-        return error_set(error, status, "there is no such transaction, or it ended long ago");
+        return error_set(error, status, "no such transaction, or it ended long ago");
     if (status != HF_OK)
         return status;
     txn->open = record.open;

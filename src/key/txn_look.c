@@ -166,7 +166,7 @@ static enum hf_status decide_pending(struct hf_client *client, const struct txn_
     op.key_count = record->key_count;
     enum hf_status status = record_change(client, &op, error);
     if (status == HF_OK && op.recorded == TXN_ABSENT) /* purged since we read it */
-        return error_set(error, HF_UNSURE, "the transaction was decided and purged meanwhile");
+        return error_set(error, HF_UNSURE, "the transaction has since been decided and purged");
     if (status == HF_OK)
         *ret_recorded = op.recorded;
     return status;
@@ -203,14 +203,14 @@ static enum hf_status decide_once(struct hf_client *client, struct view id,
     struct txn_record record;
     enum hf_status status = record_get(client, id, &record, NULL, error);
     if (status == HF_NOT_FOUND)
-        return error_set(error, status, "there is no such transaction, or it ended long ago");
+        return error_set(error, status, "no such transaction, or it ended long ago");
     if (status != HF_OK)
         return status;
     if (decision == HF_COMMIT && record_is_mark(&record)) {
         record_release(&record);
         return error_set(error, HF_NOT_FOUND,
-                         "there was no such transaction, or it had ended long ago, when a "
-                         "client marked it as rolled back");
+                         "when a client marked the transaction as rolled back, it did not "
+                         "exist or had ended long ago");
     }
     enum txn_state recorded = record.state;
     if (recorded == TXN_PENDING)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c: decides whether a lease is over, and how long its holder may use it. It guards against
+/* judge.c: decides whether a lease has ended, and how long its holder may use it. It guards against
  * two simultaneous holders: the holder always stops before a contender may take over. No decision
  * compares the wall clocks of two machines (docs/design.md section 5). */
 #include "base/check.h"

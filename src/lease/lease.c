@@ -102,7 +102,7 @@ static void write_scopes(struct buffer *out, const struct lease_wish *wish, bool
         buffer_append_byte(out, ']');
 }
 
-/* Writes the wish of a waiter. */
+/* Writes the terms that a waiter asks for. */
 static void write_wish(struct buffer *out, const struct lease_wish *wish)
 {
     write_scopes(out, wish, /* chunks */ true);
@@ -252,7 +252,7 @@ struct source {
     size_t size;               /* of the struct that will hold it */
     struct view name;          /* of a lease: its member name */
     struct view bytes;         /* the JSON object */
-    const struct wanted *like; /* of a waiter: the wish that it may share, or NULL */
+    const struct wanted *like; /* of a waiter: the terms that it may share, or NULL */
 };
 
 struct reading {
@@ -549,7 +549,7 @@ static enum hf_status decode_object(const struct source *source, void **ret_memo
                                     struct lease *ret_fields, struct hf_error *error)
 {
     if (source->bytes.size > LEASE_BYTES_MAX)
-        return error_set(error, HF_CORRUPT, "a lease has %zu bytes, which is too many",
+        return error_set(error, HF_CORRUPT, "a lease is too large: %zu bytes",
                          source->bytes.size);
     void *memory = allocate_object(source, ret_fields);
     if (!memory)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.h: one lease in a document, and the decision whether it is over.
+/* lease.h: one lease in a document, and the decision whether it has ended.
  *
  * A lease is immutable. To change a lease, a new one is encoded and replaces it. So the fields of
  * a lease and its bytes in the document never differ, and unknown members are preserved. Two
  * tables decoded from the same document may share a lease, which is reference-counted. Only one
  * task at a time uses a document and the tables decoded from it, so the count needs no lock.
  *
- * A request consists of the requester and its wish, which is what the requester asks for. When a
- * request is granted, it becomes a lease. A waiter is a request in a document's queue. A queue may
- * have a thousand waiters that mostly want the same thing, so waiters can share a wish.
+ * A request consists of the requester and the terms of the lease that it asks for: scopes, mode,
+ * slots, level and ttl (`struct lease_wish`). When a request is granted, it becomes a lease. A
+ * waiter is a request in a document's queue. A queue may have a thousand waiters that mostly want
+ * the same thing, so waiters can share their terms.
  *
  * Pure: no clock, no store. Everything known about time is passed in as evidence. */
 #ifndef LEASE_LEASE_H
@@ -23,8 +24,8 @@
 
 /* ---- Settings ------------------------------------------------------------------------ */
 
-/* Safety margins, kept in each document. To decide whether a lease is over, a client uses the more
- * careful of the document's settings and its own. */
+/* Safety margins, kept in each document. To decide whether a lease has ended, a client uses the
+ * more careful of the document's settings and its own. */
 struct lease_settings {
     /* The maximum drift between the boot-time clocks of two machines. */
     uint32_t drift_ppm;
@@ -70,7 +71,7 @@ const char *lease_status_name(enum lease_status status);
 #define OUTPUT_BYTES_MAX 1024
 #define NOTE_BYTES_MAX   1024
 
-/* What a request asks for. */
+/* The terms that a request asks for. */
 struct lease_wish {
     struct scope *scopes;
     size_t scope_count; /* 0: covers everything in its table (a barrier) */
@@ -81,7 +82,7 @@ struct lease_wish {
     struct span poll; /* of a waiter: its poll interval; zero in a lease */
 };
 
-/* A request: the requester, and its wish. */
+/* A request: the requester, and the terms that it asks for. */
 struct lease_request {
     struct view id;
     struct view holder;  /* a label for people */
@@ -121,7 +122,7 @@ struct lease {
     size_t users;
 };
 
-/* A wish that several waiters share. */
+/* Terms that several waiters share. */
 struct wanted {
     struct lease_wish wish;
     struct view bytes; /* the JSON object */
@@ -132,7 +133,7 @@ struct wanted {
 /* A waiter in the queue of a table. Like a lease, it is immutable. */
 struct waiter_entry {
     struct lease_request asked;
-    struct wanted *like; /* the shared wish; NULL: it has its own */
+    struct wanted *like; /* the shared terms; NULL: it has its own */
     struct view bytes;
     struct view entry; /* the waiter as it appears in a table: ",\n", the bytes */
     struct buffer unescaped;
@@ -146,7 +147,7 @@ struct waiter_entry {
 enum hf_status lease_decode(struct view name, struct view bytes, struct lease **ret_lease,
                             struct hf_error *error);
 
-/* Decodes one waiter. If its bytes contain no wish, it shares the wish `like`. If `like` is NULL
+/* Decodes one waiter. If its bytes contain no terms, it shares the terms `like`. If `like` is NULL
  * too, the document is corrupt. */
 enum hf_status waiter_decode(struct view bytes, struct wanted *like,
                              struct waiter_entry **ret_waiter, struct hf_error *error);
@@ -159,7 +160,7 @@ struct lease lease_asked(const struct lease_request *asked);
 enum hf_status lease_new(const struct lease *fields, struct lease **ret_lease,
                          struct hf_error *error);
 
-/* With `like`, which may be NULL, the waiter shares that wish. */
+/* Unless `like` is NULL, the waiter shares those terms. */
 enum hf_status waiter_new(const struct lease_request *asked, struct wanted *like,
                           struct waiter_entry **ret_waiter, struct hf_error *error);
 enum hf_status wanted_new(const struct lease_wish *wish, struct wanted **ret_wanted,
@@ -178,7 +179,8 @@ void wanted_free(struct wanted *wanted);
  * such a change counted, each conflict during a takeover would restart the observation. */
 bool lease_unchanged(const struct lease *a, const struct lease *b);
 
-/* Whether two wishes exclude each other, apart from the slots of one semaphore. */
+/* Whether leases with these terms conflict. Also true for two leases on the same semaphore,
+ * although these conflict only if no slot is free (wishes_share_slots). */
 bool wishes_conflict(const struct lease_wish *a, const struct lease_wish *b);
 
 /* Whether the two have the same scopes, in any order. */
@@ -187,10 +189,10 @@ bool wishes_same_scopes(const struct lease_wish *a, const struct lease_wish *b);
 /* The minimum age of a completed lease, for checking `once_per`. */
 struct span once_per_age(const struct lease *lease, const struct evidence *evidence);
 
-/* Whether the two wishes conflict with exactly the same requests. */
+/* Whether both conflict with exactly the same requests. */
 bool wishes_alike(const struct lease_wish *a, const struct lease_wish *b);
 
-/* ---- Is it over? --------------------------------------------------------------------- */
+/* ---- Has it ended? ------------------------------------------------------------------- */
 
 enum lease_proof {
     PROOF_NONE,       /* it may still be held */
@@ -198,7 +200,7 @@ enum lease_proof {
     PROOF_WATCHED,    /* it was unchanged for longer than its holder could use it */
 };
 
-/* The only way to decide that an active lease is over. */
+/* The only way to decide that an active lease has ended. */
 enum lease_proof lease_judge(const struct lease_settings *settings, const struct lease *lease,
                              const struct evidence *evidence);
 
@@ -242,7 +244,7 @@ enum hf_lease_state lease_shown_state(const struct lease_settings *settings,
 /* How long the lease was held, or has been held so far, by the wall clock; never negative. */
 struct span lease_held(const struct lease *lease, const struct evidence *evidence);
 
-/* Whether it is a barrier: it has no holder, and nothing is granted until it is over. */
+/* Whether it is a barrier: it has no holder, and nothing is granted until it ends. */
 bool lease_is_barrier(const struct lease *lease);
 
 #endif

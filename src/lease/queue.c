@@ -28,8 +28,8 @@ bool queue_active_blocks(const struct lease_table *table, const struct lease_wis
     return false;
 }
 
-/* A pass over the queue for one wish: how many of the first `upto` waiters are in its way. Equal
- * wishes share one pass. */
+/* A pass over the queue for one set of terms: how many of the first `upto` waiters are in the way
+ * of a request with these terms. Requests with equal terms share one pass. */
 struct walk {
     const struct lease_wish *wanted;
     bool blocked;            /* by an active lease */
@@ -71,7 +71,7 @@ size_t queue_waiters_before(const struct lease_table *table, const struct lease_
     return walk_on(&walk, table, before, limit);
 }
 
-/* How many different wishes are remembered. Most queues have one. */
+/* For how many different sets of terms a pass is remembered. Most queues have one. */
 #define WALKS_MAX 8
 
 struct walks {

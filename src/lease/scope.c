@@ -24,7 +24,7 @@ static enum hf_status suggest_lower_case(struct view name, struct hf_error *erro
         lower[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
     lower[name.size] = '\0';
-    return error_set(error, HF_INVALID, "names are lower case: write '%s'", lower);
+    return error_set(error, HF_INVALID, "names must be lower case: write '%s'", lower);
 }
 
 enum hf_status name_check(struct view name, struct hf_error *error)

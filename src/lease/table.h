@@ -60,7 +60,7 @@ struct lease_table {
     size_t lease_count;
     struct waiter *waiters;
     size_t waiter_count;
-    struct wanted *wanted; /* the wish that waiters share; NULL without waiters */
+    struct wanted *wanted; /* the terms that waiters share; NULL without waiters */
     unsigned missed;       /* consecutive reservations that no waiter claimed */
     struct view *audit;    /* JSON objects, oldest first; each allocated */
     size_t audit_count;
@@ -68,7 +68,7 @@ struct lease_table {
     struct buffer unknown;          /* unknown members */
     struct buffer unknown_settings; /* unknown members of the settings */
     size_t bytes;                   /* of the leases, waiters, `wanted` and audit entries */
-    size_t bytes_to_come;           /* that the leases of waiters with a shared wish will add */
+    size_t bytes_to_come;           /* that the leases of waiters with shared terms will add */
     bool ended;                     /* a lease ended: old finished leases may be removed */
     struct table_legacy_lock legacy;
 };
@@ -122,7 +122,7 @@ void table_written(struct lease_table *table, struct mono_time now);
 struct mono_time table_due_at(const struct lease_table *table, const struct evidence *evidence);
 
 enum table_op_kind {
-    TABLE_ACQUIRE, /* wanted; with `wait`: join the queue if the lock is not free */
+    TABLE_ACQUIRE, /* wanted; with `wait`, joins the queue if the lock is not free */
     TABLE_CLAIM,   /* id: turns a waiter whose turn it is into a lease */
     /* Id: leave the queue, or release the lease if it was granted meanwhile. */
     TABLE_CANCEL,
@@ -133,7 +133,7 @@ enum table_op_kind {
     TABLE_BREAK,    /* id, token, note: ended by an operator, for a reason */
     TABLE_SCAVENGE, /* mark leases proven to have ended, drop waiters that missed their turn */
     TABLE_FORGET,   /* id: remove an ended lease whose output has been settled */
-    TABLE_BARRIER,  /* wanted: nothing is granted until it is over; raises the token epoch */
+    TABLE_BARRIER,  /* wanted: nothing is granted until it ends; raises the token epoch */
     TABLE_KEEP,     /* leave the leases alone: only the state changes */
 };
 
@@ -152,7 +152,7 @@ struct table_op {
     uint64_t token;
     struct view note;
     struct view by; /* the name of the operator who breaks the lease */
-    bool wait;      /* the wish contains the poll interval */
+    bool wait;      /* `wanted` contains the poll interval */
     /* Acquire, claim: refuse if the work was completed within this period ... */
     struct span once_per;
     struct span once_slack; /* ... less this */

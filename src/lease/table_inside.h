@@ -40,7 +40,7 @@ void table_drop_audit(struct lease_table *table);
 void table_remove_lease(struct lease_table *table, size_t index);
 struct waiter_entry *table_take_waiter(struct lease_table *table, size_t index);
 
-/* Sets the wish that waiters share, and takes ownership of it. NULL: there is none. */
+/* Sets the terms that waiters share, and takes ownership of them. NULL: there are none. */
 void table_set_wanted(struct lease_table *table, struct wanted *wanted);
 
 /* Refuses a request whose lease would not read back from the table as intended (wanted.c). */

@@ -153,8 +153,8 @@ static bool find_lease_before(struct known *known, struct view id, struct lease 
     return true;
 }
 
-/* Takes the next value if it is a waiter from the previous reading. `wanted` is the wish that the
- * waiters share now. */
+/* Takes the next value if it is a waiter from the previous reading. `wanted` contains the terms
+ * that the waiters share now. */
 static struct waiter_entry *take_waiter_before(struct known *known, struct json_reader *reader,
                                                const struct wanted *wanted)
 {
@@ -484,7 +484,7 @@ static void decode_member(struct decoding *d, struct view name)
     }
 }
 
-/* Decodes waiters that precede the wish that they share. */
+/* Decodes waiters that precede the terms that they share. */
 static void decode_waiters_late(struct decoding *d)
 {
     struct json_reader whole = d->reader;

@@ -288,7 +288,7 @@ static bool is_shared_wish(const struct lease_table *table, const struct lease_w
            wanted->ttl.us == wish->ttl.us && wanted->poll.us == wish->poll.us;
 }
 
-/* Whether any waiter uses the shared wish of the table. */
+/* Whether any waiter uses the table's shared terms. */
 static bool is_shared_wish_used(const struct lease_table *table)
 {
     for (size_t i = 0; i < table->waiter_count; i++)
@@ -297,8 +297,8 @@ static bool is_shared_wish_used(const struct lease_table *table)
     return false;
 }
 
-/* Makes a waiter whose JSON is as short as possible. *ret_wanted is the wish that it shares, which
- * the caller frees. The table's shared wish is replaced only if no waiter uses it. */
+/* Makes a waiter whose JSON is as short as possible. *ret_wanted is the terms that it shares, which
+ * the caller frees. The table's shared terms are replaced only if no waiter uses them. */
 static enum hf_status make_waiter(const struct lease_table *table, struct table_op *op,
                                   struct waiter_entry **ret_waiter, struct wanted **ret_wanted)
 {

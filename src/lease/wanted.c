@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wanted.c: checks requests and compares wishes. A request is refused if its lease would not read
- * back from the table as intended. */
+/* wanted.c: checks requests and compares their terms. A request is refused if its lease would not
+ * read back from the table as intended. */
 #include "base/json.h"
 #include "base/mutant.h"
 #include "base/parse.h"
@@ -117,7 +117,7 @@ bool wishes_share_slots(const struct lease_wish *a, const struct lease_wish *b)
            scope_equal(&a->scopes[0], &b->scopes[0]);
 }
 
-/* Starts at the same position in the other wish, because the scopes are usually in the same
+/* Starts at the same position in the other list, because the scopes are usually in the same
  * order. */
 static bool has_scope(const struct lease_wish *wish, const struct scope *scope, size_t start)
 {

@@ -22,11 +22,16 @@ static enum hf_status find_sent_body(struct hf_client *client, const struct body
     struct get_call get = { .key = body->key, .length = 1, .body = &byte };
     enum hf_status status = client_get(client, &get);
     buffer_release(&byte);
-    if (status == HF_OK && get.info.size == body->size)
-        return error_clear(error);
-    return error_set(error, HF_UNAVAILABLE,
-                     "the body was refused, but is not complete in the store: %s",
-                     get.error.why);
+    if (status != HF_OK)
+        return error_set(error, HF_UNAVAILABLE,
+                         "the store refused the body, and no copy of it could be read back: %s",
+                         get.error.why);
+    if (get.info.size != body->size)
+        return error_set(error, HF_UNAVAILABLE,
+                         "the store refused the body, and its copy has %" PRIu64 " of %" PRIu64
+                         " bytes",
+                         get.info.size, body->size);
+    return error_clear(error);
 }
 
 /* Checks that the file is as long after the upload as it was before. */

@@ -26,7 +26,7 @@ bool chunks_are_barred(const struct lease_table *table, const struct evidence *e
 #define CHUNKS_BARRED \
     "nothing is granted until the lease table that was damaged or restored is safe again"
 
-/* Whether a lease is over: it has ended, or there is a proof. */
+/* Whether a lease has ended: the table says so, or there is a proof. */
 bool chunks_lease_over(const struct lease_table *table, const struct lease *lease,
                        const struct evidence *evidence);
 

@@ -169,7 +169,7 @@ static void name_body(struct write *write)
 }
 
 /* Deletes the previous body if another fence is known to have replaced its fence, and our own body
- * if its fence is certainly not in place and never will be. */
+ * if its fence is known not to be in place and never will be. */
 static void discard_bodies(const struct write *write, enum hf_status status)
 {
     struct hf_client *client = write->lock->client;

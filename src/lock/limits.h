@@ -4,7 +4,7 @@
  * When a table is damaged, its holders are unknown. Its replacement grants nothing until every
  * lease that the damaged table may have contained has expired, so the longest possible ttl must be
  * known. Therefore a lease is granted and renewed only under a limit that is known to be recorded,
- * and a limit is dropped only when every lease granted under it has certainly expired. A limit
+ * and a limit is dropped only when every lease granted under it is known to have expired. A limit
  * consists of a ttl and a time on the store's clock. Leases of up to that ttl may be granted until
  * that time. See docs/design.md, section 5.
  *

@@ -581,7 +581,9 @@ enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
     client_active(lock->client);
     env_mutex_lock(&lock->calls);
     switch (state_now(lock)) {
-    case LOCK_IDLE: status = error_set(error, HF_NOT_FOUND, "the lock is not waiting"); break;
+    case LOCK_IDLE:
+        status = error_set(error, HF_NOT_FOUND, "the handle is not in the queue");
+        break;
     case LOCK_HELD: status = hf_lock_check(lock, error); break;
     case LOCK_WAITING:
     default:

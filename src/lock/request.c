@@ -44,8 +44,8 @@ static void copy_grant(struct request *request, const struct lease_table *table)
     request->ttl = table_find(table, id)->wish.ttl;
 }
 
-/* Whether this write gives a turn to a waiter in another process, which must then be notified. A
- * turn that was given in this attempt is recognised by its time. */
+/* Whether this write makes it the turn of a waiter in another process, which must then be notified.
+ * A turn that began with this attempt is recognised by its time. */
 static bool gives_turn_elsewhere(const struct request *request, const struct lease_table *table,
                                  const struct evidence *evidence)
 {

@@ -212,9 +212,8 @@ enum hf_status table_reader_read(struct table_reader *reader, struct view key,
     if (status == HF_OK)
         status = read_batch(reader, &one, &none, 1, error);
     if (status == HF_OK && !one)
-        status = error_set(
-            error, HF_NOT_FOUND,
-            "there is no such lock in this store; 'holdfast locks ls' lists the locks");
+        status = error_set(error, HF_NOT_FOUND,
+                           "no such lock in this store; 'holdfast locks ls' lists the locks");
     return status == HF_OK ? show_remembered(reader, one, show, argument, error) : status;
 }
 

@@ -18,7 +18,7 @@ struct table_snapshot {
     struct view key;
     const struct lease_table *table; /* NULL: it cannot be read ... */
     struct hf_error error;           /* ... for this reason */
-    /* The more careful of the table's settings and ours. They decide which leases are over. */
+    /* The more careful of the table's settings and ours. They determine which leases have ended. */
     struct lease_settings settings;
     struct evidence evidence;
 };

@@ -18,7 +18,8 @@ void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault)
     struct batch *batch = cutter->batch;
     struct row *row = &batch->rows[batch->row_count++];
     /* A record that is too long may have other faults, but they are known only if the block
-     * contains all of it. So it is always reported as too long, whatever the size of the block. */
+     * contains all of it. So it is always reported as too long, regardless of the size of the
+     * block. */
     if (fault != ROW_PIECE && record.size > cutter->record_bytes_max)
         fault = ROW_TOO_LONG;
     *row = (struct row){

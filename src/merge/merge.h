@@ -73,8 +73,8 @@ struct merge_command {
     struct span cpu_limit;
     /* NULL: the command is the user's own. It runs with our environment, and its first word is
      * looked up in $PATH. Otherwise the command comes from the bucket: this program is run,
-     * whatever the first word is, with only PATH, HOME, LANG, LC_ALL, LC_COLLATE, LC_CTYPE, TZ and
-     * TMPDIR from our environment, and without core dumps. */
+     * regardless of the first word, with only PATH, HOME, LANG, LC_ALL, LC_COLLATE, LC_CTYPE, TZ
+     * and TMPDIR from our environment, and without core dumps. */
     const char *program;
 };
 

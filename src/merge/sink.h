@@ -39,7 +39,8 @@ struct sink_options {
     struct budget *budget;
 };
 
-/* Opens a file that appears under its path when it is kept. On failure the sink is released. */
+/* Opens a file that becomes visible at its path only when sink_keep is called. On failure the sink
+ * is released. */
 enum hf_status sink_create(struct sink *sink, struct env *env,
                            const struct sink_options *options, struct hf_error *error);
 

@@ -31,9 +31,9 @@ bool pages_next(struct pages *pages, struct store *store);
 /* The next entry, valid until the next call; NULL after the last, and when the store fails. */
 const struct list_entry *pages_next_entry(struct pages *pages, struct store *store);
 
-/* Ends the listing, after any page. `status` is the result of the caller's work on the pages. If it
- * is not OK, it is returned and `error` stays unchanged. Otherwise the store's failure is returned,
- * or OK. */
+/* Ends the listing; may be called at any point. `status` is the result of the caller's work on the
+ * pages. If it is not OK, it is returned and `error` stays unchanged. Otherwise the store's failure
+ * is returned, or OK. */
 enum hf_status pages_end(struct pages *pages, enum hf_status status, struct hf_error *error);
 
 #endif

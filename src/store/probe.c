@@ -367,9 +367,9 @@ static enum hf_status race(struct probe *probe, struct condition condition,
     for (; started < RACERS; started++) {
         struct racer *racer = &racers[started];
         *racer = (struct racer){ .probe = probe, .condition = condition };
-        /* Each racer writes bytes that the object never had. Where an ETag is a hash of the
-         * content, equal bytes would keep the ETag, and the condition of the next writer would
-         * still hold. */
+        /* Each racer writes bytes that the object never had. If ETags are hashes of the content,
+         * writing the same bytes again would not change the ETag, and the next racer's condition
+         * would still hold. */
         snprintf(racer->body, sizeof racer->body, "racer %zu %s", started,
                  condition.kind == CONDITION_ABSENT ? "first" : "next");
         status = env_task_start(env, run_racer, racer, &tasks[started], probe->error);

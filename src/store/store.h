@@ -17,7 +17,7 @@
  *   NOT_MODIFIED  get with none_match: the object still has that ETag
  *   CONFLICT      the condition did not hold; this call changed nothing
  *   UNSURE        a write got no answer: it may have happened, or may still happen later
- *   UNAVAILABLE   certainly not done (full disk, unreachable, throttled, out of memory)
+ *   UNAVAILABLE   definitely not done (full disk, unreachable, throttled, out of memory)
  *   DENIED, INVALID, UNSUPPORTED, CORRUPT   as in holdfast.h; nothing was changed
  *
  * An unconditional delete of an object that does not exist is OK, because stores on the network do

@@ -20,7 +20,7 @@ struct object {
     struct span age;
 };
 
-/* Whether the object has certainly existed for this many times D. This allows for dates that are
+/* Whether the object is known to have existed for this many times D. This allows for dates that are
  * truncated to the second, and for front ends whose clocks differ. */
 static bool is_older_than_d(const struct sweep_run *run, const struct object *object, int times)
 {
@@ -122,8 +122,8 @@ static enum hf_status visit_table(struct sweep_run *run, const struct object *ob
 
 /* ---- States -------------------------------------------------------------------------- */
 
-/* Determines whether a document names a body, or still can. Runs as a hook of a write to that
- * document. */
+/* Determines whether a document names a body, or whether a lease could still publish it. Runs as a
+ * hook of a write to that document. */
 struct name_search {
     struct table_hook hook; /* must be the first member */
     const struct sweep_run *run;
@@ -160,8 +160,8 @@ static void find_name_after(struct table_hook *hook, struct lease_table *table,
     find_name((struct name_search *)(void *)hook, table, /* evidence */ NULL);
 }
 
-/* Writes the document, so that an earlier write that is still in progress cannot take effect and
- * name the body. */
+/* Writes the document. After that, no earlier write to the document that is still in progress can
+ * take effect and refer to the body. */
 static enum hf_status shut_out_late_writes(struct sweep_run *run, struct table_ref *ref,
                                            struct name_search *search, struct hf_error *error)
 {
@@ -179,8 +179,8 @@ static enum hf_status shut_out_late_writes(struct sweep_run *run, struct table_r
 /* Handles a state whose document is missing. No client that follows the protocol can name such a
  * state any more, because a key that has a state is never purged. But the document may appear
  * later, when a bucket is copied or restored, or when a store lists an object before it can be
- * read. So the state is deleted only after it has existed for 2 D, by the store's dates or since a
- * sweep first found it. */
+ * read. So the state is deleted only after it has existed for 2 D according to the store's
+ * timestamps, or 2 D after a sweep first found it. */
 static enum hf_status delete_lone_state(struct sweep_run *run, const struct object *object,
                                         struct hf_error *error)
 {

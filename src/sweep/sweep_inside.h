@@ -156,8 +156,8 @@ bool table_key_name(const struct hf_client *client, struct view table_key,
 
 /* ---- Sights (sights.c) --------------------------------------------------------------- */
 
-/* For stores without dates: whether a sweep certainly saw the object at least this long ago. If
- * the object was not seen before, notes that it was seen now. */
+/* For stores without timestamps: whether a sweep is known to have seen the object at least this
+ * long ago. If the object was not seen before, notes that it was seen now. */
 enum hf_status sight_passed(struct sweep_run *run, struct view about, struct span span,
                             bool *ret_passed, struct hf_error *error);
 enum hf_status sight_forget(struct sweep_run *run, struct view about, struct hf_error *error);

@@ -246,7 +246,7 @@ enum hf_status stub_purge(struct sweep_run *run, struct view table_key,
     uint64_t epoch = 0;
     bool used = RULE(PURGE_UNCHANGED_ONLY) && !etag_equal(&summary->etag, known);
     if (!summary->stub || used)
-        return error_set(error, HF_CONFLICT, "the table was used meanwhile");
+        return error_set(error, HF_CONFLICT, "the table has since been used");
     if (run->options->dry_run) {
         run->report->tables_purged += !run->again;
         return HF_OK;

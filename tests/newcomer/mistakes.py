@@ -231,11 +231,11 @@ MISTAKES = [
      "'key ls' lists the keys",
      STORE),
     ("holdfast locks break deploy --reason stuck", "NOT_FOUND",
-     "holdfast: locks break deploy: NOT_FOUND: there is no such lock in this store; "
+     "holdfast: locks break deploy: NOT_FOUND: no such lock in this store; "
      "'holdfast locks ls' lists the locks",
      STORE),
     ("holdfast txn commit 0123456789abcdef0123456789abcdef", "NOT_FOUND",
-     "holdfast: txn commit ID: NOT_FOUND: there is no such transaction, or it ended long ago",
+     "holdfast: txn commit ID: NOT_FOUND: no such transaction, or it ended long ago",
      STORE),
     ("holdfast txn show 12", "INVALID",
      "holdfast: txn show 12: INVALID: '12' is not a transaction id; an id has 32 "

@@ -176,9 +176,8 @@ static bool choose_lease(void *argument, const struct hf_lease_info *lease)
 static enum hf_status check_choice(const struct breaking *breaking, struct hf_error *error)
 {
     if (breaking->table.absent)
-        return error_set(
-            error, HF_NOT_FOUND,
-            "there is no such lock in this store; 'holdfast locks ls' lists the locks");
+        return error_set(error, HF_NOT_FOUND,
+                         "no such lock in this store; 'holdfast locks ls' lists the locks");
     if (breaking->matching == 1)
         return HF_OK;
     if (breaking->matching > 1)

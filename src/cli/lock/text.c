@@ -68,7 +68,7 @@ static void append_takeover(struct buffer *to, const struct hf_lease_info *lease
     char span[SPAN_TEXT_MAX];
     bool watched = lease->takeover_by == HF_PROOF_WATCHED;
     if (lease->takeover_ms <= 0)
-        buffer_print(to, "now: it is over, as proven by %s",
+        buffer_print(to, "now: the lease has ended, as proven by %s",
                      watched ? "watching" : "store time");
     else
         buffer_print(to, "in %s at the earliest, by %s",

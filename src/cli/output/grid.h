@@ -50,7 +50,7 @@ enum hf_status listing_begin(struct listing *listing, struct cli *cli, const cha
                              const char *row);
 bool listing_add_record(struct listing *listing, const struct field *record, const void *value);
 
-/* Prints the error of a damaged item; the list continues. It is an hf_each_damaged callback. */
+/* Prints the error of a damaged item; the listing continues. It is an hf_each_damaged callback. */
 void listing_damaged(void *listing, const char *what, const struct hf_error *why);
 
 /* Writes the remaining rows and frees the listing. Returns the first failure among `status` with

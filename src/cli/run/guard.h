@@ -47,8 +47,8 @@ struct guard_times {
     struct span grace; /* from TERM to KILL, even if holdfast or the command is gone */
 };
 
-/* The times for a lease with this ttl that is certainly held until `deadline`. KILL comes early
- * enough for a busy machine to end the processes before the deadline. */
+/* The times for a lease with this ttl that is guaranteed to be held until `deadline`. KILL comes
+ * early enough for a busy machine to end the processes before the deadline. */
 struct guard_times guard_times_for(struct mono_time deadline, struct span ttl);
 
 struct guard {

@@ -199,14 +199,14 @@ enum hf_status pin_read(struct catalog_tree *tree, struct view key, uint64_t siz
 
 /* ---- Finding pins -------------------------------------------------------------------- */
 
-/* The keys whose pins are looked up. They may have different homes. */
+/* The keys whose pins are looked up. They may belong to different partitions. */
 struct pin_query {
     const struct view *keys;
     size_t count;
     bool *pinned, *done; /* the result for each, and whether it is known */
 };
 
-/* The keys of one home. */
+/* The keys of a query that belong to one partition. */
 struct search {
     struct map marks; /* maps a key to the bool to set */
     bool all;         /* the table was damaged and its pins are unknown: all count as pinned */

@@ -31,7 +31,8 @@ static bool encode_pause(struct catalog_tree *tree, struct view why, struct view
     return buffer_print(text, ", \"write\": \"%s\" }\n", nonce);
 }
 
-/* The partition is paused whatever the object contains; only the reason depends on the contents. */
+/* The partition is paused regardless of what the object contains; only the reason depends on the
+ * contents. */
 static void decode_pause(struct view bytes, char ret_why[HF_WHY_MAX])
 {
     struct json_reader reader = json_read(bytes);

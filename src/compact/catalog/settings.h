@@ -25,7 +25,7 @@ struct compact_settings {
     int64_t command_limit_ms;
     uint64_t rejects_max; /* unreadable rows per chunk; ingest refuses a file with more */
     enum hf_compact_policy policy;
-    uint64_t level0_count; /* this many chunks of one hour are merged; 15 */
+    uint64_t level0_count; /* how many chunks from the same hour trigger a merge; 15 */
     uint64_t level1_bytes; /* chunks of level 1 are merged once they reach this size; 2 GiB */
     uint64_t level_factor; /* the size for each further level is this many times larger; 5 */
     uint64_t cascade_base; /* 20 */

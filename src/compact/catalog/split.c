@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* split.c: splits a full catalog. The children are complete in the store, under random names,
  * before the parent's swap names them. The swap is refused if a live entry has changed since the
- * children were made; then new children are made. Children whose swap was certainly refused are
+ * children were made; then new children are made. Children whose swap was definitely refused are
  * deleted. After UNSURE they are kept, because the swap may still take effect. */
 #include "base/mutant.h"
 #include "compact/catalog/catalog_tree.h"

@@ -40,9 +40,9 @@ struct fsck_options {
 #define FSCK_CATALOGS_MAX 65536
 
 /* Checks one partition with its children, or the whole bucket if the name is empty. OK: the check
- * is complete, whatever it found. NOT_FOUND: the partition has no catalog. CANCELLED: go_on
- * returned false. Clients may use the bucket in the meantime, because each finding is checked again
- * before it is reported. */
+ * is complete, regardless of its findings. NOT_FOUND: the partition has no catalog. CANCELLED:
+ * go_on returned false. Clients may use the bucket in the meantime, because each finding is checked
+ * again before it is reported. */
 enum hf_status fsck_run(struct store *store, struct hf_client *client, struct view partition,
                         const struct fsck_options *options, struct hf_fsck_report *ret_report,
                         struct hf_error *error);

@@ -55,7 +55,7 @@ static enum hf_status count_rows(struct fsck *fsck, const struct compact_setting
     return error_clear(error);
 }
 
-/* Fetches and examines an object. Returns OK if that was possible, whatever it found. */
+/* Fetches and examines an object. Returns OK if that was possible, regardless of what it found. */
 static enum hf_status examine_object(struct fsck *fsck, const struct fsck_name *name,
                                      struct contents *ret_contents, struct hf_error *error)
 {

@@ -141,8 +141,8 @@ struct fsck_place {
     bool done; /* for deleting keys */
 };
 
-/* Follows a key from this catalog through the references that splits left. Returns OK, whatever it
- * finds, or the store's error. */
+/* Follows a key from this catalog through the references that splits left. Returns OK, regardless
+ * of what it finds, or the store's error. */
 enum hf_status fsck_follow(struct fsck *fsck, struct view partition, struct view key,
                            struct fsck_place *ret_place, struct hf_error *error);
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How many orphans of one home are checked again and condemned together. */
+/* How many orphans of one partition are checked again and condemned together. */
 #define BATCH 64
 
 struct fsck_orphans {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* file_merger.c: the real merger: fetches the sources into files, checks them, merges them into one
  * file, and puts that file. The files are always removed. A chunk is blamed only for a failure that
- * it certainly caused, because blame leads to quarantine. */
+ * it is known to have caused, because blame leads to quarantine. */
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/layout.h"

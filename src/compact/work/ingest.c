@@ -327,7 +327,7 @@ static enum hf_status put_new_chunk(struct ingest *ingest, struct ingest_item *i
     close(fd);
     if (status == HF_OK)
         ingest->bytes_done += item->chunk.size;
-    if (status == HF_UNSURE) /* the put is unsure, but the file was certainly not added */
+    if (status == HF_UNSURE) /* the put is unsure, but the file was definitely not added */
         status = error->status = HF_UNAVAILABLE;
     return status;
 }

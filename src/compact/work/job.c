@@ -210,7 +210,7 @@ static enum hf_status condemn_output(struct job *job, enum hf_compact_blame blam
 
 /* Ends the lease of a job that did not commit. The output is condemned first: if our lease expired
  * before that, another client would take us for a dead worker and blame the whole group. The
- * lease's note records the same blame, for a client that settles the lease in our place. If no put
+ * lease's note also records who is to blame, in case another client settles the lease. If no put
  * was sent and nobody is to blame, nothing is condemned. Otherwise a worker that keeps failing, for
  * example because its disk is full, would fill the catalog with condemned names, which stay there
  * for D. */

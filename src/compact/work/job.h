@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.h: one merge, from lease to commit. Whatever fails in between, the merge is committed once or
- * not at all.
+/* job.h: one merge, from lease to commit. Regardless of which step fails, the merge is committed
+ * once or not at all.
  *
  *     lease(sources, output) -> settle -> guard -> merger -> check lease -> commit ->
  *         complete

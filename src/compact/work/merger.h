@@ -32,8 +32,8 @@ struct merge_product {
     bool rows_known;
     uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
     uint64_t bytes_read;
-    bool put_sent; /* the output may exist, whatever the status */
-    /* The index of a source that is certainly damaged, missing or unreadable, or
+    bool put_sent; /* the output may exist, regardless of the status */
+    /* The index of a source that is known to be damaged, missing or unreadable, or
      * MERGE_NO_CULPRIT. */
     size_t culprit;
     /* Without a culprit: whether the failure may have been caused by the data (a merge or a command

@@ -39,7 +39,7 @@ struct level {
     size_t capacity;
     size_t next;
     bool cut;         /* the directory has more, after the last entry */
-    size_t key_size;  /* length of the key part that all its keys share */
+    size_t key_size;  /* length of the prefix shared by all its keys */
     size_t path_size; /* length of the path of this directory */
 };
 

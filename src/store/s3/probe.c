@@ -83,7 +83,7 @@ static enum hf_status explain(struct hf_error *error)
     if (error->status == HF_UNSURE)
         error->status = HF_UNAVAILABLE;
     if (error->status != HF_OK)
-        error_prefix(error, "cannot determine how the store expects ETags");
+        error_prefix(error, "cannot determine which ETag format the store expects");
     return error->status;
 }
 

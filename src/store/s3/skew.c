@@ -4,7 +4,7 @@
  * battery and guests that were suspended. So requests are signed with the store's own time, taken
  * from its replies and advanced by the boot-time clock, which never jumps.
  *
- * This time is only for signatures. src/doc/clock.c decides whether a lease is over, and knows
+ * This time is only for signatures. src/doc/clock.c decides whether a lease has ended, and knows
  * how far off each date may be. */
 #include "base/parse.h"
 #include "store/s3/inside.h"

@@ -33,7 +33,7 @@
 /* The outcome of a transaction. */
 enum outcome {
     COMMITTED,
-    ROLLED_BACK, /* certainly not done */
+    ROLLED_BACK, /* definitely not done */
     UNKNOWN,     /* it may appear after a crash */
 };
 
