@@ -8,6 +8,8 @@
 #include "lock/client_inside.h"
 #include "store/stream.h"
 
+#include <inttypes.h>
+
 /* How many times a put that gets no reply is sent. The pause doubles each time. */
 #define TRIES_MAX   4
 #define PAUSE_FIRST SPAN_MS(50)
