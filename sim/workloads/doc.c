@@ -366,7 +366,8 @@ static void do_add_unless(struct client *client, size_t which)
 static void do_add_in_time(struct client *client, size_t which)
 {
     struct op op = addition_new(client);
-    op.valid = mono_add(env_now(client->env), env_jitter(client->env, SPAN_MS(500)));
+    struct span valid = env_jitter(client->env, SPAN_MS(500));
+    op.valid = mono_add(env_now(client->env), valid);
     update(client, which, &op);
 }
 

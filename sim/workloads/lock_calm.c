@@ -58,8 +58,9 @@ static void have_it_once(struct process *process, const struct lock_wish *wish, 
     int64_t asked_us = process_true_now(process);
     must_be_ok(&use, "asks for", acquire_in_calm(&use, &error), &error);
     checker_held(use.claim, use.lock, /* adopted */ false);
+    uint64_t token = hf_lock_token(use.lock); /* takes simulated time */
     USE_TRACE(&use, "has had to wait %" PRId64 " ms for token %" PRIu64 " in the calm",
-              (process_true_now(process) - asked_us) / 1000, hf_lock_token(use.lock));
+              (process_true_now(process) - asked_us) / 1000, token);
     if (slots > 1)
         have_it_once(process, wish, slots - 1);
     checker_lets_go(use.claim, CHECKER_RELEASES);

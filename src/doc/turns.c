@@ -118,7 +118,8 @@ static void pause_before_retry(struct doc *doc, struct mono_time deadline)
     doublings = doublings < most ? doublings : most;
     struct span limit = span_smaller(SPAN_US(doc->round_trip.us << doublings), BACKOFF_MAX);
     struct env *env = doc->store->env;
-    struct mono_time wake = mono_add(env_now(env), env_jitter(env, limit));
+    struct span pause = env_jitter(env, limit);
+    struct mono_time wake = mono_add(env_now(env), pause);
     env_sleep_until(env, mono_earlier(wake, deadline));
 }
 

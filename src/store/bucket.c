@@ -511,7 +511,8 @@ static bool may_pass_later(enum hf_status status)
 /* Waits before the next attempt. Returns false immediately if there is no time for one. */
 static bool pause_within(struct store *store, struct mono_time deadline)
 {
-    struct mono_time next = mono_add(env_now(store->env), env_jitter(store->env, RETRY_PAUSE));
+    struct span pause = env_jitter(store->env, RETRY_PAUSE);
+    struct mono_time next = mono_add(env_now(store->env), pause);
     if (!mono_before(next, deadline))
         return false;
     env_sleep_until(store->env, next);
