@@ -90,7 +90,8 @@ static char *put_time(char *to, uint64_t us)
     return to;
 }
 
-/* A later version is never earlier; of those with one time it is the greater in bytes. */
+/* A later version never has an earlier time; if the times are equal, it compares greater
+ * bytewise. */
 static uint64_t time_us(uint64_t key, unsigned version)
 {
     static const uint64_t start = UINT64_C(1767225600) * 1000000; /* 2026 */

@@ -16,7 +16,7 @@
 
 /* ---- What stands between rows -------------------------------------------------------- */
 
-/* The end of the row, and lines of blanks, the last of which may have no end. */
+/* The end of the row, and lines that contain only blanks, the last of which may have no end. */
 static bool blanks_only(struct view gap, bool row_before, bool at_end)
 {
     for (size_t i = 0; i < gap.size; i++)

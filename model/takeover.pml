@@ -163,8 +163,8 @@ byte highest; /* the highest token ever granted */
  * therefore differ by at most two ticks, which the SLACK of both sides allows for. */
 bit ticked[CLIENTS];
 
-/* In the calm no reply is lost, no client dies, and a holder finishes its work. It matters only
- * for properties that must hold in the end. */
+/* In the fault-free phase at the end (`calm`), no reply is lost, no client dies, and a holder
+ * finishes its work. The phase matters only for properties that must hold in the end. */
 #ifdef CALM
 bool calm;
 
@@ -516,9 +516,9 @@ inline hear(c)
     }
 }
 
-/* A put without an answer may still be under way, never arrive, or have landed. A conflict may
- * be with our own put, if a proxy sent it twice. A late put that changes nothing is not
- * followed: it could only make writes of others fail, and they would retry. */
+/* A put without a reply may still be in flight, may never arrive, or may have taken effect. A
+ * conflict may be with our own put, if a proxy sent it twice. A late put that changes nothing is
+ * not followed: it could only make other clients' writes fail, and they would retry. */
 inline after_failed_write(c)
 {
     may_still_land = (awaited[c].flight == FLYING);
@@ -535,7 +535,7 @@ inline after_failed_write(c)
 
 /* ---- Locks ---------------------------------------------------------------------------------- */
 
-/* Validity counts from the t0 of the attempt whose nonce is in the lease. */
+/* Validity is counted from the t0 of the attempt whose nonce is in the lease. */
 inline lease_valid_until(c)
 {
     client[c].age = counts_from(t0)
@@ -617,11 +617,11 @@ inline note_end(c)
     fi
 }
 
-/* Before the calm, any operation that got no answer may reach its deadline. */
+/* Before the fault-free phase, any operation that got no reply may reach its deadline. */
 #define time_is_up (told != WRITING && !calm)
 
-/* Until the calm, a dead client is the same as a paused one. One dead client is enough: the
- * other must do without it. */
+/* Until the fault-free phase, a dead client is the same as a paused one. One dead client is enough:
+ * the other client must make progress without it. */
 #ifdef CALM
 #define may_die(c) (c == 0 && !calm)
 #else

@@ -165,7 +165,7 @@ void run_seed(const struct run_options *options, struct run_result *ret_result)
     tell_world(&run, &plans);
     run.net = net_new(run.world, &plans.net);
     add_nodes(&run, &plans);
-    if (plans.chaos.until.us > 0) /* so a task that wakes at calm_us is in the calm */
+    if (plans.chaos.until.us > 0) /* a task that wakes at calm_us must see no faults */
         run.calm_us = plans.chaos.until.us + 1;
     struct chaos *chaos = chaos_new(run.world, run.net, &plans.chaos);
     void *state = options->workload->start(&run);

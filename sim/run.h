@@ -18,7 +18,7 @@ struct run_options {
     unsigned operations;      /* by all nodes together, 1 to OPERATIONS_MAX */
     bool calm;                /* no faults at all */
     bool ignore_conditions;   /* the store ignores conditions; a checker must notice */
-    struct crash_at crash_at; /* calm except for this crash */
+    struct crash_at crash_at; /* no faults except for this crash */
     struct fault_limits limits;
     enum trace_mode trace;
     FILE *trace_out;
@@ -91,7 +91,7 @@ struct run_result {
     uint64_t lines;
     uint64_t steps;
     uint64_t requests;
-    uint64_t requests_in_chaos; /* before the calm */
+    uint64_t requests_in_chaos; /* before the fault-free phase */
     int64_t time_us;
     uint64_t operations; /* how many were started */
     struct faults faults;

@@ -33,7 +33,7 @@ struct trace {
 void trace_init(struct trace *trace, enum trace_mode mode, FILE *out, const int64_t *now_us);
 
 /* Adds one line, without its newline; truncates it if it is too long. The line gets the time after
- * its arguments were computed: computing them may take simulated time, and compilers do so in
+ * its arguments have been computed: computing them may take simulated time, and compilers do so in
  * different orders. */
 __attribute__((format(printf, 2, 3))) void trace_line(struct trace *trace, const char *format,
                                                       ...);

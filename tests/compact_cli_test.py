@@ -763,7 +763,7 @@ def _(s):
     equal(sorted(rows), sorted(audit.records(b"".join(files))), "nothing is lost")
 
 
-@it("a worker that was killed is taken over, and what it left is cleared away", DIR)
+@it("a killed worker's merge is taken over, and its leftovers are removed", DIR)
 def _(s):
     command(s, b'out=$1; shift; touch begun; while test -e held; do sleep 0.1; done; cat "$@" > "$out"\n')
     s.run("compact", "set", "-q", "--time-limit", "1m", "--grace", "0", "--ttl", "1s")

@@ -118,7 +118,7 @@ static void bad_names(void **state)
         const char *name, *sentence;
     } bad[] = {
         { "", "the name is empty; a name must be 1 to 128 bytes long" },
-        { "Upper", "names must be lower case: write 'upper'" },
+        { "Upper", "names must be lower case: use 'upper'" },
         { ".hidden", "'.hidden': names that start with a dot are reserved" },
         { "a/.b", "'a/.b': names that start with a dot are reserved" },
         { "a//b", "'a//b' has an empty segment" },

@@ -11,8 +11,7 @@ per line, in USV; by default the key is field 1, and the time, in seconds or mil
 
 It shares no code with Holdfast: it reads catalogs and objects itself, and needs only the standard
 library. The record with the latest time of each key must be there; of two records with the same
-time it is the one with the greater bytes. Exit status 0: no failure was found.
-"""
+time it is the one that compares greater bytewise. Exit status 0: no failure was found. """
 
 import argparse
 import collections

@@ -33,8 +33,8 @@ The rows that follow such a line belong to it:
 
 FLAG is one of only_reads, ends_in_order, or what main opens before it runs the command (see OPENS).
 An ATTRIBUTE is the type of the value (count, limit, size, span, wait; default: text), what a shell
-completes (see COMPLETIONS), all values as one|two, `needed`, `many` (may be given more than once),
-or `choice N`: options with the same number exclude each other.
+completes (see COMPLETIONS), all values as one|two, `required`, `many` (may be given more than
+once), or `choice N`: options with the same number exclude each other.
 """
 
 import os
@@ -186,8 +186,10 @@ def attribute_in_c(item, attribute):
         return "type", "OPTION_" + attribute.upper()
     if attribute in COMPLETIONS:
         return "completion", "COMPLETE_" + attribute.upper()
-    if attribute in ("needed", "many"):
-        return attribute, "true"
+    if attribute == "required":
+        return "needed", "true"
+    if attribute == "many":
+        return "many", "true"
     if re.fullmatch(r"choice [1-9]", attribute):
         return "choice", attribute[-1]
     if re.fullmatch(r"[a-z]+(\|[a-z]+)+", attribute):

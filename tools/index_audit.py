@@ -10,8 +10,7 @@ has the observed versions of shards in order, one line "shard token nonce" per v
 
 It shares no code with Holdfast: it reads files, the database and shards itself, and needs only the
 standard library. The record with the latest time of each key must be there; of two records with the
-same time it is the one with the greater bytes. Exit status 0: no failure was found.
-"""
+same time it is the one that compares greater bytewise. Exit status 0: no failure was found. """
 
 import argparse
 import datetime

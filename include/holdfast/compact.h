@@ -127,7 +127,7 @@ struct hf_compact_settings {
     uint64_t group_max;        /* the maximum number of chunks in one merge */
     int64_t ttl_ms;            /* of merge leases */
     int64_t grace_ms;          /* how long a merged chunk is kept */
-    int64_t late_bound_ms;     /* D: how long an abandoned request may take effect */
+    int64_t late_bound_ms;     /* D: after this, an abandoned request cannot take effect */
     int64_t skew_tolerance_ms; /* of the store's clock */
     int64_t retention_ms;      /* a chunk expires when all its records are older; 0: never */
     uint64_t backlog_max;      /* ingest waits at this many chunks of level 0 */
@@ -344,8 +344,8 @@ HF_API enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, 
 /* Closes a reader and releases its pins. Does nothing if `reader` is NULL. */
 HF_API void hf_compact_reader_close(struct hf_compact_reader *reader);
 
-/* Pins 1 to 512 chunks of one partition for as long as the lock is held. The chunks are given by
- * key, and may be live or in their grace period. HF_NOT_FOUND: one is gone, and none is pinned. */
+/* Pins 1 to 512 chunks of one partition while the lock is held. The chunks are given by key, and
+ * may be live or in their grace period. HF_NOT_FOUND: one is gone, and none is pinned. */
 HF_API enum hf_status hf_compact_pin(struct hf_compact *compact, const char *const *keys,
                                      size_t count, int64_t ttl_ms, struct hf_lock **ret_lock,
                                      struct hf_error *error);

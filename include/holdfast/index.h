@@ -479,7 +479,7 @@ struct hf_index_status_options {
     /* Each is optional. `progress` is called with the number of entries counted so far; return
      * false to stop with HF_CANCELLED. `holder` is called for each of the first 256 holders.
      * `aside` is called for each of the first 8 entries that were set aside, with the reason.
-     * Return false from either to end that list. */
+     * If `holder` or `aside` returns false, it is not called again. */
     bool (*progress)(void *argument, uint64_t entries);
     bool (*holder)(void *argument, const struct hf_index_holder *holder);
     bool (*aside)(void *argument, const char *entry, const char *why);

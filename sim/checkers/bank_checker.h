@@ -36,7 +36,7 @@
  *     differs from it.
  *   - A reader gets a value that the key did not have at any instant since the read began.
  *
- * At the end, after the calm and several sweeps:
+ * At the end, after the fault-free phase and several sweeps:
  *
  *   - A stage, a pending record, a lease or an unused object is left. */
 #ifndef SIM_CHECKERS_BANK_CHECKER_H

@@ -89,7 +89,7 @@ void checker_told_added(struct catalog_checker *checker, const char *key,
 /* Reports that a node was told that the file with this row had already been added. */
 void checker_told_known(struct catalog_checker *checker, unsigned row);
 
-/* Whether the catalog still remembers the file with this row, and will remember it for as long as a
+/* Whether the catalog still remembers the file with this row, and will remember it as long as a
  * name generated now remains valid. Also true if the file was never added. */
 bool checker_remembers(const struct catalog_checker *checker, unsigned row);
 

@@ -228,8 +228,8 @@ void checker_adopting(struct claim *claim, uint64_t number, bool begins)
     if (begins) {
         count_in(claim, token);
         forgive_former_holders(claim, number);
-        /* A request to end the lease may be in flight; a lease that is already over must not
-         * be adopted. */
+        /* A request to end the lease may be in flight; a lease that has already ended must not be
+         * adopted. */
         token->forgiven = token->forgiven || (token->let_go && !token->over);
     } else {
         stop_counting(claim);

@@ -8,7 +8,7 @@
 #include "sim/checkers/compact_rows.h"
 #include "sim/checkers/compact_version.h"
 
-/* For how many lives of a node the checker remembers the boot. */
+/* For how many incarnations of a node the checker remembers the boot. */
 #define CHECKED_LIVES_MAX 64
 
 /* A stamp in a document: its clock, and when it was written. */
@@ -60,7 +60,7 @@ struct checked_lease {
     struct checked_chunk *output;
     struct checked_chunk *sources[LEASED_SOURCES_MAX];
     size_t source_count;
-    struct node *owner; /* the node that wrote it, and the node's life */
+    struct node *owner; /* the node that wrote it, and its incarnation */
     uint32_t owner_life;
     bool bad;  /* when it ends, a try is counted for each source */
     bool died; /* expired or broken */
@@ -106,7 +106,7 @@ struct catalog_checker {
     struct bucket_watch watch;
     struct node_watch node_watches[NODES_MAX];
     bool condemns_any[NODES_MAX + 1];
-    /* The boot in which each life of a node ran. */
+    /* The boot in which each incarnation of a node ran. */
     uint64_t boots[NODES_MAX + 1][CHECKED_LIVES_MAX];
     char unsettled[WORLD_FAILURE_MAX];
     bool spoiling;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* elect_checker.c: the checker of workload `elect`. It follows the document and the roster
- * as the store applied them, computes the cascade and the ranks with its own code, and
- * compares. It uses no code from src/elect; docs/design.md section 7 is its specification. */
+ * as the store applied them, computes the cascade and the ranks with its own code, and compares the
+ * results with what the nodes did. It uses no code from src/elect; docs/design.md section 7 is its
+ * specification. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/layout.h"
@@ -14,10 +15,11 @@
 /* Modification times are in whole seconds. */
 #define GRAIN SPAN_S(2)
 
-/* During the calm, a node that starts work must have read that the work is due within this time. */
+/* During the fault-free phase, a node that starts work must have read that the work is due within
+ * this time. */
 #define LOOK_AGE_MAX SPAN_S(2)
 
-/* A request that was sent before the calm may take this long. */
+/* A request that was sent before the fault-free phase may take this long. */
 #define CALM_SETTLES SPAN_S(30)
 
 /* ---- The document -------------------------------------------------------------------- */

@@ -455,8 +455,8 @@ void lock_checker_free(struct lock_checker *checker)
     free(checker);
 }
 
-/* Whether an entry belongs to a handle from the node's current life that was freed long
- * enough ago for the entry to be gone. */
+/* Whether an entry belongs to a handle of the node's current incarnation that was freed so long ago
+ * that the entry should be gone. */
 static bool is_left_behind(const struct lock_checker *checker,
                            const struct checked_entry *entry, const struct node *node,
                            struct span since)

@@ -32,7 +32,8 @@
  *   - A request reports that its work was already done, although it never was.
  *   - A request reports that it was refused, and is granted afterwards.
  *
- * Both: during the calm, a lease or a waiter is left that no longer belongs to any handle.
+ * Both: during the fault-free phase, a lease or a waiter is left that no longer belongs to any
+ * handle.
  *
  * If the world violates the assumptions on which mutual exclusion relies, `exclusion` is false, and
  * properties that depend on clocks are not checked. */
@@ -72,7 +73,7 @@ struct claim;
 struct claim *claim_checker(struct lock_checker *checker, struct node *node,
                             const struct lock_wish *wish);
 
-/* Identifies the handle by its node, the node's life and a number; used as the note of its
+/* Identifies the handle by its node, the node's incarnation and a number; used as the note of its
  * lock. */
 struct claim_note {
     char text[48];

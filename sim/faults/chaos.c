@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chaos.c: starts and ends node and clock faults until the calm. Each fault ends by itself,
- * and a node has at most one at a time. */
+/* chaos.c: starts and ends node and clock faults until the fault-free phase at the end. Each fault
+ * ends by itself, and a node has at most one at a time. */
 #include "sim/faults/chaos.h"
 
 #include "base/check.h"
@@ -32,7 +32,7 @@ struct chaos {
     size_t count;
     uint64_t weights;
     bool calm;
-    uint64_t requests; /* the number sent when the calm began */
+    uint64_t requests; /* the number sent when the fault-free phase began */
 };
 
 #define CHAOS_TRACE(chaos, ...) trace_line(world_trace((chaos)->world), __VA_ARGS__)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chaos.h: node and clock faults while a workload runs, until the calm. They occur at any
- * time, or exactly when a request is sent or a reply arrives. Each fault ends by itself: a
- * crashed node starts again, a paused node continues, and a partitioned node is reconnected.
- * A node has one fault at a time. After the calm no new fault begins, not even on the
- * network, so all work must finish.
+/* chaos.h: injects node and clock faults while a workload runs, until the fault-free phase at the
+ * end. Faults occur at any time, or exactly when a request is sent or a reply arrives. Each fault
+ * ends by itself: a crashed node starts again, a paused node continues, and a partitioned node is
+ * reconnected. A node has one fault at a time. In the fault-free phase no new fault begins, not
+ * even on the network, so all work must finish.
  *
  * To add a fault, add a row to CHAOS_TABLE (fault.h), a weight or a probability to
  * chaos_plan, and a case to chaos.c. */
@@ -22,7 +22,7 @@ struct crash_at {
  * (draw.h). */
 struct chaos_plan {
     struct span gap_max;          /* between two faults, drawn uniformly */
-    struct span until;            /* true time at which the calm begins; 0: at the start */
+    struct span until;            /* true time when the fault-free phase begins; 0: at once */
     uint32_t weight[FAULT_COUNT]; /* relative weights; all 0: no faults at any time */
     /* Probabilities per million, for each call, once when it is sent and once when its reply
      * arrives. */
@@ -31,7 +31,7 @@ struct chaos_plan {
     /* Nodes from this number on (0: none) are paused with a separate probability. */
     unsigned onlookers;
     uint32_t pause_onlooker_chance;
-    struct crash_at crash_at; /* also before the calm */
+    struct crash_at crash_at; /* also before the fault-free phase */
     struct span down_max;     /* for a crash or a reboot */
     struct span pause_max;
     struct span suspend_max;
@@ -72,7 +72,7 @@ struct chaos;
 /* Creates faults for the nodes that exist now, starting immediately. */
 struct chaos *chaos_new(struct world *world, struct net *net, const struct chaos_plan *plan);
 
-/* How many requests had been sent when the calm began. */
+/* How many requests had been sent when the fault-free phase began. */
 uint64_t chaos_request_count(const struct chaos *chaos);
 
 /* Must be called before the network and the world are freed. */

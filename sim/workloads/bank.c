@@ -3,8 +3,8 @@
  * while faults happen. bank_checker.h and sweep_checker.h list what must be true. bank_txn.c and
  * bank_key.c contain the nodes' operations.
  *
- * During the calm, after every request in flight has arrived, one node sweeps until nothing that
- * crashed nodes left behind remains, and reads everything. */
+ * During the fault-free phase, after every request in flight has arrived, one node sweeps until
+ * nothing that crashed nodes left behind remains, and reads everything. */
 #include "base/check.h"
 #include "lock/client_inside.h"
 #include "sim/checkers/swap_checker.h"
@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-/* This long after the calm begins, every request in flight has arrived. */
+/* This long after the fault-free phase begins, every request in flight has arrived. */
 #define SETTLE SPAN_S(120)
 
 #define AWAIT_STEP SPAN_S(20)
@@ -144,14 +144,15 @@ static void sweep_to_the_end(struct teller *teller)
     for (int i = 1; i <= FINAL_SWEEPS; i++) {
         enum hf_sweep_stop stop = teller_sweep(teller, i % 3 == 0, FINAL_OPS_MAX);
         if (stop != HF_SWEEP_STOP_DONE && stop != HF_SWEEP_STOP_TIME)
-            world_fail(work->run->world, "a sweep in the calm ends with %s",
+            world_fail(work->run->world, "a sweep in the fault-free phase ends with %s",
                        hf_sweep_stop_name(stop));
         if (i < FINAL_SWEEPS)
             env_sleep(teller->env, FINAL_GAP);
     }
     for (size_t i = 0; i < BANK_KEYS; i++)
         if (!teller_read(teller, i, &balance, &info))
-            world_fail(work->run->world, "%s cannot be read in the calm", bank_keys[i]);
+            world_fail(work->run->world, "%s cannot be read in the fault-free phase",
+                       bank_keys[i]);
     sweep_checker_end(work->sweep_checker, teller->node);
     work->team.settled = true;
 }

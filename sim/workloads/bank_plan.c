@@ -29,7 +29,7 @@
 #define CUT_LENGTH_MORE SPAN_MS(4500)
 #define CUT_EVERY       5
 
-/* The maximum error of wall clocks, in seeds whose hours come from wall clocks. */
+/* The maximum wall clock error, in seeds in which the hours are counted on wall clocks. */
 #define WALL_OFF SPAN_S(20)
 
 const char *const bank_keys[BANK_KEYS] = { "a/x", "a/y", "b/x",   "b/y", "c/x",

@@ -94,7 +94,7 @@ struct bank_work {
     struct bank_lent lent;
 };
 
-/* One life of a node, or one of its concurrent tasks. */
+/* One incarnation of a node, or one of its concurrent tasks. */
 struct teller {
     struct bank_work *work;
     struct node *node;

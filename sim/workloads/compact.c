@@ -2,9 +2,9 @@
 /* compact.c: nodes add chunks to one partition, merge, delete, pin and read them, while faults
  * happen. catalog_checker.h lists what must be true. compact_work.c contains the nodes' operations.
  *
- * During the calm, one node cleans up. It merges what is due, waits until every request in flight
- * has arrived, condemns unknown objects, waits for D, and repeats this until only live chunks are
- * left. */
+ * During the fault-free phase, one node cleans up. It merges what is due, waits until every request
+ * in flight has arrived, condemns unknown objects, waits for D, and repeats this until only live
+ * chunks are left. */
 #include "sim/checkers/swap_checker.h"
 #include "sim/workloads/compact_work.h"
 
@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-/* This long after the calm begins, every request in flight has arrived. */
+/* This long after the fault-free phase begins, every request in flight has arrived. */
 #define SETTLE SPAN_S(3 * 3600)
 
 /* Other nodes may sleep several times for longer than names remain valid. */

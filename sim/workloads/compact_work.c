@@ -116,7 +116,7 @@ static struct catalog_ref *slot_of(struct actor *actor, struct view partition)
     return ref;
 }
 
-/* Removes the files that the catalogs above this one already know. */
+/* Removes the files that are already recorded in the catalogs above this one. */
 static bool leave_out_known(struct actor *actor, struct compact_batch *batch)
 {
     struct view file_ids[COMPACT_BATCH_MAX];

@@ -29,7 +29,7 @@ struct compact_plan {
     bool fscks;
     bool mergers_fail;
     bool cuts;       /* nodes are partitioned as they commit */
-    bool all_drain;  /* during the calm, all nodes merge due groups concurrently */
+    bool all_drain;  /* during the fault-free phase, all nodes merge due groups concurrently */
     bool both_hands; /* nodes do two things concurrently */
 };
 
@@ -81,7 +81,7 @@ struct compact {
     size_t made_count;                              /* since the start */
 };
 
-/* One life of a node. */
+/* One incarnation of a node. */
 struct actor {
     struct compact *compact;
     struct node *node;

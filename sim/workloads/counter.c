@@ -35,7 +35,7 @@ struct counter {
     uint64_t started;
     uint64_t room;
     uint64_t landed;
-    uint64_t left[NODES_MAX + 1]; /* operations left for each node before the calm */
+    uint64_t left[NODES_MAX + 1]; /* operations left for each node while faults occur */
     bool done_in_calm[NODES_MAX + 1];
 };
 

@@ -8,7 +8,7 @@
  *   - Numbers are only appended to a ledger, and each number is added once.
  *   - An addition that was reported as done is there. An addition that was reported as not done, or
  *     refused, is not there and never will be. The same is true of an addition that got no reply,
- *     once a later write that settles it was reported as done.
+ *     once a later write that settles it has been reported as done.
  *   - If an addition is refused because a number is there, that number was there. If it is refused
  *     because a number is missing, the refusal was not based on an outdated body, and neither is a
  *     ledger that a node reads. If it is refused because it is too late, it was too late.
@@ -52,7 +52,7 @@ struct ledgers {
     uint64_t room;
     uint64_t *numbers[LEDGERS]; /* in the order of the ledger */
     size_t counts[LEDGERS];
-    uint64_t left[NODES_MAX + 1]; /* operations left for each node before the calm */
+    uint64_t left[NODES_MAX + 1]; /* operations left for each node while faults occur */
     unsigned done_in_calm[NODES_MAX + 1];
 };
 
@@ -282,7 +282,7 @@ static void checker_instant(struct ledgers *ledgers, const struct op *op)
                    op->number, record->node, attempt->t0.us, record->t0_us);
 }
 
-/* Called immediately after the result of an addition was received. */
+/* Called immediately after the result of an addition has been received. */
 static void note_answer(struct ledgers *ledgers, const struct op *op)
 {
     struct world *world = ledgers->run->world;
@@ -454,15 +454,15 @@ static void pause_a_while(struct client *client)
     env_sleep(client->env, env_jitter(client->env, long_one ? SPAN_S(90) : SPAN_MS(500)));
 }
 
-/* During the calm, an operation must succeed soon, unless it is waiting for replies that were lost
- * before. */
+/* During the fault-free phase, an operation must succeed soon, unless it is waiting for replies
+ * that were lost earlier. */
 static bool work_in_calm(struct client *client)
 {
     struct op op = addition_new(client);
     op.base.deadline = mono_add(env_now(client->env), CALM_DEADLINE);
     if (update(client, 0, &op) != HF_OK)
         return false;
-    for (int i = 0; i < LOOKS_IN_CALM_MAX; i++) { /* a partition may last into the calm */
+    for (int i = 0; i < LOOKS_IN_CALM_MAX; i++) { /* a partition may last into this phase */
         enum hf_status status = do_look(client, 0, LOOK_TIME);
         if (status != HF_UNAVAILABLE && status != HF_TIMEOUT)
             return status == HF_OK;

@@ -9,8 +9,8 @@
  *   - the same members and the same document produce the same order, even with equal scores;
  *   - no member starts before its turn, counted from when the work became due, and none waits when
  *     the document says that its turn has come;
- *   - during the calm, no member starts work that is already done, and due work starts within a
- *     bounded number of steps, even if members have disappeared. */
+ *   - during the fault-free phase, no member starts work that is already done, and due work starts
+ *     within a bounded number of steps, even if members have disappeared. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "doc/doc.h"
@@ -24,7 +24,8 @@
 #define PATIENCE       SPAN_S(10)
 #define CALM_TURNS_MAX 5000
 
-/* Allows for a partition or suspension that lasts into the calm, and for all other delays. */
+/* Allows for a partition or suspension that lasts into the fault-free phase, and for all other
+ * delays. */
 #define CALM_SLACK SPAN_S(90)
 
 struct election {
@@ -33,9 +34,9 @@ struct election {
     struct elect_checker_state checker;
     struct bucket_watch watch;
     uint64_t ids;                  /* the last id given to an event */
-    uint64_t left[NODES_MAX + 1];  /* entries that each node adds before the calm */
-    bool deserts[NODES_MAX + 1];   /* disappears at the calm without leaving the roster */
-    bool calm_done[NODES_MAX + 1]; /* has added another entry during the calm */
+    uint64_t left[NODES_MAX + 1];  /* entries that each node adds before the fault-free phase */
+    bool deserts[NODES_MAX + 1];   /* disappears without leaving the roster when faults end */
+    bool calm_done[NODES_MAX + 1]; /* has added another entry during the fault-free phase */
     bool finished[NODES_MAX + 1];
 };
 
@@ -273,7 +274,7 @@ static void keep_roster(struct client *client)
                            &client->roster);
 }
 
-/* Some members keep the same name in all their lives; others use a new one in each. */
+/* Some members keep the same name in all incarnations; others use a new name in each. */
 static bool join(struct client *client)
 {
     struct elect_asked asked;
@@ -291,7 +292,8 @@ static bool join(struct client *client)
     return status == HF_OK;
 }
 
-/* During the calm, due work must be started, regardless of which member's turn it was. */
+/* During the fault-free phase, due work must be started, regardless of which member's turn it
+ * was. */
 static void checker_waiting(struct client *client, bool failed)
 {
     const struct election *election = client->election;
@@ -518,8 +520,8 @@ static void *start(struct run *run)
 
 const struct workload workload_elect = {
     .name = "elect",
-    .about =
-        "nodes compact what is due by the ladder; in turn, and never for nothing in the calm",
+    .about = "nodes compact what is due by the ladder: in turn, and after the faults never "
+             "needlessly",
     .tune = tune,
     .start = start,
     .check_at_end = checker,

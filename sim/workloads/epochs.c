@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* epochs.c: while nodes use lock tables, tables are damaged, emptied, replaced by another program's
- * table, or deleted after the epoch was raised, and the epoch document or its copy is lost. Tokens
- * and the epoch must only increase. If the damage can be detected, no node may be granted a lock
- * that another node still believes it holds. */
+ * table, or deleted after the epoch has been raised, and the epoch document or its copy is lost.
+ * Tokens and the epoch must only increase. If the damage can be detected, no node may be granted a
+ * lock that another node still believes it holds. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/layout.h"
@@ -170,8 +170,8 @@ static void epoch_changed(struct epochs *epochs, const struct bucket_change *cha
         epochs->highest = epoch;
 }
 
-/* Writes a file like those of older programs, with a lease that does not block any lock used here.
- * Without a ttl, it would block for an hour. */
+/* Writes a file as older programs do, with a lease that does not block any lock used here. Without
+ * a ttl, it would block for an hour. */
 static int write_foreign(struct epochs *epochs, char *body, size_t room)
 {
     bool active = epochs->serial % 2 == 0;
@@ -261,7 +261,7 @@ static bool may_harm(const struct epochs *epochs, enum harm harm, struct view be
     switch (harm) {
     case HARM_HUGE: return !epochs->bloated && epochs->serial % 16 == 7;
     case HARM_CUT_SHORT: return before.size > 8;
-    case HARM_PURGED: /* not while a write may arrive again, which would be older than D */
+    case HARM_PURGED: /* not while a copy of a write is in flight: a sweeper waits for D */
         return !net_repeats_write(epochs->run->net) && traits.delete_conditional &&
                before.data && peek_epoch(epochs, COPY, &epoch) &&
                peek_epoch(epochs, DOCUMENT, &epoch);

@@ -13,13 +13,13 @@
  * checks that:
  *
  *   - the fence's token never decreases, and within one session the numbers never decrease;
- *   - a body exists for as long as a fence names it;
+ *   - a body exists as long as a fence names it;
  *   - the reported result of a write is true and stays true: a write that took effect, even
  *     briefly, is never reported as not done or as FENCED;
  *   - a reader gets data that was in the object at some instant during its call;
  *   - every write belongs to a lock that is held exclusively and covers the lock of the first
  *     writer, which the fence keeps forever; the holder of any other lock always gets MISMATCH;
- *   - during the calm, no body is left that no fence names. */
+ *   - during the fault-free phase, no body is left that no fence names. */
 #include "base/check.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -41,8 +41,8 @@
 #define BODIES          KEY ".hf/"
 #define SCOPES_MAX      64 /* the scopes of a fence, as text */
 
-/* This long after the calm begins, no node is partitioned, and every request in flight has
- * arrived. */
+/* This long after the fault-free phase begins, no node is partitioned, and every request in flight
+ * has arrived. */
 #define SETTLE SPAN_S(90)
 
 /* The locks that a node may hold. Each covers a set of points, listed here explicitly. For ranges:
@@ -622,7 +622,7 @@ static void take_a_turn(struct actor *actor)
     env_sleep(actor->env, env_jitter(actor->env, SPAN_S(2)));
 }
 
-/* During the calm, all work must finish. */
+/* During the fault-free phase, all work must finish. */
 static bool write_in_calm(struct actor *actor)
 {
     struct hf_error error;
@@ -683,7 +683,8 @@ static void checker(struct run *run, void *state)
         crashes += node_lives(world_node(run->world, i)) - 1;
     bool crash_in_calm = run->calm_us == 0 && crashes > 0;
     if (count_orphans(fenced) > (crash_in_calm ? crashes : 0))
-        world_fail(run->world, "%zu bodies that no fence names are left of writes in the calm",
+        world_fail(run->world,
+                   "%zu bodies that no fence names are left by writes after the faults",
                    count_orphans(fenced));
     for (unsigned i = 1; i <= run->options->nodes; i++)
         if (!fenced->done_in_calm[i])

@@ -3,15 +3,16 @@
  * program writes its own entries. index_checker.h lists what must be true. index_put.c and
  * index_act.c contain the nodes' operations.
  *
- * During the calm, after every request in flight has arrived, one node compiles until nothing is
- * left to do. It then compiles once more, which must change nothing, and reads everything. */
+ * During the fault-free phase, after every request in flight has arrived, one node compiles until
+ * nothing is left to do. It then compiles once more, which must change nothing, and reads
+ * everything. */
 #include "base/check.h"
 #include "sim/checkers/swap_checker.h"
 #include "sim/workloads/index_work.h"
 
 #include <stdlib.h>
 
-/* This long after the calm begins, every request in flight has arrived. */
+/* This long after the fault-free phase begins, every request in flight has arrived. */
 #define SETTLE SPAN_S(3 * 3600)
 
 #define AWAIT_STEP SPAN_S(600)

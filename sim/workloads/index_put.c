@@ -109,8 +109,8 @@ static int64_t draw_time(const struct indexer *indexer)
     return indexer_one_in(indexer, 4) ? us + SECOND_US / 4 : us;
 }
 
-/* Makes the unique part of a record. Among records with equal times, the one with the greater bytes
- * wins, which is not always the one that was made later. */
+/* Makes the unique part of a record. Among records with equal times, the one that compares greater
+ * bytewise wins, which is not always the one that was created later. */
 static struct view make_value(struct indexer *indexer, struct arena *arena)
 {
     size_t size = indexer->work->plan.fat ? FAT_SIZE : VALUE_ROOM;

@@ -28,7 +28,7 @@ struct index_plan {
     bool malformed;    /* some of its entries cannot be read */
     bool goes_back;    /* some entries are older than earlier ones, while many nodes read */
     bool extends;      /* a field is added to the schema */
-    bool all_compile;  /* all nodes compile concurrently during the calm */
+    bool all_compile;  /* all nodes compile concurrently during the fault-free phase */
     bool both_hands;   /* nodes do two things concurrently */
     size_t batch;      /* the number of entries in one fold */
     bool locks_vanish; /* a node deletes locks */
@@ -51,7 +51,7 @@ struct index_work {
     unsigned foreign_clock[INDEX_KEYS]; /* in seconds; increases with each entry of the key */
 };
 
-/* One life of a node, or one of its concurrent tasks. */
+/* One incarnation of a node, or one of its concurrent tasks. */
 struct indexer {
     struct index_work *work;
     struct node *node;
@@ -59,7 +59,7 @@ struct indexer {
     struct store *store;
     struct hf_client *client;
     struct index *index; /* NULL: not opened yet */
-    bool alone;          /* all other nodes rest, during the calm */
+    bool alone;          /* all other nodes are idle, in the fault-free phase */
 };
 
 static inline uint64_t indexer_below(const struct indexer *indexer, uint64_t bound)

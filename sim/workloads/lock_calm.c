@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock_calm.c: the nodes of the lock workloads during the calm. Regardless of what the faults have
- * left behind, every lock must become available again within a bounded time. */
+/* lock_calm.c: the nodes of the lock workloads during the fault-free phase at the end. Regardless
+ * of what the faults have left behind, every lock must become available again within a bounded
+ * time. */
 #include "sim/workloads/lock_inside.h"
 
 #include <string.h>
 
-/* This long after the calm begins, every request in flight has arrived, and each node gets its turn
- * in time. */
+/* This long after the fault-free phase begins, every request in flight has arrived, and each node
+ * gets its turn in time. */
 #define SETTLE     SPAN_S(90)
 #define FINAL_WAIT SPAN_S(60)
 
-/* Other nodes may still be suspended for an hour after the calm begins, and may then have work
- * left. */
+/* Other nodes may still be suspended for an hour after the fault-free phase begins, and may then
+ * have work left. */
 #define AWAIT_TRIES_MAX 500
 
 /* A restless node asks this many times, at intervals of up to this many milliseconds. Together this
@@ -22,13 +23,13 @@
 /* Without faults, everything that a handle left behind is cleaned up within this time. */
 #define TIDY_TIME SPAN_S(25)
 
-/* During the calm, every call must succeed. */
+/* During the fault-free phase, every call must succeed. */
 static void must_be_ok(struct use *use, const char *what, enum hf_status status,
                        const struct hf_error *error)
 {
     if (status != HF_OK)
         world_fail(use->process->work->run->world,
-                   "node %u %s %s in the calm, and is told %s: %s",
+                   "node %u %s %s in the fault-free phase, and is told %s: %s",
                    node_number(use->process->node), what, use->wish->scopes[0],
                    hf_status_name(status), error->why);
 }
@@ -166,7 +167,7 @@ static void last_round(struct process *process)
             have_it_once(process, &work->wishes[i], work->wishes[i].slots);
 }
 
-/* Waits for the calm, and until no node has work left. */
+/* Waits for the fault-free phase, and until no node has work left. */
 static void await_the_others(struct process *process)
 {
     struct lock_work *work = process->work;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lock_inside.h: declarations shared by the files of the lock workloads. lock_plan.c draws the
  * assumptions and the faults, lock_work.c drives the nodes while faults happen, and lock_calm.c
- * drives them during the calm. */
+ * drives them during the fault-free phase. */
 #ifndef SIM_WORKLOADS_LOCK_INSIDE_H
 #define SIM_WORKLOADS_LOCK_INSIDE_H
 
@@ -36,11 +36,11 @@ struct lock_work {
     char completed_boot[64];
     unsigned left[NODES_MAX + 1];
     bool rested[NODES_MAX + 1];    /* has no work left */
-    bool satisfied[NODES_MAX + 1]; /* has also acquired what it must get in the calm */
+    bool satisfied[NODES_MAX + 1]; /* has also acquired what it must get after the faults */
     bool finished[NODES_MAX + 1];
 };
 
-/* One life of a node. */
+/* One incarnation of a node. */
 struct process {
     struct lock_work *work;
     struct node *node;
@@ -53,7 +53,7 @@ struct process {
 struct lock_beside {
     struct span late_bound, hour;
     void *argument;
-    /* Called around the life of a process; the result of `begin` is passed to `end`. */
+    /* Called when a process starts and when it ends; the result of `begin` is passed to `end`. */
     void *(*begin)(void *argument, struct process *process);
     void (*end)(void *argument, struct process *process, void *begun);
     void (*act)(void *argument, struct process *process);  /* occasionally, as an operation */
@@ -99,18 +99,18 @@ static inline struct span process_up_to_ms(struct process *process, int64_t ms)
 
 /* lock_work.c */
 
-/* The label is the same in every life of the node, as it would be under a supervisor. */
+/* The label is the same in every incarnation of the node, as it would be under a supervisor. */
 struct hf_client *lock_client_open(const struct lock_work *work, const struct node *node,
                                    struct store *store);
 
-/* `final`: the use is during the calm, when the lease should be as long as possible. */
+/* `final`: the use is during the fault-free phase, when the lease should be as long as possible. */
 void lock_use_open(struct use *use, struct process *process, const struct lock_wish *wish,
                    bool final);
 void lock_use_close(struct use *use);
 
 /* lock_calm.c */
 
-/* Waits for the calm and for the other nodes; then every operation must succeed. */
+/* Waits for the fault-free phase and for the other nodes; then every operation must succeed. */
 void lock_calm(struct process *process);
 
 #endif

@@ -9,10 +9,10 @@
 
 /* The accuracy of the clocks in a seed's world, and what its clients assume. */
 struct lock_plan {
-    bool observed;             /* clients take over only by watching */
-    bool all_again;            /* in the calm, each node must acquire a lock in each table */
-    bool exclusion;            /* the world stays within the assumptions */
-    bool store_time;           /* the store's clock stays near true time */
+    bool observed;   /* clients take over only by watching */
+    bool all_again;  /* after the faults, each node must acquire a lock in each table */
+    bool exclusion;  /* the world stays within the assumptions */
+    bool store_time; /* the store's clock stays near true time */
     int64_t skew_tolerance_ms; /* the tolerance that clients assume */
     int64_t ttl_max_ms;
     int64_t ttl_ms_max; /* the longest ttl that nodes request */

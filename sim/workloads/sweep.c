@@ -103,7 +103,7 @@ static void end(void *argument, struct process *process, void *begun)
     sweeper_stop(begun);
 }
 
-/* ---- The calm -------------------------------------------------------------------------- */
+/* ---- The fault-free phase -------------------------------------------------------------- */
 
 /* Holds a lease for hours, and abandons it. */
 static void hold_for_hours(struct sweeping *sweeping, struct process *process)
@@ -143,7 +143,7 @@ static void calm(void *argument, struct process *process)
         enum hf_sweep_stop stop =
             sweep_once(sweeping, process, /* full */ false, FINAL_OPS_MAX);
         if (stop != HF_SWEEP_STOP_DONE && stop != HF_SWEEP_STOP_TIME)
-            world_fail(sweeping->run->world, "a sweep in the calm ends with %s",
+            world_fail(sweeping->run->world, "a sweep in the fault-free phase ends with %s",
                        hf_sweep_stop_name(stop));
     }
     sweep_checker_end(sweeping->checker, process->node);

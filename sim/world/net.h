@@ -126,8 +126,8 @@ struct call_watch {
 };
 void net_set_call_watch(struct net *net, const struct call_watch *watch);
 
-/* The sender of the write that is taking effect: the node, the node's life, and when the write was
- * sent. `node` is NULL if no node sent it. */
+/* The sender of the write that is taking effect: the node, the node's incarnation, and when the
+ * write was sent. `node` is NULL if no node sent it. */
 struct net_sender {
     struct node *node;
     uint32_t life;

@@ -33,7 +33,7 @@ struct request {
     size_t place_in_call;         /* ... and this request's index in the batch */
     uint64_t number;
     struct prng prng; /* decides what happens to it */
-    uint32_t life;    /* the life of its node, ... */
+    uint32_t life;    /* the incarnation of its node, ... */
     int64_t sent_us;  /* ... and when it was sent */
     enum request_kind kind;
     union {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* team.c: distributes operations among nodes, and chooses the node that cleans up during the calm;
- * see team.h. */
+/* team.c: distributes operations among nodes, and chooses the node that cleans up during the
+ * fault-free phase; see team.h. */
 #include "sim/world/team.h"
 
 #define AWAIT_TRIES_MAX 1000

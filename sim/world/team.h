@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* team.h: nodes that each perform a number of operations and then rest during the calm, while the
- * first of them cleans up alone:
+/* team.h: nodes that each perform a number of operations. During the fault-free phase at the end,
+ * they stay idle while the first node cleans up alone:
  *
  *     while (team_goes_on(&team, node))
  *         ...;
@@ -31,9 +31,9 @@ bool team_goes_on(struct team *team, const struct node *node);
 
 void team_await_calm(const struct team *team, struct node *node);
 
-/* Lets the node rest. Returns true if this node is the one that cleans up. It returns only when
- * requests that were in flight at the start of the calm have had time to arrive (`settle`) and the
- * other nodes rest too, which is checked every `step`. */
+/* Records that the node is idle. Returns true if this node is the one that cleans up. In that case,
+ * the call returns only when requests that were in flight at the start of the fault-free phase have
+ * had time to arrive (`settle`) and the other nodes are idle too, which is checked every `step`. */
 bool team_rests(struct team *team, struct node *node, struct span settle, struct span step);
 
 #endif

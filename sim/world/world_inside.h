@@ -26,7 +26,7 @@ struct env_task {
     struct fiber *fiber;
     void (*run)(void *);
     void *argument;
-    uint32_t number; /* within this life of the node; 0 is its first task */
+    uint32_t number; /* since the node last started; 0 is its first task */
     enum task_state state;
     enum wait_for waits_for;
     size_t turn; /* its index among the ready tasks, from 1; 0: not ready */

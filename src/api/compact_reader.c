@@ -8,8 +8,8 @@
 
 #define TTL_USUAL_MS INT64_C(60000)
 
-/* If the grace period is short, a chunk may be deleted after the catalog was read and before the
- * chunk is pinned. The reader then starts again with the new catalog. */
+/* If the grace period is short, a chunk may be deleted after the catalog has been read and before
+ * the chunk is pinned. The reader then starts again with the new catalog. */
 #define OPEN_TRIES 8
 
 struct hf_compact_reader {

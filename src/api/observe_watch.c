@@ -61,9 +61,9 @@ static void known_free(struct hf_watch *watch, struct known *known)
 
 /* ---- Changes ------------------------------------------------------------------------- */
 
-/* A waiter that became a lease is reported as granted. A lease past its end is overdue; later it is
- * over, or was renewed after all. Other renewals, and moves in the queue, are not changes. `before`
- * is NULL for a new entry. */
+/* A waiter that became a lease is reported as granted. A lease past its end is reported as overdue,
+ * and later as over or as renewed. Other renewals, and moves in the queue, are not changes.
+ * `before` is NULL for a new entry. */
 static enum hf_change change_of(const struct hf_lease_info *before,
                                 const struct hf_lease_info *now)
 {

@@ -116,9 +116,10 @@ enum hf_status parse_span(struct view text, struct span *ret_span, struct hf_err
         return error_set(error, HF_INVALID, "'%.*s': a duration must not be negative",
                          VIEW_ARGS(view_first(text, 60)));
     if (!good)
-        return error_set(error, HF_INVALID,
-                         "'%.*s' is not a duration; write it like 250ms, 30s, 1m30s, 2h or 7d",
-                         VIEW_ARGS(view_first(text, 60)));
+        return error_set(
+            error, HF_INVALID,
+            "'%.*s' is not a duration; use a form like 250ms, 30s, 1m30s, 2h or 7d",
+            VIEW_ARGS(view_first(text, 60)));
     *ret_span = SPAN_US(total_us);
     return HF_OK;
 }
@@ -188,7 +189,7 @@ enum hf_status parse_size(struct view text, uint64_t *ret_bytes, struct hf_error
         }
     }
     return error_set(error, HF_INVALID,
-                     "'%.*s' is not a size; write it like 4096, 64KiB, 2GiB or 10MB",
+                     "'%.*s' is not a size; use a form like 4096, 64KiB, 2GiB or 10MB",
                      VIEW_ARGS(view_first(text, 60)));
 }
 
@@ -216,7 +217,7 @@ enum hf_status parse_time(struct view text, struct wall_time *ret_time, struct h
     struct instant instant;
     if (!instant_parse_any_year(text, &instant))
         return error_set(error, HF_INVALID,
-                         "'%.*s' is not a time; write it like 2026-02-06T10:00:00Z",
+                         "'%.*s' is not a time; use a form like 2026-02-06T10:00:00Z",
                          VIEW_ARGS(view_first(text, 60)));
     if (instant.s < INSTANT_S_MIN || instant.s > INSTANT_S_MAX)
         return error_set(error, HF_INVALID, "'%.*s' is outside the years 1 to 9999 in UTC",

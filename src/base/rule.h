@@ -28,8 +28,7 @@
     ROW(CACHED_DATES_TELL_NOTHING, "locks", "uses a stale Date as a sample")                   \
     ROW(VALID_FROM_T0, "locks", "counts validity from the reply")                              \
     ROW(VALID_FROM_THAT_ATTEMPT, "locks", "counts validity from the last attempt")             \
-    ROW(CLAIM_BY_OWN_PUT, "locks",                                                             \
-        "grants a reservation, which counts from the poll that saw it")                        \
+    ROW(CLAIM_BY_OWN_PUT, "locks", "grants a reservation, counted from the poll that saw it")  \
     ROW(GONE_STAYS_GONE, "locks",                                                              \
         "revives a lease by a late renewal after reporting it as gone")                        \
     ROW(RENEWAL_NEEDS_AN_ANSWER, "locks", "counts a renewal that got no reply")                \

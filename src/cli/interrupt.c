@@ -70,7 +70,8 @@ static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 
 /* Handlers are installed without SA_RESTART, so that a blocked read returns and the flag is
  * checked. Signals that were ignored at the start (nohup, background jobs) remain ignored. SIGPIPE
- * is ignored, so that write fails instead, because a store's socket may also be closed. */
+ * is ignored, so that a write to a closed pipe fails instead. A write to a closed socket of a store
+ * would raise SIGPIPE as well. */
 void interrupt_watch(void)
 {
     /* SIGALRM is not used, because our parent may have set an alarm to end this process. */

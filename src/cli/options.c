@@ -189,7 +189,7 @@ static enum hf_status take_short(struct cli *cli, struct words *words)
                                "argument that starts with a dash",
                                *letter >= ' ' && *letter < 0x7f ? *letter : '?');
         if (spec->type != OPTION_FLAG && letter[1])
-            return cli_invalid(cli, "-%c needs a value: write -%c %s", *letter, *letter,
+            return cli_invalid(cli, "-%c needs a value: use -%c %s", *letter, *letter,
                                spec->value);
         enum hf_status status = take_option(cli, spec, value, (struct view){ NULL, 0 }, words);
         if (status != HF_OK || spec->type != OPTION_FLAG)

@@ -100,8 +100,8 @@ static void report_written_body(struct doc *doc, const struct evidence *evidence
 
 /* ---- Attempts ------------------------------------------------------------------------ */
 
-/* The first attempt keeps slot 0: a result whose nonce we no longer remember counts from the t0 of
- * the first attempt, which is the earliest possible. */
+/* The first attempt keeps slot 0: a result whose nonce we no longer remember gets the t0 of the
+ * first attempt, which is the earliest possible. */
 static void note_attempt(struct doc_op *op, const struct evidence *evidence)
 {
     size_t n = op->attempt_count++;
@@ -185,8 +185,8 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
         return status;
     }
     void *body;
-    /* Sightings count from the arrival of the reply. If they counted from the sending of the
-     * request, a slow reply would make a lease appear to have ended too early. */
+    /* Sightings are counted from the arrival of the reply. If they were counted from the sending of
+     * the request, a slow reply would make a lease appear to have ended too early. */
     struct mono_time arrived = env_now(doc->store->env);
     MUTANT(mutant_watches_since_sent(sent, &arrived));
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);

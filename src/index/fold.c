@@ -183,8 +183,8 @@ static enum stored_version check_stored_version(struct fold *fold, struct hf_err
 /* Only OK, or our own nonce in the shard, proves that the swap happened. After an unanswered put
  * nothing proves that it did not happen: the shard may be the old version because the put is still
  * on its way, or another version because another compiler has read ours and replaced it. So once a
- * put was unanswered, the result is OK or UNSURE. A retry with the same condition is harmless: at
- * most one attempt can succeed. */
+ * put has gone unanswered, the result is OK or UNSURE. A retry with the same condition is harmless:
+ * at most one attempt can succeed. */
 static enum hf_status swap_shard(struct fold *fold, struct hf_error *error)
 {
     struct env *env = fold->index->env;

@@ -66,9 +66,9 @@ void entry_load_release(struct entry_load *load);
 size_t inbox_batch(const struct entry *entries, size_t count, uint64_t bytes_max);
 
 /* Reads entries in one batch. An entry larger than the longest record is ENTRY_BAD and is not read.
- * An entry whose contents are invalid is ENTRY_BAD only after the schema was read again, because a
- * newer schema version may have added fields. Returns OK unless out of memory. An entry that the
- * store did not return is ENTRY_FAILED. */
+ * An entry whose contents are invalid is ENTRY_BAD only after the schema has been read again,
+ * because a newer schema version may have added fields. Returns OK unless out of memory. An entry
+ * that the store did not return is ENTRY_FAILED. */
 enum hf_status inbox_load(struct index *index, const struct entry *entries, size_t count,
                           struct entry_load *ret_load, struct hf_error *error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inbox_clear.c: clears entries whose records are in the shard, and sets unreadable entries aside.
- * Another program may rewrite its entry after it was read, and the new version must not be removed.
- * So foreign entries are cleared by ETag. */
+ * Another program may rewrite its entry after it has been read, and the new version must not be
+ * removed. So foreign entries are cleared by ETag. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/json.h"

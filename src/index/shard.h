@@ -95,8 +95,8 @@ void shard_writer_release(struct shard_writer *writer);
 enum hf_status shard_writer_add(struct shard_writer *writer, const struct record *record,
                                 struct hf_error *error);
 
-/* Writes the header line once all records were added. The object writer contains the bytes after
- * the line. */
+/* Writes the header line once all records have been added. The object writer contains the bytes
+ * after the line. */
 enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line,
                                 struct hf_error *error);
 

@@ -23,7 +23,7 @@ void shard_set_release(struct shard_set *shards_due);
 enum hf_status shard_set_waiting(struct shard_set *shards_due, struct index *index,
                                  struct hf_error *error);
 
-/* Marks the existing shards. Must be called after the inbox was listed. */
+/* Marks the existing shards. Must be called after the inbox has been listed. */
 enum hf_status shard_set_there(struct shard_set *shards_due, struct index *index,
                                struct hf_error *error);
 

@@ -73,8 +73,8 @@ struct key_lease {
 enum hf_status key_lease(struct hf_key *key, struct key_lease *ret_lease);
 
 /* Ends the use of a key by a decided transaction: promotes or discards the key's stage and
- * releases its lease, in one write. OK: the key's document was seen without the stage. Old bodies
- * are left to keys_clear_up. */
+ * releases its lease, in one write. OK: the key's document was observed to have no stage left. Old
+ * bodies are left to keys_clear_up. */
 enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error);
 
 /* Deletes the old bodies of one client's keys, in as few requests as possible. Never fails. */
@@ -190,8 +190,8 @@ enum purge_result {
     PURGE_DECIDED, /* it was pending for longer than D, and is now rolled back */
 };
 
-/* Purges a record if it is due: D has passed since the decision, and every participant was seen
- * without its stage. Remaining stages are settled first. */
+/* Purges a record if it is due: D has passed since the decision, and every participant has been
+ * observed to have no stage left. Remaining stages are settled first. */
 enum hf_status txn_purge(struct hf_client *client, struct view id,
                          enum purge_result *ret_result, struct hf_error *error);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* purge.c: deletes records that are no longer needed. It guards against a commit that reads as
  * rolled back: while a stage exists, only the record contains the decision. So the record of a
- * commit is purged D after the decision, and only if every participant was seen without its stage.
- * The record of a rollback can be deleted after D, because a missing record means the same. */
+ * commit is purged D after the decision, and only if every participant has been observed to have no
+ * stage left. The record of a rollback can be deleted after D, because a missing record means the
+ * same. */
 #include "base/rule.h"
 #include "key/txn_inside.h"
 
@@ -42,8 +43,8 @@ static enum hf_status purge_pending(struct hf_client *client, const struct txn_r
     return status;
 }
 
-/* Settles the transaction's stages. For a commit, OK means that every participant was seen without
- * its stage. For a rollback this does not matter. */
+/* Settles the transaction's stages. For a commit, OK means that every participant was observed to
+ * be without its stage. For a rollback this does not matter. */
 static enum hf_status settle_participants(struct hf_client *client,
                                           const struct txn_record *record,
                                           struct hf_error *error)

@@ -50,7 +50,7 @@ struct txn_record {
      * participants. */
     struct txn_key *keys;
     size_t key_count;
-    bool applied;          /* every participant was seen without its stage */
+    bool applied;          /* every participant has been observed to have no stage left */
     struct mono_time seen; /* when we first saw it unchanged */
     struct buffer unknown;
     bool no_memory; /* while decoding: out of memory, so the rest means nothing */
@@ -82,8 +82,8 @@ enum record_op_kind {
      * that is not among `keys`. If the record is already decided or is absent, the result is OK
      * and `recorded` is its state. With `mark`, an absent record becomes a rollback. */
     RECORD_DECIDE,
-    /* Committed: all of `keys` were seen without their stage. Changes nothing if the record names
-     * another key. */
+    /* Committed: all of `keys` have been observed to have no stage left. Changes nothing if the
+     * record names another key. */
     RECORD_APPLIED,
     RECORD_RESTAMP, /* replaces a timestamp on an unreadable clock; D is counted anew */
 };

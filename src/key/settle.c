@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* settle.c: settles the stages of transactions. A stage is promoted or discarded only after a
- * decided record was read. If a client finds a stage whose lease has ended while the record is
+ * decided record has been read. If a client finds a stage whose lease has ended while the record is
  * pending, it first rolls the transaction back in the record. If a commit came first, the client
  * promotes the stage. See docs/design.md, section 9. */
 #include "base/check.h"
@@ -291,7 +291,7 @@ static enum hf_status open_recorded_key(struct hf_client *client, const struct t
     return status;
 }
 
-/* Whether the key was seen without a stage of the transaction. */
+/* Whether the key was observed to have no stage of the transaction. */
 static bool stage_is_gone(struct hf_client *client, const struct txn_key *key, struct view txn)
 {
     struct opened_key opened;

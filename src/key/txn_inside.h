@@ -36,8 +36,9 @@ enum hf_status record_change(struct hf_client *client, struct record_op *op,
 bool record_is_due(struct hf_client *client, const struct txn_record *record);
 
 /* Deletes a record that is due and had this ETag, if it is no longer needed: it is a rollback, or
- * every participant was seen without its stage (`settled`: the caller has just seen this). If the
- * delete fails, the record is left to the sweeper. True: the record is gone. */
+ * every participant has been observed to have no stage left (`settled`: the caller has just
+ * observed this). If the delete fails, the record is left to the sweeper. True: the record is
+ * gone. */
 bool record_clear_read(struct hf_client *client, const struct txn_record *record,
                        const struct etag *etag, bool settled);
 
@@ -56,7 +57,7 @@ enum hf_status stage_read(struct table_ref *ref, struct stage_info *ret_info,
                           struct hf_error *error);
 
 /* Promotes or discards a decided stage, and releases its lease, if it still has one, in the same
- * write. OK: the document was seen without the stage. */
+ * write. OK: the document was observed to have no stage left. */
 enum hf_status stage_end(struct hf_client *client, const struct txn_key *key, struct view txn,
                          bool commit, struct hf_error *error);
 

@@ -25,8 +25,8 @@ static int64_t age_us(const struct lease *lease, const struct evidence *evidence
     if (RULE(ONCE_PER_BY_STORE_TIME) && is_stamp_readable(lease, evidence))
         return evidence->earliest.us -
                (lease->granted.clock != 0 ? lease->granted.us : lease->ended.us);
-    /* A completion counts from its end if it was written before grants had timestamps, or if its
-     * lock had no period. */
+    /* The age is measured from the end of the lease if the completion was written before grants had
+     * timestamps, or if its lock had no period. */
     bool from_grant = lease->once_per.us > 0 || lease->granted.clock != 0;
     struct wall_time start = from_grant ? lease->acquired_at : lease->expires_at;
     return wall_since(evidence->wall, start).us;

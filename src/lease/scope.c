@@ -24,7 +24,7 @@ static enum hf_status suggest_lower_case(struct view name, struct hf_error *erro
         lower[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
     lower[name.size] = '\0';
-    return error_set(error, HF_INVALID, "names must be lower case: write '%s'", lower);
+    return error_set(error, HF_INVALID, "names must be lower case: use '%s'", lower);
 }
 
 enum hf_status name_check(struct view name, struct hf_error *error)
@@ -102,7 +102,7 @@ static enum hf_status parse_byte_range(struct view text, struct scope *scope,
     if (good && scope->start < scope->end)
         return HF_OK;
     return error_set(error, HF_INVALID,
-                     "'%.*s' is not a range; write it like range:7:0-4096 or range:7:0-",
+                     "'%.*s' is not a range; use a form like range:7:0-4096 or range:7:0-",
                      VIEW_ARGS(view_first(text, 60)));
 }
 
@@ -124,7 +124,7 @@ static enum hf_status shard_check(struct view name, struct hf_error *error)
         return HF_OK;
     return error_set(
         error, HF_INVALID,
-        "'%.*s' is not a shard; write it like shard:domains/a3: the index, a slash, "
+        "'%.*s' is not a shard; use a form like shard:domains/a3: the index, a slash, "
         "1 to %d digits of 0-9 a-f",
         VIEW_ARGS(view_first(name, 60)), SHARD_NAME_MAX);
 }

@@ -187,9 +187,9 @@ struct table_op {
 
 /* Applies one operation at the time of the evidence. Returns OK, or a refusal:
  *
- *   HELD         not free, or others are waiting before us
+ *   HELD         not free, or others are ahead of us in the queue
  *   LOST         the lease, or the place in the queue, no longer exists
- *   MISMATCH     the lease has another token; or the semaphore another number of slots
+ *   MISMATCH     the lease has a different token, or the semaphore a different number of slots
  *   INVALID      a ttl or scope is out of range
  *   ALREADY      acquire with once_per: it was done within the period
  *   UNSUPPORTED  acquire with once_per: the table cannot remember it for the period

@@ -135,7 +135,7 @@ bool queue_active_blocks(const struct lease_table *table, const struct lease_wis
 size_t queue_waiters_before(const struct lease_table *table, const struct lease_wish *wanted,
                             size_t before, size_t limit);
 
-/* Restores invariant 4 of table.h. The turn of a newly reserved waiter counts from `now`. */
+/* Restores invariant 4 of table.h. The turn of a newly reserved waiter is counted from `now`. */
 void queue_settle(struct lease_table *table, struct mono_time now);
 
 /* Drops all waiters of each session that missed a turn; true if there were any. */

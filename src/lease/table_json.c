@@ -543,7 +543,8 @@ static void mark_reserved(struct decoding *d, const struct ids *ids)
         if (before == NOWHERE)
             continue;
         /* The claim window keeps running only if we have already seen this turn in the store. A
-         * turn that we merely computed counts from this reply, which is the first to show it. */
+         * turn that we merely computed is counted from this reply, which is the first to show
+         * it. */
         const struct waiter *old = &d->known.table->waiters[before];
         bool unwritten = RULE(TURN_SINCE_WRITTEN) && old->called;
         if (old->reserved && !unwritten)

@@ -503,7 +503,7 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
     if (!lease)
         return op->error.status;
     /* An earlier attempt was written and its reply was lost. Renewing again would be safe, but it
-     * is not needed: the lease counts from the t0 of that attempt. */
+     * is not needed: the ttl is counted from the t0 of that attempt. */
     if (lease->status == LEASE_ACTIVE && is_mine(op, lease->nonce))
         return report_already_granted(lease, op);
     /* With this proof any client may take the lease over, so it is marked as expired here too. A

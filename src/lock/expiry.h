@@ -3,13 +3,12 @@
  *
  *   <ns>/.lease-index/<YYYYMMDDHH>/<table>
  *
- * The index is a hint for the sweeper and proves nothing. Only the table shows whether a lease is
- * over, so the writer's wall clock is good enough here. If a lease has been held for longer than
+ * The index is a hint for the sweeper and proves nothing. Only the table shows whether a lease has
+ * ended, so the writer's wall clock is good enough here. If a lease has been held for longer than
  * half of its ttl, the keeper writes an entry for its table, one per hour in which such a lease
  * ends. A brief lock therefore needs no entry. A lease whose holder dies earlier is found by the
- * next client that touches it, or by a full sweep. A detached lease (hf_lock_detach) has no
- * keeper: if its ttl is long, its entry is written when it is detached. See docs/design.md,
- * section 9. */
+ * next client that touches it, or by a full sweep. A detached lease (hf_lock_detach) has no keeper:
+ * if its ttl is long, its entry is written when it is detached. See docs/design.md, section 9. */
 #ifndef LOCK_EXPIRY_H
 #define LOCK_EXPIRY_H
 
@@ -20,7 +19,7 @@
 #define HOUR_SPAN      SPAN_S(3600)
 #define HOUR_TEXT_SIZE 10
 
-/* A detached lease of at least this ttl gets an entry. The idle sweeper waits for as long, so a
+/* A detached lease of at least this ttl gets an entry. The idle sweeper waits just as long, so a
  * shorter lease has expired before a sweep can start. */
 #define EXPIRY_TTL_LONG SPAN_S(300)
 

@@ -408,8 +408,8 @@ static enum hf_status renew_adopted(struct hf_lock *lock, const struct lease_nam
     return error_set(error, HF_EXPIRED, "the reply came too late to use the lease");
 }
 
-/* The renewed lease counts from the time at which the renewal was sent. If the reply was so late
- * that no time is left, the lease is renewed again. */
+/* The ttl of the renewed lease is counted from the time at which the renewal was sent. If the reply
+ * was so late that no time is left, the lease is renewed again. */
 static enum hf_status adopt_lease(struct hf_lock *lock, const struct lease_name *name,
                                   struct hf_error *error)
 {

@@ -230,7 +230,7 @@ bool lock_hold_granted(struct hf_lock *lock, const struct request *request)
     lock->report_safe = lock->report_gone = false;
     lock->half_life = mono_add(validity.t0, SPAN_US(lock->ttl.us / 2));
     lock_renewed_locked(lock, &validity);
-    /* The lease counts from t0, so it may have expired before a slow reply arrived. */
+    /* The ttl is counted from t0, so the lease may have expired before a slow reply arrived. */
     bool valid = lock_check_locked(lock) == HF_OK && !keeper->closed;
     if (valid)
         keeper_add_locked(lock->client, lock);
@@ -345,8 +345,8 @@ static enum hf_status request_grant(struct hf_lock *lock, bool wait, struct mono
     return take_reply(lock, &request, error);
 }
 
-/* Each request has a new id. If an id were reused, the late effect of an abandoned request could
- * be mistaken for that of the new one. */
+/* Each request has a new id. If an id were reused, the late effect of an abandoned request could be
+ * mistaken for the effect of the new request. */
 static void draw_id(struct hf_lock *lock)
 {
     lock->waiter.number = client_next_id(lock->client);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* purge.c: deletes a table that no client uses. It guards against decreasing tokens: the table is
- * deleted only if it still has the ETag that was seen, and only after the epoch was raised above
- * its tokens. */
+ * deleted only if it still has the ETag that was seen, and only after the epoch has been raised
+ * above its tokens. */
 #include "lock/purge.h"
 
 #include "base/rule.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c: converts operations on tables to operations on documents, and computes how long a
- * grant is valid. Validity never counts from a reply: it always starts at the t0 of the attempt
+ * grant is valid. Validity is never counted from a reply: it always starts at the t0 of the attempt
  * that granted the lease. */
 #include "lock/client_inside.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* restore.c: raises epochs and sets barriers after a backup was restored. It guards against
+/* restore.c: raises epochs and sets barriers after a backup has been restored. It guards against
  * holders and tokens that the backup does not contain: new tokens are higher than any that were
  * issued, and nothing is granted while an unknown lease may be valid. */
 #include "lock/restore.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* restore.h: makes a store safe after it was restored from a backup.
+/* restore.h: makes a store safe after it has been restored from a backup.
  *
  * A backup contains neither the leases that were granted after it was made nor the tokens issued
  * since. So every epoch is raised by more than it can have risen since the backup, and no table

@@ -2,8 +2,8 @@
 /* table_reader.h: lease tables as they are in the store, for display.
  *
  * Nothing is changed: another program's table is not adopted, and a damaged table is not replaced.
- * A table that is listed with a known ETag is not read again, so repeated calls, such as those of
- * `locks watch`, cost little more than the listings. */
+ * A table that is listed with a known ETag is not read again, so repeated calls, such as the calls
+ * that `locks watch` makes, cost little more than the listings. */
 #ifndef LOCK_TABLE_READER_H
 #define LOCK_TABLE_READER_H
 

@@ -313,9 +313,9 @@ static bool mark_lost(struct table_space *space, struct view key, struct lease_t
 }
 
 /* Turns a mark into a table of a new epoch that contains only the barrier. The epoch is raised and
- * the limits are read after the mark was written. From then on the lost table can grant nothing,
- * so the recorded limits cover all of its leases. Shard locks may belong to other programs, which
- * record no limits. */
+ * the limits are read after the mark has been written. From then on the lost table can grant
+ * nothing, so the recorded limits cover all of its leases. Shard locks may belong to other
+ * programs, which record no limits. */
 static enum hf_status set_barrier(struct table_space *space, struct view key,
                                   struct lease_table *table, struct mono_time deadline,
                                   struct hf_error *error)

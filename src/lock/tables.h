@@ -44,8 +44,8 @@ enum hf_status table_record_limit(struct table_space *space, enum table_kind kin
  *
  * A table that cannot be read is replaced. A copy of its bytes is kept, a mark is put in their
  * place, and the epoch is raised. The holders of the lost leases are unknown. So the new table has
- * a barrier, and grants nothing for as long as the longest of these leases may still be valid. The
- * holder of the barrier is shown as HF_TABLE_REPLACED. */
+ * a barrier, and grants nothing while the longest of these leases may still be valid. The holder of
+ * the barrier is shown as HF_TABLE_REPLACED. */
 extern const struct doc_type table_doc_type;
 
 /* The same for shard locks. */

@@ -9,7 +9,7 @@
  *                 Records with equal fields keep the order of their file; among records of
  *                 different files, the smaller record is first
  *   latest wins   both fields are given: for each key only the record with the latest time is
- *                 kept; if the times are equal, the record with the greater bytes
+ *                 kept; if the times are equal, the record that compares greater bytewise
  *
  * Keys are ordered by the bytes of their values: a quoted CSV field without its quotes, a JSON
  * string without its escapes. Records are written unchanged, each ended by LF. Equal inputs in any

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ndjson.c: one JSON object per line. A JSON object on one line cannot contain a line end, so a
  * record ends at the next LF, even if it is malformed. A CR before the LF is part of the end. Lines
- * of blanks are not records. */
+ * that contain only blanks are not records. */
 #include "merge/format.h"
 
 /* The requested members; if a name occurs twice, the last member counts. */
@@ -126,8 +126,8 @@ static size_t ndjson_cut(struct cutter *cutter, size_t at, size_t size, bool at_
         struct view line = { here, (size_t)((stop ? stop : end) - here) };
         if (stop && line.size > 0 && stop[-1] == '\r')
             line.size--;
-        /* A long line of blanks is rejected like any other long line, because the result must not
-         * depend on how much of it was in memory. */
+        /* A long line that contains only blanks is rejected like any other long line, because the
+         * result must not depend on how much of it was in memory. */
         bool counts = line.size > cutter->record_bytes_max || !is_blank_line(line);
         if (counts && !add_line(cutter, line))
             break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bucket.c: reads, checks and writes the format document of a bucket, and probes the store when the
- * document contains no verdict on it. It refuses a store that ignores conditions, and a bucket
- * whose formats this version does not know. */
+ * document contains no verdict on the store. It refuses a store that ignores conditions, and a
+ * bucket whose formats this version does not know. */
 #include "store/bucket.h"
 
 #include "base/evidence.h"
@@ -500,8 +500,8 @@ static enum hf_status keep_outcome(struct store *store, struct format *format,
     return status;
 }
 
-/* Whether a probe that ended with this status may succeed on a retry: its requests got no answer,
- * or one of its own writes landed late. */
+/* Whether a probe that ended with this status may succeed on a retry: its requests got no reply, or
+ * one of its own writes took effect late. */
 static bool may_pass_later(enum hf_status status)
 {
     return status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_CONFLICT ||
@@ -523,7 +523,7 @@ static enum hf_status probe_with_patience(struct store *store, struct probe_repo
                                           struct hf_error *error)
 {
     struct mono_time deadline = mono_add(env_now(store->env), PROBE_TIME);
-    /* A probe whose requests got no answer gives no verdict, because a wrong refusal would be kept
+    /* A probe whose requests got no reply yields no verdict, because a wrong refusal would be kept
      * for a day and stop every client. It is repeated instead. */
     enum hf_status status = store_probe(store, deadline, report, error);
     for (int i = 1; i < PROBE_TRIES; i++) {
@@ -580,8 +580,8 @@ enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report 
 
 /* ---- Checking a bucket at open ------------------------------------------------------- */
 
-/* Probes a store that has no verdict, or only an expired one. The verdict applies to this handle
- * even if it cannot be saved for other clients. */
+/* Probes a store for which no verdict is recorded, or only an expired one. The verdict applies to
+ * this handle even if it cannot be saved for other clients. */
 static enum hf_status probe_and_record(struct store *store, struct format *format,
                                        struct hf_error *error)
 {

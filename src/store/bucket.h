@@ -20,8 +20,8 @@
  *      one. So a verdict that was copied with a bucket does not count, and neither does an old one.
  *   3. A refusal is a verdict too. It is kept for a day, and the next process needs only one get.
  *      A verdict that passed is kept for 30 days. `holdfast store probe` creates a new one.
- *   4. A store is refused only for a fault that the probe has shown. A probe without an answer
- *      gives no verdict: the store is UNAVAILABLE, and nothing is recorded.
+ *   4. A store is refused only for a fault that the probe has shown. A probe without a reply yields
+ *      no verdict: the store is UNAVAILABLE, and nothing is recorded.
  *   5. Our own stores (mem, dir, sqlite) need no verdict: the test suite proves their promises.
  *      If there is a verdict, it counts anyway, and so do the features.
  *   6. A client without write permission may read: if the verdict is missing and the probe is

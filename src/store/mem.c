@@ -250,7 +250,7 @@ enum hf_status mem_store_open(struct env *env, const struct url *url, struct sto
     if (url_only_parameters(url, parameters, error) != HF_OK)
         return error->status;
     if (url->path.size > 0 || url->host.size > 0)
-        return error_set(error, HF_INVALID, "write 'mem:' alone; it has no name or path");
+        return error_set(error, HF_INVALID, "use 'mem:' alone; it has no name or path");
     struct mem_store *mem = malloc(sizeof *mem);
     if (!mem)
         return error_no_memory(error);

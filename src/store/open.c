@@ -55,14 +55,14 @@ static enum hf_status parse_store_url(struct view text, struct url *ret_url,
     char forms[128];
     struct view scheme = view_first(text, view_find(text, ':'));
     if (scheme.size == text.size)
-        return error_set(error, HF_INVALID, "'%.*s' is not the URL of a store: write %s",
+        return error_set(error, HF_INVALID, "'%.*s' is not the URL of a store: use %s",
                          VIEW_ARGS(view_first(text, 60)), all_forms(forms, sizeof forms));
     enum hf_status status = url_parse(text, ret_url, error);
     if (status != HF_OK)
         return status;
     *ret_backend = find_backend(ret_url->scheme);
     if (!*ret_backend)
-        return error_set(error, HF_INVALID, "unknown kind of store '%.*s:': write %s",
+        return error_set(error, HF_INVALID, "unknown kind of store '%.*s:': use %s",
                          VIEW_ARGS(view_first(scheme, 60)), all_forms(forms, sizeof forms));
     return HF_OK;
 }

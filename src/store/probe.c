@@ -251,7 +251,7 @@ static enum hf_status find_fresh_etags(struct probe *probe)
     return HF_OK;
 }
 
-/* A request without an answer says nothing about the store's abilities. */
+/* A request without a reply says nothing about the store's abilities. */
 static bool has_answer(enum hf_status status)
 {
     return status != HF_UNSURE && status != HF_UNAVAILABLE && status != HF_TIMEOUT;

@@ -128,10 +128,10 @@ MISTAKES = [
     ("holdfast run --wait -5s deploy -- true", "INVALID",
      "holdfast: run: INVALID: --wait: '-5s': a duration must not be negative"),
     ("holdfast run --wait 5 deploy -- true", "INVALID",
-     "holdfast: run: INVALID: --wait: '5' is not a duration; write it like 250ms, 30s, "
+     "holdfast: run: INVALID: --wait: '5' is not a duration; use a form like 250ms, 30s, "
      "1m30s, 2h or 7d, or 'forever'"),
     ("holdfast run --once-per deploy -- true", "INVALID",
-     "holdfast: run: INVALID: --once-per: 'deploy' is not a duration; write it like "
+     "holdfast: run: INVALID: --once-per: 'deploy' is not a duration; use a form like "
      "250ms, 30s, 1m30s, 2h or 7d"),
     ("holdfast run --ttl 3d deploy -- true", "INVALID",
      "holdfast: run deploy: INVALID: the ttl must be between 1s and 1d, not 3d"),
@@ -140,7 +140,7 @@ MISTAKES = [
     ("holdfast store ls --limit many", "INVALID",
      "holdfast: store ls: INVALID: --limit: 'many' is not a whole number"),
     ("holdfast store get --range 5-2 report.txt", "INVALID",
-     "holdfast: store get report.txt: INVALID: '5-2' is not a range; write A-B with B "
+     "holdfast: store get report.txt: INVALID: '5-2' is not a range; use A-B with B "
      "greater than A, or A- for the rest",
      STORE),
     # Names.
@@ -167,15 +167,15 @@ MISTAKES = [
      "holdfast: locks ls: INVALID: HOLDFAST_STORE is empty: set it to the URL of a store, "
      "such as s3://BUCKET/PREFIX, or unset it for your local store"),
     ("HOLDFAST_STORE=/srv/jobs holdfast locks ls", "INVALID",
-     "holdfast: locks ls: INVALID: '/srv/jobs' is not the URL of a store: write "
+     "holdfast: locks ls: INVALID: '/srv/jobs' is not the URL of a store: use "
      "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:"),
     ("HOLDFAST_STORE=gs://bucket/x holdfast locks ls", "INVALID",
-     "holdfast: locks ls: INVALID: unknown kind of store 'gs:': write "
+     "holdfast: locks ls: INVALID: unknown kind of store 'gs:': use "
      "sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:"),
     ("HOLDFAST_STORE=s3:bucket holdfast locks ls", "INVALID",
-     "holdfast: locks ls: INVALID: the URL names no bucket: write s3://BUCKET/PREFIX"),
+     "holdfast: locks ls: INVALID: the URL names no bucket: use s3://BUCKET/PREFIX"),
     ("HOLDFAST_STORE=s3://b/x holdfast locks ls", "INVALID",
-     "holdfast: locks ls: INVALID: 'b' is not a bucket name: write "
+     "holdfast: locks ls: INVALID: 'b' is not a bucket name: use "
      "s3://BUCKET/PREFIX; a bucket name has 3 to 63 letters, digits, '-', '_' and '.'"),
     ("HOLDFAST_STORE=s3://bucket/prefix holdfast run deploy -- true", "DENIED",
      "holdfast: run deploy: DENIED: cannot read .holdfast/format.json: no credentials were found: set "
@@ -185,7 +185,7 @@ MISTAKES = [
      "takes endpoint, region, style, connections, timeout, ca, etag and profile"),
     ("AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b holdfast locks ls "
      "--store 's3://bucket/x?endpoint=localhost:9000'", "INVALID",
-     "holdfast: locks ls: INVALID: 'localhost:9000' is not an endpoint: write "
+     "holdfast: locks ls: INVALID: 'localhost:9000' is not an endpoint: use "
      "https://s3.example.com or http://127.0.0.1:7480"),
     ("HOLDFAST_STORE=sqlite:typo.db holdfast locks ls", "NOT_FOUND",
      "holdfast: locks ls: NOT_FOUND: there is no store at '~/typo.db'; check the name (the "

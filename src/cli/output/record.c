@@ -311,7 +311,7 @@ struct expansion {
     const char *at; /* the rest of the text */
 };
 
-/* Whether all fields, and all conditions, of a piece of text are set. */
+/* Whether all fields of a piece of text are set, and whether all its conditions are met. */
 struct outcome {
     bool fields, conditions, has_conditions;
 };

@@ -22,9 +22,9 @@
  *                            children of holdfast, which kills them (guard_end_all)
  *
  * Where it is permitted (root or CAP_SYS_NICE), the guard runs with real-time priority
- * (SCHED_FIFO), so a busy machine does not delay it. Elsewhere, its margin is the time between KILL
- * and the deadline: a tenth of the ttl or, for a long ttl, one second or a twentieth of the ttl,
- * whichever is larger.
+ * (SCHED_FIFO), so a busy machine does not delay it. Elsewhere, its safety margin is the time
+ * between KILL and the deadline: a tenth of the ttl or, for a long ttl, one second or a twentieth
+ * of the ttl, whichever is larger.
  *
  * The command has ended only when all its descendants have ended; the proof is that no child is
  * left (descendants.h). Only then does the guard report the end, and holdfast releases the lock. If

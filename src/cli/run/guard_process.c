@@ -103,8 +103,8 @@ static _Noreturn void become_guarded(const struct watch *watch, pid_t guard,
 
 /* Closes stdin and stdout, so that the guard does not keep the command's pipes open; stderr stays
  * open for our last message. Requests real-time priority, so that a busy command cannot delay its
- * own end. Where that is not permitted, the time between KILL and the deadline is the margin.
- * Children do not inherit the priority. */
+ * own end. Where that is not permitted, the time between KILL and the deadline is the safety
+ * margin. Children do not inherit the priority. */
 static void detach_from_command(void)
 {
     struct sched_param first = { .sched_priority = sched_get_priority_min(SCHED_FIFO) };

@@ -82,7 +82,7 @@ static void wait_until_over(struct waiting *waiting, int *ret_signal)
         if (*ret_signal && patience_end.us == MOMENT_FAR)
             patience_end = mono_add(env_now(run->cli->env), INTERRUPT_PATIENCE);
         if (!mono_before(env_now(run->cli->env), patience_end))
-            interrupt_die_as(*ret_signal); /* no command was started; the guard ends with us */
+            interrupt_die_as(*ret_signal); /* no command was started; the guard exits too */
         if (!atomic_load(&waiting->opened))
             continue;
         /* hf_lock_cancel would block until the wait has ended. hf_lock_interrupt is repeated,

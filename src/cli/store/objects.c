@@ -37,7 +37,7 @@ static enum hf_status parse_range_option(struct cli *cli, struct hf_store_get_op
     bool has_dash = text.size < range->text.size;
     if (status != HF_OK || !has_dash || (end.size > 0 && to <= from))
         return cli_invalid(
-            cli, "'%.*s' is not a range; write A-B with B greater than A, or A- for the rest",
+            cli, "'%.*s' is not a range; use A-B with B greater than A, or A- for the rest",
             VIEW_ARGS(view_first(range->text, 60)));
     options->offset = from;
     options->length = end.size > 0 ? to - from : 0;

@@ -211,9 +211,9 @@ static void list_removals(void *argument, const struct catalog *catalog,
     }
 }
 
-/* Reads the pins after the names were seen in deleting: a reader that pins a chunk later also reads
- * the catalog later, and then finds the names in deleting. Condemned names were never live, so
- * nobody reads them. Objects in their last round are already deleted. */
+/* Reads the pins after the names have been seen in deleting: a reader that pins a chunk later also
+ * reads the catalog later, and then finds the names in deleting. Condemned names were never live,
+ * so nobody reads them. Objects in their last round are already deleted. */
 static enum hf_status find_pins(struct deletions *deletions, const struct deletion *deletion,
                                 bool *pinned, struct hf_error *error)
 {
@@ -322,9 +322,9 @@ static void delete_all(struct deletions *deletions)
     free(calls);
 }
 
-/* Records in the catalog which objects are deleted. A name is dropped only after its object was
- * deleted again after D, because an abandoned put may take effect until then. If this worker dies
- * before the swap, another one deletes the objects again, which changes nothing. */
+/* Records in the catalog which objects are deleted. A name is dropped only after its object has
+ * been deleted again, after D, because an abandoned put may take effect until then. If this worker
+ * dies before the swap, another one deletes the objects again, which changes nothing. */
 static enum hf_status record_deletions(struct deletions *deletions, struct hf_error *error)
 {
     struct maintain_report *report = deletions->round->report;

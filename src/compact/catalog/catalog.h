@@ -189,7 +189,7 @@ void catalog_written(struct catalog *catalog, struct mono_time now);
 enum hf_status catalog_adopt(struct catalog *catalog, const struct chunk *chunk,
                              struct hf_error *error);
 
-/* For a split, after all entries were adopted: copies the writers' watermarks and the unknown
+/* For a split, after all entries have been adopted: copies the writers' watermarks and the unknown
  * settings from the parent, and `due` if a level of the child is the target. catalog_adopt has
  * already set counts[L] to the number of live entries of level L - 1. */
 enum hf_status catalog_inherit(struct catalog *child, const struct catalog *parent,

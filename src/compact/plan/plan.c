@@ -357,7 +357,7 @@ static void plan_levels(struct planner *planner)
             cut_by_level(planner, first, size);
         first += size;
     }
-    /* Chunks that were left alone in their hours are grouped with each other. */
+    /* Chunks that are each the only one left in their hour are grouped together. */
     sort_candidates(planner->lone, planner->lone_count);
     end = planner->lone + planner->lone_count;
     for (const struct candidate *first = planner->lone; first < end;) {

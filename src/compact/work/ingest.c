@@ -58,7 +58,7 @@ static void fail_file(struct ingest *ingest, struct ingest_item *item,
     finish_file(ingest, item);
 }
 
-/* Removes the chosen files that a catalog already knows. */
+/* Removes the chosen files that are already recorded in a catalog. */
 static void finish_known(struct ingest *ingest)
 {
     size_t kept = 0;
@@ -142,7 +142,7 @@ static void look_for_room(void *argument, const struct catalog *catalog,
         room->count = 1; /* the catalog decides whether one more fits */
 }
 
-/* Whether the catalog already knows all of the chosen files. */
+/* Whether all of the chosen files are already recorded in the catalog. */
 static bool are_all_known(const struct ingest *ingest)
 {
     for (size_t i = 0; i < ingest->chosen_count; i++)

@@ -3,9 +3,9 @@
  * put under its own name. Many files are added to the catalog in one swap. A file that cannot be
  * accepted is reported; the others are still processed.
  *
- * A file that the catalog knows, or has not forgotten yet (catalog.h), is not added again. Two
- * files are the same if they have the same bytes or, with ids, the same id. So an interrupted
- * ingest can be repeated with all files. */
+ * A file that is still recorded in the catalog (catalog.h) is not added again. Two files are the
+ * same if they have the same bytes or, with ids, the same id. So an interrupted ingest can be
+ * repeated with all files. */
 #ifndef COMPACT_WORK_INGEST_H
 #define COMPACT_WORK_INGEST_H
 

@@ -221,8 +221,7 @@ static enum hf_status read_dir_url(const struct url *url, bool *ret_sync,
     if (url_only_parameters(url, parameters, error) != HF_OK)
         return error->status;
     if (url->host.size > 0 || url->path.size == 0)
-        return error_set(error, HF_INVALID,
-                         "dir: needs a path: write dir:/srv/data or dir:data");
+        return error_set(error, HF_INVALID, "dir: needs a path: use dir:/srv/data or dir:data");
     *ret_sync = true;
     struct view sync = url_parameter(url, "sync");
     if (sync.data && parse_switch(sync, ret_sync, error) != HF_OK) {

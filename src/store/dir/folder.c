@@ -236,7 +236,7 @@ enum hf_status dir_folder_open(struct dir_store *dir, const struct dir_path *pat
 
 /* ---- Removing ------------------------------------------------------------------------ */
 
-/* Removes the directory of a path, then the one above it, for as long as they are empty. */
+/* Removes the directory of a path and then the directories above it, as long as they are empty. */
 static void remove_empty(struct dir_store *dir, const struct dir_path *path)
 {
     struct dir_path folder = *path;

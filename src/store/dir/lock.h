@@ -49,8 +49,7 @@
  * empty directories in place. */
 #define DIR_LOCK_KEEP INT64_C(65537)
 
-/* From here on: one byte for each open store that writes, locked for as long as the store is
- * open. */
+/* From here on: one byte for each open store that writes, locked while the store is open. */
 #define DIR_LOCK_ALIVE (INT64_C(1) << 40)
 
 #define DIR_LOCKS_IDLE_MAX 16

@@ -2,8 +2,8 @@
 /* temp.h: where the files of a `dir:` store are written before they get their names.
  *
  * Each open store that writes has its own directory, "%tmp/<id>", and holds the lock on byte
- * DIR_LOCK_ALIVE + id of the lock file for as long as it is open. The next process that opens
- * the store removes the directories whose byte is not locked, because their owners are dead. */
+ * DIR_LOCK_ALIVE + id of the lock file while it is open. The next process that opens the store
+ * removes the directories whose byte is not locked, because their owners are dead. */
 #ifndef STORE_DIR_TEMP_H
 #define STORE_DIR_TEMP_H
 

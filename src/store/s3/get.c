@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* get.c: reads objects into memory or into a file, whole or in part. A body that breaks off is
- * requested again: in memory from its start, in a file from where it broke off, and then only
- * if the object is still the same version. */
+/* get.c: reads objects into memory or into a file, whole or in part. A body that is cut off is
+ * requested again: in memory from its start, in a file from where it was cut off, and then only if
+ * the object is still the same version. */
 #include "store/s3/inside.h"
 #include "store/stream.h"
 #include "store/toolkit.h"

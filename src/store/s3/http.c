@@ -15,7 +15,7 @@
 #include <strings.h>
 
 /* A connection that was idle for longer is not reused: servers close idle connections, and a
- * request that is sent just as the server closes the connection gets no answer. */
+ * request that is sent just as the server closes the connection gets no reply. */
 #define IDLE_SECONDS_MAX 15L
 
 /* A stream that is slower than this for the whole timeout counts as stalled. Otherwise an
@@ -483,9 +483,9 @@ static void set_method(CURL *handle, const struct http_request *request)
 static void set_outcome(struct transfer *transfer, CURLcode code, const char *detail)
 {
     struct http_reply *reply = transfer->reply;
-    /* libcurl reports success even if a reply breaks off inside its headers. */
+    /* libcurl reports success even if a reply is cut off inside its headers. */
     bool answered = code == CURLE_OK && reply->whole_headers;
-    /* An error page may be longer than what we keep of it. Its status is an answer all the same. */
+    /* An error page may be longer than what we keep of it. Its status is nevertheless a reply. */
     if (code == CURLE_WRITE_ERROR && transfer->body_cut && reply->status >= 300)
         answered = true;
     if (code == CURLE_WRITE_ERROR && transfer->body_cut && !answered)
@@ -505,7 +505,7 @@ static void set_outcome(struct transfer *transfer, CURLcode code, const char *de
                       : detail[0]      ? detail
                                        : curl_easy_strerror(code);
     error_set(&reply->error, reply->outcome == HTTP_NO_ANSWER ? HF_UNSURE : HF_UNAVAILABLE,
-              "%s", again ? "the connection closed before an answer came" : why);
+              "%s", again ? "the connection was closed before a reply arrived" : why);
 }
 
 void http_reply_release(struct http_reply *reply)

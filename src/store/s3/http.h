@@ -3,7 +3,7 @@
  *
  * This layer knows nothing about S3. It guarantees that a request is sent at most once: libcurl
  * would silently send it again if a kept connection turned out to be dead, and this layer prevents
- * that. If there was no answer, it reports whether any part of the request may have been sent.
+ * that. If there was no reply, it reports whether any part of the request may have been sent.
  *
  * A handle keeps its connection open for the next request. libcurl may start threads of its own
  * to resolve names. */

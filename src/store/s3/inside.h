@@ -80,7 +80,7 @@ struct s3_request {
     size_t body_max; /* limit for a 2xx body that is kept; 0: as for an error page */
     struct mono_time deadline;
     struct span stall;
-    bool writes;     /* not retried, and no answer means UNSURE */
+    bool writes;     /* not retried, and no reply means UNSURE */
     bool repeatable; /* a write that may be retried: a part of an upload */
     enum condition_kind condition;
     struct wall_time signed_at; /* set by s3_send: the time in the signature */
@@ -151,8 +151,8 @@ struct store_stamp s3_stamp(const struct http_reply *reply);
 
 /* ---- Keys and conditions (s3.c) ------------------------------------------------------ */
 
-/* Writes the key as it is sent into `space` and returns it. INVALID if S3 cannot store such a
- * key. */
+/* Writes the key to `space`, in the form in which it is sent, and returns it. INVALID if S3 cannot
+ * store such a key. */
 #define S3_KEY_SPACE (2 * KEY_BYTES_MAX)
 enum hf_status s3_key(struct s3_store *s3, struct view key, char space[S3_KEY_SPACE],
                       struct view *ret_key, struct hf_error *error);

@@ -34,7 +34,7 @@ struct s3_provider {
     char region[64];
     /* Used only by the task that fetches. */
     struct mono_time deadline;
-    struct mono_time answered; /* when the endpoint's answer came, ... */
+    struct mono_time answered; /* when the endpoint's reply arrived, ... */
     struct wall_time date;     /* ... and its date, or our wall clock's */
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
@@ -328,7 +328,7 @@ static bool to_word(struct buffer *answer, char *word, size_t size)
     return true;
 }
 
-/* If there is no answer, there is no instance endpoint, and the search continues. */
+/* If there is no reply, there is no instance endpoint, and the search continues. */
 static enum hf_status instance_session(struct s3_provider *provider, const char *base,
                                        char *token, size_t size, struct hf_error *error)
 {

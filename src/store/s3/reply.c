@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reply.c: maps a reply to a status that the caller can act on, and a message with the remedy. The
- * rules are in docs/design.md section 3: a refusal (4xx) changed nothing; after a write was sent,
- * every 5xx and every missing reply is UNSURE. */
+ * rules are in docs/design.md section 3: a refusal (4xx) changed nothing; once a write has been
+ * sent, every 5xx and every missing reply is UNSURE. */
 #include "base/parse.h"
 #include "store/s3/inside.h"
 #include "store/s3/xml.h"

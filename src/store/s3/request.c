@@ -207,7 +207,7 @@ static void hide(char *text, size_t size, const char *secret)
         memset(found, '*', length);
 }
 
-/* A server may echo what it was sent, and its answers are shown to users. */
+/* A server may echo what it was sent, and its replies are shown to users. */
 static void hide_secrets(const struct s3_credentials *credentials, struct http_reply *reply)
 {
     if (reply->status >= 200 && reply->status < 300)

@@ -190,11 +190,10 @@ static enum hf_status set_names(struct s3_store *s3, const struct url *url,
                                 struct hf_error *error)
 {
     if (url->host.size == 0)
-        return error_set(error, HF_INVALID,
-                         "the URL names no bucket: write s3://BUCKET/PREFIX");
+        return error_set(error, HF_INVALID, "the URL names no bucket: use s3://BUCKET/PREFIX");
     if (!consists_of(url->host, BUCKET_BYTES, 3, S3_BUCKET_MAX))
         return error_set(error, HF_INVALID,
-                         "'%.*s' is not a bucket name: write s3://BUCKET/PREFIX; a bucket name "
+                         "'%.*s' is not a bucket name: use s3://BUCKET/PREFIX; a bucket name "
                          "has 3 to %d letters, digits, '-', '_' and '.'",
                          VIEW_ARGS(view_first(url->host, 80)), S3_BUCKET_MAX);
     snprintf(s3->bucket, sizeof s3->bucket, "%.*s", VIEW_ARGS(url->host));
@@ -284,11 +283,10 @@ static enum hf_status set_endpoint(struct s3_store *s3, const struct url *url, b
                          "an endpoint must not contain a user name; credentials come from the "
                          "environment or a profile");
     if (url->host.size == 0)
-        return error_set(error, HF_INVALID,
-                         "the URL names no bucket: write s3://BUCKET/PREFIX");
+        return error_set(error, HF_INVALID, "the URL names no bucket: use s3://BUCKET/PREFIX");
     if (!good)
         return error_set(error, HF_INVALID,
-                         "'%.*s' is not an endpoint: write https://s3.example.com or "
+                         "'%.*s' is not an endpoint: use https://s3.example.com or "
                          "http://127.0.0.1:7480",
                          VIEW_ARGS(view_first(endpoint, 60)));
     s3->exposed = !s3->tls && !is_loopback(host);
