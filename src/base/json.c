@@ -14,7 +14,7 @@ struct json_reader json_read(struct view text)
     struct json_reader reader; /* `arrays` is set level by level */
     reader.text = text;
     reader.at = text.data;
-    reader.end = text.data + text.size;
+    reader.end = text.size > 0 ? text.data + text.size : text.data; /* which may be NULL */
     reader.why = NULL;
     reader.fault = JSON_GOOD;
     reader.is_data = false;
