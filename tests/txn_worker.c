@@ -395,7 +395,7 @@ static void settle(unsigned share)
 {
     struct hf_key_options options = HF_KEY_OPTIONS;
     struct hf_error error;
-    options.ttl_ms = ttl_ms;
+    options.ttl_ms = WAIT_MS; /* nobody is killed here: a busy machine must not lose it */
     for (unsigned i = share; i < account_count; i += SHARES) {
         struct taken taken = { .key = NULL };
         account_name(i, taken.name);
