@@ -144,8 +144,8 @@ static enum hf_status decode_format(struct format *format, struct hf_error *erro
         return HF_OK;
     format->verdicts = VIEW("");
     return error_set(error, HF_CORRUPT,
-                     "%s is damaged (%s); inspect it with 'store get', and remove it to have "
-                     "the store probed again",
+                     "%s is damaged (%s); inspect it with 'holdfast store get', and remove it "
+                     "to have the store probed again",
                      LAYOUT_BUCKET_KEY, why);
 }
 
@@ -441,7 +441,8 @@ static enum hf_status write_format(struct store *store, const struct format *for
 
 static enum hf_status refuse_store(const char *why, struct hf_error *error)
 {
-    return error_set(error, HF_UNSUPPORTED, "%.180s; run 'store probe' to check it again", why);
+    return error_set(error, HF_UNSUPPORTED,
+                     "%.180s; run 'holdfast store probe' to check it again", why);
 }
 
 /* Reads still work, but every write through this handle fails with this error. */

@@ -63,8 +63,8 @@ MISTAKES = [
      "cannot be deleted; to hide a record, put a newer one with the same key and exclude it "
      "with --where"),
     ("holdfast ls", "INVALID",
-     "holdfast: ls: INVALID: unknown command 'ls'; 'holdfast locks ls' lists locks, 'key ls' "
-     "keys, 'store ls' objects"),
+     "holdfast: ls: INVALID: unknown command 'ls'; 'holdfast locks ls' lists locks, 'holdfast "
+     "key ls' keys, 'holdfast store ls' objects"),
     ("holdfast locks", "INVALID",
      "holdfast: locks: INVALID: a subcommand is missing: ls, show, break, watch"),
     ("holdfast locks lst", "INVALID",
@@ -223,12 +223,12 @@ MISTAKES = [
      "holdfast: read report.txt: NOT_FOUND: no such object",
      STORE),
     ("holdfast key get orders/42", "NOT_FOUND",
-     "holdfast: key get orders/42: NOT_FOUND: the key was never written; 'key ls' lists "
-     "the keys",
+     "holdfast: key get orders/42: NOT_FOUND: the key was never written; 'holdfast key "
+     "ls' lists the keys",
      STORE),
     ("holdfast key show orders/42", "NOT_FOUND",
      "holdfast: key show orders/42: NOT_FOUND: there is no key or lock of this name; "
-     "'key ls' lists the keys",
+     "'holdfast key ls' lists the keys",
      STORE),
     ("holdfast locks break deploy --reason stuck", "NOT_FOUND",
      "holdfast: locks break deploy: NOT_FOUND: no such lock in this store; "
@@ -239,7 +239,7 @@ MISTAKES = [
      STORE),
     ("holdfast txn show 12", "INVALID",
      "holdfast: txn show 12: INVALID: '12' is not a transaction id; an id has 32 "
-     "hexadecimal digits, as 'txn begin' prints it",
+     "hexadecimal digits, as 'holdfast txn begin' prints it",
      STORE),
     ("holdfast index put domains domain=example.com", "NOT_FOUND",
      "holdfast: index put domains: NOT_FOUND: there is no index 'domains'; 'holdfast "

@@ -28,7 +28,8 @@ static enum hf_status check_take(struct cli *cli)
         if (takes && cli_given(cli, excluded[i]))
             return cli_invalid(cli,
                                "--take publishes at once and releases the key, so --%s cannot "
-                               "be used with it; acquire a lease with 'key acquire' instead",
+                               "be used with it; acquire a lease with 'holdfast key acquire' "
+                               "instead",
                                excluded[i]);
     if (cli_given(cli, "txn") && cli_given(cli, "staged"))
         return cli_invalid(cli, "--txn already stages the change; omit --staged");
@@ -54,7 +55,7 @@ static enum hf_status change_state(struct changing *changing)
                                      &context->info, &cli->error)
                 : hf_key_remove(context->key, &changing->when, &context->info, &cli->error);
         if (status == HF_UNSURE)
-            error_prefix(&cli->error, "the outcome is unknown; check with 'key show'");
+            error_prefix(&cli->error, "the outcome is unknown; check with 'holdfast key show'");
         if (status != HF_OK)
             status = key_refused(cli, context->info.outcome);
         if (!context->adopted)

@@ -16,8 +16,9 @@ static const char *const advice[HF_KEY_OUTCOME_COUNT] = {
     [HF_KEY_FENCING_MISMATCH] = "stop the protected work; acquire the key again, and read it",
     [HF_KEY_VERSION_CONFLICT] = "read the key again, and decide again",
     [HF_KEY_ETAG_MISMATCH] = "read the key again, and decide again",
-    [HF_KEY_TXN_MISMATCH] = "name its transaction with --txn; 'key show' prints its id",
-    [HF_KEY_WAITING] = "wait longer with --wait; 'key show' names the holder",
+    [HF_KEY_TXN_MISMATCH] =
+        "name its transaction with --txn; 'holdfast key show' prints its id",
+    [HF_KEY_WAITING] = "wait longer with --wait; 'holdfast key show' names the holder",
 };
 
 void error_advise(struct hf_error *error, const char *what)
@@ -68,7 +69,7 @@ enum hf_status txn_id_check(struct cli *cli, const char *id)
         return HF_OK;
     return cli_invalid(cli,
                        "'%.60s' is not a transaction id; an id has %d hexadecimal digits, as "
-                       "'txn begin' prints it",
+                       "'holdfast txn begin' prints it",
                        id, HF_TXN_ID_SIZE);
 }
 

@@ -24,7 +24,8 @@ static enum hf_status txn_state_of(struct hf_client *client, const char *id,
 }
 
 /* A client that acquires a key with a damaged document keeps a copy of it and writes a new one. */
-#define WRITE_ANEW "'key update --take' sets the damaged bytes aside and writes a new state"
+#define WRITE_ANEW \
+    "'holdfast key update --take' sets the damaged bytes aside and writes a new state"
 
 /* Adds advice if the document or the body of the key is damaged: writing the key repairs it. Other
  * errors need no advice: errors about a transaction's record, and errors before there is a
@@ -50,7 +51,8 @@ struct getting {
 /* Replaces the store's error, which is about objects and not about keys. */
 static enum hf_status never_written(struct hf_error *error)
 {
-    return error_set(error, HF_NOT_FOUND, "the key was never written; 'key ls' lists the keys");
+    return error_set(error, HF_NOT_FOUND,
+                     "the key was never written; 'holdfast key ls' lists the keys");
 }
 
 static enum hf_status fetch_key(void *argument, int fd, struct hf_error *error)
@@ -110,7 +112,7 @@ enum hf_status run_key_show(struct cli *cli)
     enum hf_status status = hf_key_describe(cli->client, name, &info, &now, &cli->error);
     if (status == HF_NOT_FOUND)
         error_set(&cli->error, HF_NOT_FOUND,
-                  "there is no key or lock of this name; 'key ls' lists the keys");
+                  "there is no key or lock of this name; 'holdfast key ls' lists the keys");
     else if (status == HF_CORRUPT)
         explain_damage(cli, name);
     if (status != HF_OK)

@@ -11,8 +11,8 @@ static enum hf_status record_damaged(const char *id, struct hf_error *error)
 {
     return error_set(error, HF_CORRUPT,
                      "its decision record is damaged, so it is unknown whether it was "
-                     "committed; inspect it with 'store get .txn-decisions/m/%s'; 'txn "
-                     "rollback --damaged' discards the changes not yet published",
+                     "committed; inspect it with 'holdfast store get .txn-decisions/m/%s'; "
+                     "'holdfast txn rollback --damaged' discards unpublished changes",
                      id);
 }
 

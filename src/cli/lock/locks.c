@@ -183,7 +183,8 @@ static enum hf_status check_choice(const struct breaking *breaking, struct hf_er
     if (breaking->matching > 1)
         return error_set(
             error, HF_INVALID,
-            "%zu leases hold this scope; choose one with --token ('locks show' lists them)",
+            "%zu leases hold this scope; choose one with --token ('holdfast locks show' "
+            "lists them)",
             breaking->matching);
     if (breaking->token)
         return error_set(error, HF_NOT_FOUND, "no lease with token %" PRIu64 " is active in %s",
