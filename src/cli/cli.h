@@ -168,6 +168,7 @@ struct cli {
     const char **arguments;
     size_t argument_count;
     bool options_over;                     /* every following word is an argument */
+    bool dashes_first;                     /* "--" came before the first argument */
     const struct option_spec *lacks_value; /* the last word: an option that lacks its value */
     bool json;
     bool quiet;

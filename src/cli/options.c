@@ -311,12 +311,13 @@ static enum hf_status take_plain_word(struct cli *cli, const char *word)
 
 /* Names the missing option or argument, and prints the shortest valid command line. */
 static enum hf_status missing(struct cli *cli, const char *dashes, const char *name,
-                              const char *value)
+                              const char *value, const char *where)
 {
     struct buffer usage = BUFFER_INIT(HF_WHY_MAX);
     command_append_usage(&usage, cli->command);
-    cli_invalid(cli, "%s%s%s%s is missing; usage: %.*s; --help shows all options", dashes, name,
-                value ? " " : "", value ? value : "", VIEW_ARGS(buffer_view(&usage)));
+    cli_invalid(cli, "%s%s%s%s is missing%s; usage: %.*s; --help shows all options", dashes,
+                name, value ? " " : "", value ? value : "", where,
+                VIEW_ARGS(buffer_view(&usage)));
     buffer_release(&usage);
     return HF_INVALID;
 }
@@ -332,18 +333,22 @@ static enum hf_status check_given_options(struct cli *cli)
                                    options[i].name, options[j].name);
     for (size_t i = 0; options[i].name; i++)
         if (options[i].needed && !cli->values[i].given)
-            return missing(cli, "--", options[i].name, options[i].value);
+            return missing(cli, "--", options[i].name, options[i].value, "");
     return HF_OK;
 }
 
+/* In "run -- ./deploy.sh", the only word is the command, and the lock before "--" is missing. */
 static enum hf_status check_arguments(struct cli *cli)
 {
     const struct argument_spec *spec = cli->command->arguments;
     size_t most = 0;
     for (; spec->name; spec++, most++) {
         bool needed = spec->count != ARGUMENT_OPTIONAL && spec->count != ARGUMENT_ANY;
+        if (spec->count == ARGUMENT_COMMAND && cli->dashes_first && cli->argument_count == 1)
+            return missing(cli, "", cli->command->arguments->name, "(the name of the lock)",
+                           " before '--'");
         if (needed && cli->argument_count <= most)
-            return missing(cli, "", spec->name, /* value */ NULL);
+            return missing(cli, "", spec->name, /* value */ NULL, "");
         if (spec->count != ARGUMENT_ONE && spec->count != ARGUMENT_OPTIONAL)
             return HF_OK;
     }
@@ -374,6 +379,7 @@ static enum hf_status take_next_word(struct cli *cli, struct words *words)
     if (strcmp(word, "--") != 0)
         return word[1] == '-' ? take_long(cli, words) : take_short(cli, words);
     cli->options_over = true;
+    cli->dashes_first = cli->argument_count == 0;
     return HF_OK;
 }
 

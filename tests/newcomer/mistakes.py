@@ -83,8 +83,11 @@ MISTAKES = [
      "holdfast: run deploy: INVALID: COMMAND is missing; usage: holdfast run SCOPE -- "
      "COMMAND; --help shows all options"),
     ("holdfast run -- ./deploy.sh", "INVALID",
-     "holdfast: run ./deploy.sh: INVALID: COMMAND is missing; usage: holdfast run SCOPE -- "
-     "COMMAND; --help shows all options"),
+     "holdfast: run ./deploy.sh: INVALID: SCOPE (the name of the lock) is missing before '--'; "
+     "usage: holdfast run SCOPE -- COMMAND; --help shows all options"),
+    ("holdfast elect run -- ./scheduler", "INVALID",
+     "holdfast: elect run ./scheduler: INVALID: NAME (the name of the lock) is missing before "
+     "'--'; usage: holdfast elect run NAME -- COMMAND; --help shows all options"),
     ("holdfast run deploy --", "INVALID",
      "holdfast: run deploy: INVALID: COMMAND is missing; usage: holdfast run SCOPE -- "
      "COMMAND; --help shows all options"),
