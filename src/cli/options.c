@@ -352,10 +352,13 @@ static enum hf_status check_arguments(struct cli *cli)
         if (spec->count != ARGUMENT_ONE && spec->count != ARGUMENT_OPTIONAL)
             return HF_OK;
     }
-    if (cli->argument_count > most)
-        return cli_invalid(cli, "unexpected argument '%.60s'; --help shows the usage",
-                           cli->arguments[most]);
-    return HF_OK;
+    if (cli->argument_count <= most)
+        return HF_OK;
+    bool by_lease = most == 0 && cli_has_option(cli, "lease");
+    return cli_invalid(cli, "unexpected argument '%.60s'; %s", cli->arguments[most],
+                       by_lease ? "a key is renewed or released by its lease, not by its name: "
+                                  "use --lease LEASE"
+                                : "--help shows the usage");
 }
 
 /* Whether the following words are the command line of another program, including options. */

@@ -111,8 +111,11 @@ MISTAKES = [
      " break --reason TEXT SCOPE; --help shows all options",
      STORE),
     ("holdfast key release orders/42", "INVALID",
-     "holdfast: key release orders/42: INVALID: unexpected argument 'orders/42'; --help "
-     "shows the usage"),
+     "holdfast: key release orders/42: INVALID: unexpected argument 'orders/42'; a key is "
+     "renewed or released by its lease, not by its name: use --lease LEASE"),
+    ("holdfast key renew orders/42", "INVALID",
+     "holdfast: key renew orders/42: INVALID: unexpected argument 'orders/42'; a key is "
+     "renewed or released by its lease, not by its name: use --lease LEASE"),
     # Options.
     ("holdfast run --tll 1m deploy -- true", "INVALID",
      "holdfast: run: INVALID: unknown option --tll; did you mean --ttl?"),
