@@ -108,9 +108,12 @@ def _(s):
     for url, path in kinds.items():
         for args in READING:
             text = fails(s, "NOT_FOUND", *args, *(("--store", url) if url else ()))
-            true(f"there is no store at '{os.path.realpath(s.path)}/{path}'" in text or
-                 f"there is no store at '{s.path}/{path}'" in text, (args, text))
-            true("the first command that writes" in text, text)
+            before_path, after_path = (
+                ("there is no store at", "the first command that writes") if url else
+                ("HOLDFAST_STORE is not set, and the local store", "set HOLDFAST_STORE to the URL"))
+            true(f"{before_path} '{os.path.realpath(s.path)}/{path}'" in text or
+                 f"{before_path} '{s.path}/{path}'" in text, (args, text))
+            true(after_path in text, text)
     equal(os.listdir(s.path), before, "nothing was made")
     marked = {" ".join(args[:2]) for args in READING} | {"read", "clock"}
     for command in s.table()["commands"]:

@@ -86,6 +86,19 @@ static void trace_request(void *argument, const struct hf_store_request *request
     buffer_release(&line);
 }
 
+/* If the user has named no store and the local store does not exist, the likely cause is that
+ * HOLDFAST_STORE was not set in this shell. */
+static enum hf_status check_default_store(struct cli *cli, const char *url)
+{
+    enum hf_status status = hf_store_check_present(url, &cli->error);
+    if (status != HF_NOT_FOUND)
+        return status;
+    return error_set(&cli->error, HF_NOT_FOUND,
+                     "HOLDFAST_STORE is not set, and the local store '%.110s' does not exist "
+                     "yet; set HOLDFAST_STORE to the URL of the shared store",
+                     url + strlen("sqlite:"));
+}
+
 enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, bool must_exist,
                             struct hf_store **ret_store)
 {
@@ -93,6 +106,9 @@ enum hf_status cli_open_url(struct cli *cli, struct view url, bool coordinates, 
     struct view text = arena_copy(&cli->arena, url); /* adds a NUL */
     if (!text.data)
         return error_no_memory(&cli->error);
+    bool is_default = cli->uses_default && view_equal(url, cli->store_url);
+    if (must_exist && is_default && check_default_store(cli, text.data) != HF_OK)
+        return cli->error.status;
     options.coordinates = coordinates;
     options.must_exist = must_exist;
     options.trace = cli->counts_requests || cli_given(cli, "trace") ? trace_request : NULL;

@@ -219,9 +219,9 @@ MISTAKES = [
      " nor HOME is set; pass --store URL or set HOLDFAST_STORE"),
     # Names that do not exist yet, or no longer exist.
     ("holdfast locks ls", "NOT_FOUND",
-     "holdfast: locks ls: NOT_FOUND: there is no store at "
-     "'~/.local/state/holdfast/store.db'; check the name (the first command that writes, "
-     "such as 'holdfast run', creates the store)"),
+     "holdfast: locks ls: NOT_FOUND: HOLDFAST_STORE is not set, and the local store "
+     "'~/.local/state/holdfast/store.db' does not exist yet; set HOLDFAST_STORE to the URL of the "
+     "shared store"),
     ("holdfast store get report.txt", "NOT_FOUND",
      "holdfast: store get report.txt: NOT_FOUND: no such object",
      STORE),
@@ -391,9 +391,9 @@ MISTAKES = [
      '{"status":"INVALID","outcome":"invalid","why":"COMMAND is missing; usage: holdfast run'
      ' SCOPE -- COMMAND; --help shows all options","command":"run deploy"}'),
     ("holdfast locks ls --json", "NOT_FOUND",
-     '{"status":"NOT_FOUND","outcome":"not_found","why":"there is no store at '
-     "'~/.local/state/holdfast/store.db'; check the name (the first command that writes, "
-     'such as \'holdfast run\', creates the store)","command":"locks ls"}'),
+     '{"status":"NOT_FOUND","outcome":"not_found","why":"HOLDFAST_STORE is not set, and the local '
+     "store '~/.local/state/holdfast/store.db' does not exist yet; set HOLDFAST_STORE to the URL "
+     'of the shared store","command":"locks ls"}'),
 ]
 
 # The same on a terminal, where the sentence is a part of the screen. The second column is the text on
