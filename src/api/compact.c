@@ -430,14 +430,16 @@ enum hf_status hf_compact_set(struct hf_compact *compact,
 
 /* ---- Pause and resume ---------------------------------------------------------------- */
 
-/* Fails for a mistyped name, which has no catalog. A damaged catalog counts as found, because such
- * a partition may need a pause most of all. */
+/* Fails for a mistyped name, which has no catalog; creating that partition would not help. A damaged
+ * catalog counts as found, because such a partition may need a pause most of all. */
 static enum hf_status find_catalog(struct hf_compact *compact, struct hf_error *error)
 {
     struct known_settings known;
     enum hf_status status = read_settings(compact, /* all */ false, &known, error);
     bool is_there = status == HF_CORRUPT || status == HF_UNSUPPORTED;
     arena_release(&known.arena);
+    if (status == HF_NOT_FOUND)
+        error_set(error, HF_NOT_FOUND, "there is no partition '%s'", compact->tree->partition);
     return is_there ? error_clear(error) : status;
 }
 

@@ -260,15 +260,18 @@ MISTAKES = [
      INDEX),
     ("holdfast compact run", "NOT_FOUND",
      "holdfast: compact run: NOT_FOUND: there is no partition 'default'; create it with "
-     "'holdfast compact create'",
+     "'holdfast compact create --format csv --key FIELD'",
      STORE),
     ("holdfast compact ingest a.csv", "NOT_FOUND",
      "holdfast: compact ingest: NOT_FOUND: there is no partition 'default'; create it with "
-     "'holdfast compact create'",
+     "'holdfast compact create --format csv --key FIELD'",
+     STORE),
+    ("holdfast compact ingest --partition logs a.csv", "NOT_FOUND",
+     "holdfast: compact ingest: NOT_FOUND: there is no partition 'logs'; create it with "
+     "'holdfast compact create --format csv --key FIELD --partition logs'",
      STORE),
     ("holdfast compact pause", "NOT_FOUND",
-     "holdfast: compact pause: NOT_FOUND: there is no partition 'default'; create it with "
-     "'holdfast compact create'",
+     "holdfast: compact pause: NOT_FOUND: there is no partition 'default'",
      STORE),
     # Leases.
     ("holdfast release deploy", "INVALID",
@@ -410,8 +413,8 @@ ON_TERMINAL = [
      "holdfast acquire -q deploy"),
     ("holdfast store put report.txt -", "", "INTERRUPTED", "", STORE),
     ("holdfast compact watch", "waiting until it exists", "OK",
-     "there is no partition 'default'; create it with 'holdfast compact create'; waiting until "
-     "it exists",
+     "there is no partition 'default'; create it with 'holdfast compact create --format csv --key "
+     "FIELD'; waiting until it exists",
      STORE),
     ("holdfast run deploy -- ./nothing.sh", None, "NO_COMMAND",
      "using the local store of user USER; set HOLDFAST_STORE to share", ""),

@@ -279,7 +279,7 @@ static void report_missing(struct working *working)
     struct hf_error error, said;
     if (hf_compact_get_settings(cli->compact, &settings, &error) != HF_NOT_FOUND)
         return;
-    error_set(&said, HF_NOT_FOUND, "%.160s; waiting until it exists", error.why);
+    error_set(&said, HF_NOT_FOUND, "%.200s; waiting until it exists", error.why);
     working->missing = error;
     cli_report(cli, (struct view){ NULL, 0 }, &said);
 }

@@ -191,9 +191,12 @@ void catalog_tree_close(struct catalog_tree *tree)
 
 static enum hf_status no_catalog(const struct catalog_ref *ref, struct hf_error *error)
 {
+    bool is_default = strcmp(ref->partition, LAYOUT_PARTITION_DEFAULT) == 0;
     return error_set(error, HF_NOT_FOUND,
-                     "there is no partition '%s'; create it with 'holdfast compact create'",
-                     ref->partition);
+                     "there is no partition '%s'; create it with 'holdfast compact create "
+                     "--format csv --key FIELD%s%s'",
+                     ref->partition, is_default ? "" : " --partition ",
+                     is_default ? "" : ref->partition);
 }
 
 /* If a catalog was copied to another key, it must not be used as the catalog of that partition. */
