@@ -192,7 +192,7 @@ def _(s):
     for args, words in (((), "waiting: "), (("--wait", "forever"), "waiting: "),
                         (("--wait", "50s"), "waiting for up to 50s: ")):
         terminal = Terminal(s, "run", *args, "deploy", "--", "echo", "mine")
-        terminal.wait_for(words + "deploy is held by ada (token 1) for ")
+        terminal.wait_for(words + "deploy has been held by ada (token 1) for ")
         terminal.process.send_signal(signal.SIGINT)
         terminal.end()
         equal(terminal.process.returncode, -signal.SIGINT, terminal.text)

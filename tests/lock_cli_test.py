@@ -58,7 +58,7 @@ def _(s):
     lease = s.out("acquire", "deploy").decode().strip()
     true(re.fullmatch(r"\d+:[0-9a-f]{32}-\d+:default/meta/deploy\.json", lease), lease)
     text = fails(s, "HELD", "acquire", "--no-wait", "deploy", "--holder", "b")
-    true(re.search(r"deploy is held by \S+@\S+ \(token 1\) for \S+; the lease expires in \S+ unless", text), text)
+    true(re.search(r"deploy has been held by \S+@\S+ \(token 1\) for \S+; the lease expires in \S+ unless", text), text)
     s.run("release", lease)
     equal(held(s), [])
     second = acquire(s, "--ttl", "30s", "deploy")
@@ -127,7 +127,7 @@ def _(s):
 def _(s):
     s.run("acquire", "job")
     text = fails(s, "TIMEOUT", "acquire", "--wait", "100ms", "job")
-    true("job is held by" in text, text)
+    true("job has been held by" in text, text)
     equal(show(s, "job")["queue"], [])
 
 
@@ -193,7 +193,7 @@ def _(s):
     lease = acquire(s, "chunk:data/a", "chunk:data/b")
     equal(lease["scopes"], ["chunk:data/a", "chunk:data/b"])
     text = fails(s, "HELD", "acquire", "--no-wait", "chunk:data/b", "chunk:data/c")
-    true("chunk:data/a and 1 more is held by" in text, text)
+    true("chunk:data/a and 1 more has been held by" in text, text)
     s.run("acquire", "--no-wait", "chunk:data/c")
     fails(s, "INVALID", "acquire", "chunk:data/a", "deploy")
     s.run("acquire", "tree:/srv")
@@ -478,7 +478,7 @@ def _(s):
                           ("shard:emails", 0), ("shard:domains/b", 0), ("domains", 0)):
         equal(len(held(s, prefix)), count, prefix)
     text = fails(s, "HELD", "acquire", "--no-wait", "shard:domains/a3")
-    true("shard:domains/a3 is held by w-1" in text, text)
+    true("shard:domains/a3 has been held by w-1" in text, text)
     s.run("renew", lease["lease"])
     lock = json.loads(s.out("store", "get", "indexes/domains/shards/a3.lock"))
     equal(lock["worker_id"], "w-1")
@@ -610,7 +610,7 @@ def _(s):
     equal(held(s), [])
     s.run("acquire", "state")
     text = fails(s, "HELD", "write", "--lock", "state", "--no-wait", "big", "-", stdin=b"1")
-    true("state is held by" in text, text)
+    true("state has been held by" in text, text)
     equal(s.out("read", "big"), data)
 
 

@@ -286,10 +286,10 @@ def run_state(pid):
 def _(s):
     holder = s.hold("--holder", "anna", "x")
     done = s.run("--no-wait", "x", "true", expect=CODES["HELD"])
-    true(re.match(rb"holdfast: run x: HELD: x is held by anna \(token \d+\) for \d+m?s; [^\n]*\n$",
+    true(re.match(rb"holdfast: run x: HELD: x has been held by anna \(token \d+\) for \d+m?s; [^\n]*\n$",
                   done.stderr), done.stderr)
     done = s.run("--wait", "300ms", "x", "true", expect=CODES["TIMEOUT"])
-    true(re.match(rb"holdfast: run x: TIMEOUT: gave up waiting: x is held by anna", done.stderr), done.stderr)
+    true(re.match(rb"holdfast: run x: TIMEOUT: gave up waiting: x has been held by anna", done.stderr), done.stderr)
     s.out("--no-wait", "y", "true")
     s.out("--no-wait", "--ns", "other", "x", "true")
     s.let_go(holder)
@@ -416,7 +416,7 @@ def queue_length(s):
 def _(s):
     holder = s.hold("--holder", "anna", "deploy")
     pid, fd = on_terminal(s, "deploy", "--", "echo", "done")
-    text = read_terminal(fd, b"waiting: deploy is held by anna (token ")
+    text = read_terminal(fd, b"waiting: deploy has been held by anna (token ")
     s.let_go(holder)
     text = read_terminal(fd, b"done\r\n", text)
     equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)

@@ -299,16 +299,16 @@ MISTAKES = [
      "key again, and decide again",
      STORE),
     ("holdfast run --no-wait deploy -- true", "HELD",
-     "holdfast: run deploy: HELD: deploy is held by USER@HOST (token 1) for 0s; the lease "
+     "holdfast: run deploy: HELD: deploy has been held by USER@HOST (token 1) for 0s; the lease "
      "expires in 0s unless renewed",
      "holdfast acquire -q deploy"),
     ("holdfast acquire --wait 100ms deploy", "TIMEOUT",
-     "holdfast: acquire deploy: TIMEOUT: gave up waiting: deploy is held by USER@HOST (token"
-     " 1) for 0s; the lease expires in 0s unless renewed",
+     "holdfast: acquire deploy: TIMEOUT: gave up waiting: deploy has been held by USER@HOST "
+     "(token 1) for 0s; the lease expires in 0s unless renewed",
      "holdfast acquire -q deploy"),
     ("holdfast run --no-wait --json deploy -- true", "HELD",
-     '{"status":"HELD","outcome":"held","why":"deploy is held by USER@HOST (token 1) for 0s;'
-     ' the lease expires in 0s unless renewed","command":"run deploy","scope":"named:deploy"'
+     '{"status":"HELD","outcome":"held","why":"deploy has been held by USER@HOST (token 1) '
+     'for 0s; the lease expires in 0s unless renewed","command":"run deploy","scope":"named:deploy"'
      ',"holder":"USER@HOST","expires_in_ms":0,"leased":[{"scope":"named:deploy","holder":"US'
      'ER@HOST","expires_in_ms":0,"token":1}],"retry_after_ms":0}',
      "holdfast acquire -q deploy"),

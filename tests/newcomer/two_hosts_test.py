@@ -196,7 +196,7 @@ def check_look(hosts, folder):
         tell(status == 0 and re.search(rf"^deploy .*\b{one.name}-\d+ ", out, re.M),
              "locks ls: the other host sees who holds what", out + errors)
         status, out, errors = two.run("holdfast run --no-wait deploy -- ./deploy.sh")
-        tell(status == HELD and f"deploy is held by {one.name}-" in errors,
+        tell(status == HELD and f"deploy has been held by {one.name}-" in errors,
              "a host that does not want to wait is told which host holds it", out + errors)
         tell(len(read_lines(journal)) == before + 1, "and has not deployed")
     finally:

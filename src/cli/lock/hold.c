@@ -80,7 +80,7 @@ void append_holder(struct buffer *text, const struct hf_lease_info *lease)
         return;
     }
     append_scopes(text, lease);
-    buffer_append(text, VIEW(" is held by "));
+    buffer_append(text, VIEW(" has been held by "));
     escape_append(text, view_first(view_of(lease->holder), 60));
     buffer_print(text, " (token %" PRIu64 ") for %s", lease->token,
                  brief_text(SPAN_MS(lease->held_ms), span));

@@ -61,7 +61,8 @@ enum hf_status told_lease_fill(struct cli *cli, struct hf_lock *lock, struct tol
  * printing failed. */
 enum hf_status lease_hand_over(struct cli *cli, struct hf_lock *lock);
 
-/* Appends "deploy is held by node-1 (token 7) for 3s; the lease expires in 27s unless renewed". */
+/* Appends "deploy has been held by node-1 (token 7) for 3s; the lease expires in 27s unless
+ * renewed". */
 void append_holder(struct buffer *to, const struct hf_lease_info *lease);
 
 /* Adds a conflicting lease to the JSON of a refusal. The first lease sets `holder`, `scope` and
