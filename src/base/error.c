@@ -48,7 +48,10 @@ enum hf_status error_cannot_open(struct hf_error *error, int errno_value, const 
 {
     char what[ERROR_PATH_MAX + 8];
     snprintf(what, sizeof what, "open '%.*s'", ERROR_PATH_MAX, path);
-    return error_from_errno(error, errno_value, what);
+    enum hf_status status = error_from_errno(error, errno_value, what);
+    if (error && errno_value == ENOENT && strpbrk(path, "*?["))
+        error_set(error, status, "%s; patterns are not expanded", error->why);
+    return status;
 }
 
 void error_prefix(struct hf_error *error, const char *format, ...)

@@ -20,7 +20,8 @@ __attribute__((format(printf, 3, 4))) enum hf_status error_set(struct hf_error *
  * directory". */
 enum hf_status error_from_errno(struct hf_error *error, int errno_value, const char *what);
 
-/* The same for a file that could not be opened: "cannot open 'PATH': ...". */
+/* The same for a file that could not be opened: "cannot open 'PATH': ...". If the path looks like a
+ * pattern of the shell, the reason says that patterns are not expanded. */
 enum hf_status error_cannot_open(struct hf_error *error, int errno_value, const char *path);
 
 /* Prepends "prefix: " to the reason. */

@@ -10,6 +10,8 @@ static const struct {
     { "needs allow_exec", "needs --allow-exec" },
     { "a longer ttl_max_ms allows", "--max-ttl SPAN allows" },
     { "hf_txn_give_up replaces", "'holdfast txn rollback --damaged' replaces" },
+    { "patterns are not expanded",
+      "the shell found no file that matches the pattern, or the pattern is quoted" },
     { "name the file in the URL", "pass --store URL or set HOLDFAST_STORE" },
 };
 

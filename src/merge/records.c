@@ -46,7 +46,7 @@ static enum hf_status init_cutter(struct job *job, struct hf_error *error)
 }
 
 /* Uses the header of the first non-empty input for all inputs, then resolves the fields given by
- * name. */
+ * name. An error about the header names that input. */
 static enum hf_status read_common_header(struct job *job, const struct feed *feeds,
                                          size_t count, struct buffer *header,
                                          struct hf_error *error)
@@ -57,9 +57,10 @@ static enum hf_status read_common_header(struct job *job, const struct feed *fee
                                             .block_bytes = HEADER_BLOCK_BYTES,
                                             .batch_count = 1,
                                             .budget = &job->budget };
-    for (size_t i = 0; i < count; i++) {
+    size_t first = 0; /* whose header is used */
+    for (; first < count; first++) {
         struct source source;
-        enum hf_status status = source_init(&source, &feeds[i], &options, error);
+        enum hf_status status = source_init(&source, &feeds[first], &options, error);
         if (status == HF_OK)
             status = source_read_header(&source, header, error);
         source_release(&source);
@@ -71,7 +72,10 @@ static enum hf_status read_common_header(struct job *job, const struct feed *fee
     job->header = buffer_view(header);
     if (header->size == 0)
         return HF_OK; /* all are empty: there is nothing to resolve, and nothing to merge */
-    return job->cutter.format->resolve(&job->cutter, job->header, error);
+    enum hf_status status = job->cutter.format->resolve(&job->cutter, job->header, error);
+    if (status == HF_INVALID && feeds[first].path)
+        error_about(error, feeds[first].path);
+    return status;
 }
 
 enum hf_status records_prepare(struct job *job, const struct feed *feeds, size_t count,

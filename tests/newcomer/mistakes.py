@@ -338,7 +338,12 @@ MISTAKES = [
      "on device",
      STORE + "; echo 1 | holdfast store put -q report.txt -"),
     ("holdfast merge --format csv --key id -o now.csv '*.csv'", "NOT_FOUND",
-     "holdfast: merge now.csv: NOT_FOUND: cannot open '*.csv': No such file or directory"),
+     "holdfast: merge now.csv: NOT_FOUND: cannot open '*.csv': No such file or directory; the "
+     "shell found no file that matches the pattern, or the pattern is quoted"),
+    ("holdfast compact ingest logs-?.csv", "NOT_FOUND",
+     "holdfast: compact ingest: NOT_FOUND: cannot open 'logs-?.csv': No such file or directory; "
+     "the shell found no file that matches the pattern, or the pattern is quoted",
+     PARTITION),
     ("holdfast merge --format csv --key id -o now.csv .", "INVALID",
      "holdfast: merge now.csv: INVALID: '.' is a folder, not a file"),
     ("holdfast merge --format cvs --key id -o now.csv a.csv", "INVALID",
@@ -346,8 +351,8 @@ MISTAKES = [
      "tsv, ndjson, concat or exec",
      A_FILE),
     ("holdfast merge --format csv --key name -o now.csv a.csv", "INVALID",
-     "holdfast: merge now.csv: INVALID: the header has no field 'name'; its fields are id, "
-     "at",
+     "holdfast: merge now.csv: INVALID: a.csv: the header has no field 'name'; its fields are "
+     "id, at",
      A_FILE),
     ("holdfast merge --format csv --key id -o . a.csv", "INVALID",
      "holdfast: merge .: INVALID: .: it is a folder; name a file in it",
