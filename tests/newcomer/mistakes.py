@@ -287,8 +287,13 @@ MISTAKES = [
      "was released or was broken",
      STORE),
     ("echo 1 | holdfast key update orders/42", "DENIED",
-     "holdfast: key update orders/42: DENIED: changing a key requires its lease (or --take, "
-     "for this one change); name it with --lease or HOLDFAST_LEASE",
+     "holdfast: key update orders/42: DENIED: changing a key requires its lease; pass the lease "
+     "that 'holdfast key acquire' prints with --lease or HOLDFAST_LEASE; or use --take to acquire "
+     "the key for this one change",
+     STORE),
+    ("holdfast key release", "DENIED",
+     "holdfast: key release: DENIED: changing a key requires its lease; pass the lease that "
+     "'holdfast key acquire' prints with --lease or HOLDFAST_LEASE",
      STORE),
     ("echo 1 | holdfast write report.txt -", "INVALID",
      "holdfast: write report.txt: INVALID: no lock was given: use --lock NAME, or run this "

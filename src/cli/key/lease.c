@@ -11,7 +11,9 @@
 
 /* Advice on what to do next. */
 static const char *const advice[HF_KEY_OUTCOME_COUNT] = {
-    [HF_KEY_LEASE_REQUIRED] = "name it with --lease or HOLDFAST_LEASE",
+    [HF_KEY_LEASE_REQUIRED] =
+        "pass the lease that 'holdfast key acquire' prints with --lease or "
+        "HOLDFAST_LEASE",
     [HF_KEY_LEASE_EXPIRED] = "acquire the key again, read it, and decide again",
     [HF_KEY_FENCING_MISMATCH] = "stop the protected work; acquire the key again, and read it",
     [HF_KEY_VERSION_CONFLICT] = "read the key again, and decide again",
@@ -217,9 +219,11 @@ enum hf_status key_context_adopt(struct key_context *context, const char *name,
     if (status != HF_OK)
         return status;
     if (!lease || !lease[0]) {
-        error_set(&cli->error, HF_DENIED, "changing a key requires its lease%s",
-                  name ? " (or --take, for this one change)" : "");
-        return key_refused(cli, HF_KEY_LEASE_REQUIRED);
+        error_set(&cli->error, HF_DENIED, "changing a key requires its lease");
+        key_refused(cli, HF_KEY_LEASE_REQUIRED);
+        if (name) /* only commands that change a key accept --take */
+            error_advise(&cli->error, "or use --take to acquire the key for this one change");
+        return HF_DENIED;
     }
     status = hf_lease_parse(lease, &parsed, &cli->error);
     if (status == HF_OK)
