@@ -127,11 +127,16 @@ static const struct state_version *seen_by_holder(const struct change *change)
 static enum hf_status refuse_change(struct change *change, enum hf_key_outcome outcome,
                                     struct hf_error *error)
 {
+    uint64_t number = seen_by_holder(change)->number;
     change->outcome = outcome;
+    if (outcome == HF_KEY_VERSION_CONFLICT && change->if_version_set && number == 0)
+        return error_set(error, outcomes[outcome].status,
+                         "the key was never written, so it does not have version %" PRIu64,
+                         change->if_version);
     if (outcome == HF_KEY_VERSION_CONFLICT && change->if_version_set)
         return error_set(error, outcomes[outcome].status,
-                         "the key has version %" PRIu64 ", not %" PRIu64,
-                         seen_by_holder(change)->number, change->if_version);
+                         "the key has version %" PRIu64 ", not %" PRIu64, number,
+                         change->if_version);
     return error_set(error, outcomes[outcome].status, "%s", outcomes[outcome].sentence);
 }
 

@@ -300,8 +300,8 @@ MISTAKES = [
      "under 'holdfast run', which sets HOLDFAST_LEASE",
      STORE),
     ("echo 1 | holdfast key update orders/42 --take --if-version 3", "CONFLICT",
-     "holdfast: key update orders/42: CONFLICT: the key has version 0, not 3; read the "
-     "key again, and decide again",
+     "holdfast: key update orders/42: CONFLICT: the key was never written, so it does "
+     "not have version 3; read the key again, and decide again",
      STORE),
     ("holdfast run --no-wait deploy -- true", "HELD",
      "holdfast: run deploy: HELD: deploy has been held by USER@HOST (token 1) for 0s; the lease "
