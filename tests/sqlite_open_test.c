@@ -30,9 +30,9 @@ static void garbage_is_refused(void **state)
 {
     (void)state;
     write_file("garbage", big, 10000);
-    assert_refused("garbage", HF_CORRUPT, "not an SQLite database");
+    assert_refused("garbage", HF_CORRUPT, "not an SQLite database, and was not changed");
     write_file("short", "SQLite", 6);
-    assert_refused("short", HF_CORRUPT, "not an SQLite database");
+    assert_refused("short", HF_CORRUPT, "not an SQLite database, and was not changed");
 }
 
 static void a_truncated_database_is_refused(void **state)

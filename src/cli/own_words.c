@@ -12,6 +12,7 @@ static const struct {
     { "hf_txn_give_up replaces", "'holdfast txn rollback --damaged' replaces" },
     { "patterns are not expanded",
       "the shell found no file that matches the pattern, or the pattern is quoted" },
+    { "check the path in the URL", "check the path in HOLDFAST_STORE or --store" },
     { "name the file in the URL", "pass --store URL or set HOLDFAST_STORE" },
 };
 

@@ -211,8 +211,8 @@ MISTAKES = [
      "holdfast: run deploy: INVALID: '~/f' is not a folder",
      "echo text > f"),
     ("HOLDFAST_STORE=sqlite:f holdfast run deploy -- true", "CORRUPT",
-     "holdfast: run deploy: CORRUPT: sqlite:~/f: cannot read the database: the file is "
-     "not an SQLite database",
+     "holdfast: run deploy: CORRUPT: sqlite:~/f: the file is not an SQLite database, and was not "
+     "changed; check the path in HOLDFAST_STORE or --store",
      "echo 'this is a text, and not a database' > f"),
     ("env -u HOME holdfast run deploy -- true", "INVALID",
      "holdfast: run deploy: INVALID: cannot locate the default store: neither XDG_STATE_HOME"

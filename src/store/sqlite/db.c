@@ -460,6 +460,10 @@ static enum hf_status open_first(struct sqlite_database *database,
             error, HF_DENIED,
             "it is read-only, and SQLite can read such a file only while a process that "
             "may write to it has it open");
+    if ((code & 0xff) == SQLITE_NOTADB)
+        return error_set(error, HF_CORRUPT,
+                         "the file is not an SQLite database, and was not changed; check the "
+                         "path in the URL");
     if (code != SQLITE_OK)
         return sqlite_error(error, connection->handle, code, "read the database");
     if (kind == FILE_FOREIGN)
