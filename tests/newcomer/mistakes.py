@@ -397,8 +397,12 @@ MISTAKES = [
      "holdfast: run deploy: NOT_FOUND: cannot run './nothing.sh': No such file or "
      "directory"),
     ("holdfast run deploy -- ./f", "CANNOT_RUN",
-     "holdfast: run deploy: DENIED: cannot run './f': Permission denied",
+     "holdfast: run deploy: DENIED: cannot run './f': Permission denied; make it executable with "
+     "'chmod +x ./f'",
      "echo true > f"),
+    ("holdfast run deploy -- ./d", "CANNOT_RUN",
+     "holdfast: run deploy: DENIED: cannot run './d': Permission denied",
+     "mkdir d"),
     # With --json.
     ("holdfast run --json deploy", "INVALID",
      '{"status":"INVALID","outcome":"invalid","why":"COMMAND is missing; usage: holdfast run'

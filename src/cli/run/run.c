@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,6 +121,15 @@ static enum hf_status end_run(struct run *run, const struct run_end *end)
     return HF_OK;
 }
 
+/* Whether the program is a file that nobody may execute, and a command that changes this fits into
+ * an error. */
+static bool lacks_x_bit(const char *program)
+{
+    struct stat info;
+    return strchr(program, '/') && strlen(program) <= 80 && stat(program, &info) == 0 &&
+           S_ISREG(info.st_mode) && !(info.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH));
+}
+
 /* Runs the command. The lock is held. If the command could not be started, the error distinguishes
  * the same reasons as shells do. */
 static enum hf_status run_locked(struct run *run)
@@ -132,6 +142,10 @@ static enum hf_status run_locked(struct run *run)
     sigprocmask(SIG_SETMASK, &run->mask_before, NULL); /* now a second Ctrl-C ends us */
     if (end.not_started == ENOENT && !strchr(program, '/'))
         error_set(&error, HF_NOT_FOUND, "there is no program '%.100s'", program);
+    else if (end.not_started == EACCES && lacks_x_bit(program))
+        error_set(&error, HF_DENIED,
+                  "cannot run '%s': %s; make it executable with 'chmod +x %s'", program,
+                  strerror(EACCES), program);
     else if (end.not_started)
         error_set(&error, end.not_started == ENOENT ? HF_NOT_FOUND : HF_DENIED,
                   "cannot run '%.100s': %s", program, strerror(end.not_started));
