@@ -3,6 +3,7 @@
  * parameters, which would otherwise be silently ignored. */
 #include "base/url.h"
 
+#include "base/nearest.h"
 #include "base/parse.h"
 
 #include <stdio.h>
@@ -110,15 +111,19 @@ struct view url_parameter(const struct url *url, const char *name)
 static enum hf_status unknown_parameter(const struct url *url, struct view name,
                                         const char *const *names, struct hf_error *error)
 {
-    char list[100] = "";
+    struct nearest nearest = { .wanted = name };
+    char list[100] = "", guess[40] = "";
     size_t used = 0;
     while (*names && used < sizeof list) {
+        nearest_offer(&nearest, view_of(*names));
         const char *between = used == 0 ? "" : names[1] ? ", " : " and ";
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", between, *names++);
     }
+    if (nearest.best.data)
+        snprintf(guess, sizeof guess, "did you mean '%.*s'? ", VIEW_ARGS(nearest.best));
     return error_set(error, HF_INVALID,
-                     "unknown parameter '%.*s' in the store's URL; %.*s: takes %s",
-                     VIEW_ARGS(view_first(name, 40)), VIEW_ARGS(url->scheme), list);
+                     "unknown parameter '%.*s' in the store's URL; %s%.*s: takes %s",
+                     VIEW_ARGS(view_first(name, 40)), guess, VIEW_ARGS(url->scheme), list);
 }
 
 enum hf_status url_only_parameters(const struct url *url, const char *const *names,
