@@ -267,8 +267,8 @@ def _(s):
     for quiet in ((), ("-q",)):
         watcher = s.start("compact", "watch", "--poll", "100ms", "--partition", "logs", *quiet)
         text = said(watcher)
-        true("NOT_FOUND: there is no partition 'logs'; create it with 'holdfast compact create --format "
-             "csv --key FIELD --partition logs'; waiting until it exists" in text, text)
+        true("NOT_FOUND: there is no partition 'logs'; create it with 'holdfast compact create "
+             "--format csv --key FIELD --partition logs'; waiting until it exists" in text, text)
         equal(watcher.poll(), None, "it waits")
         watcher.send_signal(signal.SIGINT)
         watcher.communicate(timeout=60)

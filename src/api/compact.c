@@ -430,8 +430,8 @@ enum hf_status hf_compact_set(struct hf_compact *compact,
 
 /* ---- Pause and resume ---------------------------------------------------------------- */
 
-/* Fails for a mistyped name, which has no catalog; creating that partition would not help. A damaged
- * catalog counts as found, because such a partition may need a pause most of all. */
+/* Fails for a mistyped name, which has no catalog; creating that partition would not help. A
+ * damaged catalog counts as found, because such a partition may need a pause most of all. */
 static enum hf_status find_catalog(struct hf_compact *compact, struct hf_error *error)
 {
     struct known_settings known;
