@@ -414,7 +414,7 @@ def _(s):
     put(s, "default/meta/k.json", b"{ not json")
     for words in (("get", "k"), ("get", "k", "--info"), ("describe", "k"), ("ls",)):
         text = fails(s, "CORRUPT", "key", *words)
-        true("k" in text and "'key update --take'" in text, text)
+        true("k" in text and "'holdfast key update --take'" in text, text)
     equal(len(objects(s, "default/meta/")), 1)
 
 
@@ -424,7 +424,7 @@ def _(s):
     damaged = s.get("default/meta/k.json").replace(b'"size":1', b'"size":2')
     put(s, "default/meta/k.json", damaged)
     for words in (("get", "k"), ("describe", "k"), ("ls",)):
-        true("'key update --take'" in fails(s, "CORRUPT", "key", *words), words)
+        true("'holdfast key update --take'" in fails(s, "CORRUPT", "key", *words), words)
     update(s, "k", b"anew", "--take")
     equal(get(s, "k"), b"anew")
     kept = objects(s, ".holdfast/kept/")
@@ -479,7 +479,7 @@ def _(s):
         txn, lease = damaged_txn(s, data)
         for words in ("show", "commit", "rollback"):
             text = fails(s, "CORRUPT", "txn", words, txn)
-            true("'txn rollback --damaged'" in text and f".txn-decisions/m/{txn}" in text, text)
+            true("'holdfast txn rollback --damaged'" in text and f".txn-decisions/m/{txn}" in text, text)
         for words in (("get", "k"), ("describe", "k"), ("ls",)):
             text = fails(s, "CORRUPT", "key", *words)
             true(txn in text and "txn rollback" in text and "update" not in text, text)
