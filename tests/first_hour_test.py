@@ -163,7 +163,7 @@ def _(s):
 def _(s):
     for url in ("/srv/x", "", "nonsense", "azure2://x", "https://x/y"):
         text = fails(s, "INVALID", "store", "ls", "--store", url)
-        true("write sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:" in text, text)
+        true("use sqlite:FILE, dir:PATH, s3://BUCKET/PREFIX or mem:" in text, text)
 
 
 @it("on a terminal who writes to the default store is told once that nobody shares it")
