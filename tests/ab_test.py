@@ -314,6 +314,15 @@ def _(place):
     true("new: A: it ended with status 1" in output, output)
 
 
+def is_running(folder):
+    """A dead process stays there until its new parent has buried it."""
+    try:
+        with open(os.path.join(folder, "stat"), encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 @it("Ctrl-C ends the command and leaves no scratch folder")
 @in_place
 def _(place):
@@ -331,7 +340,7 @@ def _(place):
         with open(told, encoding="utf-8") as file:
             command = f"/proc/{file.read().strip()}"
         ended = time.monotonic()
-        while os.path.exists(command):  # a dead one is there until it is buried
+        while is_running(command):
             true(time.monotonic() < ended + 20, "the command goes on")
             time.sleep(0.01)
         os.unlink(told)

@@ -226,7 +226,7 @@ static void granted_renewed_and_released_are_told_in_order(void **state)
 static void a_lease_is_renewed_in_the_background_and_each_renewal_is_told(void **state)
 {
     struct scene *scene = *state;
-    struct hf_lock *lock = lock_of(scene, scene->one, "deploy", 300, true);
+    struct hf_lock *lock = lock_of(scene, scene->one, "deploy", 1500, true);
     assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
     struct entry renewed = await(&scene->log, HF_EVENT_RENEWED);
     assert_int_equal(renewed.token, hf_lock_token(lock));
@@ -259,7 +259,7 @@ static void a_lease_that_was_broken_is_lost(void **state)
 {
     struct scene *scene = *state;
     char lease[HF_LEASE_TEXT_MAX];
-    struct hf_lock *lock = lock_of(scene, scene->one, "deploy", 400, true);
+    struct hf_lock *lock = lock_of(scene, scene->one, "deploy", 1500, true);
     assert_status(HF_OK, hf_lock_acquire(lock, 0, &scene->error), &scene->error);
     assert_status(HF_OK, hf_lock_text(lock, lease, &scene->error), &scene->error);
     assert_status(HF_OK, hf_break(scene->two, lease, "a person", "a reason", &scene->error),
@@ -556,8 +556,8 @@ static void no_lock_of_the_library_is_held_while_an_event_is_told(void **state)
     struct caller caller = { .client = scene->one, .mutex = PTHREAD_MUTEX_INITIALIZER };
     scene->log.argument = &caller;
     scene->log.also = call_back;
-    caller.held = lock_of(scene, scene->one, "deploy", 300, true);
-    caller.waiting = lock_of(scene, scene->one, "deploy", 300, true);
+    caller.held = lock_of(scene, scene->one, "deploy", 1500, true);
+    caller.waiting = lock_of(scene, scene->one, "deploy", 1500, true);
     pthread_mutex_lock(&caller.mutex);
     caller.ready = true;
     pthread_mutex_unlock(&caller.mutex);

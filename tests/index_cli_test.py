@@ -394,7 +394,8 @@ def _(s):
                         b'{"domain":"s","updated_at":1,"x":2}\n{"domain":["t"],"updated_at":1}\n'
                         b'{"domain":"u","domain":"v","updated_at":1}\n{"domain":"\\ud800",'
                         b'"updated_at":1}\n{"domain":"\xff","updated_at":1}\nnull\n'
-                        b'{"domain":"w","updated_at":1}', [2, 3, 4, 5, 6, 7, 8, 9, 10], ["q", "w"])}
+                        b'{"domain\\ud800":"t","updated_at":1}\n{"domain":"w","updated_at":1}',
+                        [2, 3, 4, 5, 6, 7, 8, 9, 10, 11], ["q", "w"])}
     seen = []
     for name, (data, lines, good) in bad.items():
         s.write(name, data)

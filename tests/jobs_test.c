@@ -146,6 +146,27 @@ static void the_oldest_go_first(void **state)
     ground_close(&ground);
 }
 
+/* The byte of a character that was cut becomes a replacement character, which is longer. */
+static void a_text_cut_within_a_character_is_kept(void **state)
+{
+    (void)state;
+    struct ground ground;
+    struct arena arena = ARENA_INIT;
+    struct job_record record = sample;
+    char why[HF_WHY_MAX];
+    size_t count;
+    memset(why, 'x', sizeof why);
+    why[sizeof why - 1] = '\xc3';
+    record.why = (struct view){ why, sizeof why };
+    ground_open(&ground, "mem", NULL, 1);
+    note(&ground.beds[0], &record);
+    struct job_record *records = read_all(&ground.beds[0], &arena, &count);
+    assert_int_equal(count, 1);
+    assert_true(view_starts_with(records[0].why, view_first(record.why, sizeof why - 1)));
+    arena_release(&arena);
+    ground_close(&ground);
+}
+
 static void what_is_old_goes(void **state)
 {
     (void)state;
@@ -337,6 +358,8 @@ int main(void)
         IT("so does one that is too long to be read", what_is_too_long_begins_anew),
         IT("a document of a later version is left alone", a_later_version_is_left_alone),
         IT("texts that are too long are cut", long_texts_are_cut),
+        IT("a text that was cut within a character is kept",
+           a_text_cut_within_a_character_is_kept),
         IT("each allocation may fail", memory_may_fail),
         IT("names of chunks say where they belong, and are never the same",
            names_say_where_they_belong),

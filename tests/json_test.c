@@ -90,6 +90,7 @@ static void bad_texts_are_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         if (accepts(view_of(bad[i])))
             fail_msg("accepted: %s", bad[i]);
+    assert_false(accepts((struct view){ NULL, 0 }));
 }
 
 static void depth_is_bounded(void **state)

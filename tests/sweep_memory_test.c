@@ -101,6 +101,7 @@ static void damage_is_forgotten(void **state)
         "{\"format\":\"" LAYOUT_SWEEP_FORMAT "\"",
         "{\"format\":\"" LAYOUT_SWEEP_FORMAT "\",\"at_ms\":9223372036854775807}",
         "{\"format\":\"" LAYOUT_SWEEP_FORMAT "\",\"cursor\":{\"turn\":-1}}",
+        "{\"format\":\"" LAYOUT_SWEEP_FORMAT "\",\"last\":{\"duration_ms\":-1}}",
         "{\"format\":\"" LAYOUT_SWEEP_FORMAT "\",\"total\":{\"ops\":\"many\"}}"
     };
     for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {

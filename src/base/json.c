@@ -12,9 +12,11 @@
 struct json_reader json_read(struct view text)
 {
     struct json_reader reader; /* `arrays` is set level by level */
+    if (!text.data)
+        text = VIEW(""); /* NULL would mean an earlier error */
     reader.text = text;
     reader.at = text.data;
-    reader.end = text.size > 0 ? text.data + text.size : text.data; /* which may be NULL */
+    reader.end = text.data + text.size;
     reader.why = NULL;
     reader.fault = JSON_GOOD;
     reader.is_data = false;

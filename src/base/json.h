@@ -80,7 +80,8 @@ struct json_text {
 };
 
 /* Returns the next member with its value, in one call. A name may occur twice. After the last
- * member, the reader leaves the object and the function returns false. */
+ * member, the reader leaves the object and the function returns false. After an error, the name may
+ * have been set. */
 bool json_next_pair(struct json_reader *reader, struct json_text *ret_name,
                     struct json_text *ret_value);
 

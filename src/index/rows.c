@@ -317,7 +317,9 @@ static enum hf_status find_member_field(struct rows *rows, const struct json_tex
     if (!name->escaped)
         return schema_pick(rows->schema, name->text, ret_field, error);
     size_t at = rows->values.size;
-    json_unescape(name->text, &rows->values);
+    if (!json_unescape(name->text, &rows->values))
+        return error_set(error, HF_INVALID,
+                         "the name of a member contains half of a surrogate pair");
     enum hf_status status =
         schema_pick(rows->schema, view_from(buffer_view(&rows->values), at), ret_field, error);
     rows->values.size = at;

@@ -130,7 +130,8 @@ static bool decode_memory(struct view bytes, struct sweep_memory *ret_memory)
     struct json_reader json = json_read(bytes);
     struct member_reader reader = { &json, NULL, NULL, NULL };
     struct sweep_memory memory = { 0 };
-    if (!members_read(&reader, &memory_table, &memory) || !json_end(&json) || memory.at.us < 0)
+    if (!members_read(&reader, &memory_table, &memory) || !json_end(&json) ||
+        memory.at.us < 0 || memory.last.duration.us < 0 || memory.total.duration.us < 0)
         return false;
     *ret_memory = memory;
     return true;

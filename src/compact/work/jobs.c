@@ -19,15 +19,18 @@
 
 /* ---- One record ---------------------------------------------------------------------- */
 
-#define TEXT(member, most, when) MEMBER(job_record, #member, MEMBER_TEXT, member, most, when)
+/* A string is shortened before it is written, and replacement characters make it longer again, so
+ * reading has no limit but that of the record. */
+#define TEXT(member, when) \
+    MEMBER(job_record, #member, MEMBER_TEXT, member, RECORD_BYTES_MAX, when)
 #define COUNT(member) \
     MEMBER(job_record, #member, MEMBER_U64, member, UINT64_MAX, MEMBER_OPTIONAL)
 
 static const struct member record_members[] = {
-    TEXT(id, KEY_BYTES_MAX, MEMBER_ALWAYS),
-    TEXT(worker, WORKER_LABEL_MAX, MEMBER_ALWAYS),
-    TEXT(end, END_BYTES_MAX, MEMBER_ALWAYS),
-    TEXT(why, HF_WHY_MAX, MEMBER_OPTIONAL),
+    TEXT(id, MEMBER_ALWAYS),
+    TEXT(worker, MEMBER_ALWAYS),
+    TEXT(end, MEMBER_ALWAYS),
+    TEXT(why, MEMBER_OPTIONAL),
     MEMBER(job_record, "level", MEMBER_U32, level, UINT32_MAX, MEMBER_ALWAYS),
     COUNT(sources),
     COUNT(bytes_in),
