@@ -622,8 +622,7 @@ static void a_lease_moves_to_another_process(void **state)
     struct pair *pair = *state;
     struct hf_error error;
     char text[HF_LEASE_TEXT_MAX], same[HF_LEASE_TEXT_MAX];
-    struct hf_lock_options options =
-        LOCK_OPTIONS(.ttl_ms = scaled_ms(1000), .no_renewal = true);
+    struct hf_lock_options options = LOCK_OPTIONS(.ttl_ms = scaled_ms(900), .no_renewal = true);
     struct hf_lock *lock = lock_with(&pair->one, "tree:/a b/\xc3\xa9", &options), *adopted;
     MUST(hf_lock_acquire(lock, 0, &error));
     MUST(hf_lock_text(lock, text, &error));
@@ -632,10 +631,10 @@ static void a_lease_moves_to_another_process(void **state)
     MUST(hf_lock_adopt(pair->two.client, text, NULL, &adopted, &error));
     MUST(hf_lock_check(adopted, &error));
     assert_int_equal(hf_lock_token(adopted), hf_lock_token(lock));
-    assert_in_range(hf_lock_remaining_ms(adopted), 1, scaled_ms(1000));
+    assert_in_range(hf_lock_remaining_ms(adopted), 1, scaled_ms(900));
     MUST(hf_lock_text(adopted, same, &error));
     assert_string_equal(text, same);
-    pass_ms(scaled_ms(1500));
+    pass_ms(scaled_ms(1400));
     MUST(hf_lock_check(adopted, &error)); /* renewed by us */
     MUST(hf_lock_renew(adopted, &error));
     MUST(hf_lock_release(adopted, &error));
