@@ -40,7 +40,7 @@ def row(key, time_, value="x"):
 
 def create(s, *more):
     """A partition with times that suit a test: whatever was merged may be deleted soon."""
-    quick = {"--level0-count": "3", "--ttl": "1s", "--grace": "0", "--late-bound": "1h",
+    quick = {"--level0-count": "3", "--ttl": "3s", "--grace": "0", "--late-bound": "1h",
              "--skew": "0", "--step": "100ms"}
     given = [*more]
     for name, value in quick.items():
@@ -670,6 +670,7 @@ def worker_in_a_merge(s):
 @it("a command that hangs is ended at its limit, and one that lies is not believed", DIR)
 def _(s):
     command(s, b"sleep 60\n")
+    s.run("compact", "set", "-q", "--ttl", "1m")  # a busy machine must not lose the lease
     sources = ingest(s, some_files(3))
     begun = time.monotonic()
     fails(s, "TIMEOUT", "compact", "run", "-q")

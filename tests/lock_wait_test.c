@@ -398,7 +398,7 @@ static size_t fill_table(struct pair *pair, struct hf_lock **locks, size_t max)
     char scope[64];
     for (size_t i = 0; i < max; i++) {
         snprintf(scope, sizeof scope, "path:/many/%zu", i);
-        locks[i] = lock_of(&pair->one, scope, 60000);
+        locks[i] = lock_of(&pair->one, scope, 600000); /* not renewed meanwhile */
         if (hf_lock_acquire(locks[i], 0, &error) == HF_UNAVAILABLE) {
             assert_non_null(strstr(error.why, "full"));
             return i + 1;
