@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lock_test.c KIND: each call of holdfast.h about locks, and each status that it may return on
- * a store without faults. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
+/* lock_test.c mem|sqlite|url: each call of lock.h, and each status, on a store without faults. */
 #include "lock_kit.h"
 
 #include <stdio.h>

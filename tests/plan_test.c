@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_test.c: which chunks are merged together: every rule of plan.h, and that adding chunks
- * does not change a group. */
+/* plan_test.c: every rule of plan.h, and that adding chunks does not change a group. */
 #include "plan_kit.h"
 
 #include "alloc.h"

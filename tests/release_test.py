@@ -18,21 +18,11 @@ import subprocess
 import sys
 import tempfile
 
+from tap_kit import end, tell
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRACE = re.compile(r"\b(?:RULE|MUTANT)\(")
 NAMES = re.compile(r"\b(rule_broken|rule_names?|mutant_\w+)\b")
-
-
-class Cases:
-    def __init__(self):
-        self.number = self.failed = 0
-
-    def add(self, good, sentence, detail=""):
-        self.number += 1
-        self.failed += not good
-        print("%s %d - %s" % ("ok" if good else "not ok", self.number, sentence), flush=True)
-        if not good and detail:
-            print("# " + detail)
 
 
 def without_mutants(text):
@@ -84,7 +74,7 @@ def machine_code(row, path, text, folder):
     return code or "no code"
 
 
-def check_code(cases, build):
+def check_code(build):
     seen = set()
     with tempfile.TemporaryDirectory(prefix="holdfast-release-") as folder:
         for inside, path, row in sorted(compile_commands(build), key=lambda entry: entry[0]):
@@ -96,32 +86,31 @@ def check_code(cases, build):
             bare = without_rules(without_mutants(text))
             product = machine_code(row, path, text, folder)
             pure = machine_code(row, path, bare, folder)
-            cases.add(product == pure and "\n" in product and not TRACE.search(bare),
-                      "%s has the code of a file without rules" % inside, product[:200])
-    cases.add(len(seen) > 40, "%d files have rules" % len(seen))
+            tell(product == pure and "\n" in product and not TRACE.search(bare),
+                 "%s has the code of a file without rules" % inside,
+                 product[:200] if product != pure else "")
+    tell(len(seen) > 40, "%d files have rules" % len(seen))
 
 
-def check_symbols(cases, build):
+def check_symbols(build):
     for name in ("src/libholdfast.so", "src/cli/holdfast"):
         path = os.path.join(build, name)
         symbols = subprocess.run(["nm", path], stdout=subprocess.PIPE, text=True, check=True).stdout
         found = sorted(set(NAMES.findall(symbols)))
-        cases.add(len(symbols) > 1000 and not found, "%s names no mutant" % name, " ".join(found))
+        tell(len(symbols) > 1000 and not found, "%s names no mutant" % name, " ".join(found))
         with open(path, "rb") as file:
             image = file.read()
         with open(os.path.join(ROOT, "src/base/rule.h"), encoding="utf-8") as file:
             texts = re.findall(r'ROW\(\w+, "\w+",\s*\\?\s*"([^"]+)"\)', file.read())
         told = [text for text in texts if text.encode() in image]
-        cases.add(len(texts) > 140 and not told, "%s contains no text of a mutant" % name,
-                  "; ".join(told[:3]))
+        tell(len(texts) > 140 and not told, "%s contains no text of a mutant" % name,
+             "; ".join(told[:3]))
 
 
 def main():
     build, what = os.environ["HOLDFAST_BUILD"], sys.argv[1]
-    cases = Cases()
-    {"code": check_code, "symbols": check_symbols}[what](cases, os.path.abspath(build))
-    print("1..%d" % cases.number)
-    sys.exit(cases.failed > 0)
+    {"code": check_code, "symbols": check_symbols}[what](os.path.abspath(build))
+    sys.exit(end())
 
 
 if __name__ == "__main__":

@@ -98,6 +98,17 @@ static inline const char *pass_plain(const char *at, const char *end)
     return at;
 }
 
+/* The value of the four digits after "\u"; negative if they are not hex digits. */
+static inline int32_t hex4(struct view digits)
+{
+    if (digits.size < 4)
+        return -1;
+    /* A byte that is not a digit gives -1, which makes the whole result negative. */
+    const char *at = digits.data;
+    return hex_digit(at[0]) * 0x1000 | hex_digit(at[1]) * 0x100 | hex_digit(at[2]) * 0x10 |
+           hex_digit(at[3]);
+}
+
 static size_t escape_size(struct view text, uint32_t *ret_code);
 
 /* Starts at the backslash. */
@@ -106,9 +117,8 @@ static const char *pass_escape(struct json_reader *reader, const char *at)
     uint32_t code;
     struct view rest = { at, (size_t)(reader->end - at) };
     size_t size = escape_size(rest, &code);
-    bool is_half = size == 0 && reader->is_data && rest.size >= 6 && at[1] == 'u' &&
-                   hex_digit(at[2]) >= 0 && hex_digit(at[3]) >= 0 && hex_digit(at[4]) >= 0 &&
-                   hex_digit(at[5]) >= 0;
+    bool is_half = size == 0 && reader->is_data && view_starts_with(rest, VIEW("\\u")) &&
+                   hex4(view_from(rest, 2)) >= 0;
     if (size == 0 && !is_half)
         return mistake(reader, JSON_SYNTAX, "invalid escape in a string");
     return at + (is_half ? 6 : size);
@@ -467,17 +477,6 @@ bool json_take_text(struct json_reader *reader, struct buffer *space, struct vie
     *ret_text =
         raw.escaped ? (struct view){ space->data + start, space->size - start } : raw.text;
     return true;
-}
-
-/* The value of the four digits after "\u"; negative if they are not hex digits. */
-static inline int32_t hex4(struct view digits)
-{
-    if (digits.size < 4)
-        return -1;
-    /* A byte that is not a digit gives -1, which makes the whole result negative. */
-    const char *at = digits.data;
-    return hex_digit(at[0]) * 0x1000 | hex_digit(at[1]) * 0x100 | hex_digit(at[2]) * 0x10 |
-           hex_digit(at[3]);
 }
 
 static const char escape_letters[] = "\"\\/bfnrt";

@@ -70,14 +70,6 @@ static const struct view kind_names[TABLE_KINDS] = {
     [TABLES_OF_CHUNKS] = { "chunks", 6 },
 };
 
-static void keep_unknown_member(struct json_reader *reader, struct view name,
-                                struct buffer *unknown)
-{
-    struct view raw;
-    if (json_skip(reader, &raw))
-        buffer_print(unknown, ",\"%.*s\":%.*s", VIEW_ARGS(name), VIEW_ARGS(raw));
-}
-
 /* { "60000": "9f86d081884c7d65:1763200000000000", ... }: the end of each limit, keyed by its ttl
  * in ms. */
 static void read_limits(struct json_reader *reader, struct limits *limits)
@@ -109,7 +101,7 @@ static void read_longest(struct json_reader *reader, struct epoch_body *body)
         if (kind < TABLE_KINDS)
             read_limits(reader, &body->limits.of[kind]);
         else
-            keep_unknown_member(reader, name, &body->unknown_kinds);
+            json_keep_member(reader, name, &body->unknown_kinds);
     }
 }
 
@@ -136,7 +128,7 @@ static enum hf_status read_epoch_members(struct view bytes, struct epoch_body *b
         else if (view_equal(name, VIEW("fresh")))
             json_take_bool(&reader, &body->fresh);
         else
-            keep_unknown_member(&reader, name, &body->unknown);
+            json_keep_member(&reader, name, &body->unknown);
     }
     bool read = json_end(&reader);
     if (pair.size <= PAIR_SIZE)
