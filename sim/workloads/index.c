@@ -17,8 +17,10 @@
 
 #define AWAIT_STEP SPAN_S(600)
 
-/* Enough rounds for abandoned locks to end and for one of several attempts to succeed. */
-#define ROUNDS_MAX 8
+/* Enough rounds for an abandoned lock to be free again. The lease that replaces a damaged lock lasts
+ * 300 s, and after a reboot it must be watched for all of them. Then the dead waiters miss their
+ * turns, one, two, four and so on in each round. */
+#define ROUNDS_MAX 16
 #define ROUND_STEP SPAN_S(60)
 
 static void open_all(struct indexer *indexer)
