@@ -34,9 +34,9 @@ if [ "$1" = test ]; then
 	command -v npm >/dev/null || wanted="$wanted npm"
 fi
 
-# Installs the servers that come as npm packages, pinned by a lock file. A stamp records that they
-# are installed.
-install_npm_servers() {
+# Installs what the tests take from npm, pinned by a lock file: a server, and DuckDB's library. A stamp
+# records that they are installed.
+install_npm_packages() {
 	servers=$(dirname "$0")/../tests/servers
 	stamp=$servers/node_modules/.holdfast-lock
 	cmp -s "$servers/package-lock.json" "$stamp" && return
@@ -73,7 +73,7 @@ $package installed
 	esac
 done
 if [ -z "$missing" ]; then
-	[ "$tier" != test ] || [ "$check" ] || install_npm_servers
+	[ "$tier" != test ] || [ "$check" ] || install_npm_packages
 	exit 0
 fi
 if [ "$check" ]; then
@@ -107,4 +107,4 @@ echo "setup: installing with apt-get:$missing"
 apt update
 # shellcheck disable=SC2086
 apt install --no-install-recommends $missing
-[ "$tier" != test ] || install_npm_servers
+[ "$tier" != test ] || install_npm_packages
