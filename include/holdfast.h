@@ -82,6 +82,7 @@
  *     holdfast/compact.h  compaction: partitions, workers, readers
  *     holdfast/elect.h    elections without messages
  *     holdfast/fenced.h   objects that refuse a stale token
+ *     holdfast/fsck.h     checks of buckets with partitions
  *     holdfast/index.h    the latest record of each key
  *     holdfast/key.h      keys with state, transactions
  *     holdfast/lock.h     locks
@@ -96,6 +97,7 @@
 #include "holdfast/compact.h"
 #include "holdfast/elect.h"
 #include "holdfast/fenced.h"
+#include "holdfast/fsck.h"
 #include "holdfast/index.h"
 #include "holdfast/key.h"
 #include "holdfast/lock.h"
