@@ -17,9 +17,9 @@
 
 #define AWAIT_STEP SPAN_S(600)
 
-/* Enough rounds for an abandoned lock to be free again. The lease that replaces a damaged lock lasts
- * 300 s, and after a reboot it must be watched for all of them. Then the dead waiters miss their
- * turns, one, two, four and so on in each round. */
+/* Enough rounds for an abandoned lock to be free again. The lease that replaces a damaged lock
+ * lasts 300 s, and after a reboot it must be watched for all of them. Then the dead waiters miss
+ * their turns, one, two, four and so on in each round. */
 #define ROUNDS_MAX 16
 #define ROUND_STEP SPAN_S(60)
 
