@@ -167,6 +167,29 @@ static void a_wait_is_cancelled_from_another_thread(void **state)
     hf_lock_free(holder);
 }
 
+/* A cancellation that meets the very beginning of a wait either comes before it or ends it. In both
+ * cases it returns at once, although it waits for the other call to return. */
+static void a_cancel_never_waits_for_the_wait(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_error error;
+    struct hf_lock *holder = lock_held(&pair->one, "deploy", 0);
+    struct hf_lock *lock = lock_of(&pair->two, "deploy", 0);
+    for (int i = 0; i < 400; i++) {
+        struct waiting waiting;
+        start_waiting(&waiting, lock, 30000);
+        env_sleep(env_real(), SPAN_US(i % 100));
+        while (!atomic_load(&waiting.done)) {
+            struct mono_time start = now();
+            MUST(hf_lock_cancel(lock, &error));
+            ASSERT(ms_since(start) < 10000);
+        }
+        IS(HF_CANCELLED, join(&waiting));
+    }
+    hf_lock_free(lock);
+    hf_lock_free(holder);
+}
+
 /* Also where one waits for the store's notify file, and looks only once in an hour. */
 static void a_wait_is_cancelled_at_once(void **state)
 {
@@ -535,6 +558,8 @@ int main(int argc, char **argv)
         PAIR("a wait may be of any length that makes sense", waits_of_strange_length),
         PAIR("a wait is cancelled from another thread",
              a_wait_is_cancelled_from_another_thread),
+        PAIR("a cancel meets the beginning of a wait, and never waits for its end",
+             a_cancel_never_waits_for_the_wait),
         PAIR("a wait is cancelled at once, however seldom it looks",
              a_wait_is_cancelled_at_once),
         PAIR("to cancel where nobody waits changes nothing", to_cancel_nothing_changes_nothing),

@@ -474,13 +474,6 @@ static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_er
     return *ret_held ? error_clear(error) : keeper_start_for(lock, error);
 }
 
-static void clear_cancel(struct hf_lock *lock)
-{
-    env_mutex_lock(&lock->ref->queue.mutex);
-    lock->waiter.cancelled = false;
-    env_mutex_unlock(&lock->ref->queue.mutex);
-}
-
 static struct mono_time wait_deadline(struct env *env, int64_t wait_ms)
 {
     struct mono_time now = env_now(env);
@@ -538,7 +531,7 @@ enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms, struct hf_
     client_active(lock->client);
     struct mono_time deadline = wait_deadline(lock->client->env, wait_ms);
     env_mutex_lock(&lock->calls);
-    clear_cancel(lock);
+    wait_queue_clear_cancel(lock->ref, &lock->waiter);
     enum hf_status status = may_ask(lock, &held, error);
     if (status == HF_OK && !held && wait_ms == 0) {
         draw_id(lock);
@@ -557,7 +550,7 @@ enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error)
         return HF_INVALID;
     client_active(lock->client);
     env_mutex_lock(&lock->calls);
-    clear_cancel(lock);
+    wait_queue_clear_cancel(lock->ref, &lock->waiter);
     enum hf_status status = may_ask(lock, &held, error);
     if (status == HF_OK && !held)
         status = join_queue(lock, (struct mono_time){ MOMENT_FAR }, error);
@@ -599,11 +592,12 @@ enum hf_status hf_lock_cancel(struct hf_lock *lock, struct hf_error *error)
     if (ERROR_IF_NULL(error, lock) != HF_OK)
         return HF_INVALID;
     client_active(lock->client);
-    wait_queue_cancel(lock->ref, &lock->waiter);
+    wait_queue_cancel_begin(lock->ref, &lock->waiter);
     env_mutex_lock(&lock->calls);
     if (state_now(lock) == LOCK_WAITING)
         cancel_wait(lock, HF_OK, "", error);
     env_mutex_unlock(&lock->calls);
+    wait_queue_cancel_end(lock->ref, &lock->waiter);
     return error_clear(error);
 }
 

@@ -167,6 +167,29 @@ void wait_queue_cancel(struct table_ref *ref, struct queue_waiter *waiter)
     env_mutex_unlock(&ref->queue.mutex);
 }
 
+void wait_queue_cancel_begin(struct table_ref *ref, struct queue_waiter *waiter)
+{
+    env_mutex_lock(&ref->queue.mutex);
+    waiter->cancelling++;
+    env_mutex_unlock(&ref->queue.mutex);
+    wait_queue_cancel(ref, waiter);
+}
+
+void wait_queue_cancel_end(struct table_ref *ref, struct queue_waiter *waiter)
+{
+    env_mutex_lock(&ref->queue.mutex);
+    check(waiter->cancelling > 0);
+    waiter->cancelling--;
+    env_mutex_unlock(&ref->queue.mutex);
+}
+
+void wait_queue_clear_cancel(struct table_ref *ref, struct queue_waiter *waiter)
+{
+    env_mutex_lock(&ref->queue.mutex);
+    waiter->cancelled = waiter->cancelling > 0;
+    env_mutex_unlock(&ref->queue.mutex);
+}
+
 void wait_queue_cancel_all(struct table_ref *ref)
 {
     struct wait_queue *queue = &ref->queue;

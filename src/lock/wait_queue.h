@@ -20,7 +20,8 @@ struct queue_waiter {
     bool turn;       /* it has its turn, according to the table */
     bool missing;    /* the table no longer contains it */
     bool cancelled;
-    bool asleep; /* its task is waiting on `wake` */
+    unsigned cancelling; /* calls of hf_lock_cancel that have not returned */
+    bool asleep;         /* its task is waiting on `wake` */
     struct span poll;
     struct env_cond wake;
 };
@@ -83,6 +84,15 @@ bool wait_queue_trouble(struct table_ref *ref, struct hf_error *ret_why);
 
 /* Wakes this waiter's task and ends its wait. */
 void wait_queue_cancel(struct table_ref *ref, struct queue_waiter *waiter);
+
+/* The same for a caller that then waits for the task's call to return. Until cancel_end, every wait
+ * of this waiter is cancelled, including one that has only just begun. Otherwise a wait that began
+ * after the flag was set, and cleared it, would block the caller for as long as it lasts. */
+void wait_queue_cancel_begin(struct table_ref *ref, struct queue_waiter *waiter);
+void wait_queue_cancel_end(struct table_ref *ref, struct queue_waiter *waiter);
+
+/* For a wait that begins: earlier cancellations no longer count. */
+void wait_queue_clear_cancel(struct table_ref *ref, struct queue_waiter *waiter);
 
 /* The same for all current waiters of this table. */
 void wait_queue_cancel_all(struct table_ref *ref);
