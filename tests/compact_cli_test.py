@@ -764,6 +764,39 @@ def _(s):
     equal(sorted(rows), sorted(audit.records(b"".join(files))), "nothing is lost")
 
 
+def run_anyhow(s, *args):
+    """The totals of a run whose groups may fail."""
+    done = subprocess.run([PROGRAM, "compact", "run", "--jobs", "1", "--json", *args], cwd=s.path,
+                          env=s.env, capture_output=True, timeout=120, check=False)
+    return of_kind([json.loads(line) for line in done.stdout.splitlines()], "done")[0]["totals"]
+
+
+def test_alone(s, count):
+    """Chunks of which no two can be merged: five forced runs, and then all that is left."""
+    command(s, b'out=$1; shift; test $# -eq 1 && cat "$@" > "$out"\n', "--level0-count", "6")
+    s.run("compact", "set", "-q", "--time-limit", "1m", "--ttl", "10m")  # whatever else runs here
+    ingest(s, [row(f"k{i}", BEGIN + i) for i in range(count)])
+    before = sorted(keys(s))
+    for args in 5 * [["--force"]] + [["--force", "--all"]]:
+        totals = run_anyhow(s, *args)
+        equal((totals["groups_committed"], totals["rows_in"]), (0, 0))
+        equal((sorted(keys(s)), {chunk["level"] for chunk in chunks(s)}), (before, {0}))
+    told = [chunk for chunk in chunks(s) if chunk["quarantine"]]
+    true(len(told) >= count - 1, told)  # the last one has nobody to be merged with
+    true(all("merges with other chunks keep failing" in chunk["quarantine"] for chunk in told), told)
+    equal(plan(s, "--force")["groups"], 0)
+
+
+@it("six chunks that can only be merged alone are tested, and never committed as copies", DIR)
+def _(s):
+    test_alone(s, 6)
+
+
+@it("37 chunks that can only be merged alone are tested, and never committed as copies", DIR)
+def _(s):
+    test_alone(s, 37)
+
+
 @it("a killed worker's merge is taken over, and its leftovers are removed", DIR)
 def _(s):
     command(s, b'out=$1; shift; touch begun; while test -e held; do sleep 0.1; done; cat "$@" > "$out"\n')
@@ -782,7 +815,7 @@ def _(s):
     worker.communicate()
     os.unlink(s.file("held"))
     totals = of_kind(run(s, "--all"), "done")[0]["totals"]
-    equal((totals["groups_committed"], totals["takeovers"]), (2, 1))  # by halves
+    equal((totals["groups_committed"], totals["takeovers"]), (1, 1))  # two; the third was tested
     clear_away(s)
     equal(s.out("store", "ls", "-r", "data/").decode().split(), sorted(keys(s)))
     hour = status(s)["last_hour"]

@@ -86,7 +86,7 @@ static enum hf_status make(struct merger *base, const struct merge_order *order,
     product->rows_known = true;
     product->rows_in = lines_in(body);
     product->rows_out = product->rows_in + merger->miscounts;
-    if (status == HF_OK) {
+    if (status == HF_OK && !order->test) {
         product->put_sent = true;
         status = put_output(merger, order->output, body, error);
     }

@@ -263,6 +263,110 @@ static void test_stops(void **state)
     bench_close(&bench);
 }
 
+/* ---- Tests of one chunk -------------------------------------------------------------- */
+
+/* A group whose chunks have failed so often that each is tested alone. */
+static struct order *open_with_test(struct bench *bench)
+{
+    struct order *order;
+    open_with_group(bench, 2, &order);
+    for (int i = 0; i < 2; i++) {
+        bench->hands[0].merger.fails = HF_INVALID;
+        bench->hands[0].merger.group_fault = true;
+        ASSERT(run_job(&bench->hands[0], order).end == HF_COMPACT_END_FAILED);
+        for (size_t k = 0; k < order->count; k++)
+            order->sources[k].tries++;
+    }
+    bench->hands[0].merger.fails = HF_OK;
+    bench->hands[0].merger.group_fault = false;
+    order_free(order);
+    order = bench_order(&bench->hands[0]);
+    ASSERT(order && order->test && order->count == 1);
+    return order;
+}
+
+static void test_passes_a_test(void **state)
+{
+    struct bench bench;
+    (void)state;
+    struct order *order = open_with_test(&bench);
+    size_t condemned = bench_audit(&bench).condemned;
+    assert_int_equal(bench_audit(&bench).tries, 6);
+    struct job_report report = run_job(&bench.hands[0], order);
+    assert_int_equal(report.end, HF_COMPACT_END_TESTED);
+    assert_string_equal(report.error.why, "");
+    SOUND(&bench);
+    struct audit audit = bench_audit(&bench);
+    assert_int_equal(audit.live, 3);
+    assert_int_equal(audit.tombstones, 0);
+    assert_int_equal(audit.objects, 3);
+    assert_int_equal(audit.condemned, condemned);
+    assert_int_equal(audit.tries, 4);
+    assert_int_equal(audit.open_leases, 0);
+    report = run_job(&bench.hands[1], order); /* planned before, and done by now */
+    assert_int_equal(report.end, HF_COMPACT_END_PASSED);
+    order_free(order);
+    bench_close(&bench);
+}
+
+static void test_fails_a_test(void **state)
+{
+    struct bench bench;
+    (void)state;
+    struct order *order = open_with_test(&bench);
+    bench.hands[0].merger.fails = HF_INVALID;
+    bench.hands[0].merger.group_fault = true;
+    struct job_report report = run_job(&bench.hands[0], order);
+    assert_int_equal(report.end, HF_COMPACT_END_FAILED);
+    SOUND(&bench);
+    assert_int_equal(bench_audit(&bench).quarantined, 1);
+    assert_int_equal(bench_audit(&bench).open_leases, 0);
+    order_free(order);
+    bench_close(&bench);
+}
+
+static void test_dies_in_a_test(void **state)
+{
+    struct bench bench;
+    char output[KEY_BYTES_MAX + 1];
+    (void)state;
+    struct order *order = open_with_test(&bench);
+    hand_dies_with(&bench.hands[1], order, 100, output);
+    struct job_report report = { .end = HF_COMPACT_END_HELD };
+    for (int i = 0; i < 100 && report.end == HF_COMPACT_END_HELD; i++) {
+        pass_ms(20);
+        report = run_job(&bench.hands[0], order);
+    }
+    assert_int_equal(report.end, HF_COMPACT_END_PASSED);
+    SOUND(&bench);
+    assert_int_equal(bench_audit(&bench).quarantined, 1);
+    order_free(order);
+    bench_close(&bench);
+}
+
+static void test_each_reply_of_a_test_lost(void **state)
+{
+    bool failed = true;
+    (void)state;
+    for (long n = 0; failed; n++) {
+        struct bench bench;
+        struct order *order = open_with_test(&bench);
+        way_fail(&bench.hands[0].peer.way, n, LOSE_REPLY);
+        run_job(&bench.hands[0], order);
+        failed = way_has_failed(&bench.hands[0].peer.way);
+        SOUND(&bench);
+        bench_settle_down(&bench);
+        struct audit audit = bench_audit(&bench);
+        assert_int_equal(audit.live, 3);
+        assert_int_equal(audit.quarantined, 0);
+        assert_true(audit.tries == 4 || audit.tries == 6);
+        assert_int_equal(audit.objects, 3);
+        order_free(order);
+        bench_close(&bench);
+        ASSERT(n < 200);
+    }
+}
+
 /* ---- Each call in turn --------------------------------------------------------------- */
 
 /* Once all is calm the group is merged exactly once, by whomever, and nothing is left over. */
@@ -412,6 +516,12 @@ int main(void)
            test_missing_object_of_a_live_chunk),
         IT("rows that do not add up fail the group", test_rows_must_add_up),
         IT("a job that is stopped gives its lease back and blames nobody", test_stops),
+        IT("a chunk that passes its test has no tries, and nothing is put or committed",
+           test_passes_a_test),
+        IT("a chunk that fails its test is quarantined", test_fails_a_test),
+        IT("a chunk whose test kills its worker is quarantined", test_dies_in_a_test),
+        IT("whichever reply is lost, a test leaves the chunk as it was, or without tries",
+           test_each_reply_of_a_test_lost),
         IT("whichever call is refused, the group is merged once and nothing is left",
            test_each_call_refused),
         IT("whichever call is lost, the group is merged once and nothing is left",

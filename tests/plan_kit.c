@@ -53,6 +53,7 @@ void add(struct catalog *catalog, struct piece piece)
         .writer = VIEW("w"),
         .since = { .clock = 7, .us = piece.number },
         .tries = piece.tries,
+        .tested = piece.tested,
         .quarantine = piece.quarantined ? VIEW("bad") : VIEW(""),
         .raw = VIEW("{}"),
     };
@@ -97,8 +98,8 @@ const char *in_words(const struct plan *plan)
     words[0] = '\0';
     for (size_t i = 0; i < plan->count; i++) {
         const struct plan_group *group = &plan->groups[i];
-        size += (size_t)snprintf(words + size, sizeof words - size, "%s%u:", i ? " " : "",
-                                 group->level);
+        size += (size_t)snprintf(words + size, sizeof words - size, "%s%u%c", i ? " " : "",
+                                 group->level, group->test ? '?' : ':');
         for (size_t k = 0; k < group->count; k++) {
             unsigned first = number_of(group->sources[k]), last = first;
             while (k + 1 < group->count && number_of(group->sources[k + 1]) == last + 1) {

@@ -16,7 +16,7 @@ struct piece {
     int hour; /* of its first record, relative to EPOCH_MS */
     int span; /* hours to its last */
     uint64_t size;
-    unsigned tries;
+    unsigned tries, tested;
     const char *home; /* NULL: the catalog's */
     bool quarantined;
 };
@@ -40,7 +40,8 @@ struct plan forced_plan(const struct catalog *catalog);
 
 unsigned number_of(const struct chunk *chunk);
 
-/* The plan in one line: "1:3-6,9 2:1,2" is a group into level 1 and one into level 2. */
+/* The plan in one line: "0?7 1:3-6,9 2:1,2" is a test of 7, which is of level 0, a group into level
+ * 1 and one into level 2. */
 const char *in_words(const struct plan *plan);
 
 /* Checks the plan, and that planning the catalog again gives the same. */

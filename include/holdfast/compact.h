@@ -363,6 +363,9 @@ struct hf_compact_group {
     uint64_t rows; /* where known */
     const char *const *sources;
     size_t source_count;
+    /* The only chunk is tested by itself, because its merges with others failed: it is merged, and
+     * the output is thrown away. */
+    bool test;
 };
 
 struct hf_compact_plan_report {
@@ -456,14 +459,16 @@ struct hf_merger {
 /* ---- Workers ------------------------------------------------------------------------- */
 
 /* How a merge ended. */
-#define HF_COMPACT_END_TABLE(ROW)                                                \
-    ROW(COMMITTED, "committed", "the merge took effect")                         \
-    ROW(HELD, "held", "another worker is merging the group")                     \
-    ROW(PASSED, "passed", "the merge was no longer due")                         \
-    ROW(LOST, "lost", "another worker committed first; the output is discarded") \
-    ROW(FAILED, "failed", "the merge failed; the error says why")                \
-    ROW(STOPPED, "stopped", "the worker was stopped")                            \
-    ROW(UNSURE, "unsure", "the store does not answer: the next worker will find out")
+#define HF_COMPACT_END_TABLE(ROW)                                                     \
+    ROW(COMMITTED, "committed", "the merge took effect")                              \
+    ROW(HELD, "held", "another worker is merging the group")                          \
+    ROW(PASSED, "passed", "the merge was no longer due")                              \
+    ROW(LOST, "lost", "another worker committed first; the output is discarded")      \
+    ROW(FAILED, "failed", "the merge failed; the error says why")                     \
+    ROW(STOPPED, "stopped", "the worker was stopped")                                 \
+    ROW(UNSURE, "unsure", "the store does not answer: the next worker will find out") \
+    ROW(TESTED, "tested",                                                             \
+        "a chunk whose merges failed can be merged by itself; nothing changed")
 
 #define HF_COMPACT_END_ENUM_(name, word, text) HF_COMPACT_END_##name,
 enum hf_compact_end { HF_COMPACT_END_TABLE(HF_COMPACT_END_ENUM_) HF_COMPACT_END_COUNT };

@@ -169,10 +169,28 @@ static struct row *rows_of_sources(const struct step *step, const struct listed_
     return rows;
 }
 
+/* A chunk is committed by itself only if it moves to its home in this catalog. Any other copy would
+ * be made for nothing. */
+static void checker_copy(const struct step *step, const struct listed_group *grave)
+{
+    const struct checked_chunk *only = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < step->now->count; i++) {
+        const struct listed *entry = &step->now->entries[i];
+        if (entry->state != LISTED_TOMBSTONE || &step->now->groups[entry->group] != grave)
+            continue;
+        only = entry->chunk;
+        count++;
+    }
+    if (count == 1 && is_home(step, only))
+        STEP_FAIL(step, only, "%s", "is committed again, merged with no other chunk");
+}
+
 static void checker_merge(const struct step *step, const struct checked_chunk *chunk,
                           const struct listed_group *grave)
 {
     size_t count;
+    checker_copy(step, grave);
     struct row *rows = rows_of_sources(step, grave, &count);
     bool same = same_rows(rows, count, chunk->rows, chunk->row_count);
     free(rows);
@@ -389,6 +407,9 @@ static void is_dropped(const struct step *step, struct checked_chunk *chunk)
 
 /* ---- Blame --------------------------------------------------------------------------- */
 
+/* A chunk that passed this many tests, and whose merges fail all the same, is quarantined. */
+#define TESTED_MAX 3
+
 /* A node that condemns the output of a dead worker's lease counts a try for each source. Only the
  * worker that held the lease can know the real cause, and it may condemn the output before it ends
  * the lease. */
@@ -408,12 +429,27 @@ static void note_blame(const struct step *step, const struct checked_chunk *outp
     lease->bad |= own;
 }
 
+/* Whether the node that writes has leased this chunk alone, and so may have tested it. */
+static bool is_tested(const struct step *step, const struct checked_chunk *chunk)
+{
+    const struct catalog_checker *checker = step->checker;
+    struct net_sender sender = net_sender(checker->run->net);
+    for (size_t i = 0; i < checker->lease_count; i++) {
+        const struct checked_lease *lease = checker->leases[i];
+        if (lease->owner == sender.node && lease->owner_life == sender.life &&
+            lease->source_count == 1 && lease->sources[0] == chunk && !lease->output->was_put)
+            return true;
+    }
+    return false;
+}
+
 static void stays_live(const struct step *step, struct checked_chunk *chunk)
 {
     const struct listed *before = chunk->before, *after = chunk->after;
     uint64_t counted = after->tries > before->tries ? after->tries - before->tries : 0;
     chunk->tries_counted += counted;
-    if (after->tries < before->tries && !chunk->asked_quarantine)
+    bool passed = after->tries < before->tries && is_tested(step, chunk);
+    if (after->tries < before->tries && !chunk->asked_quarantine && !passed)
         STEP_FAIL(step, chunk, "was tried %" PRIu64 " times, then %" PRIu64, before->tries,
                   after->tries);
     if (chunk->tries_counted > chunk->leases_ended_badly)
@@ -425,11 +461,12 @@ static void stays_live(const struct step *step, struct checked_chunk *chunk)
         STEP_FAIL(step, chunk, "was in %u leases that just died, and %" PRIu64 " are counted",
                   chunk->must_count, counted);
     if (after->quarantined && !before->quarantined && !chunk->asked_quarantine &&
-        !chunk->spoilt && after->tries < step->checker->options.tries_max)
+        !chunk->spoilt && after->tries < step->checker->options.tries_max &&
+        !(passed && after->tested >= TESTED_MAX))
         STEP_FAIL(step, chunk, "is quarantined after %" PRIu64 " tries, for no reason",
                   after->tries);
     if (after->quarantined && !before->quarantined && !chunk->asked_quarantine &&
-        !chunk->spoilt && !chunk->tried_alone)
+        !chunk->spoilt && !chunk->tried_alone && !passed)
         STEP_FAIL(step, chunk, "%s", "is quarantined, and was not tried alone");
 }
 

@@ -48,6 +48,8 @@ static void read_entry(struct json_reader *r, struct listed *entry)
             take_number(r, &entry->crc32c);
         else if (view_equal(name, VIEW("tries")))
             take_number(r, &entry->tries);
+        else if (view_equal(name, VIEW("tested")))
+            take_number(r, &entry->tested);
         else if (view_equal(name, VIEW("rows"))) {
             entry->rows_known = true;
             take_number(r, &entry->rows);

@@ -28,7 +28,7 @@ struct listed {
     enum listed_state state;
     size_t group; /* tombstone or deleting name: its target; moved key: the child */
     /* For a live key or a tombstone: */
-    uint64_t level, size, crc32c, tries;
+    uint64_t level, size, crc32c, tries, tested;
     bool rows_known, quarantined;
     uint64_t rows;
     int64_t min_ms, max_ms;

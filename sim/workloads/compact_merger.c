@@ -190,6 +190,10 @@ static enum hf_status put_output(struct merging *merging, struct hf_error *error
     if (!bytes)
         return error_no_memory(error);
     rows_write(merging->rows, (size_t)product->rows_out, bytes);
+    if (merging->order->test) {
+        free(bytes);
+        return HF_OK;
+    }
     struct view body = { bytes, (size_t)product->rows_out * ROW_BYTES };
     product->size = body.size;
     product->crc32c = crc32c(0, body);

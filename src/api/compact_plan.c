@@ -36,7 +36,8 @@ static bool copy_group(struct planning *planning, const struct catalog_ref *ref,
                                    .bytes = group->bytes,
                                    .rows = group->rows,
                                    .sources = sources,
-                                   .source_count = group->count };
+                                   .source_count = group->count,
+                                   .test = group->test };
     return true;
 }
 

@@ -75,7 +75,8 @@ static bool group_of(const struct order *order, struct arena *arena,
                                             .bytes = order->bytes,
                                             .rows = order->rows,
                                             .sources = sources,
-                                            .source_count = order->count };
+                                            .source_count = order->count,
+                                            .test = order->test };
     return true;
 }
 

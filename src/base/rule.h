@@ -134,6 +134,7 @@
     ROW(TRY_COUNTS_WHEN_LEASED, "compact", "counts no try for a lease that just died")         \
     ROW(QUARANTINE_ALONE, "compact",                                                           \
         "quarantines a whole group that was tried too many times")                             \
+    ROW(ALONE_IS_TESTED, "compact", "commits a copy of a chunk that is tried alone")           \
     ROW(TRY_COUNTS_ONCE, "compact", "counts a try again for a lease that was settled before")  \
     ROW(RETIRE_BY_MAX_TIME, "compact", "retires a chunk once its first record is too old")     \
     ROW(SPLIT_CHECKS_LIVE, "compact",                                                          \

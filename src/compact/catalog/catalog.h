@@ -52,6 +52,10 @@
 #define REASON_BYTES_MAX     200
 #define CHUNK_BYTES_MAX      4096 /* one entry, encoded */
 
+/* A chunk that has passed this many tests fails only together with others. It is quarantined, so
+ * that the same groups are not tried for ever. */
+#define CHUNK_TESTED_MAX 3
+
 /* The identity of a file is the first 128 bits of a SHA-256, in hexadecimal. Collisions do not
  * happen by accident, and a client that constructs one only excludes its own file. The other 128
  * bits would take 32 bytes in each entry, tombstone and deletion. */
@@ -78,6 +82,7 @@ struct chunk {
     uint64_t rejects;       /* rows that its merge rejected, kept in layout's kept folder */
     struct stamp since;     /* when it was added, last tried, or restored */
     unsigned tries;         /* leases on it that ended without success */
+    unsigned tested;        /* tests that it passed alone, after its groups had failed */
     struct view quarantine; /* the reason; empty: not quarantined */
     struct view raw;        /* its JSON object as in the document, with unknown members */
     struct view unknown;    /* the unknown members alone: ,"name":value,... */
@@ -250,6 +255,7 @@ enum catalog_op_kind {
     CATALOG_QUARANTINE, /* keys, reason; an empty reason lifts it and resets the tries */
     CATALOG_SPLIT,      /* children, split_by, live_hash */
     CATALOG_SET,        /* settings */
+    CATALOG_PASS,       /* keys[0] passed its test alone; its tries are reset */
 };
 
 enum condemned { CONDEMN_DONE, CONDEMN_HAPPENED };
@@ -318,6 +324,7 @@ struct catalog_op {
  *   split       CONFLICT: the live entries changed. MISMATCH: it has other children. EXPIRED: as
  *               for add
  *   set         INVALID: it changes how chunks are read, and there are chunks
+ *   pass        OK, whether or not the chunk is still live; a repetition changes nothing
  *   any         INVALID: a key has another home or occurs twice, or a level or string is out of
  *               bounds. UNAVAILABLE: out of memory; `error` says so */
 enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,

@@ -236,7 +236,7 @@ static enum hf_status prepare_add(struct catalog *catalog, struct catalog_op *op
             continue;
         struct chunk chunk = op->chunks[i];
         chunk.since = stamp_now(evidence);
-        chunk.tries = 0;
+        chunk.tries = chunk.tested = 0;
         chunk.quarantine = VIEW("");
         enum hf_status status =
             next_sequence(catalog, adding, chunk.writer, &chunk.sequence, &op->error);
@@ -365,7 +365,7 @@ enum hf_status catalog_apply_commit(struct catalog *catalog, struct catalog_op *
     target.since = stamp_now(evidence);
     target.sequence = 0;
     target.file_id = VIEW("");
-    target.tries = 0;
+    target.tries = target.tested = 0;
     target.quarantine = VIEW("");
     struct chunk *sources = catalog_take(catalog, op->key_count * sizeof *sources);
     if (!sources || !catalog_room_live(catalog, 1) || !catalog_room_graves(catalog, 1) ||
@@ -437,6 +437,7 @@ enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
         [CATALOG_QUARANTINE] = catalog_apply_quarantine,
         [CATALOG_SPLIT] = catalog_apply_split,
         [CATALOG_SET] = catalog_apply_set,
+        [CATALOG_PASS] = catalog_apply_pass,
     };
     op->changed = op->already = op->full = false;
     op->moved = 0;

@@ -108,8 +108,10 @@ static enum hf_status prepare_quarantine(struct catalog *catalog, struct catalog
                              VIEW_ARGS(view_first(op->keys[i], 100)));
         struct chunk changed = *chunk;
         changed.tries = back ? 0 : chunk->tries;
+        changed.tested = back ? 0 : chunk->tested;
         changed.quarantine = why;
-        if (view_equal(chunk->quarantine, why) && chunk->tries == changed.tries)
+        if (view_equal(chunk->quarantine, why) && chunk->tries == changed.tries &&
+            chunk->tested == changed.tested)
             continue;
         enum hf_status status = prepare_change(catalog, op, evidence, &changed, blamed);
         if (status != HF_OK)
@@ -133,6 +135,37 @@ enum hf_status catalog_apply_quarantine(struct catalog *catalog, struct catalog_
     if (status == HF_OK) {
         blame_apply(catalog, &blamed);
         op->changed = blamed.count > 0;
+    }
+    free(blamed.chunks);
+    return status;
+}
+
+/* A chunk without tries has passed already, in an earlier attempt of this swap or in another job.
+ * Only the last try counts as a test: before it, a chunk is alone because no other was left over
+ * for its group. */
+enum hf_status catalog_apply_pass(struct catalog *catalog, struct catalog_op *op,
+                                  const struct evidence *evidence)
+{
+    struct blamed blamed = { 0 };
+    if (op->key_count != 1)
+        return error_set(&op->error, HF_INVALID, "only one chunk can pass a test at a time");
+    const struct chunk *chunk = catalog_live_by_key(catalog, op->keys[0]);
+    if (!chunk || chunk->tries == 0 || chunk->quarantine.size > 0)
+        return HF_OK;
+    struct chunk changed = *chunk;
+    struct reason reason =
+        reason_make(0, VIEW("it can be merged by itself, but its merges with "
+                            "other chunks keep failing"));
+    changed.tested += chunk->tries + 1 >= catalog->settings.tries_max;
+    changed.tries = 0;
+    if (changed.tested >= CHUNK_TESTED_MAX)
+        changed.quarantine = (struct view){ reason.text, reason.size };
+    if (!blamed_room(&blamed, 1))
+        return error_no_memory(&op->error);
+    enum hf_status status = prepare_change(catalog, op, evidence, &changed, &blamed);
+    if (status == HF_OK) {
+        blame_apply(catalog, &blamed);
+        op->changed = true;
     }
     free(blamed.chunks);
     return status;

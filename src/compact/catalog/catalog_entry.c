@@ -97,6 +97,7 @@ static const struct member chunk_members[] = {
     MEMBER(chunk, "since", MEMBER_STAMP, since, 0, MEMBER_NEEDED),
     MEMBER(chunk, "rejects", MEMBER_U64, rejects, CHUNK_NUMBER_MAX, MEMBER_OPTIONAL),
     MEMBER(chunk, "tries", MEMBER_U32, tries, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
+    MEMBER(chunk, "tested", MEMBER_U32, tested, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
     MEMBER(chunk, "quarantine", MEMBER_TEXT, quarantine, REASON_BYTES_MAX, MEMBER_OPTIONAL),
 };
 static const struct member_table chunk_table =

@@ -189,7 +189,7 @@ typedef enum hf_status catalog_transition(struct catalog *catalog, struct catalo
                                           const struct evidence *evidence);
 catalog_transition catalog_apply_add, catalog_apply_commit, catalog_apply_condemn,
     catalog_apply_quarantine, catalog_apply_retire, catalog_apply_maintain,
-    catalog_apply_undelete, catalog_apply_split, catalog_apply_set;
+    catalog_apply_undelete, catalog_apply_split, catalog_apply_set, catalog_apply_pass;
 
 /* EXPIRED: a name was generated too long ago to be added to a catalog. */
 enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op *op,

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/layout.h"
+#include "base/rule.h"
 
 #include <stdlib.h>
 
@@ -148,7 +149,7 @@ static void sort_candidates(struct candidate *candidates, size_t count)
 /* ---- Groups -------------------------------------------------------------------------- */
 
 /* The group size for chunks with this many tries: halved with each try, and 1 for the last try, so
- * that the chunk that is to blame is found. */
+ * that the chunk that is to blame is found. Such a chunk is only tested. */
 static uint64_t group_size(const struct compact_settings *settings, uint64_t most,
                            unsigned tries)
 {
@@ -156,6 +157,24 @@ static uint64_t group_size(const struct compact_settings *settings, uint64_t mos
     if (tries > 0 && tries + 1 >= settings->tries_max)
         return 1;
     return halved < 2 ? 2 : halved;
+}
+
+/* The same for a group of a class with `count` chunks, in which a chunk has passed this many tests.
+ * The groups of that chunk failed all the same, so they become smaller. */
+static uint64_t group_limit(const struct planner *planner, uint64_t most, unsigned tries,
+                            unsigned tested, size_t count)
+{
+    uint64_t size = group_size(&planner->catalog->settings, most, tries);
+    uint64_t share = tested < 32 ? (count + (UINT64_C(1) << tested) - 1) >> tested : 0;
+    if (tested == 0 || size <= 2)
+        return size;
+    share = share < 2 ? 2 : share;
+    return share < size ? share : size;
+}
+
+static unsigned more_tested(unsigned tested, const struct candidate *member)
+{
+    return member->chunk->tested > tested ? member->chunk->tested : tested;
 }
 
 static void add_group(struct planner *planner, unsigned level, const struct candidate *members,
@@ -170,12 +189,16 @@ static void add_group(struct planner *planner, unsigned level, const struct cand
             return;
         }
     struct plan_group *group = &plan->groups[plan->count++];
+    bool test = RULE(ALONE_IS_TESTED) && count == 1 && members->chunk->tries > 0;
+    if (test)
+        level = members->chunk->level;
     *group = (struct plan_group){
         .level = level < LEVEL_MAX ? level : LEVEL_MAX,
         .sources = planner->sources,
         .count = count,
         .due = due,
         .forced = planner->options->force,
+        .test = test,
     };
     for (size_t i = 0; i < count; i++) {
         group->sources[i] = members[i].chunk;
@@ -210,16 +233,17 @@ static size_t complete_group(const struct planner *planner, const struct candida
                              size_t count)
 {
     const struct compact_settings *settings = &planner->catalog->settings;
-    unsigned level = members->chunk->level;
+    unsigned level = members->chunk->level, tries = members->chunk->tries, tested = 0;
     uint64_t most = settings->group_max, bytes_wanted = UINT64_MAX, bytes = 0;
     if (level == 0 && settings->level0_count < most)
         most = settings->level0_count;
     if (level > 0)
         bytes_wanted = compact_level_bytes(settings, level);
-    most = group_size(settings, most, members->chunk->tries);
     for (size_t i = 0; i < count; i++) {
         bytes += members[i].chunk->size;
-        if (i + 1 == most || (i > 0 && bytes >= bytes_wanted))
+        tested = more_tested(tested, &members[i]);
+        if (i + 1 >= group_limit(planner, most, tries, tested, count) ||
+            (i > 0 && bytes >= bytes_wanted))
             return i + 1;
     }
     return 0;
@@ -304,10 +328,14 @@ static size_t forced_size(const struct planner *planner, const struct candidate 
 {
     const struct compact_settings *settings = &planner->catalog->settings;
     uint64_t bytes = 0, bytes_max = compact_level_bytes(settings, LEVEL_MAX);
+    unsigned tested = 0;
     size_t size = 0;
-    while (size < count && size < settings->group_max &&
-           (size == 0 || members[size].chunk->size <= bytes_max - bytes))
+    while (size < count &&
+           size < group_limit(planner, settings->group_max, /* tries */ 0, tested, count) &&
+           (size == 0 || members[size].chunk->size <= bytes_max - bytes)) {
+        tested = more_tested(tested, &members[size]);
         bytes += members[size++].chunk->size;
+    }
     return size;
 }
 
@@ -375,12 +403,14 @@ static size_t cascade_size(const struct planner *planner, const struct candidate
                            size_t count)
 {
     const struct compact_settings *settings = &planner->catalog->settings;
-    unsigned tries = members->chunk->tries;
-    uint64_t most = group_size(settings, settings->group_max, tries);
-    uint64_t half = tries ? (count + 1) / 2 : count;
-    if (half < most)
-        most = half;
-    return count < most ? count : (size_t)most;
+    unsigned tries = members->chunk->tries, tested = 0;
+    size_t half = tries ? (count + 1) / 2 : count, size = 0;
+    if (half < 2 && count > 1)
+        half = 2; /* only the last try is alone; group_limit sees to that */
+    while (size < half &&
+           size < group_limit(planner, settings->group_max, tries, tested, count))
+        tested = more_tested(tested, &members[size++]);
+    return size;
 }
 
 /* Collects the unleased chunks below the target level. */
@@ -401,9 +431,10 @@ static void find_unleased(struct planner *planner, unsigned below)
 static void add_cascade_group(struct planner *planner, unsigned level,
                               const struct candidate *members, size_t count)
 {
+    bool alone = count == 1; /* rewritten under another home, which is no merge */
     for (size_t i = 0; i < count; i++)
-        if (planner->options->force && members[i].chunk->level >= level)
-            level = members[i].chunk->level + 1;
+        if (planner->options->force && members[i].chunk->level + !alone > level)
+            level = members[i].chunk->level + !alone;
     add_group(planner, level, members, count, planner->catalog->due);
 }
 
@@ -507,14 +538,14 @@ void plan_release(struct plan *plan)
 }
 
 bool plan_still_holds(const struct catalog *catalog, unsigned level, const struct view *sources,
-                      size_t count, bool forced)
+                      size_t count, bool at_any_level)
 {
     for (size_t i = 0; i < count; i++) {
         const struct chunk *chunk = catalog_find(catalog, sources[i]);
         if (!chunk || chunk->quarantine.size)
             return false;
     }
-    if (catalog->settings.policy != HF_COMPACT_CASCADE || forced)
+    if (catalog->settings.policy != HF_COMPACT_CASCADE || at_any_level)
         return true;
     return cascade_target(&catalog->cascade, catalog->settings.cascade_base) == level;
 }

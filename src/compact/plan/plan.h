@@ -20,18 +20,24 @@
  *
  * Tried chunks. Chunks whose merges failed are grouped, immediately and in smaller groups, with
  * chunks that have the same number of tries: level0_count or group_max is halved with each try, and
- * for the last try each chunk is alone. Apart from forced plans, these are the only groups of one.
- * In a cascade a group also has at most half of the chunks with that number of tries. So a chunk
- * that kills its workers is isolated before it is quarantined, and the other chunks of its group
- * are not quarantined.
+ * for the last try each chunk is alone. In a cascade a group also has at most half of the chunks
+ * with that number of tries. So a chunk that kills its workers is isolated before it is
+ * quarantined, and the other chunks of its group are not quarantined.
+ *
+ * Tests. A tried chunk that is alone is only tested: it is merged by itself, and the output is
+ * thrown away. A group of one would otherwise commit a copy of its chunk one level higher, again
+ * and again. A chunk that passes has no tries any more, and is grouped with others again. Each time
+ * a chunk has passed its last try, its next groups are smaller: at most a half, then a quarter, of
+ * the chunks that it can be merged with, but not less than two.
  *
  * Forced. All chunks of a home, of any hour and level, are merged in groups of up to group_max. If
  * this is repeated until nothing is left to do, one chunk per catalog remains, apart from chunks
  * that have the size of their level, and quarantined ones. The output has the first level that can
  * hold its bytes, starting at the highest level of its sources, so the level does not increase each
- * time. A chunk of another home that has no partner is rewritten alone, and then has partners.
- * Tried chunks are grouped as above. In a cascade, each group goes to the level above its highest
- * source, or to the last level. */
+ * time. A chunk of another home that has no partner is rewritten alone, and then has partners; its
+ * level stays the same, apart from level 0, which only an ingested chunk can have. Tried chunks are
+ * grouped as above. In a cascade, each group goes to the level above its highest source, or to the
+ * last level. */
 #ifndef COMPACT_PLAN_PLAN_H
 #define COMPACT_PLAN_PLAN_H
 
@@ -46,6 +52,7 @@ struct plan_group {
     uint64_t rows;    /* of sources with known rows */
     struct stamp due; /* when it became due, according to the document */
     bool forced;
+    bool test; /* the only chunk is tested, and nothing is committed; `level` is its own */
 };
 
 struct plan {
@@ -73,8 +80,8 @@ void plan_release(struct plan *plan);
 
 /* Called just before work starts: whether the group should still be merged. All sources must be
  * live and not quarantined. In a cascade the level must also still be the target, unless the group
- * is forced. */
+ * is forced or a test (`at_any_level`). */
 bool plan_still_holds(const struct catalog *catalog, unsigned level, const struct view *sources,
-                      size_t count, bool forced);
+                      size_t count, bool at_any_level);
 
 #endif

@@ -605,7 +605,7 @@ static enum hf_status make_output(struct merger *merger, const struct merge_orde
         status = merge_fetch_all(&run, error);
     if (status == HF_OK)
         status = merge_sources(&run, &crc, error);
-    if (status == HF_OK)
+    if (status == HF_OK && !order->test)
         status = put_output(&run, crc, error);
     merge_give_back(&run);
     env_cond_release(&run.shared.changed);

@@ -39,6 +39,7 @@ enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *grou
     *order = (struct order){ .ref = ref,
                              .level = group->level,
                              .forced = group->forced,
+                             .test = group->test,
                              .bytes = group->bytes,
                              .rows = group->rows,
                              .due = group->due,
@@ -104,7 +105,7 @@ static void check_group_holds(void *argument, const struct catalog *catalog,
     job->no_memory = !compact_settings_keep(&job->settings, &job->arena);
     job->holds = none_was_tried_since(job->order, catalog) &&
                  plan_still_holds(catalog, job->order->level, job->keys, job->order->count,
-                                  job->order->forced);
+                                  job->order->forced || job->order->test);
 }
 
 /* Reads the catalog again to find out whether the group should still be merged: another worker may
@@ -261,6 +262,7 @@ static enum hf_status run_merger(struct job *job, struct hf_error *error)
                                  .output = view_of(job->report->output),
                                  .memory_bytes = job->options->memory_bytes,
                                  .level = order->level,
+                                 .test = order->test,
                                  .go_on = may_go_on,
                                  .argument = job };
     if (!may_go_on(job, 0, 2 * order->bytes))
@@ -423,6 +425,25 @@ static void commit_and_complete(struct job *job)
     give_up_job(job, report->blame, VIEW(""));
 }
 
+/* ---- Tests --------------------------------------------------------------------------- */
+
+/* Nothing was put, so nothing is condemned. If the swap is not answered, the chunk keeps its tries
+ * or has lost them; both are harmless, and the next plan sees which. */
+static void pass_test(struct job *job)
+{
+    struct job_report *report = job->report;
+    struct catalog_op op = { .kind = CATALOG_PASS, .keys = job->keys, .key_count = 1 };
+    struct hf_error ignored;
+    if (catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 }) == HF_OK) {
+        hf_lock_complete(job->lock, /* note */ NULL, &ignored);
+        report->end = HF_COMPACT_END_TESTED;
+        return;
+    }
+    report->error = op.error;
+    report->end = HF_COMPACT_END_FAILED;
+    give_up_job(job, HF_COMPACT_BLAME_NOBODY, VIEW(""));
+}
+
 /* ---- The steps ----------------------------------------------------------------------- */
 
 /* Acquires the lease unless the group is obsolete. The catalog is read first: this saves the lease
@@ -476,10 +497,12 @@ static void lease_merge_commit(struct job *job)
         report->product.culprit = MERGE_NO_CULPRIT;
         report->product.group_fault = true;
     }
-    if (status == HF_OK)
-        commit_and_complete(job);
-    else
+    if (status != HF_OK)
         end_unmerged(job, &error);
+    else if (job->order->test)
+        pass_test(job);
+    else
+        commit_and_complete(job);
 }
 
 static void keep_record(const struct job *job)

@@ -5,6 +5,10 @@
  *     lease(sources, output) -> settle -> guard -> merger -> check lease -> commit ->
  *         complete
  *
+ * A test (plan.h) ends after the merger: it puts nothing, and one swap resets the tries of the
+ * chunk. Its lease names an output all the same, so that a test that kills its worker is settled
+ * and counted like any other job.
+ *
  * A worker may die after any step; other clients settle its lease (maintain.h). The commit is one
  * swap of the catalog, which alone makes the merge happen exactly once. The lease only saves
  * work. */
@@ -20,6 +24,7 @@ struct order {
     struct catalog_ref *ref;
     unsigned level;
     bool forced;
+    bool test;             /* see plan.h */
     struct chunk *sources; /* views into `arena` */
     size_t count;
     uint64_t bytes, rows;

@@ -17,6 +17,7 @@ struct merge_order {
     unsigned level; /* of the output */
     /* Put with *absent*. An unanswered put is repeated, because nobody else uses this name. */
     struct view output;
+    bool test; /* do everything but put the output */
     size_t memory_bytes;
     /* Called from time to time, and before the output is put; false stops the merge with CANCELLED.
      * `done` and `total` count each byte of the sources twice: when fetched and when merged. */
@@ -42,8 +43,9 @@ struct merge_product {
     char rejects[KEY_BYTES_MAX + 1]; /* where rejected rows are kept, or empty */
 };
 
-/*   OK           the output is stored and durable, and the rows add up: rows_in = rows_out +
- *                superseded + rejected, and rows_in is the number in the catalog
+/*   OK           the output is stored and durable, or was thrown away in a test, and the rows add
+ *                up: rows_in = rows_out + superseded + rejected, and rows_in is the number in the
+ *                catalog
  *   CORRUPT      the size, checksum or rows of a source differ from the catalog (culprit)
  *   NOT_FOUND    a source is gone (culprit): the caller checks whether it is still live
  *   DENIED       the settings name a command that may not run here, or the store refused

@@ -94,6 +94,8 @@ static void count_job_locked(struct hf_compact_totals *totals, const struct runn
     totals->groups_failed +=
         report->end == HF_COMPACT_END_FAILED || report->end == HF_COMPACT_END_UNSURE;
     totals->groups_lost += report->end == HF_COMPACT_END_LOST;
+    if (report->end == HF_COMPACT_END_TESTED)
+        return;
     if (!committed) {
         totals->bytes_in_vain += report->bytes_merged;
         return;
