@@ -452,6 +452,9 @@
     ROW(hf_compact_get_status,                                                                 \
         play_status(play, hf_compact_get_status(COMPACT(0), play_overview_options(play, 1),    \
                                                 REPORT(2, hf_compact_status), ERROR(3))))      \
+    ROW(hf_compact_drop,                                                                       \
+        play_status(play, hf_compact_drop(COMPACT(0), play_drop_options(play, 1),              \
+                                          REPORT(2, hf_compact_drop_report), ERROR(3))))       \
     ROW(hf_compact_fsck,                                                                       \
         play_status(play, hf_compact_fsck(CLIENT(0), TEXT(1), play_fsck_options(play, 2),      \
                                           REPORT(3, hf_fsck_report), ERROR(4))))

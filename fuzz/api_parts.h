@@ -64,6 +64,7 @@ const struct hf_compact_worker_options *play_run_options(const struct play *play
 const struct hf_compact_worker_options *play_worker_options(const struct play *play, int index);
 const struct hf_compact_status_options *play_overview_options(const struct play *play,
                                                               int index);
+const struct hf_compact_drop_options *play_drop_options(const struct play *play, int index);
 const struct hf_fsck_options *play_fsck_options(const struct play *play, int index);
 bool each_chunk(void *play, const struct hf_chunk_info *chunk);
 bool each_group(void *argument, const struct hf_compact_group *group);

@@ -77,7 +77,7 @@ SEEDS.update({
     "merge": "hf_merge 2 0\nhf_merge 3 0 2\nhf_merge 5 1 1\nhf_merge 15 2 3\nhf_merge 17 0 6\nhf_merge 2 3\nhf_merge 23 0\nhf_merge 2 0 10",
     "merge_files": "hf_merge_files 1 0\nhf_merge_files 2 1 0\nhf_merge_files 3 65 1\nhf_merge_files 7 2 2",
     "compact": COMPACT + "hf_compact_chunks 0 2\nhf_compact_plan 64\nhf_compact_should_start\nhf_compact_run 0 1\nhf_compact_run 0 3\n"
-               "hf_compact_get_status 0 1\nhf_compact_chunks 0 2\nhf_compact_undelete\nhf_compact_fsck 0 0 2\nhf_compact_close",
+               "hf_compact_get_status 0 1\nhf_compact_chunks 0 2\nhf_compact_undelete\nhf_compact_drop 0 1\nhf_compact_drop 0 2\nhf_compact_fsck 0 0 2\nhf_compact_close",
     "compact_readers": COMPACT + "hf_compact_reader_open\nhf_compact_chunks\nhf_compact_reader_next\nhf_compact_reader_fetch 0 0 1\n"
                        "hf_compact_pin 0 0 1 5\nhf_compact_close\nhf_client_close\nhf_compact_reader_check\nhf_compact_reader_rewind\n"
                        "hf_compact_reader_next\nhf_compact_reader_close",

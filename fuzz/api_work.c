@@ -356,6 +356,22 @@ const struct hf_compact_status_options *play_overview_options(const struct play 
     return PLAY_ROW(rows);
 }
 
+static bool on_drop(void *argument)
+{
+    (void)argument;
+    return play_goes_on();
+}
+
+const struct hf_compact_drop_options *play_drop_options(const struct play *play, int index)
+{
+    static const struct hf_compact_drop_options rows[] = {
+        { .dry_run = true },
+        { .dry_run = false },
+        { .progress = on_drop },
+    };
+    return PLAY_ROW(rows);
+}
+
 static bool on_finding(void *argument, const struct hf_fsck_finding *finding)
 {
     (void)argument;

@@ -80,6 +80,7 @@
  *
  *     holdfast/base.h     statuses, errors, conventions, the client
  *     holdfast/compact.h  compaction: partitions, workers, readers
+ *     holdfast/drop.h     removal of a whole partition
  *     holdfast/elect.h    elections without messages
  *     holdfast/fenced.h   objects that refuse a stale token
  *     holdfast/fsck.h     checks of buckets with partitions
@@ -95,6 +96,7 @@
 
 #include "holdfast/base.h"
 #include "holdfast/compact.h"
+#include "holdfast/drop.h"
 #include "holdfast/elect.h"
 #include "holdfast/fenced.h"
 #include "holdfast/fsck.h"

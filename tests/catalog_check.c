@@ -33,6 +33,7 @@ static size_t check_live(const struct catalog *catalog)
     }
     check(bytes == catalog->live_bytes);
     check(catalog->child_count == 0 || catalog->live_count == 0);
+    check(!catalog->is_dropping || catalog->live_count == 0);
     return catalog->live_count;
 }
 
@@ -137,6 +138,7 @@ void catalog_check(const struct catalog *catalog)
     size_t moved = check_references(catalog);
     check(dead == catalog->dead_count && bytes == catalog->dead_bytes);
     check(live + dead + moved == catalog->inside->index.count);
+    check(!catalog->is_dropped || (catalog->is_dropping && dead == 0));
     check_writers(catalog);
     check_files(catalog);
 }

@@ -310,7 +310,7 @@ static void later_versions_are_refused(void **state)
     (void)state;
     struct catalog *catalog = NULL;
     struct hf_error error;
-    char *text = replaced("holdfast.catalog/1", "holdfast.catalog/2");
+    char *text = replaced("holdfast.catalog/1", "holdfast.catalog/3");
     assert_int_equal(kit_decode(text, &catalog, &error), HF_UNSUPPORTED);
     free(text);
 }

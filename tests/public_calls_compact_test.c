@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* public_calls_compact_test.c: a NULL for a pointer of a call of holdfast/compact.h is INVALID. */
+/* public_calls_compact_test.c: a NULL for a pointer of a call of holdfast/compact.h, drop.h or
+ * fsck.h is INVALID. */
 #include "api_compact_kit.h"
 #include "public_calls_kit.h"
 
@@ -63,6 +64,7 @@ CALL_OF(plan, 0, compact, false, NULL, NULL, NULL)
 CALL_OF(should_start, 1, compact, LEFT_OUT(1, &start), NULL)
 CALL_OF(run, 0, compact, NULL, NULL)
 CALL_OF(get_status, 1, compact, NULL, LEFT_OUT(1, &status_of))
+CALL_OF(drop, 0, compact, NULL, NULL)
 CALL_OF(fsck, 0, LEFT_OUT(0, good->desk->client), NULL, NULL, NULL)
 CALL_OF(reader_next, 1, LEFT_OUT(0, good->reader), LEFT_OUT(1, &info))
 CALL_OF(reader_check, 0, LEFT_OUT(0, good->reader))
@@ -131,6 +133,7 @@ static const struct public_call_row calls[] = {
     ROW(worker_start),
     ROW(worker_wait),
     ROW(get_status),
+    ROW(drop),
     ROW(fsck),
 };
 
@@ -173,7 +176,7 @@ static void calls_without_a_status_take_null(void **state)
 static void no_call_of_the_header_is_left_out_here(void **state)
 {
     (void)state;
-    assert_calls_listed("compact", calls, sizeof calls / sizeof *calls, others,
+    assert_calls_listed("{compact,drop,fsck}", calls, sizeof calls / sizeof *calls, others,
                         sizeof others / sizeof *others);
 }
 

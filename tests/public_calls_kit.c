@@ -77,10 +77,16 @@ static size_t count_calls(const struct listing *listing, const char *path)
     return found;
 }
 
+/* Headers whose calls are listed by the test of another header. */
+static const char *const beside[] = { "drop.h", "fsck.h" };
+
 static bool has_own_test(const char *header)
 {
     char path[4096];
     const char *name = strrchr(header, '/') + 1;
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        if (strcmp(name, beside[i]) == 0)
+            return true;
     snprintf(path, sizeof path, "%s/public_calls_%.*s_test.c", getenv("HOLDFAST_TESTS"),
              (int)strcspn(name, "."), name);
     return access(path, F_OK) == 0;
@@ -95,7 +101,7 @@ void assert_calls_listed(const char *header, const struct public_call_row *rows,
     size_t found = 0;
     snprintf(pattern, sizeof pattern, "%s/../include/holdfast/%s.h", getenv("HOLDFAST_TESTS"),
              header ? header : "*");
-    assert_int_equal(glob(pattern, 0, NULL, &headers), 0);
+    assert_int_equal(glob(pattern, GLOB_BRACE, NULL, &headers), 0);
     for (size_t i = 0; i < headers.gl_pathc; i++)
         if (header || !has_own_test(headers.gl_pathv[i]))
             found += count_calls(&listing, headers.gl_pathv[i]);

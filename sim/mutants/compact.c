@@ -167,3 +167,9 @@ void mutant_trusts_early_pins(const struct catalog_ref *ref, const struct view *
             }
         }
 }
+
+void mutant_drops_pinned_chunks(bool dropping, size_t count, bool *pinned)
+{
+    for (size_t i = 0; i < count; i++)
+        pinned[i] = pinned[i] && (!dropping || RULE(DROP_RESPECTS_PINS));
+}

@@ -32,6 +32,7 @@ void mutant_forgets_before_settling(struct hf_client *client, struct view home, 
 
 /* PINS_AFTER_THE_MOVE: reads the pins of tombstones before these move to the deleting list, and
  * deletes those that were not pinned then. */
+void mutant_drops_pinned_chunks(bool dropping, size_t count, bool *pinned);
 void mutant_reads_pins_early(struct catalog_ref *ref);
 void mutant_trusts_early_pins(const struct catalog_ref *ref, const struct view *keys,
                               size_t count, bool *pinned);

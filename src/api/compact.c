@@ -155,6 +155,9 @@ static enum hf_status visit_live_catalog(void *argument, struct catalog_ref *ref
 {
     struct walking *walking = argument;
     (void)evidence;
+    if (catalog && walking->walk->whole &&
+        catalog_check_dropping(catalog, &walking->broken) != HF_OK)
+        return walking->broken.status;
     if (catalog) {
         enum hf_status status = walking->walk->look(walking->walk->argument, ref, catalog);
         walking->no_memory = status != HF_OK;
@@ -187,7 +190,7 @@ enum hf_status compact_walk(struct hf_compact *compact, const struct compact_wal
         return error_clear(error);
     if (walking.no_memory)
         return error_no_memory(error);
-    if (status != HF_OK || walking.broken.status == HF_OK)
+    if (walking.broken.status == HF_OK || (status != HF_OK && status != walking.broken.status))
         return status;
     *error = walking.broken;
     return error->status;

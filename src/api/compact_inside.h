@@ -38,6 +38,7 @@ struct compact_walk {
     bool (*told)(void *argument); /* may be NULL */
     void *argument;
     bool quiet; /* do not report problems, only return their status */
+    bool whole; /* refuse a partition that is being dropped, because its data is not complete */
 };
 enum hf_status compact_walk(struct hf_compact *compact, const struct compact_walk *walk,
                             struct hf_error *error);

@@ -125,7 +125,7 @@ static void release_snapshot(struct hf_compact_reader *reader)
 static enum hf_status take_snapshot(struct hf_compact_reader *reader, int64_t ttl_ms,
                                     struct hf_error *error)
 {
-    struct compact_walk walk = { .look = copy_live_chunks, .argument = reader };
+    struct compact_walk walk = { .look = copy_live_chunks, .argument = reader, .whole = true };
     for (int i = 0;; i++) {
         enum hf_status status = compact_walk(reader->compact, &walk, error);
         if (status != HF_OK)

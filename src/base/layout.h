@@ -76,6 +76,7 @@ bool layout_namespace_reserved(struct view name);
  * data/<partition>/L<level>/<yyyy>/<mm>/<id>.<format>. */
 #define LAYOUT_PARTITION_DEFAULT "default"
 #define LAYOUT_CATALOG_FORMAT    "holdfast.catalog/1"
+#define LAYOUT_CATALOG_FORMAT_2  "holdfast.catalog/2" /* see docs/formats.md */
 #define LAYOUT_CATALOG           "catalog.json"
 #define LAYOUT_JOBS_FORMAT       "holdfast.jobs/1"
 #define LAYOUT_JOBS              "compaction-jobs.json"

@@ -153,6 +153,10 @@
     ROW(DELETE_ONCE_MORE, "compact", "drops a name at D without deleting once more")           \
     ROW(SETTLE_BEFORE_FORGET, "compact", "forgets a lease before its output is condemned")     \
     ROW(CHECKSUM_ON_READ, "compact", "merges what it read without checking it")                \
+    /* Compaction: dropping a partition. */                                                    \
+    ROW(DROPPING_REFUSES, "compact", "adds chunks to a partition that is being dropped")       \
+    ROW(DROP_WAITS_FOR_D, "compact", "removes a marked catalog as soon as it is empty")        \
+    ROW(DROP_RESPECTS_PINS, "compact", "deletes pinned chunks of a partition being dropped")   \
     /* Inbox to shards. */                                                                     \
     ROW(ENTRIES_HAVE_A_NONCE, "index", "names an entry after its key and time alone")          \
     ROW(INBOX_BEFORE_SHARD, "index", "reads the shard, then the inbox")                        \

@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "base/layout.h"
 #include "lock/client_inside.h"
+#include "lock/epoch.h"
+#include "lock/purge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,4 +178,75 @@ enum hf_status chunks_tidy(struct hf_client *client, struct view partition,
             *error = requests[i].op.error;
     table_ref_drop(ref);
     return status == HF_OK ? error_clear(error) : status;
+}
+
+/* ---- Removing ------------------------------------------------------------------------ */
+
+struct table_use {
+    bool seen;     /* there is a table */
+    bool unmarked; /* some lease has provably ended but is active in the table */
+    bool used;     /* some lease is active, or its output is not settled */
+};
+
+static void find_use(void *argument, const struct lease_table *table,
+                     const struct evidence *evidence)
+{
+    struct table_use *use = argument;
+    *use = (struct table_use){ .seen = true, .used = table->waiter_count > 0 };
+    for (size_t i = 0; i < table->lease_count; i++) {
+        const struct lease *lease = table->leases[i];
+        bool active = lease->status == LEASE_ACTIVE;
+        bool settled = lease->output.size == 0 || lease->status == LEASE_COMPLETED;
+        use->used |= active || !settled;
+        use->unmarked |= active && chunks_lease_over(table, lease, evidence);
+    }
+}
+
+/* The ETag of the table, if it was the same before and after the look that found it unused. */
+static enum hf_status find_unused_etag(struct hf_client *client, struct view partition,
+                                       struct doc *doc, struct etag *ret_etag,
+                                       struct table_use *use, struct hf_error *error)
+{
+    struct etag before;
+    enum hf_status status = chunks_look(client, partition, find_use, use, error);
+    if (status == HF_OK && use->unmarked)
+        status = chunks_tidy(client, partition, NULL, 0, error);
+    if (status != HF_OK || !use->seen)
+        return status;
+    bool known = doc_etag(doc, &before);
+    status = chunks_look(client, partition, find_use, use, error);
+    if (status == HF_OK && use->used)
+        status = error_set(error, HF_HELD,
+                           "chunks are still pinned or leased, or a merge is not settled");
+    if (status == HF_OK && !(known && doc_etag(doc, ret_etag) && etag_equal(&before, ret_etag)))
+        status = error_set(error, HF_CONFLICT, "the lease table is in use");
+    return status;
+}
+
+enum hf_status chunks_remove(struct hf_client *client, struct view partition, bool again,
+                             struct hf_error *error)
+{
+    struct mono_time deadline = client_deadline(client);
+    bool conditional = client->store->traits.delete_conditional;
+    struct table_use use = { .seen = false };
+    struct table_ref *ref;
+    struct etag etag;
+    uint64_t epoch;
+    enum hf_status status = take_partition_table(client, partition, &ref, error);
+    if (status != HF_OK)
+        return status;
+    status = find_unused_etag(client, partition, ref->doc, &etag, &use, error);
+    if (status == HF_OK && use.seen && again && conditional) {
+        struct epoch_ref space = epoch_of_tables(&client->chunk_space, deadline);
+        status = epoch_raise(&space, /* by */ 1, &epoch, error);
+    }
+    if (status == HF_OK && use.seen && (again || conditional)) {
+        status = table_purge(client, doc_key(ref->doc), &etag, error);
+    } else if (status == HF_OK && use.seen) {
+        struct delete_call call = { .key = doc_key(ref->doc), .deadline = deadline };
+        status = store_delete(client->store, &call);
+        *error = call.error;
+    }
+    table_ref_drop(ref);
+    return status == HF_NOT_FOUND ? error_clear(error) : status;
 }

@@ -36,4 +36,14 @@ bool chunks_lease_over(const struct lease_table *table, const struct lease *leas
 enum hf_status chunks_tidy(struct hf_client *client, struct view partition,
                            const struct view *forget, size_t count, struct hf_error *error);
 
+/* Deletes the table of a partition that is being dropped. `again`: a partition of this name may be
+ * created again. Then the table is deleted only if it is unchanged, after the epoch has been
+ * raised, so that tokens never decrease. OK also if there is no table.
+ *
+ *   HELD         a lease or a pin is active, or an ended lease is not settled
+ *   CONFLICT     the table was used meanwhile
+ *   UNSUPPORTED  with `again`: the store has no conditional delete, so the table stays */
+enum hf_status chunks_remove(struct hf_client *client, struct view partition, bool again,
+                             struct hf_error *error);
+
 #endif

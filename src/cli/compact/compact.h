@@ -12,6 +12,10 @@
  * printed for a part of the partition, main does not print it again. */
 enum hf_status partition_end(struct cli *cli, enum hf_status status);
 
+/* Opens this partition (NULL: the default one), instead of the one given by --partition. */
+enum hf_status cli_open_named(struct cli *cli, const char *partition,
+                              struct hf_compact_options *options);
+
 /* The name given by --partition (default: "default"). */
 struct view partition_option(struct cli *cli);
 

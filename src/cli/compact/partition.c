@@ -32,16 +32,22 @@ enum hf_status partition_end(struct cli *cli, enum hf_status status)
     return status;
 }
 
-enum hf_status cli_open_partition(struct cli *cli, struct hf_compact_options *options)
+enum hf_status cli_open_named(struct cli *cli, const char *partition,
+                              struct hf_compact_options *options)
 {
     struct hf_compact_options usual = HF_COMPACT_OPTIONS;
     options = options ? options : &usual;
     options->trouble = report_trouble;
     options->argument = cli;
     enum hf_status status = cli_connect(cli);
-    return status == HF_OK ? hf_compact_open(cli->client, option_text(cli, "partition"),
-                                             options, &cli->compact, &cli->error)
-                           : status;
+    return status == HF_OK
+               ? hf_compact_open(cli->client, partition, options, &cli->compact, &cli->error)
+               : status;
+}
+
+enum hf_status cli_open_partition(struct cli *cli, struct hf_compact_options *options)
+{
+    return cli_open_named(cli, option_text(cli, "partition"), options);
 }
 
 const char *scratch_folder(struct cli *cli)

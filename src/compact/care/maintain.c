@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/rule.h"
+#include "compact/care/drop.h"
 #include "compact/care/pin.h"
 
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct chore {
     int64_t cutoff_ms;
     bool move;   /* a grave is past grace, or a stamp needs to be renewed */
     bool remove; /* there are objects to delete, or names to drop */
+    bool drop;   /* the catalog is marked: the partition is being dropped */
     struct chore *next;
 };
 
@@ -34,6 +36,7 @@ struct round {
     struct maintain_report *report;
     struct arena arena;
     struct chore *first, **end;
+    bool dropping; /* the partition is being dropped */
     bool no_memory;
     struct hf_error trouble; /* the first error; the round continues */
 };
@@ -105,7 +108,9 @@ static enum hf_status visit_for_chores(void *argument, struct catalog_ref *ref,
         round->no_memory = true;
         return HF_UNAVAILABLE;
     }
-    *chore = (struct chore){ .ref = ref };
+    *chore = (struct chore){ .ref = ref, .drop = catalog->is_dropping };
+    round->dropping |= catalog->is_dropping;
+    chore->move = catalog->is_dropping && needs_restamp(round, &catalog->dropping, evidence);
     struct span skew = SPAN_MS(catalog->settings.skew_tolerance_ms);
     if (catalog->settings.retention_ms > 0 && catalog->live_count > 0) {
         chore->cutoff_ms = retention_cutoff(round, catalog, evidence);
@@ -226,6 +231,7 @@ static enum hf_status find_pins(struct deletions *deletions, const struct deleti
         pin_find(round->tree, deletion->keys, deletion->count, pinned, error);
     MUTANT(mutant_trusts_early_pins(deletions->chore->ref, deletion->keys, deletion->count,
                                     pinned));
+    MUTANT(mutant_drops_pinned_chunks(deletions->chore->drop, deletion->count, pinned));
     return status;
 }
 
@@ -404,6 +410,17 @@ static void maintain_catalog(struct round *round, struct chore *chore)
         keep_round_error(round, &error);
 }
 
+/* Finishes the mark that another client began, and removes the catalogs that are ready for it. */
+static void maintain_drop(struct round *round)
+{
+    struct drop_options options = { .go_on = round->options->go_on,
+                                    .argument = round->options->argument };
+    struct hf_error error;
+    if (drop_mark(round->tree, &error) != HF_OK ||
+        drop_remove(round->tree, &options, &round->report->deleted, &error) != HF_OK)
+        keep_round_error(round, &error);
+}
+
 enum hf_status maintain_round(struct catalog_tree *tree, const struct maintain_options *options,
                               struct maintain_report *report, struct hf_error *error)
 {
@@ -424,6 +441,8 @@ enum hf_status maintain_round(struct catalog_tree *tree, const struct maintain_o
             break;
         maintain_catalog(&round, chore);
     }
+    if (round.dropping && round_goes_on(&round))
+        maintain_drop(&round);
     arena_release(&round.arena);
     if (error)
         *error = round.trouble;

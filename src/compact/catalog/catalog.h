@@ -19,7 +19,8 @@
  *   2. the home of an added, committed or condemned key is this partition (layout_home);
  *   3. a catalog with children has no live entries, and never will;
  *   4. the sequence numbers of a writer have no gaps;
- *   5. a file is not added twice while its identity is known: as long as its chunk is live, a
+ *   5. a catalog that is being dropped has no live entries, and never will;
+ *   6. a file is not added twice while its identity is known: as long as its chunk is live, a
  *      tombstone or deleting, and forever once a split has moved the chunk. No files are added to a
  *      catalog after its split, so a file that is unknown there stays unknown there. */
 #ifndef COMPACT_CATALOG_CATALOG_H
@@ -166,6 +167,9 @@ struct catalog {
     size_t reference_count;
     struct view *moved_file_ids; /* of the chunks that a split moved */
     size_t moved_file_id_count;
+    bool is_dropping; /* the partition is being dropped, and this catalog is marked */
+    bool is_dropped;  /* nothing is left of it; the document stands for an absent catalog */
+    struct dead_part dropping;
     struct catalog_inside *inside; /* memory, an index by key, unknown members */
 };
 
@@ -239,6 +243,14 @@ uint64_t catalog_pressure(const struct catalog *catalog);
 /* Whether planning must pause because there are too many dead keys. */
 bool catalog_is_clogged(const struct catalog *catalog);
 
+/* NOT_FOUND, with a sentence, if the partition is being dropped. For a client that is about to
+ * ingest, merge or read. */
+enum hf_status catalog_check_dropping(const struct catalog *catalog, struct hf_error *error);
+
+/* Whether a marked catalog lists no name any more, and was provably marked D ago: then no client
+ * can add a name to it, and no abandoned put can take effect. */
+bool catalog_is_spent(const struct catalog *catalog, const struct evidence *evidence);
+
 /* A hash of the settings and of all live entries, in order. A split uses it to detect a change
  * since its children were made. */
 uint64_t catalog_live_hash(const struct catalog *catalog);
@@ -256,6 +268,8 @@ enum catalog_op_kind {
     CATALOG_SPLIT,      /* children, split_by, live_hash */
     CATALOG_SET,        /* settings */
     CATALOG_PASS,       /* keys[0] passed its test alone; its tries are reset */
+    CATALOG_DROP,       /* mark as dropping, and turn all live chunks into tombstones */
+    CATALOG_DROPPED,    /* the end of a drop, if the document cannot be deleted */
 };
 
 enum condemned { CONDEMN_DONE, CONDEMN_HAPPENED };
@@ -325,6 +339,11 @@ struct catalog_op {
  *               for add
  *   set         INVALID: it changes how chunks are read, and there are chunks
  *   pass        OK, whether or not the chunk is still live; a repetition changes nothing
+ *   drop        OK with `already`: it was marked before
+ *   dropped     CONFLICT: it is not marked, lists a name, or was marked less than D ago
+ *   add, commit, undelete, quarantine, split, set
+ *               NOT_FOUND (commit: CONFLICT): the partition is being dropped. An add or commit that
+ *               happened before is still OK with `already`
  *   any         INVALID: a key has another home or occurs twice, or a level or string is out of
  *               bounds. UNAVAILABLE: out of memory; `error` says so */
 enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,

@@ -182,10 +182,13 @@ static enum hf_status check_add_state(struct catalog *catalog, struct catalog_op
     *ret_fresh = fresh;
     if (fresh == 0)
         return HF_OK;
+    enum hf_status status = catalog_check_dropping(catalog, &op->error);
+    if (status != HF_OK)
+        return status;
     if (catalog->child_count > 0)
         return error_set(&op->error, HF_MISMATCH,
                          "the catalog was split: add the chunk to one of its children");
-    enum hf_status status = catalog_name_age(catalog, op, evidence);
+    status = catalog_name_age(catalog, op, evidence);
     if (status != HF_OK)
         return status;
     op->full = catalog->live_count + fresh > CATALOG_LIVE_MAX;
@@ -424,6 +427,14 @@ static enum hf_status catalog_renew(struct catalog *catalog, struct hf_error *er
     return HF_OK;
 }
 
+/* Whether a catalog that is being dropped refuses this operation as a whole. An add and a commit
+ * may have happened before the drop, so they check that first. */
+static bool changes_live_chunks(enum catalog_op_kind kind)
+{
+    return kind == CATALOG_UNDELETE || kind == CATALOG_QUARANTINE || kind == CATALOG_SPLIT ||
+           kind == CATALOG_SET;
+}
+
 enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
                              const struct evidence *evidence)
 {
@@ -438,6 +449,8 @@ enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
         [CATALOG_SPLIT] = catalog_apply_split,
         [CATALOG_SET] = catalog_apply_set,
         [CATALOG_PASS] = catalog_apply_pass,
+        [CATALOG_DROP] = catalog_apply_drop,
+        [CATALOG_DROPPED] = catalog_apply_dropped,
     };
     op->changed = op->already = op->full = false;
     op->moved = 0;
@@ -450,5 +463,7 @@ enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
         error_clear(&op->error);
     }
     check((size_t)op->kind < sizeof transitions / sizeof transitions[0]);
+    if (changes_live_chunks(op->kind) && catalog_check_dropping(catalog, &op->error) != HF_OK)
+        return op->error.status;
     return transitions[op->kind](catalog, op, evidence);
 }

@@ -81,16 +81,18 @@ bool catalog_room_moved_file_ids(struct catalog *catalog, size_t more);
 
 /* ---- Parts --------------------------------------------------------------------------- */
 
-/* The graves and the removals as one sequence. */
+/* The graves, the removals and the mark of a drop as one sequence. */
 static inline size_t catalog_dead_parts(const struct catalog *catalog)
 {
-    return catalog->grave_count + catalog->removal_count;
+    return catalog->grave_count + catalog->removal_count + catalog->is_dropping;
 }
 
-static inline struct dead_part *catalog_dead_part(const struct catalog *catalog, size_t index)
+static inline struct dead_part *catalog_dead_part(struct catalog *catalog, size_t index)
 {
-    return index < catalog->grave_count ? &catalog->graves[index].part
-                                        : &catalog->removals[index - catalog->grave_count].part;
+    if (index < catalog->grave_count)
+        return &catalog->graves[index].part;
+    index -= catalog->grave_count;
+    return index < catalog->removal_count ? &catalog->removals[index].part : &catalog->dropping;
 }
 
 /* What an entry adds to live_bytes and dead_bytes: about its size in the document. */
@@ -189,7 +191,12 @@ typedef enum hf_status catalog_transition(struct catalog *catalog, struct catalo
                                           const struct evidence *evidence);
 catalog_transition catalog_apply_add, catalog_apply_commit, catalog_apply_condemn,
     catalog_apply_quarantine, catalog_apply_retire, catalog_apply_maintain,
-    catalog_apply_undelete, catalog_apply_split, catalog_apply_set, catalog_apply_pass;
+    catalog_apply_undelete, catalog_apply_split, catalog_apply_set, catalog_apply_pass,
+    catalog_apply_drop, catalog_apply_dropped;
+
+/* Whether the entry has provably been in the catalog for this long. */
+bool catalog_has_stood(const struct catalog *catalog, const struct dead_part *part,
+                       int64_t span_ms, const struct evidence *evidence);
 
 /* EXPIRED: a name was generated too long ago to be added to a catalog. */
 enum hf_status catalog_name_age(const struct catalog *catalog, struct catalog_op *op,

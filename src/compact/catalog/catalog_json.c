@@ -13,6 +13,8 @@
 /* Room for the document apart from its entries. */
 #define HEADER_BYTES (16 * KIB)
 
+#define DROPPING_RESTAMPS_MAX 1000000
+
 /* ---- Encoding ------------------------------------------------------------------------ */
 
 static void write_string(struct buffer *text, struct view before, struct view value)
@@ -110,12 +112,39 @@ static void write_children(const struct catalog *catalog, struct buffer *text)
                     catalog->moved_file_id_count);
 }
 
+static const struct member dropping_members[] = {
+    MEMBER(catalog, "since", MEMBER_STAMP, dropping.since, 0, MEMBER_NEEDED),
+    MEMBER(catalog, "restamps", MEMBER_U32, dropping.restamps, DROPPING_RESTAMPS_MAX,
+           MEMBER_OPTIONAL),
+    MEMBER(catalog, "dropped", MEMBER_BOOL, is_dropped, 0, MEMBER_OPTIONAL),
+};
+static const struct member_table dropping_table =
+    MEMBER_TABLE(dropping_members, "a drop without the time of its mark");
+
+static void write_dropping(const struct catalog *catalog, struct buffer *text)
+{
+    buffer_append(text, VIEW(",\n\"dropping\":"));
+    members_write(&dropping_table, catalog, '{', text);
+    buffer_append(text, catalog->dropping.unknown);
+    buffer_append_byte(text, '}');
+}
+
+/* A program that knows only the first version must not use a catalog that is being dropped: it
+ * would add chunks that are deleted at once. */
+static bool needs_format_2(const struct catalog *catalog)
+{
+    return catalog->is_dropping;
+}
+
 bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buffer *text)
 {
     const struct catalog_inside *inside = catalog->inside;
     buffer_reserve(text, catalog->live_bytes + catalog->dead_bytes + HEADER_BYTES +
                              inside->unknown.size + inside->unknown_settings.size);
-    write_string(text, VIEW("{\"format\":\"" LAYOUT_CATALOG_FORMAT "\",\"write\":"), nonce);
+    buffer_append(text, needs_format_2(catalog)
+                            ? VIEW("{\"format\":\"" LAYOUT_CATALOG_FORMAT_2 "\"")
+                            : VIEW("{\"format\":\"" LAYOUT_CATALOG_FORMAT "\""));
+    write_string(text, VIEW(",\"write\":"), nonce);
     write_string(text, VIEW(",\"partition\":"), catalog->partition);
     if (catalog->parent.size > 0)
         write_string(text, VIEW(",\"parent\":"), catalog->parent);
@@ -127,6 +156,8 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
     write_chunk_entries(catalog, text);
     if (catalog->child_count > 0)
         write_children(catalog, text);
+    if (catalog->is_dropping)
+        write_dropping(catalog, text);
     buffer_append(text, buffer_view(&inside->unknown));
     return buffer_append(text, VIEW("}\n"));
 }
@@ -140,7 +171,8 @@ static bool take_catalog_format(struct member_reader *members, void *part)
     (void)part;
     if (!json_take_plain(&reader->json, &format))
         return false;
-    if (view_equal(format, VIEW(LAYOUT_CATALOG_FORMAT)))
+    if (view_equal(format, VIEW(LAYOUT_CATALOG_FORMAT)) ||
+        view_equal(format, VIEW(LAYOUT_CATALOG_FORMAT_2)))
         return true;
     reader->later = view_starts_with(format, VIEW("holdfast.catalog/"));
     return json_fail(&reader->json,
@@ -418,6 +450,24 @@ static bool take_moved_files(struct member_reader *members, void *part)
     return json->why == NULL;
 }
 
+static bool take_dropping(struct member_reader *members, void *part)
+{
+    struct part_reader *reader = members->context;
+    struct catalog *catalog = part;
+    struct buffer unknown = BUFFER_INIT(CATALOG_BYTES_READ_MAX);
+    catalog->is_dropping = true;
+    catalog->dropping.seen = reader->arrived;
+    bool good = part_members_read(reader, &dropping_table, catalog, &unknown);
+    if (good) {
+        catalog->dropping.unknown = catalog_keep(catalog, buffer_view(&unknown));
+        good = catalog->dropping.unknown.data || part_no_memory(reader);
+    }
+    buffer_release(&unknown);
+    if (good && reader->previous && reader->previous->is_dropping)
+        keep_seen_time(&catalog->dropping, &reader->previous->dropping);
+    return good;
+}
+
 static const struct member catalog_members[] = {
     MEMBER_BY("format", take_catalog_format, MEMBER_NEEDED),
     MEMBER_BY("write", take_write_nonce, MEMBER_OPTIONAL),
@@ -435,6 +485,7 @@ static const struct member catalog_members[] = {
     MEMBER_BY("split_by", take_split_by, MEMBER_OPTIONAL),
     MEMBER_BY("moved", take_moved, MEMBER_OPTIONAL),
     MEMBER_BY("moved_file_ids", take_moved_files, MEMBER_OPTIONAL),
+    MEMBER_BY("dropping", take_dropping, MEMBER_OPTIONAL),
 };
 static const struct member_table catalog_table =
     MEMBER_TABLE(catalog_members, "a required member is missing");
@@ -488,6 +539,9 @@ static bool check_whole(struct part_reader *reader)
             return json_fail(json, "the catalog is its own child");
     if (catalog->child_count > 0 && catalog->live_count > 0)
         return json_fail(json, "the catalog has both children and live chunks");
+    bool listed = catalog->live_count + catalog->dead_count > 0;
+    if ((catalog->is_dropping && catalog->live_count > 0) || (catalog->is_dropped && listed))
+        return json_fail(json, "the catalog is being dropped and still lists chunks");
     if (reader->previous && !view_equal(reader->previous->partition, catalog->partition))
         return json_fail(json, "the catalog belongs to another partition");
     if (!catalog_sequences_hold(catalog))

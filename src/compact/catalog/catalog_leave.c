@@ -55,10 +55,10 @@ enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *
 
 /* ---- Maintain ------------------------------------------------------------------------ */
 
-/* Whether the entry has provably been in the catalog for this long. An entry that is not yet known
- * to be in the store counts as not seen, because the swap that writes it may still fail. */
-static bool has_stood(const struct catalog *catalog, const struct dead_part *part,
-                      int64_t span_ms, const struct evidence *evidence)
+/* An entry that is not yet known to be in the store counts as not seen, because the swap that
+ * writes it may still fail. */
+bool catalog_has_stood(const struct catalog *catalog, const struct dead_part *part,
+                       int64_t span_ms, const struct evidence *evidence)
 {
     return stamp_passed(part->since, part->unwritten ? evidence->now : part->seen,
                         SPAN_MS(span_ms), SPAN_MS(catalog->settings.skew_tolerance_ms),
@@ -68,7 +68,7 @@ static bool has_stood(const struct catalog *catalog, const struct dead_part *par
 static bool is_past_grace(const struct catalog *catalog, const struct grave *grave,
                           const struct evidence *evidence)
 {
-    return has_stood(catalog, &grave->part, catalog->settings.grace_ms, evidence);
+    return catalog_has_stood(catalog, &grave->part, catalog->settings.grace_ms, evidence);
 }
 
 /* How many graves to examine, counted from the first: as many as one operation may move. */
@@ -173,7 +173,8 @@ static void drop_gone(struct catalog *catalog, struct catalog_op *op,
     for (size_t i = 0; i < op->gone_count; i++) {
         struct removal *removal = catalog_removal_by_key(catalog, op->gone[i]);
         if (!removal || !removal->done ||
-            !has_stood(catalog, &removal->part, catalog->settings.late_bound_ms, evidence))
+            !catalog_has_stood(catalog, &removal->part, catalog->settings.late_bound_ms,
+                               evidence))
             continue;
         for (size_t k = 0; k < removal->count; k++)
             key_index_drop(&catalog->inside->index, removal->keys[k]);

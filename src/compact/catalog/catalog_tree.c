@@ -230,7 +230,7 @@ static void show_catalog(void *argument, const void *seen, const struct evidence
 {
     struct viewer *viewer = argument;
     const struct catalog *catalog = ((const struct body *)seen)->catalog;
-    if (!catalog)
+    if (!catalog || catalog->is_dropped)
         no_catalog(viewer->ref, &viewer->error);
     else if (check_own(viewer->ref, catalog, &viewer->error) == HF_OK && viewer->look)
         viewer->look(viewer->argument, catalog, evidence);
@@ -278,7 +278,7 @@ static enum hf_status apply_to_catalog(struct doc_op *op, void *argument,
 {
     struct change_op *change = (struct change_op *)(void *)op;
     struct body *body = argument;
-    if (!body->catalog)
+    if (!body->catalog || (body->catalog->is_dropped && change->asked->kind != CATALOG_DROPPED))
         return no_catalog(change->ref, &op->error);
     enum hf_status status = check_own(change->ref, body->catalog, &op->error);
     if (status != HF_OK)
@@ -304,6 +304,16 @@ enum hf_status catalog_ref_apply(struct catalog_ref *ref, struct catalog_op *op,
     return status;
 }
 
+bool catalog_ref_etag(struct catalog_ref *ref, struct etag *ret_etag)
+{
+    return doc_etag(ref->doc, ret_etag);
+}
+
+struct view catalog_ref_key(const struct catalog_ref *ref)
+{
+    return doc_key(ref->doc);
+}
+
 /* ---- Creating the first catalog ------------------------------------------------------ */
 
 struct create_op {
@@ -319,10 +329,15 @@ static enum hf_status apply_create(struct doc_op *op, void *argument,
     (void)evidence;
     struct create_op *create = (struct create_op *)(void *)op;
     struct body *body = argument;
-    if (body->catalog) {
+    struct catalog *created;
+    if (body->catalog && !body->catalog->is_dropped) {
         enum hf_status status = check_own(create->ref, body->catalog, &op->error);
         if (status != HF_OK)
             return status;
+        if (body->catalog->is_dropping)
+            return error_set(&op->error, HF_CONFLICT,
+                             "the partition is being dropped; create it again once 'holdfast "
+                             "compact drop' reports that nothing is left of it");
         if (compact_settings_equal(&body->catalog->settings, create->settings))
             return HF_OK;
         return error_set(&op->error, HF_CONFLICT,
@@ -336,9 +351,13 @@ static enum hf_status apply_create(struct doc_op *op, void *argument,
                          "missing: restore it, or move the chunks away first",
                          VIEW_ARGS(partition));
     enum hf_status status = catalog_new(partition, /* parent */ VIEW(""), /* depth */ 0,
-                                        create->settings, &body->catalog, &op->error);
-    op->changed = status == HF_OK;
-    return status;
+                                        create->settings, &created, &op->error);
+    if (status != HF_OK)
+        return status;
+    catalog_free(body->catalog); /* a document that stood for an absent catalog */
+    body->catalog = created;
+    op->changed = true;
+    return HF_OK;
 }
 
 #define LIST_TRIES_MAX 5

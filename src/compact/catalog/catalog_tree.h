@@ -78,6 +78,10 @@ enum hf_status catalog_ref_show(struct catalog_ref *ref, catalog_ref_look *look,
 enum hf_status catalog_ref_apply(struct catalog_ref *ref, struct catalog_op *op,
                                  struct mono_time deadline);
 
+/* The key of the catalog's document, and its ETag as last read or written; false: unknown. */
+struct view catalog_ref_key(const struct catalog_ref *ref);
+bool catalog_ref_etag(struct catalog_ref *ref, struct etag *ret_etag);
+
 /* Calls `visit` for each catalog of the partition, parents first. If `visit` returns any status
  * other than OK, the walk ends with that status. For a catalog that cannot be read (corrupt, newer
  * version, missing child), `catalog` is NULL and `why` is the reason; the others are still visited.

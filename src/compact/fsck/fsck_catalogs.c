@@ -92,6 +92,7 @@ static bool copy_head(struct fsck *fsck, struct fsck_catalog *ours,
 {
     ours->settings = theirs->settings;
     ours->child_count = theirs->child_count;
+    ours->is_dropping = theirs->is_dropping;
     ours->parent = arena_copy(&fsck->arena, theirs->parent);
     bool copied = ours->parent.data && compact_settings_keep(&ours->settings, &fsck->arena);
     for (size_t i = 0; i < theirs->child_count; i++) {
@@ -379,7 +380,7 @@ static enum hf_status check_named_children(struct fsck *fsck,
     for (size_t i = 0; i < catalog->child_count; i++) {
         struct fsck_catalog *child = fsck_find(fsck, catalog->children[i]);
         check(child);
-        if (child->state == FSCK_ABSENT) {
+        if (child->state == FSCK_ABSENT && !catalog->is_dropping) {
             enum hf_status status = check_missing(fsck, catalog, child, error);
             if (status != HF_OK)
                 return status;

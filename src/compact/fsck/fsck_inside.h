@@ -37,6 +37,7 @@ struct fsck_catalog {
     bool stray;                /* its parent exists but does not name it, so it is not in use */
     bool in_scope;             /* belongs to the bucket or partition being checked */
     bool has_leases;           /* its lease table is in the listing */
+    bool is_dropping;          /* its children may have been removed already */
     struct wall_time modified; /* according to the listing */
     size_t first, count;       /* its names, until they are sorted */
 };

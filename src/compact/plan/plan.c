@@ -507,6 +507,8 @@ enum hf_status plan_make(const struct catalog *catalog, const struct plan_option
     struct planner planner = { .catalog = catalog, .options = options, .plan = &plan };
     if (catalog_is_clogged(catalog))
         plan.paused = "too many merged chunks are waiting to be deleted";
+    if (catalog->is_dropping)
+        plan.paused = "the partition is being dropped";
     if (plan.paused || count == 0) {
         *ret_plan = plan;
         return HF_OK;

@@ -609,6 +609,7 @@ static void copy_settings(void *argument, const struct catalog *catalog,
 {
     struct ingest *ingest = argument;
     (void)evidence;
+    catalog_check_dropping(catalog, &ingest->refused);
     ingest->settings = catalog->settings;
     ingest->no_memory = !compact_settings_keep(&ingest->settings, &ingest->arena);
 }
@@ -635,6 +636,10 @@ static enum hf_status prepare_ingest(struct ingest *ingest, struct hf_error *err
         catalog_tree_ref(ingest->tree, view_of(ingest->tree->partition), &ref, error);
     if (status == HF_OK)
         status = catalog_ref_show(ref, copy_settings, ingest, error);
+    if (status == HF_OK && ingest->refused.status != HF_OK) {
+        *error = ingest->refused;
+        return error->status;
+    }
     return status == HF_OK && ingest->no_memory ? error_no_memory(error) : status;
 }
 

@@ -28,6 +28,7 @@ struct ingest {
     struct mono_time silent; /* since when the store has not answered; zero: it answers */
     struct arena arena;      /* for the arrays below, and the strings of the settings */
     bool no_memory;          /* no memory for these strings */
+    struct hf_error refused; /* the partition takes no files */
     struct compact_settings settings;
     struct ingest_item *items; /* of a batch */
     size_t count;

@@ -319,6 +319,10 @@ static void plan_catalog(struct planning *planning, struct catalog_ref *ref,
     struct merger *merger = planning->worker->merger;
     struct plan plan;
     struct hf_error error;
+    if (catalog_check_dropping(catalog, &error) != HF_OK) {
+        keep_plan_error(planning, &error);
+        return;
+    }
     if (merger->allows && merger->allows(merger, &catalog->settings, &error) != HF_OK) {
         error_prefix(&error, "the partition %s", ref->partition);
         keep_plan_error(planning, &error);

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drop_remove.c: removes the catalogs of a partition that is being dropped, with everything that
+ * belongs to them. It guards against two mistakes: removing a catalog while its names can still
+ * matter to anybody, and deleting a document of a partition that was created again under the same
+ * name. */
+#include "compact/care/drop.h"
+
+#include "lock/chunks.h"
+
+#include <stdio.h>
+
+/* How many pages of a listing are deleted in one call. The rest is left to the next call. */
+#define PAGES_MAX 64
+
+/* ---- Looking ------------------------------------------------------------------------- */
+
+/* A marked catalog, as found by walking the tree; children come after their parents. */
+struct marked {
+    struct catalog_ref *ref;
+    bool is_child;
+    size_t child_count;
+    char children[CATALOG_CHILDREN][PARTITION_BYTES_MAX + 1];
+    struct marked *before; /* in the order of the walk */
+};
+
+struct removing {
+    struct catalog_tree *tree;
+    const struct drop_options *options;
+    struct arena arena;
+    struct marked *last;
+    struct delete_call *calls; /* BATCH_MAX */
+    uint64_t *deleted;
+    bool no_memory;
+};
+
+static bool removing_goes_on(const struct removing *removing)
+{
+    return !removing->options->go_on || removing->options->go_on(removing->options->argument);
+}
+
+static enum hf_status list_spent(void *argument, struct catalog_ref *ref,
+                                 const struct catalog *catalog, const struct evidence *evidence,
+                                 const struct hf_error *why)
+{
+    struct removing *removing = argument;
+    (void)why;
+    if (!catalog || !catalog_is_spent(catalog, evidence))
+        return HF_OK;
+    struct marked *marked = arena_take(&removing->arena, sizeof *marked);
+    if (!marked) {
+        removing->no_memory = true;
+        return HF_UNAVAILABLE;
+    }
+    *marked = (struct marked){ .ref = ref,
+                               .is_child = catalog->parent.size > 0,
+                               .child_count = catalog->child_count,
+                               .before = removing->last };
+    for (size_t i = 0; i < catalog->child_count; i++)
+        snprintf(marked->children[i], sizeof marked->children[i], "%.*s",
+                 VIEW_ARGS(catalog->children[i]));
+    removing->last = marked;
+    return HF_OK;
+}
+
+/* HELD: some child still has a catalog. */
+static enum hf_status check_children_gone(struct removing *removing,
+                                          const struct marked *marked, struct hf_error *error)
+{
+    for (size_t i = 0; i < marked->child_count; i++) {
+        struct catalog_ref *child;
+        enum hf_status status =
+            catalog_tree_ref(removing->tree, view_of(marked->children[i]), &child, error);
+        if (status == HF_OK)
+            status = catalog_ref_show(child, NULL, NULL, error);
+        if (status != HF_NOT_FOUND)
+            return status == HF_OK ? error_set(error, HF_HELD, "a child is still there")
+                                   : status;
+    }
+    return error_clear(error);
+}
+
+/* ---- Deleting ------------------------------------------------------------------------ */
+
+/* Deletes all objects with this prefix. They belong to the partition by their names, no catalog
+ * lists them, and none ever will. *ret_all: nothing is left. */
+static enum hf_status delete_prefix(struct removing *removing, const char *prefix,
+                                    bool *ret_all, struct hf_error *error)
+{
+    struct store *store = removing->tree->store;
+    struct delete_call *calls = removing->calls;
+    enum hf_status status = HF_OK;
+    *ret_all = false;
+    for (int page = 0; page < PAGES_MAX && status == HF_OK; page++) {
+        struct list_call list = { .prefix = view_of(prefix), .max = BATCH_MAX };
+        if (!removing_goes_on(removing))
+            return HF_OK;
+        status = store_list(store, &list);
+        *error = list.error;
+        *ret_all = status == HF_OK && list.count == 0;
+        for (size_t i = 0; i < list.count; i++)
+            calls[i] = (struct delete_call){ .key = list.entries[i].key };
+        size_t count = status == HF_OK ? list.count : 0;
+        if (count > 0)
+            store_delete_many(store, calls, count);
+        for (size_t i = 0; i < count; i++) {
+            bool gone = calls[i].error.status == HF_OK || calls[i].error.status == HF_NOT_FOUND;
+            *removing->deleted += gone;
+            if (!gone && status == HF_OK) {
+                *error = calls[i].error;
+                status = error->status;
+            }
+        }
+        list_release(&list);
+        if (*ret_all)
+            break;
+    }
+    return status;
+}
+
+static enum hf_status delete_unlisted(struct removing *removing, const char *partition,
+                                      bool *ret_all, struct hf_error *error)
+{
+    static const char *const folders[] = {
+        LAYOUT_DATA_FOLDER,
+        LAYOUT_KEPT_FOLDER LAYOUT_DATA_FOLDER,
+        LAYOUT_ROSTER_FOLDER "compact-",
+    };
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char prefix[KEY_BYTES_MAX + 1];
+        snprintf(prefix, sizeof prefix, "%s%s/", folders[i], partition);
+        enum hf_status status = delete_prefix(removing, prefix, ret_all, error);
+        if (status != HF_OK || !*ret_all)
+            return status;
+    }
+    return HF_OK;
+}
+
+/* Deletes a document that only informs, or that a client writes unconditionally anyway. */
+static enum hf_status delete_document(struct removing *removing, const char *partition,
+                                      const char *leaf, struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    if (!layout_partition_key(view_of(partition), leaf, key))
+        return HF_OK;
+    struct delete_call call = { .key = view_of(key) };
+    enum hf_status status = store_delete(removing->tree->store, &call);
+    *error = call.error;
+    return status == HF_NOT_FOUND ? error_clear(error) : status;
+}
+
+/* ---- The catalog itself -------------------------------------------------------------- */
+
+static void look_whether_spent(void *argument, const struct catalog *catalog,
+                               const struct evidence *evidence)
+{
+    *(bool *)argument = catalog_is_spent(catalog, evidence);
+}
+
+/* Deletes the catalog if it is still the version that was just found to be spent: a lease may have
+ * been settled since then, which condemns a name. */
+static enum hf_status delete_catalog(struct catalog_ref *ref, bool conditional,
+                                     struct hf_error *error)
+{
+    struct etag before, after;
+    bool spent = false;
+    bool known = catalog_ref_etag(ref, &before);
+    enum hf_status status = catalog_ref_show(ref, look_whether_spent, &spent, error);
+    if (status != HF_OK)
+        return status == HF_NOT_FOUND ? error_clear(error) : status;
+    if (!spent || !known || !catalog_ref_etag(ref, &after) || !etag_equal(&before, &after))
+        return error_set(error, HF_CONFLICT, "the catalog has just changed");
+    struct delete_call call = { .key = catalog_ref_key(ref) };
+    if (conditional)
+        call.condition = if_match(&after);
+    status = store_delete(ref->tree->store, &call);
+    *error = call.error;
+    return status == HF_NOT_FOUND ? error_clear(error) : status;
+}
+
+static enum hf_status remove_catalog(struct removing *removing, const struct marked *marked,
+                                     struct hf_error *error)
+{
+    struct catalog_ref *ref = marked->ref;
+    bool conditional = removing->tree->store->traits.delete_conditional;
+    if (conditional || marked->is_child)
+        return delete_catalog(ref, conditional, error);
+    struct catalog_op op = { .kind = CATALOG_DROPPED };
+    enum hf_status status = catalog_ref_apply(ref, &op, (struct mono_time){ 0 });
+    *error = op.error;
+    return status;
+}
+
+/* The catalog goes last: until then it says what remains to be done. */
+static enum hf_status remove_partition(struct removing *removing, const struct marked *marked,
+                                       struct hf_error *error)
+{
+    const char *partition = marked->ref->partition;
+    bool all = false, again = !marked->is_child;
+    enum hf_status status = check_children_gone(removing, marked, error);
+    if (status == HF_OK)
+        status = delete_unlisted(removing, partition, &all, error);
+    if (status != HF_OK || !all)
+        return status;
+    status = chunks_remove(removing->tree->client, view_of(partition), again, error);
+    if (status == HF_UNSUPPORTED && again)
+        status = error_clear(error);
+    if (status == HF_OK)
+        status = delete_document(removing, partition, LAYOUT_JOBS, error);
+    if (status == HF_OK)
+        status = delete_document(removing, partition, LAYOUT_PAUSE, error);
+    return status == HF_OK ? remove_catalog(removing, marked, error) : status;
+}
+
+enum hf_status drop_remove(struct catalog_tree *tree, const struct drop_options *options,
+                           uint64_t *deleted, struct hf_error *error)
+{
+    struct removing removing = {
+        .tree = tree, .options = options, .arena = ARENA_INIT, .deleted = deleted
+    };
+    enum hf_status status = catalog_tree_walk(tree, list_spent, &removing, error);
+    if (removing.last)
+        removing.calls = arena_take(&removing.arena, BATCH_MAX * sizeof *removing.calls);
+    if (removing.no_memory || (removing.last && !removing.calls))
+        status = error_no_memory(error);
+    if (status == HF_NOT_FOUND)
+        status = error_clear(error);
+    for (const struct marked *marked = removing.last; marked; marked = marked->before) {
+        if (status != HF_OK || !removing_goes_on(&removing))
+            break;
+        status = remove_partition(&removing, marked, error);
+        /* Another client is still using it, or is removing it too. */
+        if (status == HF_HELD || status == HF_CONFLICT)
+            status = error_clear(error);
+    }
+    arena_release(&removing.arena);
+    return status;
+}
