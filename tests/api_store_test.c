@@ -38,6 +38,56 @@ static void a_url_is_made_absolute(void **state)
     IS(HF_INVALID, hf_store_url_absolute(long_url, url, &place->error));
 }
 
+static void the_url_of_an_object_is_its_store_and_its_key(void **state)
+{
+    struct place *place = *state;
+    static const struct {
+        const char *url, *store, *key;
+    } rows[] = {
+        { "sqlite:jobs.db#reports/today.csv", "sqlite:jobs.db", "reports/today.csv" },
+        { "s3://b/p?endpoint=http://h:1&region=r#k", "s3://b/p?endpoint=http://h:1&region=r",
+          "k" },
+        { "s3://b#a b?c%20#d", "s3://b", "a b?c%20#d" },
+        { "dir:a%23b#c", "dir:a%23b", "c" },
+        { "mem:#\xff", "mem:", "\xff" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char store[HF_STORE_URL_MAX];
+        const char *key;
+        OK(hf_store_url_split(rows[i].url, store, &key, &place->error));
+        assert_string_equal(store, rows[i].store);
+        assert_string_equal(key, rows[i].key);
+    }
+}
+
+static void what_names_no_object_is_not_split(void **state)
+{
+    struct place *place = *state;
+    char long_key[HF_KEY_BYTES_MAX + 20], long_store[HF_STORE_URL_MAX + 20];
+    snprintf(long_key, sizeof long_key, "mem:#%*s", HF_KEY_BYTES_MAX + 1, "x");
+    snprintf(long_store, sizeof long_store, "dir:%*s#k", HF_STORE_URL_MAX - 4, "x");
+    const struct {
+        const char *url, *why;
+    } rows[] = {
+        { "", "not the URL of an object" },
+        { "today.csv", "not the URL of an object" },
+        { "http://host/x#k", "not the URL of an object" },
+        { "s3://bucket/today.csv", "append '#' and the key" },
+        { "s3://bucket#", "must be 1 to 1024 bytes long, not 0" },
+        { long_key, "must be 1 to 1024 bytes long, not 1025" },
+        { long_store, "at most 2048 bytes" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char store[HF_STORE_URL_MAX] = "as before";
+        const char *key = "as before";
+        IS(HF_INVALID, hf_store_url_split(rows[i].url, store, &key, &place->error));
+        if (!strstr(place->error.why, rows[i].why))
+            fail_msg("%s: %s", rows[i].url, place->error.why);
+        assert_string_equal(store, "as before");
+        assert_string_equal(key, "as before");
+    }
+}
+
 static void a_store_that_nobody_made_is_not_found_and_not_made(void **state)
 {
     struct place *place = *state;
@@ -395,6 +445,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(urls_are_told_from_other_texts),
         CASE(a_url_is_made_absolute),
+        CASE(the_url_of_an_object_is_its_store_and_its_key),
+        CASE(what_names_no_object_is_not_split),
         CASE(a_store_that_nobody_made_is_not_found_and_not_made),
         CASE(what_is_put_is_got),
         CASE(conditions_of_a_put_hold),

@@ -49,6 +49,16 @@ static int url_absolute(const struct good *good, int argument, struct hf_error *
                : (int)hf_store_url_absolute(LEFT_OUT(0, "mem:"), LEFT_OUT(1, url), error);
 }
 
+static int url_split(const struct good *good, int argument, struct hf_error *error)
+{
+    char store[HF_STORE_URL_MAX];
+    const char *key;
+    (void)good;
+    return argument > 2 ? -1
+                        : (int)hf_store_url_split(LEFT_OUT(0, "mem:#k"), LEFT_OUT(1, store),
+                                                  LEFT_OUT(2, &key), error);
+}
+
 static int check_present(const struct good *good, int argument, struct hf_error *error)
 {
     (void)good;
@@ -163,15 +173,25 @@ static int repair_epoch(const struct good *good, int argument, struct hf_error *
 }
 
 static const struct public_call_row calls[] = {
-    { "hf_store_open", store_open },           { "hf_client_open_on", client_open_on },
-    { "hf_store_url_absolute", url_absolute }, { "hf_store_check_present", check_present },
-    { "hf_store_check_key", check_key },       { "hf_store_get", store_get },
-    { "hf_store_get_file", store_get_file },   { "hf_store_put", store_put },
-    { "hf_store_put_file", store_put_file },   { "hf_store_delete", store_delete },
-    { "hf_store_delete_many", delete_many },   { "hf_store_list", store_list },
-    { "hf_store_copy", store_copy },           { "hf_store_copy_all", copy_all },
-    { "hf_store_probe", store_probe },         { "hf_store_clock", store_clock },
-    { "hf_store_restored", restored },         { "hf_store_repair_epoch", repair_epoch },
+    { "hf_store_open", store_open },
+    { "hf_client_open_on", client_open_on },
+    { "hf_store_url_absolute", url_absolute },
+    { "hf_store_check_present", check_present },
+    { "hf_store_url_split", url_split },
+    { "hf_store_check_key", check_key },
+    { "hf_store_get", store_get },
+    { "hf_store_get_file", store_get_file },
+    { "hf_store_put", store_put },
+    { "hf_store_put_file", store_put_file },
+    { "hf_store_delete", store_delete },
+    { "hf_store_delete_many", delete_many },
+    { "hf_store_list", store_list },
+    { "hf_store_copy", store_copy },
+    { "hf_store_copy_all", copy_all },
+    { "hf_store_probe", store_probe },
+    { "hf_store_clock", store_clock },
+    { "hf_store_restored", restored },
+    { "hf_store_repair_epoch", repair_epoch },
 };
 
 /* Those that give no status, or take no pointer. */

@@ -64,6 +64,16 @@ HF_API enum hf_status hf_store_url_absolute(const char *url, char ret_url[HF_STO
  * them. */
 HF_API enum hf_status hf_store_check_present(const char *url, struct hf_error *error);
 
+/* Splits the URL of an object: the URL of its store, '#', and its key, such as
+ * "s3://bucket/prefix?region=eu#reports/today.csv" or "sqlite:jobs.db#reports/today.csv". The first
+ * '#' ends the URL of the store, so write a '#' in a path or an option as %23. Everything after it
+ * is the key, byte for byte, without escapes. *ret_key points into `url`. Opens nothing.
+ *
+ * Returns HF_INVALID if the text does not start like a store URL, the store's part is too long, or
+ * the key is missing or too long. */
+HF_API enum hf_status hf_store_url_split(const char *url, char ret_store[HF_STORE_URL_MAX],
+                                         const char **ret_key, struct hf_error *error);
+
 /* ---- Opening ------------------------------------------------------------------------- */
 
 struct hf_store;

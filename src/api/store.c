@@ -50,6 +50,35 @@ enum hf_status hf_store_check_present(const char *url, struct hf_error *error)
     return error_tell(error, status, &why);
 }
 
+enum hf_status hf_store_url_split(const char *url, char ret_store[HF_STORE_URL_MAX],
+                                  const char **ret_key, struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, url, ret_store, ret_key) != HF_OK)
+        return HF_INVALID;
+    struct view text = view_of(url);
+    struct view shown = view_first(text, 80);
+    size_t end = view_find(text, '#');
+    size_t key_size = end < text.size ? text.size - end - 1 : 0;
+    if (!store_is_url(text))
+        return error_set(error, HF_INVALID, "'%.*s' is not the URL of an object",
+                         VIEW_ARGS(shown));
+    if (end == text.size)
+        return error_set(error, HF_INVALID,
+                         "'%.*s' names a store, not an object in it: append '#' and the key",
+                         VIEW_ARGS(shown));
+    if (end > URL_BYTES_MAX)
+        return error_set(error, HF_INVALID, "a store URL can have at most %d bytes",
+                         URL_BYTES_MAX);
+    if (key_size < 1 || key_size > KEY_BYTES_MAX)
+        return error_set(error, HF_INVALID,
+                         "the key after '#' in '%.*s' must be 1 to %d bytes long, not %zu",
+                         VIEW_ARGS(shown), KEY_BYTES_MAX, key_size);
+    memcpy(ret_store, text.data, end);
+    ret_store[end] = '\0';
+    *ret_key = url + end + 1;
+    return error_clear(error);
+}
+
 /* ---- Parts of a call ----------------------------------------------------------------- */
 
 /* The deadline for a timeout. For a timeout of 0 the deadline is zero, which means the store's
