@@ -73,8 +73,14 @@ HF_API enum hf_status hf_merge_coding_parse(const char *text, enum hf_merge_codi
 
 /* ---- Options ------------------------------------------------------------------------- */
 
-/* The progress of a merge, in bytes of the input files. An input that must be sorted is read twice,
- * which increases the total. While a command runs, both numbers are 0. */
+/* The progress of a merge. bytes_total is the size of the inputs, and does not change. bytes_done
+ * never falls. If an input must be sorted, or the merge starts again with less memory, bytes_done
+ * grows more slowly from then on. In the last call of a merge that succeeds, both numbers are
+ * equal.
+ *
+ * While inputs that are not regular files are being copied, bytes_total is 0, and bytes_done is the
+ * number of bytes copied; these bytes are then part of both numbers. While a command runs, both
+ * numbers are 0. */
 struct hf_merge_progress {
     size_t struct_size;
     uint64_t bytes_done;
@@ -135,11 +141,17 @@ struct hf_merge_options {
      * file. */
     void (*unfinished)(void *argument, enum hf_merge_part part, const char *path);
     void *argument; /* for both callbacks */
+    /* What errors and reasons call the inputs, for inputs that are descriptors or temporary files:
+     * one name per input. NULL, or NULL for one of them: its path. A name that ends in .gz or .zst
+     * says that the input is compressed, as a path does. */
+    const char *const *input_names;
+    /* The same for the output: HF_MERGE_AUTO takes the compression from its suffix. */
+    const char *output_name;
 };
 #define HF_MERGE_OPTIONS                                                                   \
     HF_VALUE_(hf_merge_options, sizeof(struct hf_merge_options), HF_MERGE_USV, NULL, NULL, \
               NULL, false, HF_MERGE_AUTO, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, NULL,  \
-              NULL, NULL)
+              NULL, NULL, NULL, NULL)
 
 #define HF_MERGE_REASONS_MAX 4
 
@@ -167,8 +179,12 @@ struct hf_merge_report {
 /* Merges 1 to 100,000 files into `output`, which is replaced if it exists. `options` and `report`
  * may be NULL; the report is set regardless of the status, and covers the work that was done.
  *
+ * An input that is not a regular file, such as a named pipe, is read to its end and copied to an
+ * unnamed file in the scratch folder first. All such inputs are read at the same time, so one
+ * program may write to several of them.
+ *
  * Returns HF_OK if the output is complete and on disk. Returns HF_INVALID if an option is out of
- * range, an input is not a file, headers differ, no header contains the key, too many records were
+ * range, an input is a folder, headers differ, no header contains the key, too many records were
  * rejected, or a time has no time zone. Returns HF_NOT_FOUND if an input does not exist, and
  * HF_DENIED if it may not be read. Returns HF_CORRUPT if compressed data is damaged or truncated.
  * Returns HF_UNSUPPORTED if an input was compressed with a window that exceeds the memory limit.
@@ -188,8 +204,9 @@ struct hf_merge_file {
 
 /* Merges files given by path or descriptor. Otherwise like hf_merge.
  *
- * An input descriptor must be a regular file that is open for reading. It is read from its start,
- * and its offset does not change. Errors name it /proc/self/fd/<number>.
+ * An input descriptor must be open for reading. A regular file is read from its start, and its
+ * offset does not change. Anything else, such as a pipe, is read from its current position to its
+ * end, and copied first. Errors name it /proc/self/fd/<number>, unless input_names names it.
  *
  * An output descriptor may be anything that can be written to, such as a pipe. The merge first
  * writes a scratch file. The contents of that file are then written at the descriptor's current

@@ -70,6 +70,8 @@ static struct view text_or_none(const char *text)
 static enum hf_merge_coding choose_coding(const struct hf_merge_options *given,
                                           const char *output)
 {
+    if (!output)
+        output = given->output_name;
     if (given->coding != HF_MERGE_AUTO)
         return given->coding;
     if (!output || given->format == HF_MERGE_EXEC)
@@ -119,8 +121,9 @@ static enum hf_status convert_options(struct hf_merge_options *given, const char
     options.command.file_bytes_max = given->command_file_max;
     options.command.cpu_limit = span_of_ms(given->command_cpu_ms);
     options.progress =
-        (struct merge_progress){ given->progress ? report_merge_progress : NULL,
-                                 given->unfinished ? report_unfinished : NULL, given };
+        (struct merge_progress){ .step = given->progress ? report_merge_progress : NULL,
+                                 .writes = given->unfinished ? report_unfinished : NULL,
+                                 .context = given };
     *ret_options = options;
     return HF_OK;
 }
@@ -164,7 +167,8 @@ enum hf_status hf_merge_files(const struct hf_merge_file *inputs, size_t input_c
     enum hf_status status = convert_options(&given, output->path, &used, &why);
     if (status == HF_OK)
         status = merge_any_files(env_real(), &used,
-                                 &(struct merge_handles){ inputs, input_count, output },
+                                 &(struct merge_handles){ inputs, input_count, output,
+                                                          given.input_names },
                                  &result, &why);
     struct hf_merge_report filled = report_of(&result, mono_since(env_now(env_real()), begun));
     write_caller_report(report, &filled, sizeof filled);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c: merges from and to descriptors. If the output is a descriptor, it is first written to a
- * scratch folder, so nothing is written to the descriptor if the merge fails. */
+/* files.c: merges from and to descriptors. Inputs that are not regular files are copied first. If
+ * the output is a descriptor, it is first written to a scratch folder, so nothing is written to the
+ * descriptor if the merge fails. */
 #include "merge/files.h"
 
 #include "base/arena.h"
 #include "file/new_file.h"
 #include "merge/job.h"
+#include "merge/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,24 +42,63 @@ static const char *path_of_fd(const struct merge_options *options, int fd, struc
     return path;
 }
 
+/* The inputs as the merge sees them. */
+struct named_inputs {
+    const char **paths;
+    const char **names; /* for messages */
+    struct spools spools;
+};
+
+/* Where the copies of pipes go: where the merge sorts. */
+static const char *spool_folder(const struct merge_options *options, const char *output,
+                                char folder[PATH_MAX])
+{
+    if (options->scratch_folder || !output)
+        return scratch_or_usual(options->scratch_folder);
+    return folder_of(output, folder);
+}
+
+/* Finds the path and the name of an input. An input that must be copied becomes the path of its
+ * copy, which is still empty. */
+static enum hf_status name_input(const struct merge_options *options,
+                                 const struct merge_handles *files, size_t i,
+                                 const char *folder, struct arena *arena,
+                                 struct named_inputs *inputs, struct hf_error *error)
+{
+    const struct hf_merge_file *input = &files->inputs[i];
+    int copy;
+    if (!input->path && (input->fd < 0 || fcntl(input->fd, F_GETFL) < 0))
+        return error_set(error, HF_INVALID, "input %zu has no path and no open descriptor",
+                         i + 1);
+    const char *path = input->path ? input->path : path_of_fd(options, input->fd, arena);
+    if (!path)
+        return error_no_memory(error);
+    bool is_named = files->input_names && files->input_names[i];
+    inputs->names[i] = is_named ? files->input_names[i] : path;
+    enum hf_status status =
+        spools_add(&inputs->spools, input, inputs->names[i], folder, &copy, error);
+    if (status == HF_OK && copy >= 0)
+        path = path_of_fd(options, copy, arena);
+    inputs->paths[i] = path;
+    return status == HF_OK && !path ? error_no_memory(error) : status;
+}
+
 static enum hf_status name_inputs(const struct merge_options *options,
                                   const struct merge_handles *files, struct arena *arena,
-                                  const char *const **ret_paths, struct hf_error *error)
+                                  struct named_inputs *inputs, struct hf_error *error)
 {
-    const struct hf_merge_file *inputs = files->inputs;
-    const char **paths = arena_take(arena, (files->input_count + 1) * sizeof *paths);
-    if (!paths)
+    char space[PATH_MAX];
+    const char *folder = spool_folder(options, files->output->path, space);
+    size_t room = files->input_count + 1;
+    inputs->paths = arena_take(arena, room * sizeof *inputs->paths);
+    inputs->names = arena_take(arena, room * sizeof *inputs->names);
+    inputs->spools.list = arena_take(arena, room * sizeof *inputs->spools.list);
+    if (!inputs->paths || !inputs->names || !inputs->spools.list)
         return error_no_memory(error);
-    for (size_t i = 0; i < files->input_count; i++) {
-        if (!inputs[i].path && (inputs[i].fd < 0 || fcntl(inputs[i].fd, F_GETFL) < 0))
-            return error_set(error, HF_INVALID, "input %zu has no path and no open descriptor",
-                             i + 1);
-        paths[i] = inputs[i].path ? inputs[i].path : path_of_fd(options, inputs[i].fd, arena);
-        if (!paths[i])
-            return error_no_memory(error);
-    }
-    *ret_paths = paths;
-    return HF_OK;
+    for (size_t i = 0; i < files->input_count; i++)
+        if (name_input(options, files, i, folder, arena, inputs, error) != HF_OK)
+            return error->status;
+    return spools_fill(&inputs->spools, &options->progress, error);
 }
 
 /* ---- Output to a descriptor ---------------------------------------------------------- */
@@ -83,51 +124,66 @@ static enum hf_status make_private_folder(const char *parent, struct private_fol
     return HF_OK;
 }
 
-static enum hf_status write_to_fd(int to, const char *bytes, size_t size,
-                                  struct hf_error *error)
+/* What the caller is told while the output is being copied: everything was read. */
+struct copy_caller {
+    const struct merge_progress *progress;
+    uint64_t bytes_in;
+};
+
+static bool caller_goes_on(const struct copy_caller *caller)
+{
+    const struct merge_progress *progress = caller->progress;
+    uint64_t total = caller->bytes_in + progress->done_before;
+    return !progress->step || progress->step(progress->context, total, total);
+}
+
+/* Removes the folder and everything in it. */
+static void remove_private_folder(const struct private_folder *folder)
+{
+    unlink(folder->output);
+    unlink(folder->rejects);
+    rmdir(folder->path);
+}
+
+/* A signal ends a write to a full pipe early, so that the caller can stop the merge there. */
+static enum hf_status write_to_fd(const struct copy_caller *caller, int to, const char *bytes,
+                                  size_t size, struct hf_error *error)
 {
     for (size_t done = 0; done < size;) {
         ssize_t wrote = write(to, bytes + done, size - done);
-        if (wrote < 0 && errno == EINTR)
-            continue;
         if (wrote < 0 && errno == EPIPE)
             return error_set(error, HF_CANCELLED, "the reader of the output is gone");
-        if (wrote < 0)
+        if (wrote < 0 && errno != EINTR)
             return error_from_errno(error, errno, "write the output");
-        done += (size_t)wrote;
+        done += wrote > 0 ? (size_t)wrote : 0;
+        if (done < size && !caller_goes_on(caller))
+            return error_set(error, HF_CANCELLED, "stopped while the output was being written");
     }
     return HF_OK;
 }
 
-static enum hf_status copy_to(const char *path, int to, struct hf_error *error)
+static enum hf_status copy_to(const struct copy_caller *caller, int from, int to,
+                              struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     ssize_t got = 1;
-    int from = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     char *bytes = malloc(COPY_BYTES);
-    if (from < 0 || !bytes)
-        status = from < 0 ? error_from_errno(error, errno, "open the merged file")
-                          : error_no_memory(error);
+    if (!bytes)
+        return error_no_memory(error);
     while (status == HF_OK && got > 0) {
         got = read(from, bytes, COPY_BYTES);
         if (got < 0)
             status = error_from_errno(error, errno, "read the merged file");
         else
-            status = write_to_fd(to, bytes, (size_t)got, error);
+            status = write_to_fd(caller, to, bytes, (size_t)got, error);
     }
     free(bytes);
-    if (from >= 0)
-        close(from);
     return status;
 }
 
-/* With a reject_path the merge is not intermediate: the caller keeps the reject file, so the merge
- * must sync it. */
-static enum hf_status merge_to_fd(struct env *env, struct merge_options *options,
-                                  struct merge_paths *paths, int output,
-                                  struct merge_result *result, struct hf_error *error)
+static enum hf_status check_output_fd(const struct merge_options *options, int output,
+                                      struct hf_error *error)
 {
-    struct private_folder folder;
     int flags = fcntl(output, F_GETFL);
     if (output < 0 || flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
         return error_set(error, HF_INVALID,
@@ -136,19 +192,44 @@ static enum hf_status merge_to_fd(struct env *env, struct merge_options *options
         return error_set(
             error, HF_INVALID,
             "an output without a name needs a reject_path if rows may be rejected");
+    return HF_OK;
+}
+
+/* The folder of a command has the same slot, and is watched instead. */
+static void watch_folder(const struct merge_options *options, const char *path)
+{
+    const struct merge_progress *progress = &options->progress;
+    if (progress->writes && options->format != HF_MERGE_EXEC)
+        progress->writes(progress->context, FILE_WATCH_FOLDER, path);
+}
+
+/* With a reject_path the merge is not intermediate: the caller keeps the reject file, so the merge
+ * must sync it. The merged file loses its name before it is copied, because a pipe may block for
+ * any time. */
+static enum hf_status merge_to_fd(struct env *env, struct merge_options *options,
+                                  struct merge_paths *paths, int output,
+                                  struct merge_result *result, struct hf_error *error)
+{
+    struct private_folder folder;
     enum hf_status status = make_private_folder(options->scratch_folder, &folder, error);
     if (status != HF_OK)
         return status;
+    watch_folder(options, folder.path);
     options->intermediate = !options->reject_path;
     if (!options->reject_path)
         options->reject_path = folder.rejects;
     paths->output = folder.output;
     status = merge_files(env, options, paths, result, error);
+    int from = status == HF_OK ? open(folder.output, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (status == HF_OK && from < 0)
+        status = error_from_errno(error, errno, "open the merged file");
+    remove_private_folder(&folder);
+    watch_folder(options, NULL);
+    const struct copy_caller caller = { &options->progress, result->bytes_in };
     if (status == HF_OK)
-        status = copy_to(folder.output, output, error);
-    unlink(folder.output);
-    unlink(folder.rejects);
-    rmdir(folder.path);
+        status = copy_to(&caller, from, output, error);
+    if (from >= 0)
+        close(from);
     return status;
 }
 
@@ -162,11 +243,19 @@ enum hf_status merge_any_files(struct env *env, const struct merge_options *opti
     struct merge_options used = *options;
     const char *output = files->output->path;
     struct merge_paths paths = { .input_count = files->input_count, .output = output };
+    struct named_inputs inputs = { 0 };
     *ret_result = (struct merge_result){ 0 };
     if (files->input_count > MERGE_INPUTS_MAX)
         return error_set(error, HF_INVALID, "1 to %d inputs can be merged, not %zu",
                          MERGE_INPUTS_MAX, files->input_count);
-    enum hf_status status = name_inputs(&used, files, &arena, &paths.inputs, error);
+    enum hf_status status = job_check(&used, error);
+    if (status == HF_OK && !output)
+        status = check_output_fd(&used, files->output->fd, error);
+    if (status == HF_OK)
+        status = name_inputs(&used, files, &arena, &inputs, error);
+    used.progress.done_before = inputs.spools.bytes;
+    paths.inputs = inputs.paths;
+    used.input_names = inputs.names;
     if (status == HF_OK && output && !used.reject_path) {
         size_t size = strlen(output) + sizeof REJECTS_END;
         char *path = arena_take(&arena, size);
@@ -180,6 +269,7 @@ enum hf_status merge_any_files(struct env *env, const struct merge_options *opti
         status = merge_files(env, &used, &paths, ret_result, error);
     else if (status == HF_OK)
         status = merge_to_fd(env, &used, &paths, files->output->fd, ret_result, error);
+    spools_release(&inputs.spools);
     arena_release(&arena);
     return status;
 }

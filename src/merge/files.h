@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.h: merges whose inputs or output are descriptors. An input is opened by its name in /proc.
- * The output is first written to a scratch folder, because nothing may be written to the descriptor
- * before the merge has succeeded. */
+/* files.h: merges whose inputs or output are descriptors. An input is opened by its name in /proc,
+ * or copied to a scratch file if it is a pipe or a device (spool.h), even if it is given by its
+ * path. The output is first written to a scratch folder, because nothing may be written to the
+ * descriptor before the merge has succeeded. */
 #ifndef MERGE_FILES_H
 #define MERGE_FILES_H
 
@@ -11,6 +12,7 @@ struct merge_handles {
     const struct hf_merge_file *inputs;
     size_t input_count;
     const struct hf_merge_file *output;
+    const char *const *input_names; /* for messages; NULL, or an entry NULL: the path */
 };
 
 /* Like merge_files. reject_path NULL: the output's name with ".rejects" appended; INVALID if the

@@ -68,19 +68,51 @@ void job_init(struct job *job, struct env *env, const struct merge_options *opti
  * many. */
 #define STEPS_UNTOLD_MAX 16
 
-enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *error)
+/* This part of the total is shown as done only at the end, because a pass may have to be repeated
+ * when nearly everything was read. */
+#define RESERVE_SHARE 64
+
+void job_expect(struct job *job, uint64_t bytes, uint64_t done_before)
+{
+    job->bytes_left = bytes;
+    job->bytes_total = bytes + done_before;
+    job->bytes_shown = (double)done_before;
+}
+
+static enum hf_status tell_progress(struct job *job, struct hf_error *error)
 {
     const struct merge_progress *progress = &job->options->progress;
-    job->bytes_done += bytes;
-    job->steps_untold++;
-    if (!progress->step ||
-        (job->bytes_done - job->bytes_told < MIB && job->steps_untold < STEPS_UNTOLD_MAX))
-        return HF_OK;
-    job->bytes_told = job->bytes_done;
+    uint64_t shown = (uint64_t)job->bytes_shown;
+    job->bytes_untold = 0;
     job->steps_untold = 0;
-    if (progress->step(progress->context, job->bytes_done, job->bytes_total))
+    if (!progress->step ||
+        progress->step(progress->context, shown < job->bytes_total ? shown : job->bytes_total,
+                       job->bytes_total))
         return HF_OK;
     return error_set(error, HF_CANCELLED, "stopped by the caller; nothing was written");
+}
+
+enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *error)
+{
+    if (bytes > job->bytes_left)
+        job->bytes_left = bytes;
+    double left = (double)job->bytes_left + (double)job->bytes_total / RESERVE_SHARE;
+    if (left > 0)
+        job->bytes_shown +=
+            ((double)job->bytes_total - job->bytes_shown) * (double)bytes / left;
+    job->bytes_left -= bytes;
+    job->bytes_untold += bytes;
+    job->steps_untold++;
+    if (job->bytes_untold < MIB && job->steps_untold < STEPS_UNTOLD_MAX)
+        return HF_OK;
+    return tell_progress(job, error);
+}
+
+enum hf_status job_progress_end(struct job *job, struct hf_error *error)
+{
+    job->bytes_left = 0;
+    job->bytes_shown = (double)job->bytes_total;
+    return tell_progress(job, error);
 }
 
 /* ---- Files --------------------------------------------------------------------------- */
@@ -99,6 +131,7 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
         .path = output ? job->output : job->options->reject_path,
         .watch = job_watch(job, which),
         .coding = output ? job->options->coding : HF_MERGE_PLAIN,
+        .encode_aside = job->options->threads > 1 && !job->without_spares,
         .budget = &job->budget,
     };
     enum hf_status status = sink_create(ret_sink, job->env, &options, error);
@@ -153,7 +186,7 @@ static enum hf_status refuse_time(struct job *job, const struct source *source,
     job->result.zone_missing = true;
     error_set(error, HF_INVALID, "record %" PRIu64 " %s", number_of_row(batch, row),
               row_fault_text(row->fault));
-    error_about(error, source->feed->path);
+    error_about(error, source->feed->name);
     return HF_INVALID;
 }
 
@@ -179,7 +212,7 @@ enum hf_status job_reject(struct job *job, const struct source *source,
     if (result->reason_count < HF_MERGE_REASONS_MAX)
         snprintf(result->reasons[result->reason_count++], HF_WHY_MAX,
                  "%.*s: record %" PRIu64 " %s",
-                 VIEW_ARGS(view_first(view_of(source->feed->path), 120)),
+                 VIEW_ARGS(view_first(view_of(source->feed->name), 120)),
                  number_of_row(batch, row), row_fault_text(row->fault));
     job->refused = job_overrun(job) &&
                    job->result.rows_rejected - job->options->rejects_max > MERGE_REJECTS_BEYOND;

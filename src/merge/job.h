@@ -24,9 +24,12 @@ struct job {
     bool refused;        /* because too many rows were rejected */
     struct sink rejects;
     struct merge_result result;
-    uint64_t bytes_done; /* for progress */
-    uint64_t bytes_total;
-    uint64_t bytes_told;
+    /* Progress. Each byte that is read takes an equal share of what is still to be shown, so what
+     * is shown never falls, even if more work than expected turns out to be left. */
+    uint64_t bytes_total; /* shown as the total; never changes once work has begun */
+    double bytes_shown;   /* shown as done */
+    uint64_t bytes_left;  /* that will probably still be read */
+    uint64_t bytes_untold;
     unsigned steps_untold;
 };
 
@@ -42,8 +45,14 @@ enum hf_status job_reject(struct job *job, const struct source *source,
                           const struct batch *batch, const struct row *row,
                           struct hf_error *error);
 
+/* Sets the total that is shown: the size of all inputs. `done_before` was already shown. */
+void job_expect(struct job *job, uint64_t bytes, uint64_t done_before);
+
 /* Reports bytes read; CANCELLED if the caller stops the merge. */
 enum hf_status job_progress(struct job *job, uint64_t bytes, struct hf_error *error);
+
+/* Reports that everything was read, before the output is kept. */
+enum hf_status job_progress_end(struct job *job, struct hf_error *error);
 
 /* Reads an input from start to end, batch by batch. */
 struct job_scan {

@@ -127,6 +127,8 @@ static enum hf_status merge_concat(struct job *job, const struct feed *feeds, si
             break;
     }
     if (status == HF_OK)
+        status = job_progress_end(job, error);
+    if (status == HF_OK)
         status = job_keep(job, &sink, error);
     job_release(job, JOB_OUTPUT, &sink);
     return status;
@@ -209,9 +211,11 @@ static enum hf_status merge_inputs(struct job *job, const char *const *inputs, s
         status = feed_init(&feeds[i], inputs[i], error);
         if (status != HF_OK)
             break;
+        if (job->options->input_names)
+            feeds[i].name = job->options->input_names[i];
         job->result.bytes_in += feeds[i].size;
     }
-    job->bytes_total = job->result.bytes_in;
+    job_expect(job, job->result.bytes_in, job->options->progress.done_before);
     if (status == HF_OK && merge_has_records(job->options->format)) {
         status = check_rejects(job, feeds, count, error);
         if (status == HF_OK)

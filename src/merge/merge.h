@@ -48,9 +48,10 @@ enum hf_status merge_coding_parse(struct view text, enum hf_merge_coding *ret_co
 /* The coding that a file name implies: .gz, .zst. */
 enum hf_merge_coding merge_coding_of_name(struct view name);
 
-/* `step` is called from the merging thread, about once per megabyte of input. It gets the number of
- * bytes of the input files. An input that must be sorted is read twice, which increases the total.
- * Returning false stops the merge, which then returns CANCELLED and leaves nothing behind. */
+/* `step` is called from the merging thread, about once per megabyte of input. The total is the size
+ * of the input files; it never changes, and bytes_done never falls. Work that turns out to be
+ * necessary, such as sorting an input, makes bytes_done grow more slowly. Returning false stops the
+ * merge, which then returns CANCELLED and leaves nothing behind. */
 struct merge_progress {
     bool (*step)(void *context, uint64_t bytes_done, uint64_t bytes_total);
     /* Called with each temporary path, so that a caller can remove the files if the process is
@@ -58,6 +59,7 @@ struct merge_progress {
      * the file no longer exists under that path. */
     void (*writes)(void *context, int which, const char *path);
     void *context;
+    uint64_t done_before; /* bytes that were already shown as done; part of both numbers */
 };
 
 /* The command of exec: words separated by blanks, with '...', "..." and \ as in a shell, but no
@@ -101,6 +103,7 @@ struct merge_options {
         synced_later; /* the caller will sync an intermediate output, so writing starts early */
     struct merge_command command;
     struct merge_progress progress;
+    const char *const *input_names; /* in messages; NULL: the paths of the inputs */
 };
 
 #define MERGE_MEMORY_DEFAULT  (64 * MIB)

@@ -73,8 +73,8 @@ static enum hf_status read_common_header(struct job *job, const struct feed *fee
     if (header->size == 0)
         return HF_OK; /* all are empty: there is nothing to resolve, and nothing to merge */
     enum hf_status status = job->cutter.format->resolve(&job->cutter, job->header, error);
-    if (status == HF_INVALID && feeds[first].path)
-        error_about(error, feeds[first].path);
+    if (status == HF_INVALID && feeds[first].name)
+        error_about(error, feeds[first].name);
     return status;
 }
 
@@ -106,7 +106,7 @@ static enum hf_status hash_feed(struct job *job, struct feed *feed, struct hf_er
 {
     struct hash_stream hash;
     hash_stream_init(&hash);
-    job->bytes_total += feed->size;
+    job->bytes_left += feed->size;
     enum hf_status status = job_read(job, feed, hash_bytes, &hash, error);
     feed->hash = hash_stream_xxh3(&hash);
     return status;
@@ -144,7 +144,7 @@ static enum hf_status check_batch(void *context, const struct source *source,
 static enum hf_status find_unsorted(struct job *job, struct feed *feeds, size_t count,
                                     struct hf_error *error)
 {
-    job->bytes_total += job->result.bytes_in;
+    job->bytes_left = 3 * job->result.bytes_in; /* now, while sorting, and in the last pass */
     for (size_t i = 0; i < count; i++) {
         struct job_scan scan = { &job->cutter, check_batch, .context = &feeds[i] };
         enum hf_status status = job_scan(job, &feeds[i], &scan, error);
@@ -175,6 +175,8 @@ static enum hf_status merge_groups(struct attempt *attempt, const struct feed *f
                                    size_t count)
 {
     struct job *job = attempt->job;
+    for (size_t i = 0; i < count; i++)
+        job->bytes_left += files[i].size; /* their runs are read too */
     for (size_t i = 0; i < count; i += job->group) {
         size_t size = count - i < job->group ? count - i : job->group;
         struct sink sink;
@@ -233,9 +235,9 @@ static enum hf_status last_pass(struct attempt *attempt)
     enum hf_status status = job_create(job, JOB_OUTPUT, &sink, attempt->error);
     if (status != HF_OK)
         return status;
+    job->bytes_left = 0;
     for (size_t i = 0; i < attempt->last_count; i++)
-        if (attempt->last[i].run >= 0)
-            job->bytes_total += attempt->last[i].size;
+        job->bytes_left += attempt->last[i].size;
     if (job->header.size) {
         sink_add(&sink, job->header);
         sink_add(&sink, VIEW("\n"));
@@ -247,7 +249,9 @@ static enum hf_status last_pass(struct attempt *attempt)
         check(result->rows_in ==
               result->rows_out + result->rows_superseded + result->rows_rejected);
         job->refused = job_overrun(job);
-        status = job->refused ? HF_INVALID : job_keep(job, &sink, attempt->error);
+        status = job->refused ? HF_INVALID : job_progress_end(job, attempt->error);
+        if (status == HF_OK)
+            status = job_keep(job, &sink, attempt->error);
     }
     job_release(job, JOB_OUTPUT, &sink);
     return status;
@@ -259,10 +263,12 @@ static void start_anew(struct attempt *attempt)
     struct job *job = attempt->job;
     struct merge_result *result = &job->result;
     *result = (struct merge_result){ .rows_counted = true, .bytes_in = result->bytes_in };
-    job->bytes_done = job->bytes_told = 0;
-    job->bytes_total = result->bytes_in;
-    for (size_t i = 0; i < attempt->count; i++)
+    job->bytes_left = result->bytes_in;
+    for (size_t i = 0; i < attempt->count; i++) {
         result->inputs_unsorted += attempt->feeds[i].unsorted;
+        if (attempt->feeds[i].unsorted)
+            job->bytes_left += attempt->feeds[i].size; /* its runs are read too */
+    }
     job_release(job, JOB_REJECTS, &job->rejects);
     job->refused = false;
     attempt->last_count = 0;

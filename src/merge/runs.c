@@ -60,7 +60,7 @@ static enum hf_status merge_last(struct runs *runs, struct job *job, size_t coun
     if (status != HF_OK)
         return status;
     for (size_t i = from; i < runs->count; i++)
-        job->bytes_total += runs->feeds[i].size;
+        job->bytes_left += runs->feeds[i].size;
     status = pass_run(job, runs->feeds + from, count, &sink, ret_end, error);
     if (status != HF_OK) {
         sink_release(&sink);

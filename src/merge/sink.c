@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "merge/encode_task.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,10 +56,14 @@ static enum hf_status sink_write_file(void *context, struct view bytes, struct h
 static bool flush_settled(struct sink *sink, bool last)
 {
     struct view bytes = { sink->bytes, sink->settled };
-    if (sink->error.status == HF_OK && sink->encoder)
+    if (sink->error.status == HF_OK && sink->encoding)
+        encode_task_add(sink->encoding, bytes, &sink->error);
+    else if (sink->error.status == HF_OK && sink->encoder)
         encoder_add(sink->encoder, bytes, last, sink_write_file, sink, &sink->error);
     else if (sink->error.status == HF_OK)
         sink_write_file(sink, bytes, &sink->error);
+    if (sink->error.status == HF_OK && sink->encoding && last)
+        encode_task_end(sink->encoding, &sink->error);
     if (sink->error.status != HF_OK)
         return false;
     memmove(sink->bytes, sink->bytes + sink->settled, sink->offered);
@@ -76,6 +81,15 @@ static enum hf_status sink_init(struct sink *sink, struct budget *budget,
 
 /* ---- Open ---------------------------------------------------------------------------- */
 
+/* Without memory for the queue, the sink compresses by itself. */
+static enum hf_status start_encoding(struct sink *sink, struct env *env, struct hf_error *error)
+{
+    if (!budget_take(sink->budget, ENCODE_TASK_BYTES))
+        return HF_OK;
+    sink->charged += ENCODE_TASK_BYTES;
+    return encode_task_new(env, sink->encoder, sink_write_file, sink, &sink->encoding, error);
+}
+
 enum hf_status sink_create(struct sink *sink, struct env *env,
                            const struct sink_options *options, struct hf_error *error)
 {
@@ -85,6 +99,8 @@ enum hf_status sink_create(struct sink *sink, struct env *env,
         status = new_file_create(&sink->file, env, options->path, options->watch, error);
     if (status == HF_OK && options->coding != HF_MERGE_PLAIN)
         status = encoder_new(options->coding, &sink->encoder, error);
+    if (status == HF_OK && sink->encoder && options->encode_aside)
+        status = start_encoding(sink, env, error);
     if (status != HF_OK) {
         error_about(error, options->path);
         sink_release(sink);
@@ -174,6 +190,7 @@ enum hf_status sink_keep(struct sink *sink, struct hf_error *error)
 
 void sink_release(struct sink *sink)
 {
+    encode_task_free(sink->encoding);
     new_file_release(&sink->file);
     free(sink->bytes);
     encoder_free(sink->encoder);

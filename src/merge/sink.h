@@ -18,6 +18,7 @@ struct sink {
     size_t charged;
     bool too_wide; /* the budget was too small for a long record */
     struct encoder *encoder;
+    struct encode_task *encoding; /* the thread that uses the encoder and writes; or NULL */
     char *bytes; /* not written yet; followed by COPY_STEP spare bytes after `capacity` */
     size_t capacity;
     size_t settled;   /* how many of them are final */
@@ -36,11 +37,13 @@ struct sink_options {
     const char *path;
     struct file_watch watch;
     enum hf_merge_coding coding;
+    bool
+        encode_aside; /* compress on a thread of its own, if the budget has room for its queue */
     struct budget *budget;
 };
 
 /* Opens a file that becomes visible at its path only when sink_keep is called. On failure the sink
- * is released. */
+ * is released. With encode_aside, the sink must not be moved until it is released. */
 enum hf_status sink_create(struct sink *sink, struct env *env,
                            const struct sink_options *options, struct hf_error *error);
 

@@ -16,7 +16,7 @@
 enum hf_status feed_init(struct feed *feed, const char *path, struct hf_error *error)
 {
     struct stat info;
-    *feed = (struct feed){ .path = path, .run = -1 };
+    *feed = (struct feed){ .path = path, .name = path, .run = -1 };
     if (stat(path, &info) != 0)
         return error_cannot_open(error, errno, path);
     if (!S_ISREG(info.st_mode))
@@ -66,8 +66,8 @@ static enum hf_status open_feed(const struct feed *feed, int *ret_fd, bool *ret_
 
 static void name_source(const struct source *source, struct hf_error *error)
 {
-    if (source->feed->path)
-        error_about(error, source->feed->path);
+    if (source->feed->name)
+        error_about(error, source->feed->name);
 }
 
 /* If the name of a file says that it is compressed, but it is not, it must not be read as plain
@@ -76,7 +76,7 @@ static enum hf_status check_coding(const struct source *source, struct hf_error 
 {
     if (!source->feed->path || source->feed->size == 0)
         return HF_OK;
-    enum hf_merge_coding promised = merge_coding_of_name(view_of(source->feed->path));
+    enum hf_merge_coding promised = merge_coding_of_name(view_of(source->feed->name));
     if (promised == HF_MERGE_PLAIN || promised == decoder_coding(source->decoder))
         return HF_OK;
     return error_set(error, HF_CORRUPT, "its name says %s, but its data is not",

@@ -13,7 +13,8 @@
 
 /* A file to read: one of the inputs, or a run that we wrote ourselves. */
 struct feed {
-    const char *path; /* to open it, and for messages; a run has none */
+    const char *path; /* a run has none */
+    const char *name; /* for messages; usually the path */
     int run;          /* a run's descriptor, or -1 */
     uint64_t size;
     uint64_t hash; /* of its bytes, if another input has the same size */

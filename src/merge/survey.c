@@ -143,7 +143,7 @@ enum hf_status merge_survey(struct env *env, const struct merge_options *options
     survey.size = feed.size;
     job_init(&job, env, options);
     bool has_records = merge_has_records(options->format);
-    job.bytes_total = has_records ? 2 * survey.size : survey.size;
+    job_expect(&job, has_records ? 2 * survey.size : survey.size, /* done before */ 0);
     if (has_records)
         status = survey_records(&job, &feed, &survey, error);
     if (status == HF_OK)
@@ -171,7 +171,7 @@ enum hf_status merge_plain_size(struct env *env, const struct merge_options *opt
     if (status != HF_OK)
         return status;
     job_init(&job, env, options);
-    job.bytes_total = feed.size;
+    job_expect(&job, feed.size, /* done before */ 0);
     status = job_read(&job, &feed, add_size, &size, error);
     if (status == HF_OK)
         *ret_size = size;
