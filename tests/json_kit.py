@@ -19,7 +19,10 @@ OF_STDERR = ("error", "warning", "trace")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 # Their stdout may be the bytes of an object, a help page, or the output of another program.
-NOT_ALWAYS_JSON = {"key-get": b'"key', "read": b'"key', "store-get": b'"key', "help": b'"commands"'}
+NOT_ALWAYS_JSON = {"key-get": b'"key', "read": b'"key', "store-get": b'"key', "help": b'"commands"',
+                   "merge": b'"took_ms"'}
+# Their result goes to stderr if stdout is used for something else.
+RESULT_ON_STDERR = {"merge"}
 
 
 @functools.lru_cache(maxsize=None)
@@ -92,7 +95,8 @@ def check(arguments, stdout, stderr):
     for line in whole_lines(stderr or b""):
         if line.startswith(b"holdfast: "):
             raise AssertionError(f"{arguments}: not as JSON: {line!r}")
-        if line.startswith(b"{") and all(fit(kind, line) for kind in OF_STDERR):
+        kinds = [*OF_STDERR, *RESULT_ON_STDERR.intersection([name])]
+        if line.startswith(b"{") and all(fit(kind, line) for kind in kinds):
             raise AssertionError(fit("error", line))
 
 

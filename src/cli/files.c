@@ -210,11 +210,10 @@ static enum hf_status check_device(struct cli *cli, const struct safe_path *plac
                      (unsigned long)st->st_uid);
 }
 
-/* DENIED if another user created the device or pipe, or a link on the path, in a world-writable
- * folder. The owner is checked before the file is opened, because opening a pipe may block until
- * the pipe has a reader. The owner is checked again afterwards, because the file may have been
- * replaced in between. */
-static enum hf_status open_device(struct cli *cli, const char *path, int *ret_fd)
+/* The owner is checked before the file is opened, because opening a pipe may block until the pipe
+ * has a reader. The owner is checked again afterwards, because the file may have been replaced in
+ * between. */
+enum hf_status target_open_stream(struct cli *cli, const char *path, int *ret_fd)
 {
     struct safe_path place;
     struct stat st;
@@ -252,7 +251,8 @@ enum hf_status target_fetch(struct cli *cli, const char *path, fetch_fn *fetch, 
     if (status != HF_OK)
         return status;
     *ret_file = !stream;
-    status = stream ? open_device(cli, path, &fd) : target_create(cli, view_of(path), &file);
+    status =
+        stream ? target_open_stream(cli, path, &fd) : target_create(cli, view_of(path), &file);
     if (status != HF_OK)
         return status;
     if (stream) {

@@ -20,6 +20,10 @@ enum hf_status source_take(struct cli *cli, const char *path, struct view label,
  * if it is a folder. */
 enum hf_status target_is_stream(struct cli *cli, struct view path, bool *ret_stream);
 
+/* Opens such a device or pipe for writing; the caller closes it. DENIED if another user created it,
+ * or a link on the path, in a world-writable folder. */
+enum hf_status target_open_stream(struct cli *cli, const char *path, int *ret_fd);
+
 /* Creates a file under a temporary name (file/new_file.h). A second signal removes the file, and
  * new_file_release discards it. */
 enum hf_status target_create(struct cli *cli, struct view path, struct new_file *ret_file);

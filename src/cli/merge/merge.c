@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge.c: `merge`: merges local files of records into one file. It uses no store and no lock. */
+/* merge.c: `merge`: merges files of records into one file. It uses no lock, and a store only for
+ * inputs and outputs that are given by URL. */
 #include "base/instant.h"
 #include "cli/files.h"
 #include "cli/interrupt.h"
 #include "cli/lock/lock.h"
+#include "cli/merge/ends.h"
 #include "cli/output/progress.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +16,7 @@
 
 struct merge {
     struct cli *cli;
-    const char *output;
+    struct merge_ends ends;
     struct hf_merge_options options;
     struct hf_merge_report report;
     struct gauge gauge;
@@ -113,37 +116,25 @@ static enum hf_status take_limits(struct cli *cli, struct hf_merge_options *opti
     return HF_OK;
 }
 
-static enum hf_status check_file_name(struct cli *cli, const char *what, const char *path)
-{
-    if (path[0] == '\0')
-        return cli_invalid(cli, "the name of the %s is empty", what);
-    if (is_stdout(path) || is_stdin(path))
-        return cli_invalid(cli,
-                           "the %s cannot be '%s', because it is replaced atomically; name a "
-                           "file (for a file called '-', write ./-)",
-                           what, path);
-    return HF_OK;
-}
-
 /* The default for --rejects is the output's name plus ".rejects". */
 static enum hf_status take_file_names(struct merge *merge)
 {
     struct cli *cli = merge->cli;
-    const char *rejects = option_text(cli, "rejects");
-    enum hf_status status = check_file_name(cli, "output", merge->output);
-    for (size_t i = 0; i < cli->argument_count; i++)
-        if (status == HF_OK)
-            status = check_file_name(cli, "input", cli->arguments[i]);
+    const char *rejects = option_text(cli, "rejects"), *output = option_text(cli, "output");
+    enum hf_status status = merge_ends_check(&merge->ends, cli, output);
     if (status != HF_OK)
         return status;
     merge->options.reject_path = rejects;
-    if (rejects)
-        return check_file_name(cli, "reject file", rejects);
-    size_t size = strlen(merge->output) + sizeof ".rejects";
+    if (rejects && (!rejects[0] || is_stdout(rejects) || hf_store_is_url(rejects)))
+        return cli_invalid(cli, "--rejects takes the name of a local file, not '%.60s'",
+                           rejects);
+    if (rejects || merge->ends.to_stream || merge->ends.to_object)
+        return HF_OK;
+    size_t size = strlen(output) + sizeof ".rejects";
     char *path = arena_take(&cli->arena, size);
     if (!path)
         return error_no_memory(&cli->error);
-    snprintf(path, size, "%s.rejects", merge->output);
+    snprintf(path, size, "%s.rejects", output);
     merge->options.reject_path = path;
     return HF_OK;
 }
@@ -176,6 +167,9 @@ static enum hf_status take_merge_options(struct merge *merge)
     options->time = option_text(cli, "time");
     options->zone = option_text(cli, "zone");
     options->headless = cli_given(cli, "no-header");
+    if (options->rejects_max > 0 && !options->reject_path && (RECORDS & 1U << options->format))
+        return cli_invalid(cli, "--max-rejects requires --rejects FILE if the output is not a "
+                                "local file");
     if (options->zone && !options->time)
         return cli_invalid(cli, "--zone requires --time");
     if (options->zone && !zone_parse(view_of(options->zone), &east_s))
@@ -203,6 +197,7 @@ static void add_reasons(const struct merge *merge, struct record_list *reasons)
 /* The result of a merge, for its record. */
 struct merged {
     const char *output;
+    const char *etag; /* "": the output is not an object */
     enum hf_merge_format format;
     size_t inputs;
     struct hf_merge_report report;
@@ -212,18 +207,23 @@ struct merged {
 
 const struct field merged_record[] = MERGED_RECORD;
 
-/* Prints "merged 3 files into out.csv (1.5 MiB): 20 rows in, 12 out, 7 superseded, 1 rejected". */
+/* Prints "merged 3 files into out.csv (1.5 MiB): 20 rows in, 12 out, 7 superseded, 1 rejected". If
+ * the records themselves go to stdout, only --json prints this, to stderr. */
 static void print_merged(const struct merge *merge)
 {
     const struct hf_merge_report *result = &merge->report;
-    struct merged merged = { .output = merge->output,
+    struct merged merged = { .output = merge->ends.output,
+                             .etag = merge->ends.target.info.etag,
                              .format = merge->options.format,
                              .inputs = merge->cli->argument_count,
                              .report = *result };
     if (result->rows_counted && result->rows_rejected > 0)
         merged.rejects = merge->options.reject_path;
     add_reasons(merge, &merged.reasons);
-    record_tell(merge->cli, merged_record, &merged, MERGED_TEXT);
+    if (!merge->ends.to_stdout)
+        record_tell(merge->cli, merged_record, &merged, MERGED_TEXT);
+    else if (merge->cli->json)
+        write_error_line(record_json(merged_record, &merged));
     record_list_release(&merged.reasons);
 }
 
@@ -254,7 +254,7 @@ static void report_failed_merge(const struct merge *merge)
             json_add_key(&cli->refusal, "rejects", view_of(merge->options.reject_path));
         record_list_release(&reasons);
     }
-    cli_report(cli, view_of(merge->output), &cli->error);
+    cli_report(cli, view_of(merge->ends.output), &cli->error);
     cli->reported = true;
     if (as_json)
         return;
@@ -272,7 +272,7 @@ static bool show_merged(void *argument, const struct hf_merge_progress *progress
 {
     struct merge *merge = argument;
     struct gauge *gauge = &merge->gauge;
-    if (merge->options.format != HF_MERGE_EXEC)
+    if (merge->options.format != HF_MERGE_EXEC || progress->bytes_done > 0)
         return gauge_step(gauge, progress->bytes_done, progress->bytes_total);
     int64_t seconds = mono_since(env_now(gauge->env), gauge->start).us / 1000000;
     int64_t shown = mono_since(gauge->last_shown, gauge->start).us / 1000000;
@@ -289,27 +289,55 @@ static void remove_unfinished(void *merge, enum hf_merge_part part, const char *
     interrupt_removes((size_t)part, path);
 }
 
+/* Compressed data would garble a terminal. */
+static enum hf_status check_terminal(struct merge *merge)
+{
+    bool is_packed =
+        merge->options.coding == HF_MERGE_GZIP || merge->options.coding == HF_MERGE_ZSTD;
+    if (!is_packed || !merge->ends.to_stream || isatty(merge->ends.to.fd) != 1)
+        return HF_OK;
+    return cli_invalid(merge->cli, "compressed data is not written to a terminal; name a file");
+}
+
+static enum hf_status merge_ends_merge(struct merge *merge)
+{
+    struct cli *cli = merge->cli;
+    struct merge_ends *ends = &merge->ends;
+    enum hf_status status = merge_ends_open(ends);
+    if (status == HF_OK)
+        status = check_terminal(merge);
+    if (status != HF_OK)
+        return status;
+    merge->options.input_names = ends->names;
+    merge->options.output_name = ends->to_object ? ends->output : NULL;
+    if (merge->options.format == HF_MERGE_EXEC)
+        signal(SIGCHLD, SIG_DFL); /* if ignored, the kernel would drop the exit status */
+    gauge_start(&merge->gauge, cli, VIEW("merge"));
+    status = hf_merge_files(ends->inputs, cli->argument_count, &ends->to, &merge->options,
+                            &merge->report, &cli->error);
+    gauge_clear(&merge->gauge);
+    /* As in other filters, SIGPIPE ends the program if the reader of stdout is gone. */
+    if (status == HF_CANCELLED && ends->to_stdout && !interrupted())
+        cli->out.failed_errno = EPIPE;
+    return status == HF_OK ? merge_ends_put(ends) : status;
+}
+
 enum hf_status run_merge(struct cli *cli)
 {
     struct merge merge = { .cli = cli,
-                           .output = option_text(cli, "output"),
+                           .ends = { .output = option_text(cli, "output") },
                            .options = HF_MERGE_OPTIONS,
                            .report = HF_MERGE_REPORT };
     merge.options.progress = show_merged;
     merge.options.unfinished = remove_unfinished;
     merge.options.argument = &merge;
     enum hf_status status = take_merge_options(&merge);
-    if (status == HF_OK) {
-        if (merge.options.format == HF_MERGE_EXEC)
-            signal(SIGCHLD, SIG_DFL); /* if ignored, the kernel would drop the exit status */
-        gauge_start(&merge.gauge, cli, VIEW("merge"));
-        status = hf_merge(cli->arguments, cli->argument_count, merge.output, &merge.options,
-                          &merge.report, &cli->error);
-        gauge_clear(&merge.gauge);
-    }
+    if (status == HF_OK)
+        status = merge_ends_merge(&merge);
     if (status == HF_OK)
         print_merged(&merge);
-    else if (!interrupted())
+    else if (!interrupted() && !output_is_closed(&cli->out))
         report_failed_merge(&merge);
+    merge_ends_close(&merge.ends);
     return status;
 }
