@@ -151,6 +151,8 @@
     ROW(hf_store_is_url, hf_store_is_url(TEXT(0)))                                             \
     ROW(hf_store_url_absolute,                                                                 \
         play_status(play, hf_store_url_absolute(play_url(play, 0), OUT(1, url[0]), ERROR(2)))) \
+    ROW(hf_store_url_split, play_status(play, hf_store_url_split(TEXT(0), OUT(1, url[0]),      \
+                                                                 OUT(2, made), ERROR(3))))     \
     ROW(hf_store_check_present,                                                                \
         play_status(play, hf_store_check_present(play_url(play, 0), ERROR(1))))                \
     ROW(hf_store_call_name, hf_store_call_name((enum hf_store_call)play_byte(play, 0)))        \
