@@ -70,6 +70,8 @@
  *     chunk:data/x.usv       an object to be merged
  *     pin:data/x.usv         an object being read; a pin conflicts with nothing
  *     shard:domains/a3       an index shard to be written; the ttl is at most 5 minutes
+ *     snapshot:events:42     a partition being read, as of a generation of its catalog; a snapshot
+ *                            conflicts with nothing
  *
  * NO REPLY. If the store does not reply to a write, the client cannot know whether the write
  * happened. The call then returns HF_UNSURE, never a failure, because the store may have granted

@@ -62,6 +62,8 @@ static void every_form_is_read(void **state)
         { "shard:domains/a3", SCOPE_SHARD, "domains/a3", 0, 0, 0 },
         { "shard:x.y_z-1/0", SCOPE_SHARD, "x.y_z-1/0", 0, 0, 0 },
         { "shard:shards/09af", SCOPE_SHARD, "shards/09af", 0, 0, 0 },
+        { "snapshot:events:0", SCOPE_SNAPSHOT, "events", 0, 0, 0 },
+        { "snapshot:x.y_z-1:18446744073709551615", SCOPE_SNAPSHOT, "x.y_z-1", 0, 0, 0 },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct scope scope = parsed(rows[i].text);
@@ -88,6 +90,7 @@ static void every_bad_form_is_refused(void **state)
         "range:",
         "chunk:",
         "pin:",
+        "snapshot:events",
         "other:x",
         "Named:x",
         "named:a b",
@@ -398,6 +401,8 @@ static const char *const many[] = {
     "chunk:/a",
     "pin:a",
     "pin:a/b",
+    "snapshot:a:1",
+    "snapshot:a:2",
     "shard:a/b",
     "shard:a/b0",
     "shard:ab/b0",
@@ -514,6 +519,7 @@ static void a_scope_covers_what_is_in_it(void **state)
         { "chunk:x", "chunk:y", false },
         { "pin:x", "pin:x", false },
         { "chunk:x", "pin:x", false },
+        { "snapshot:x:1", "snapshot:x:1", false },
         { "shard:x/a3", "shard:x/a3", true },
         { "shard:x/a3", "shard:x/a4", false },
         { "deploy", "path:/deploy", false },
@@ -560,9 +566,10 @@ static void a_whole_table_conflicts_with_all_in_it(void **state)
     static const struct {
         const char *text;
         bool whole;
-    } rows[] = { { "deploy", true },     { "tree:/", true },   { "tree:/a", false },
-                 { "path:/", false },    { "inode:7", true },  { "range:7:0-", false },
-                 { "shard:x/a3", true }, { "chunk:x", false }, { "pin:x", false } };
+    } rows[] = { { "deploy", true },       { "tree:/", true },   { "tree:/a", false },
+                 { "path:/", false },      { "inode:7", true },  { "range:7:0-", false },
+                 { "shard:x/a3", true },   { "chunk:x", false }, { "pin:x", false },
+                 { "snapshot:x:1", false } };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct scope scope = parsed(rows[i].text);
         assert_int_equal(scope_is_whole_table(&scope), rows[i].whole);

@@ -493,7 +493,8 @@ void checker_quiet(struct lock_checker *checker, struct node *node, struct span 
 static bool is_pin(const struct checked_entry *entry)
 {
     for (size_t i = 0; i < entry->wish.scope_count; i++)
-        if (entry->wish.scopes[i].kind != CHECKED_PIN)
+        if (entry->wish.scopes[i].kind != CHECKED_PIN &&
+            entry->wish.scopes[i].kind != CHECKED_SNAPSHOT)
             return false;
     return entry->wish.scope_count > 0;
 }

@@ -29,9 +29,9 @@ static bool read_range(struct view text, struct checked_scope *scope)
 bool checked_scope_read(struct view text, struct checked_scope *ret_scope)
 {
     static const char *const kinds[] = {
-        [CHECKED_NAMED] = "named", [CHECKED_PATH] = "path",   [CHECKED_TREE] = "tree",
-        [CHECKED_INODE] = "inode", [CHECKED_RANGE] = "range", [CHECKED_CHUNK] = "chunk",
-        [CHECKED_PIN] = "pin",
+        [CHECKED_NAMED] = "named", [CHECKED_PATH] = "path",         [CHECKED_TREE] = "tree",
+        [CHECKED_INODE] = "inode", [CHECKED_RANGE] = "range",       [CHECKED_CHUNK] = "chunk",
+        [CHECKED_PIN] = "pin",     [CHECKED_SNAPSHOT] = "snapshot",
     };
     struct view name = text;
     struct view kind = view_cut(&name, ':');
@@ -72,9 +72,9 @@ static bool scopes_conflict(const struct checked_scope *a, const struct checked_
 {
     static const int family[] = {
         [CHECKED_NAMED] = 0, [CHECKED_PATH] = 1,  [CHECKED_TREE] = 1, [CHECKED_INODE] = 2,
-        [CHECKED_RANGE] = 2, [CHECKED_CHUNK] = 3, [CHECKED_PIN] = 4,
+        [CHECKED_RANGE] = 2, [CHECKED_CHUNK] = 3, [CHECKED_PIN] = 4,  [CHECKED_SNAPSHOT] = 4,
     };
-    if (family[a->kind] != family[b->kind] || a->kind == CHECKED_PIN)
+    if (family[a->kind] != family[b->kind] || family[a->kind] == 4)
         return false;
     switch (family[a->kind]) {
     case 1: return paths_conflict(a, b);

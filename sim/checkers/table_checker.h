@@ -18,6 +18,7 @@ enum checked_kind {
     CHECKED_RANGE,
     CHECKED_CHUNK,
     CHECKED_PIN,
+    CHECKED_SNAPSHOT,
 };
 
 struct checked_scope {

@@ -175,7 +175,7 @@ static void count_leases(void *argument, const struct lease_table *table,
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
         bool over = chunks_lease_over(table, lease, evidence);
-        bool pin = lease->wish.scope_count > 0 && lease->wish.scopes[0].kind == SCOPE_PIN;
+        bool pin = lease->wish.scope_count > 0 && scope_is_passive(&lease->wish.scopes[0]);
         if (!over && pin)
             view->status.pins++;
         else if (!over && lease_is_barrier(lease))

@@ -84,7 +84,7 @@ struct kind_row {
 static const struct kind_row kind_rows[] = {
     { "named:", SCOPE_NAMED }, { "path:", SCOPE_PATH },   { "tree:", SCOPE_TREE },
     { "inode:", SCOPE_INODE }, { "range:", SCOPE_RANGE }, { "chunk:", SCOPE_CHUNK },
-    { "pin:", SCOPE_PIN },     { "shard:", SCOPE_SHARD },
+    { "pin:", SCOPE_PIN },     { "shard:", SCOPE_SHARD }, { "snapshot:", SCOPE_SNAPSHOT },
 };
 #define KIND_ROWS (sizeof kind_rows / sizeof kind_rows[0])
 
@@ -129,6 +129,20 @@ static enum hf_status shard_check(struct view name, struct hf_error *error)
         VIEW_ARGS(view_first(name, 60)), SHARD_NAME_MAX);
 }
 
+static enum hf_status parse_snapshot(struct view text, struct scope *scope,
+                                     struct hf_error *error)
+{
+    struct view generation = text;
+    scope->name = view_cut(&generation, ':');
+    if (layout_partition_valid(scope->name) &&
+        parse_u64(generation, UINT64_MAX, &scope->generation, NULL) == HF_OK)
+        return HF_OK;
+    return error_set(error, HF_INVALID,
+                     "'%.*s' is not a snapshot; use a form like snapshot:events:42: the "
+                     "partition, a colon, a generation",
+                     VIEW_ARGS(view_first(text, 60)));
+}
+
 /* The row of the text's kind, or KIND_ROWS. */
 static size_t find_kind(struct view text)
 {
@@ -155,6 +169,7 @@ static enum hf_status parse_scope_value(struct scope *scope, struct hf_error *er
     case SCOPE_CHUNK:
     case SCOPE_PIN: return key_check(text, error);
     case SCOPE_SHARD: return shard_check(text, error);
+    case SCOPE_SNAPSHOT: return parse_snapshot(text, scope, error);
     }
     check_unreachable();
 }
@@ -167,7 +182,7 @@ enum hf_status scope_parse(struct view text, struct scope *ret_scope, struct hf_
         if (row == KIND_ROWS)
             return error_set(error, HF_INVALID,
                              "'%.*s': unknown kind of scope; use named: path: tree: inode: "
-                             "range: chunk: pin: or shard:",
+                             "range: chunk: pin: shard: or snapshot:",
                              VIEW_ARGS(view_first(text, 60)));
         scope.kind = kind_rows[row].kind;
         scope.name = view_from(text, strlen(kind_rows[row].prefix));
@@ -200,6 +215,9 @@ const char *scope_text(const struct scope *scope, char text[SCOPE_TEXT_MAX + 1])
     else if (scope->kind == SCOPE_RANGE)
         snprintf(text, size, "%s%" PRIu64 ":%" PRIu64 "-%" PRIu64, prefix, scope->inode,
                  scope->start, scope->end);
+    else if (scope->kind == SCOPE_SNAPSHOT)
+        snprintf(text, size, "%s%.*s:%" PRIu64, prefix, VIEW_ARGS(scope->name),
+                 scope->generation);
     else
         join_text(text, view_of(prefix), scope->name);
     return text;
@@ -267,6 +285,7 @@ static scope_test *const conflict_tests[KIND_ROWS][KIND_ROWS] = {
     [SCOPE_CHUNK] = { [SCOPE_CHUNK] = same_name },
     [SCOPE_PIN] = { NULL }, /* a pin only shows that the object is being read */
     [SCOPE_SHARD] = { [SCOPE_SHARD] = same_name },
+    [SCOPE_SNAPSHOT] = { NULL }, /* like a pin */
 };
 
 bool scope_conflicts(const struct scope *a, const struct scope *b)
@@ -286,7 +305,13 @@ bool scope_equal(const struct scope *a, const struct scope *b)
         return false;
     if (is_inode(a))
         return a->inode == b->inode && a->start == b->start && a->end == b->end;
-    return view_equal(a->name, b->name);
+    return view_equal(a->name, b->name) &&
+           (a->kind != SCOPE_SNAPSHOT || a->generation == b->generation);
+}
+
+bool scope_is_passive(const struct scope *scope)
+{
+    return scope->kind == SCOPE_PIN || scope->kind == SCOPE_SNAPSHOT;
 }
 
 /* ---- Covering ------------------------------------------------------------------------ */
@@ -298,7 +323,7 @@ bool scope_covers(const struct scope *a, const struct scope *b)
     if (is_inode(a) && b->kind == SCOPE_RANGE)
         return a->inode == b->inode &&
                (a->kind == SCOPE_INODE || (a->start <= b->start && b->end <= a->end));
-    return a->kind != SCOPE_PIN && scope_equal(a, b);
+    return !scope_is_passive(a) && scope_equal(a, b);
 }
 
 bool scope_is_whole_table(const struct scope *scope)
@@ -311,7 +336,8 @@ bool scope_is_whole_table(const struct scope *scope)
     case SCOPE_PATH:
     case SCOPE_RANGE:
     case SCOPE_CHUNK:
-    case SCOPE_PIN: return false;
+    case SCOPE_PIN:
+    case SCOPE_SNAPSHOT: return false;
     }
     check_unreachable();
 }

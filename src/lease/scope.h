@@ -8,7 +8,9 @@
  *   range:7:0-4096      bytes of an inode, half-open; "0-" extends to the end
  *   chunk:data/x.usv    one object that is to be merged
  *   pin:data/x.usv      one object that is being read: conflicts with nothing, but is visible
- *   shard:domains/a3    one shard of an index, to be written */
+ *   shard:domains/a3    one shard of an index, to be written
+ *   snapshot:events:42  a catalog that is being read, as of a generation: like a pin, it conflicts
+ *                       with nothing, but what the catalog retires later is not deleted */
 #ifndef LEASE_SCOPE_H
 #define LEASE_SCOPE_H
 
@@ -26,13 +28,15 @@ enum scope_kind {
     SCOPE_CHUNK,
     SCOPE_PIN,
     SCOPE_SHARD,
+    SCOPE_SNAPSHOT,
 };
 
 struct scope {
     enum scope_kind kind;
-    struct view name;    /* of a name, path, tree, chunk, pin or shard */
-    uint64_t inode;      /* of an inode or range */
+    struct view name; /* of a name, path, tree, chunk, pin or shard; partition of a snapshot */
+    uint64_t inode;   /* of an inode or range */
     uint64_t start, end; /* of a range, half-open */
+    uint64_t generation; /* of a snapshot */
 };
 
 #define SCOPE_END UINT64_MAX
@@ -58,9 +62,12 @@ bool scope_equal(const struct scope *a, const struct scope *b);
 /* Whether every scope that conflicts with `b` conflicts with `a` too: `a` is the same scope, a
  * tree above it, a range around it, or the inode of a range. Any two scopes A and B that cover a
  * scope C conflict with each other. C conflicts with itself, so A, which covers C, conflicts with
- * C. B covers C too, so B conflicts with A. A pin conflicts with nothing, so it covers nothing and
- * nothing covers it. */
+ * C. B covers C too, so B conflicts with A. A pin or a snapshot conflicts with nothing, so it
+ * covers nothing and nothing covers it. */
 bool scope_covers(const struct scope *a, const struct scope *b);
+
+/* Whether the scope conflicts with no scope at all: it only shows that something is being read. */
+bool scope_is_passive(const struct scope *scope);
 
 /* Whether the scope conflicts with every scope in its table that can conflict at all. */
 bool scope_is_whole_table(const struct scope *scope);

@@ -356,7 +356,7 @@ static enum hf_status set_scopes(const struct fence_writer *writer, struct fence
     scopes->size = 0;
     for (size_t i = 0; i < writer->scope_count; i++) {
         size_t size = strlen(scope_text(&writer->scopes[i], text)) + 1;
-        if (writer->scopes[i].kind == SCOPE_PIN)
+        if (scope_is_passive(&writer->scopes[i]))
             continue;
         if (size > sizeof scopes->texts - scopes->size) {
             scopes->size = 0;

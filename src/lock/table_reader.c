@@ -339,7 +339,8 @@ static size_t choose_folders(const char *ns, struct view kind, struct view rest,
         snprintf(folders[count++].prefix, KEY_BYTES_MAX + 1, "%s" LAYOUT_PATHS, ns);
     for (size_t i = 0; i < count; i++)
         folders[i].end = ".json";
-    if (all || view_equal(kind, VIEW("chunk")) || view_equal(kind, VIEW("pin")))
+    if (all || view_equal(kind, VIEW("chunk")) || view_equal(kind, VIEW("pin")) ||
+        view_equal(kind, VIEW("snapshot")))
         folders[count++] = (struct folder){ LAYOUT_CHUNK_FOLDER, LAYOUT_CHUNK_TABLE };
     return count;
 }
@@ -359,7 +360,7 @@ enum hf_status table_reader_list(struct table_reader *reader, struct view start,
     if (count == 0 && !shards)
         return error_set(error, HF_INVALID,
                          "'%.*s': unknown kind of scope; use named: path: tree: inode: range: "
-                         "chunk: pin: or shard:",
+                         "chunk: pin: shard: or snapshot:",
                          VIEW_ARGS(view_first(start, 60)));
     reader->round++;
     for (size_t i = 0; i < count; i++) {

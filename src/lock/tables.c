@@ -48,6 +48,10 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
         if (layout_partition_key(layout_home(scope->name), LAYOUT_LEASES, ret_key))
             size = (int)strlen(ret_key);
         break;
+    case SCOPE_SNAPSHOT:
+        if (layout_partition_key(scope->name, LAYOUT_LEASES, ret_key))
+            size = (int)strlen(ret_key);
+        break;
     }
     if (size < 0 || (size_t)size >= room)
         return error_set(error, HF_INVALID, "the name is too long for a key");
