@@ -2,62 +2,9 @@
 /* text.c: writes records as usv, csv, tsv or JSON lines, which rows.c reads back unchanged. */
 #include "index/text.h"
 
+#include "base/json.h"
+#include "merge/csv.h"
 #include "merge/format.h"
-
-/* ---- Values -------------------------------------------------------------------------- */
-
-/* Appends a value, quoted if RFC 4180 requires it. */
-static void append_csv(struct buffer *to, struct view value, char separator)
-{
-    size_t plain = 0;
-    while (plain < value.size && value.data[plain] != separator &&
-           !strchr("\"\r\n", value.data[plain]))
-        plain++;
-    if (plain == value.size) {
-        buffer_append(to, value);
-        return;
-    }
-    buffer_append_byte(to, '"');
-    for (size_t i = 0; i < value.size; i++) {
-        if (value.data[i] == '"')
-            buffer_append_byte(to, '"');
-        buffer_append_byte(to, value.data[i]);
-    }
-    buffer_append_byte(to, '"');
-}
-
-static void append_json_byte(struct buffer *to, char byte)
-{
-    switch (byte) {
-    case '"': buffer_append(to, VIEW("\\\"")); return;
-    case '\\': buffer_append(to, VIEW("\\\\")); return;
-    case '\n': buffer_append(to, VIEW("\\n")); return;
-    case '\r': buffer_append(to, VIEW("\\r")); return;
-    case '\t': buffer_append(to, VIEW("\\t")); return;
-    default: buffer_print(to, "\\u%04x", (unsigned char)byte); return;
-    }
-}
-
-static bool is_plain_json(char byte)
-{
-    return (unsigned char)byte >= ' ' && byte != '"' && byte != '\\';
-}
-
-/* Values are UTF-8, which JSON allows unescaped. */
-static void append_json_value(struct buffer *to, struct view value)
-{
-    buffer_append_byte(to, '"');
-    while (value.size > 0) {
-        size_t plain = 0;
-        while (plain < value.size && is_plain_json(value.data[plain]))
-            plain++;
-        buffer_append(to, view_first(value, plain));
-        if (plain < value.size)
-            append_json_byte(to, value.data[plain++]);
-        value = view_from(value, plain);
-    }
-    buffer_append_byte(to, '"');
-}
 
 /* ---- Records ------------------------------------------------------------------------- */
 
@@ -77,12 +24,12 @@ static void append_field_value(const char *name, enum hf_index_format format, st
                                struct buffer *to)
 {
     if (format != HF_INDEX_NDJSON) {
-        append_csv(to, value, format_separator(format));
+        csv_write_value(to, value, format_separator(format));
         return;
     }
-    append_json_value(to, view_of(name));
+    json_write_string(to, view_of(name));
     buffer_append_byte(to, ':');
-    append_json_value(to, value);
+    json_write_string(to, value);
 }
 
 /* The record was checked before, so its escapes are valid. */

@@ -493,6 +493,27 @@ static enum hf_status csv_resolve(struct cutter *cutter, struct view header,
     return status;
 }
 
+/* ---- Writing ------------------------------------------------------------------------- */
+
+void csv_write_value(struct buffer *to, struct view value, char separator)
+{
+    size_t plain = 0;
+    while (plain < value.size && value.data[plain] != separator &&
+           !strchr("\"\r\n", value.data[plain]))
+        plain++;
+    if (plain == value.size) {
+        buffer_append(to, value);
+        return;
+    }
+    buffer_append_byte(to, '"');
+    for (size_t i = 0; i < value.size; i++) {
+        if (value.data[i] == '"')
+            buffer_append_byte(to, '"');
+        buffer_append_byte(to, value.data[i]);
+    }
+    buffer_append_byte(to, '"');
+}
+
 const struct format format_csv = {
     .is_text = true,
     .cut = csv_cut,

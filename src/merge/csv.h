@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* csv.h: the fields of one csv or tsv record, for readers that find the ends of records
- * themselves. */
+/* csv.h: the fields of one csv or tsv record, for readers that find the ends of records themselves,
+ * and for writers. */
 #ifndef MERGE_CSV_H
 #define MERGE_CSV_H
 
@@ -20,5 +20,9 @@ bool csv_take_field(struct view *record, char separator, struct csv_value *ret_v
 
 /* Appends the value, with each doubled quote replaced by one quote; false if out of memory. */
 bool csv_append_value(struct buffer *to, const struct csv_value *value);
+
+/* Appends a value as a field, quoted if RFC 4180 requires it. If memory runs out, the buffer
+ * records it. */
+void csv_write_value(struct buffer *to, struct view value, char separator);
 
 #endif
