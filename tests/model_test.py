@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""model_test.py: the model of take-over (model/takeover.pml) holds in every state that it can
+"""model_test.py: a model (model/takeover.pml or model/pins.pml) holds in every state that it can
 reach, and each of its wrong rules is found out.
 
-    model_test.py            in a few seconds
-    model_test.py long       with more grants
+    model_test.py takeover          in a few seconds
+    model_test.py takeover long     with more grants
+    model_test.py pins [long]       the same for pins; long: with two readers
 
 A search counts only if it was exhaustive, if it was not suspiciously small, and if everything that
 the model calls a story was seen to happen in it. Needs spin and gcc; prints TAP.
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "model", "takeover.pml")
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "model")
 
 # All assertions; or, with the calm, what must happen in the end, if every process gets its turns.
 SAFETY = (["-DSAFETY"], [])
@@ -26,13 +27,13 @@ LIVENESS = (["-DNFAIR=3"], ["-a", "-f"])
 
 # What holds, how it is searched, the least number of states, definitions, whether all stories are
 # told.
-SHORT = [
+TAKEOVER_SHORT = [
     ("one holder, rising tokens, a fence that never goes back", SAFETY, 300000,
      ["GRANTS=2"], True),
     ("after the calm all are served", LIVENESS, 100000,
      ["GRANTS=2", "WITHOUT_FENCE", "CALM"], False),
 ]
-LONG = [
+TAKEOVER_LONG = [
     ("one holder, rising tokens, a fence that never goes back", SAFETY, 1000000,
      ["GRANTS=3"], True),
     ("the same of more grants, without the fence", SAFETY, 300000,
@@ -43,7 +44,7 @@ LONG = [
 
 # Each wrong rule of the model, how it is searched for, more definitions, what must be said of it.
 BROKEN = "assertion violated"
-MUTANTS = [
+TAKEOVER_MUTANTS = [
     ("VALIDITY_FROM_REPLY", SAFETY, ["WITHOUT_FENCE"], BROKEN),
     ("NO_NONCE_RECOGNITION", SAFETY, ["WITHOUT_FENCE"], BROKEN),
     ("TAKEOVER_EARLY", SAFETY, ["WITHOUT_FENCE"], BROKEN),
@@ -55,6 +56,33 @@ MUTANTS = [
     ("FENCE_WITHOUT_CONDITION", SAFETY, [], BROKEN),
     ("WATCH_STARTS_ANEW", LIVENESS, ["WITHOUT_FENCE", "CALM"], "acceptance cycle"),
 ]
+
+PINS_SHORT = [
+    ("no object of a snapshot is deleted", SAFETY, 15000, ["READERS=1"], True),
+    ("overlapping readers do not stop deletion", LIVENESS, 10000, ["CALM", "CHUNKS=1"], False),
+]
+PINS_LONG = [
+    ("no object of a snapshot is deleted", SAFETY, 3000000, ["READERS=2"], True),
+    ("overlapping readers do not stop deletion", LIVENESS, 100000, ["CALM"], False),
+]
+PINS_MUTANTS = [
+    ("SNAPSHOTS_OVERLOOKED", SAFETY, ["READERS=1"], BROKEN),
+    ("COMPARED_THE_WRONG_WAY", SAFETY, ["READERS=1"], BROKEN),
+    ("UNKNOWN_COUNTS_AS_ZERO", SAFETY, ["READERS=1"], BROKEN),
+    ("MOVE_AT_THE_SAME_GENERATION", SAFETY, ["READERS=1"], BROKEN),
+    ("SPLIT_AT_THE_SAME_GENERATION", SAFETY, ["READERS=1"], BROKEN),
+    ("PINS_ABOVE_OVERLOOKED", SAFETY, ["READERS=1"], BROKEN),
+    ("CHILD_NOT_PINNED", SAFETY, ["READERS=1"], BROKEN),
+    ("CATALOG_BEFORE_PIN", SAFETY, ["READERS=1"], BROKEN),
+    ("PINS_BEFORE_THE_MOVE", SAFETY, ["READERS=1"], BROKEN),
+    ("EVERY_PIN_HOLDS", LIVENESS, ["CALM", "CHUNKS=1"], "acceptance cycle"),
+]
+
+SUITES = {
+    "takeover": {"short": TAKEOVER_SHORT, "long": TAKEOVER_LONG, "mutants": TAKEOVER_MUTANTS,
+                 "always": ["GRANTS=2"]},
+    "pins": {"short": PINS_SHORT, "long": PINS_LONG, "mutants": PINS_MUTANTS, "always": []},
+}
 
 # What goes wrong within a few steps is found sooner when longer ways are not tried first.
 DEPTH_MAX = 1000000
@@ -70,19 +98,23 @@ def run(command, folder, seconds):
     return done.stdout
 
 
-def make_verifier(how, definitions, optimise, folder, seconds):
-    shutil.copy(MODEL, folder)
-    run(["spin"] + ["-D" + name for name in definitions] + ["-a", "takeover.pml"], folder, seconds)
+def path_of(model):
+    return os.path.join(MODELS, model + ".pml")
+
+
+def make_verifier(model, how, definitions, optimise, folder, seconds):
+    shutil.copy(path_of(model), folder)
+    run(["spin"] + ["-D" + name for name in definitions] + ["-a", model + ".pml"], folder, seconds)
     run(["gcc", optimise, "-w", "-DNOREDUCE"] + how[0] + ["-o", "pan", "pan.c"], folder, seconds)
 
 
-def search(how, definitions, optimise, depths, seconds):
+def search(model, how, definitions, optimise, depths, seconds):
     """What the verifier says of the model with these definitions, within the first of the depths
     at which it finds anything; or why it could not be run."""
     report = "not searched"
     with tempfile.TemporaryDirectory(prefix="holdfast-model-") as folder:
         try:
-            make_verifier(how, definitions, optimise, folder, seconds)
+            make_verifier(model, how, definitions, optimise, folder, seconds)
             for depth in depths:
                 report = run(["./pan", f"-m{depth}"] + how[1], folder, seconds)
                 if "pan:1:" in report:
@@ -92,9 +124,9 @@ def search(how, definitions, optimise, depths, seconds):
     return report
 
 
-def stories():
-    with open(MODEL, encoding="utf-8") as model:
-        return re.findall(r'story\("([^"]+)"\)', model.read())
+def stories(model):
+    with open(path_of(model), encoding="utf-8") as text:
+        return re.findall(r'story\("([^"]+)"\)', text.read())
 
 
 def states_of(report):
@@ -102,7 +134,7 @@ def states_of(report):
     return int(found.group(1)) if found else 0
 
 
-def judge_search(report, states_min, all_stories):
+def judge_search(model, report, states_min, all_stories):
     """What is wrong with a search that should have found nothing."""
     wrong = [sign for sign in SIGNS_OF_A_PART if sign in report]
     if "errors: 0" not in report:
@@ -111,7 +143,7 @@ def judge_search(report, states_min, all_stories):
         wrong.append(f"only {states_of(report)} states, where {states_min} or more were expected")
     if all_stories:
         told = re.findall(r"^story: (.*)$", report, re.MULTILINE)
-        wrong += [f"never happened: {story}" for story in stories() if story not in told]
+        wrong += [f"never happened: {story}" for story in stories(model) if story not in told]
     return wrong
 
 
@@ -130,28 +162,30 @@ def say(number, wrong, words):
 
 
 def main():
-    size = "long" if sys.argv[1:] == ["long"] else "short"
-    if sys.argv[1:] not in ([], ["long"]):
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] not in SUITES or arguments[1:] not in ([], ["long"]):
         sys.exit(__doc__)
+    model, size = arguments[0], "long" if arguments[1:] else "short"
     if not shutil.which("spin"):
         print("1..1")
         return say(1, ["install it: apt-get install spin"], "spin is there to search the model")
-    searches = LONG if size == "long" else SHORT
+    suite = SUITES[model]
+    searches, mutants = suite[size], suite["mutants"]
     seconds = SECONDS_MAX[size]
-    print(f"1..{len(searches) + len(MUTANTS)}")
+    print(f"1..{len(searches) + len(mutants)}")
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        held = [pool.submit(search, how, names, "-O1", [DEPTH_MAX], seconds)
+        held = [pool.submit(search, model, how, names, "-O1", [DEPTH_MAX], seconds)
                 for _, how, _, names, _ in searches]
-        broken = [pool.submit(search, how, [rule, "GRANTS=2"] + names, "-O0",
+        broken = [pool.submit(search, model, how, [rule] + suite["always"] + names, "-O0",
                               [DEPTH_MAX] if how is LIVENESS else [DEPTH_SHALLOW, DEPTH_MAX],
                               seconds)
-                  for rule, how, names, _ in MUTANTS]
+                  for rule, how, names, _ in mutants]
     failures = 0
     for i, (words, _, states_min, _, all_stories) in enumerate(searches):
         report = held[i].result()
-        failures += say(i + 1, judge_search(report, states_min, all_stories),
+        failures += say(i + 1, judge_search(model, report, states_min, all_stories),
                         f"{words}: the model holds in all {states_of(report):,} states")
-    for i, (rule, _, _, sign) in enumerate(MUTANTS):
+    for i, (rule, _, _, sign) in enumerate(mutants):
         report = broken[i].result()
         failures += say(len(searches) + i + 1, judge_mutant(report, sign),
                         f"{rule} is found out, after {states_of(report):,} states")
