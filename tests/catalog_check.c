@@ -62,6 +62,8 @@ static size_t check_removals(const struct catalog *catalog, size_t *bytes)
         const struct removal *removal = &catalog->removals[i];
         bool condemned = removal->how == DELETING_CONDEMNED;
         check(!removal->part.leaving && removal->count > 0);
+        check(removal->generation <= catalog->generation);
+        check(!condemned || removal->generation == 0);
         check(i == 0 || removal[-1].part.serial < removal->part.serial);
         for (size_t k = 0; k < removal->count; k++) {
             check_slot(catalog, removal->keys[k], condemned ? CHUNK_CONDEMNED : CHUNK_RETIRED,
@@ -78,6 +80,8 @@ static size_t check_references(const struct catalog *catalog)
 {
     check(catalog->child_count == 0 || catalog->child_count == CATALOG_CHILDREN);
     check(catalog->child_count > 0 || catalog->reference_count == 0);
+    check(catalog->child_count > 0 || catalog->split_generation == 0);
+    check(catalog->split_generation <= catalog->generation);
     for (size_t i = 0; i < catalog->reference_count; i++) {
         const struct reference *reference = &catalog->references[i];
         check(reference->child < catalog->child_count);

@@ -22,7 +22,7 @@
 /* Everything that a catalog can hold, and members that nobody knows, but no children. */
 static const char whole[] =
     "{ \"format\" : \"holdfast.catalog/1\",\"write\":\"n\",\"partition\":\"default\","
-    "\"depth\":0,\n"
+    "\"depth\":0,\"generation\":7,\n"
     "\"settings\":{\"format\":\"usv\",\"key\":\"1\",\"theirs\":{\"a\":[1,2.5e3]},"
     "\"ttl_ms\":5000},\n"
     "\"counts\":[0,3,0,0,0,0,0,0],\"due\":" STAMP ",\n"
@@ -31,7 +31,7 @@ static const char whole[] =
     "\"chunks\":[\n" CHUNK_A ",\n" CHUNK_ODD "],\n"
     "\"tombstones\":[{\"into\":\"data/default/L0/a.usv\",\"since\":" STAMP ",\"why\":[],"
     "\"chunks\":[" CHUNK_B "," CHUNK_C "]}],\n"
-    "\"deleting\":[{\"how\":\"retired\",\"done\":true,\"since\":" STAMP ","
+    "\"deleting\":[{\"how\":\"retired\",\"done\":true,\"since\":" STAMP ",\"generation\":5,"
     "\"keys\":[\"data/default/L0/d.usv\"],\"note\":1},"
     "{\"how\":\"condemned\",\"since\":" STAMP ",\"restamps\":3,"
     "\"keys\":[\"data/default/L1/e.usv\",\"data/default/L1/f.usv\"]}],\n"
@@ -69,6 +69,9 @@ static void reads_all(void **state)
     (void)state;
     struct catalog *catalog = read_whole();
     assert_int_equal(catalog->live_count, 2);
+    assert_int_equal(catalog->generation, 7);
+    assert_int_equal(catalog->removals[0].generation, 5);
+    assert_int_equal(catalog->removals[1].generation, 0);
     const struct chunk *chunk = &catalog->live[1];
     assert_true(view_equal(chunk->key, VIEW("x/\"odd\"")));
     assert_true(view_equal(chunk->writer, VIEW("w11")));
@@ -149,7 +152,7 @@ static void unknown_members_survive(void **state)
     assert_true(contains(&text, ",\"mine\":null,\"last\":{\"x\":\"y\"}}"));
     assert_true(contains(&text, "\"quarantine\":\"r\",\"color\":\"red\"}"));
     assert_true(contains(&text, ",\"color\":\"blue\"}"));
-    assert_true(contains(&text, ",\"restamps\":1,\"note\":1,\"keys\":"));
+    assert_true(contains(&text, ",\"restamps\":1,\"generation\":5,\"note\":1,\"keys\":"));
     buffer_release(&text);
     catalog_free(catalog_kit_reload(catalog, NULL, 60));
     catalog_free(catalog);
@@ -258,6 +261,11 @@ static void invariants_are_checked(void **state)
         { "\"last\":{\"x\":\"y\"}", "\"children\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\","
                                     "\"h\"],\"split_by\":\"hour\"" },
         { "\"tries\":2", "\"tries\":-2" },
+        { "\"generation\":7", "\"generation\":4" },
+        { "\"generation\":7", "\"generation\":-7" },
+        { "\"generation\":7,", "" },
+        { "\"generation\":5", "\"generation\":8" },
+        { "\"last\":{\"x\":\"y\"}", "\"split_generation\":1" },
         { "\"w11\":12", "\"w11\":0" },
         { "}\n", "}x" },
     };
@@ -284,6 +292,7 @@ static void children_are_checked(void **state)
         { "\"c7\"", "\"c7\",\"c8\"" },
         { "\"c7\"", "\"default\"" },
         { "\"hour\"", "\"day\"" },
+        { "\"hour\"", "\"hour\",\"split_generation\":1" },
         { ",\"split_by\":\"hour\"", "" },
         { "\"child\":6", "\"child\":1" },
         { "\"child\":6", "\"child\":8" },

@@ -22,8 +22,9 @@ static enum hf_status take(struct bed *bed, const char *const *names, size_t cou
 static bool is_pinned(struct bed *bed, const char *key)
 {
     struct view view = view_of(key);
+    struct pin_query query = { .keys = &view, .count = 1 };
     bool pinned;
-    assert_status(HF_OK, pin_find(bed->tree, &view, 1, &pinned, &bed->error), &bed->error);
+    assert_status(HF_OK, pin_find(bed->tree, &query, &pinned, &bed->error), &bed->error);
     return pinned;
 }
 
@@ -65,8 +66,9 @@ static void a_pin_is_seen(void **state)
     assert_status(HF_OK, take(reader, names, 2, &lock), &reader->error);
     struct view asked[] = { view_of(keys[0]), view_of(keys[1]), view_of(keys[2]),
                             view_of(keys[0]), VIEW("data/other/L0/2026/11/a.usv") };
+    struct pin_query query = { .keys = asked, .count = 5 };
     bool pinned[5];
-    assert_status(HF_OK, pin_find(deleter->tree, asked, 5, pinned, &deleter->error),
+    assert_status(HF_OK, pin_find(deleter->tree, &query, pinned, &deleter->error),
                   &deleter->error);
     assert_true(pinned[0] && !pinned[1] && pinned[2] && pinned[3] && !pinned[4]);
     give_back(reader, lock);

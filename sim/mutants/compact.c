@@ -141,9 +141,15 @@ void mutant_reads_pins_early(struct catalog_ref *ref)
     if (RULE(PINS_AFTER_THE_MOVE))
         return;
     struct tombstones *tombstones = calloc(1, sizeof *tombstones);
-    if (tombstones && catalog_ref_show(ref, list_tombstones, tombstones, &error) == HF_OK &&
-        pin_find(ref->tree, tombstones->keys, tombstones->count, tombstones->pinned, &error) ==
-            HF_OK)
+    struct pin_level level = { view_of(ref->partition), PIN_GENERATION_UNKNOWN };
+    struct pin_query query = { .levels = &level, .level_count = 1 };
+    bool read =
+        tombstones && catalog_ref_show(ref, list_tombstones, tombstones, &error) == HF_OK;
+    if (read) {
+        query.keys = tombstones->keys;
+        query.count = tombstones->count;
+    }
+    if (read && pin_find(ref->tree, &query, tombstones->pinned, &error) == HF_OK)
         for (size_t i = 0; i < tombstones->count; i++) {
             early[early_next].ref = ref;
             early[early_next].key_hash = hash_xxh3(tombstones->keys[i]);
@@ -151,6 +157,21 @@ void mutant_reads_pins_early(struct catalog_ref *ref)
             early_next = (early_next + 1) % EARLY_MAX;
         }
     free(tombstones);
+}
+
+void mutant_reads_snapshot_early(enum hf_status (*read)(struct snapshot_walk *walk,
+                                                        struct hf_error *error),
+                                 struct snapshot_walk *walk, enum hf_status *status,
+                                 struct hf_error *error)
+{
+    if (*status == HF_OK && !RULE(SNAPSHOT_READS_LAST))
+        *status = read(walk, error);
+}
+
+void mutant_compares_generations(uint64_t pinned, uint64_t removed, bool *holds)
+{
+    if (!RULE(EARLIER_SNAPSHOTS_HOLD))
+        *holds = pinned >= removed;
 }
 
 void mutant_trusts_early_pins(const struct catalog_ref *ref, const struct view *keys,

@@ -37,4 +37,15 @@ void mutant_reads_pins_early(struct catalog_ref *ref);
 void mutant_trusts_early_pins(const struct catalog_ref *ref, const struct view *keys,
                               size_t count, bool *pinned);
 
+/* SNAPSHOT_READS_LAST: reads what the snapshot will contain before its pins are written. */
+struct snapshot_walk;
+void mutant_reads_snapshot_early(enum hf_status (*read)(struct snapshot_walk *walk,
+                                                        struct hf_error *error),
+                                 struct snapshot_walk *walk, enum hf_status *status,
+                                 struct hf_error *error);
+
+/* EARLIER_SNAPSHOTS_HOLD: compares generations the wrong way: a snapshot protects what was removed
+ * before it, and not what is removed after it. */
+void mutant_compares_generations(uint64_t pinned, uint64_t removed, bool *holds);
+
 #endif

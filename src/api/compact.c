@@ -155,9 +155,6 @@ static enum hf_status visit_live_catalog(void *argument, struct catalog_ref *ref
 {
     struct walking *walking = argument;
     (void)evidence;
-    if (catalog && walking->walk->whole &&
-        catalog_check_dropping(catalog, &walking->broken) != HF_OK)
-        return walking->broken.status;
     if (catalog) {
         enum hf_status status = walking->walk->look(walking->walk->argument, ref, catalog);
         walking->no_memory = status != HF_OK;

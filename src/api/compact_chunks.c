@@ -8,14 +8,14 @@
 
 /* ---- Listing ------------------------------------------------------------------------- */
 
-bool chunk_info_copy(struct arena *arena, const struct catalog_ref *ref,
-                     enum hf_chunk_state state, const struct chunk *chunk, struct view into,
+bool chunk_info_copy(struct arena *arena, const char *partition, enum hf_chunk_state state,
+                     const struct chunk *chunk, struct view into,
                      struct hf_chunk_info *ret_info)
 {
     *ret_info = (struct hf_chunk_info){
         .struct_size = sizeof *ret_info,
         .key = text_in(arena, chunk->key),
-        .partition = ref->partition, /* lives as long as the catalog tree */
+        .partition = partition,
         .state = state,
         .level = chunk->level,
         .size = chunk->size,
@@ -48,7 +48,8 @@ static bool list_chunk(struct listing *listing, const struct catalog_ref *ref,
 {
     if (listing->which == HF_CHUNKS_QUARANTINED && chunk->quarantine.size == 0)
         return true;
-    return chunk_info_copy(&listing->arena, ref, state, chunk, into,
+    const char *partition = ref->partition; /* lives as long as the catalog tree */
+    return chunk_info_copy(&listing->arena, partition, state, chunk, into,
                            &listing->infos[listing->count++]);
 }
 

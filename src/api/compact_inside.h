@@ -38,7 +38,6 @@ struct compact_walk {
     bool (*told)(void *argument); /* may be NULL */
     void *argument;
     bool quiet; /* do not report problems, only return their status */
-    bool whole; /* refuse a partition that is being dropped, because its data is not complete */
 };
 enum hf_status compact_walk(struct hf_compact *compact, const struct compact_walk *walk,
                             struct hf_error *error);
@@ -50,9 +49,9 @@ void compact_tell_trouble(struct hf_compact *compact, const char *part,
 /* Copies a string into the arena; "" for an empty string. NULL if memory runs out. */
 const char *text_in(struct arena *arena, struct view text);
 
-/* Copies a chunk, and the name of its catalog, into the arena. False if memory runs out. */
-bool chunk_info_copy(struct arena *arena, const struct catalog_ref *ref,
-                     enum hf_chunk_state state, const struct chunk *chunk, struct view into,
+/* Copies a chunk into the arena, except the name of its catalog. False if memory runs out. */
+bool chunk_info_copy(struct arena *arena, const char *partition, enum hf_chunk_state state,
+                     const struct chunk *chunk, struct view into,
                      struct hf_chunk_info *ret_info);
 
 /* The names of all catalogs of the partition, including those that cannot be read. */

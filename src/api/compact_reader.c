@@ -3,142 +3,33 @@
  * pins the chunks, so none of them is deleted before it has been read. */
 #include "api/compact_inside.h"
 #include "compact/care/pin.h"
+#include "compact/care/snapshot.h"
 
 #include <stdlib.h>
 
 #define TTL_USUAL_MS INT64_C(60000)
 
-/* If the grace period is short, a chunk may be deleted after the catalog has been read and before
- * the chunk is pinned. The reader then starts again with the new catalog. */
-#define OPEN_TRIES 8
-
 struct hf_compact_reader {
     struct hf_compact *compact;
-    struct arena arena;
-    struct hf_chunk_info *chunks;
-    size_t count, room;
-    struct hf_lock **pins;
-    size_t pin_count;
-    struct env_mutex mutex; /* guards `next` */
+    struct snapshot snapshot;
+    struct hf_chunk_info *chunks; /* one for each chunk of the snapshot */
+    struct arena arena;           /* their strings */
+    struct env_mutex mutex;       /* guards `next` */
     size_t next;
 };
 
-/* ---- The snapshot -------------------------------------------------------------------- */
-
-static enum hf_status copy_live_chunks(void *argument, struct catalog_ref *ref,
-                                       const struct catalog *catalog)
+static bool list_snapshot(struct hf_compact_reader *reader)
 {
-    struct hf_compact_reader *reader = argument;
-    size_t wanted = reader->count + catalog->live_count;
-    if (wanted > reader->room) {
-        size_t room = wanted > 2 * reader->room ? wanted : 2 * reader->room;
-        struct hf_chunk_info *chunks = realloc(reader->chunks, room * sizeof *chunks);
-        if (!chunks)
-            return HF_UNAVAILABLE;
-        reader->chunks = chunks;
-        reader->room = room;
+    const struct snapshot *snapshot = &reader->snapshot;
+    reader->chunks = calloc(snapshot->chunk_count + 1, sizeof *reader->chunks);
+    bool good = reader->chunks != NULL;
+    for (size_t i = 0; good && i < snapshot->chunk_count; i++) {
+        const struct snapshot_chunk *chunk = &snapshot->chunks[i];
+        /* The name of the catalog ends with a NUL, because it was copied into an arena. */
+        good = chunk_info_copy(&reader->arena, chunk->partition.data, HF_CHUNK_LIVE,
+                               &chunk->chunk, VIEW(""), &reader->chunks[i]);
     }
-    for (size_t i = 0; i < catalog->live_count; i++)
-        if (!chunk_info_copy(&reader->arena, ref, HF_CHUNK_LIVE, &catalog->live[i], VIEW(""),
-                             &reader->chunks[reader->count++]))
-            return HF_UNAVAILABLE;
-    return HF_OK;
-}
-
-/* ---- Pins ---------------------------------------------------------------------------- */
-
-/* Groups chunks by home partition, and keeps the order in which they are reported. */
-struct home_index {
-    struct view home;
-    size_t index;
-};
-
-static int compare_homes(const void *a, const void *b)
-{
-    const struct home_index *one = a, *other = b;
-    int order = view_compare(one->home, other->home);
-    if (order != 0)
-        return order;
-    return one->index < other->index ? -1 : one->index > other->index;
-}
-
-/* Pins chunks of one home partition, up to the maximum per lease. */
-static enum hf_status pin_some(struct hf_compact_reader *reader,
-                               const struct home_index *indexes, size_t count, int64_t ttl_ms,
-                               size_t *ret_pinned, struct hf_error *error)
-{
-    const char *keys[PIN_CHUNKS_MAX];
-    size_t pinned = 0;
-    while (pinned < count && pinned < PIN_CHUNKS_MAX &&
-           view_equal(indexes[pinned].home, indexes[0].home)) {
-        keys[pinned] = reader->chunks[indexes[pinned].index].key;
-        pinned++;
-    }
-    enum hf_status status = pin_take(reader->compact->tree, keys, pinned, ttl_ms,
-                                     &reader->pins[reader->pin_count], error);
-    if (status == HF_OK) {
-        reader->pin_count++;
-        *ret_pinned = pinned;
-    }
-    return status;
-}
-
-static enum hf_status pin_all(struct hf_compact_reader *reader, int64_t ttl_ms,
-                              struct hf_error *error)
-{
-    size_t count = reader->count;
-    struct home_index *indexes = calloc(count + 1, sizeof *indexes);
-    enum hf_status status = HF_OK;
-    reader->pins = calloc(count + 1, sizeof(struct hf_lock *));
-    if (!indexes || !reader->pins) {
-        free(indexes);
-        return error_no_memory(error);
-    }
-    for (size_t i = 0; i < count; i++)
-        indexes[i] = (struct home_index){ layout_home(view_of(reader->chunks[i].key)), i };
-    qsort(indexes, count, sizeof *indexes, compare_homes);
-    size_t done = 0, pinned = 0;
-    while (done < count && status == HF_OK) {
-        status = pin_some(reader, &indexes[done], count - done, ttl_ms, &pinned, error);
-        done += pinned;
-    }
-    free(indexes);
-    return status;
-}
-
-static void release_snapshot(struct hf_compact_reader *reader)
-{
-    struct hf_error ignored; /* a pin that is not released expires */
-    for (size_t i = 0; i < reader->pin_count; i++) {
-        hf_lock_release(reader->pins[i], &ignored);
-        hf_lock_free(reader->pins[i]);
-    }
-    free(reader->pins);
-    free(reader->chunks);
-    arena_release(&reader->arena);
-    reader->pins = NULL;
-    reader->chunks = NULL;
-    reader->arena = ARENA_INIT;
-    reader->count = reader->room = reader->pin_count = 0;
-}
-
-static enum hf_status take_snapshot(struct hf_compact_reader *reader, int64_t ttl_ms,
-                                    struct hf_error *error)
-{
-    struct compact_walk walk = { .look = copy_live_chunks, .argument = reader, .whole = true };
-    for (int i = 0;; i++) {
-        enum hf_status status = compact_walk(reader->compact, &walk, error);
-        if (status != HF_OK)
-            return status;
-        status = pin_all(reader, ttl_ms, error);
-        if (status != HF_NOT_FOUND)
-            return status;
-        if (i + 1 == OPEN_TRIES)
-            return error_set(
-                error, HF_UNAVAILABLE,
-                "chunks are deleted faster than they can be pinned; increase the grace period");
-        release_snapshot(reader);
-    }
+    return good;
 }
 
 /* ---- The calls ----------------------------------------------------------------------- */
@@ -163,7 +54,10 @@ enum hf_status hf_compact_reader_open(struct hf_compact *compact,
     env_mutex_init(client_env(compact->client), &reader->mutex);
     client_active(compact->client);
     enum hf_status status =
-        take_snapshot(reader, used.ttl_ms ? used.ttl_ms : TTL_USUAL_MS, &why);
+        snapshot_take(compact->tree, used.ttl_ms ? used.ttl_ms : TTL_USUAL_MS,
+                      &reader->snapshot, &why);
+    if (status == HF_OK && !list_snapshot(reader))
+        status = error_no_memory(&why);
     if (status == HF_OK)
         *ret_reader = reader;
     else
@@ -175,7 +69,9 @@ void hf_compact_reader_close(struct hf_compact_reader *reader)
 {
     if (!reader)
         return;
-    release_snapshot(reader);
+    snapshot_release(&reader->snapshot);
+    free(reader->chunks);
+    arena_release(&reader->arena);
     env_mutex_release(&reader->mutex);
     hf_compact_close(reader->compact);
     free(reader);
@@ -189,10 +85,10 @@ enum hf_status hf_compact_reader_next(struct hf_compact_reader *reader,
         return HF_INVALID;
     env_mutex_lock(&reader->mutex);
     size_t at = reader->next;
-    if (at < reader->count)
+    if (at < reader->snapshot.chunk_count)
         reader->next++;
     env_mutex_unlock(&reader->mutex);
-    if (at == reader->count)
+    if (at == reader->snapshot.chunk_count)
         return error_set(error, HF_NOT_FOUND, "there are no more chunks");
     write_caller_report(ret_chunk, &reader->chunks[at], sizeof reader->chunks[at]);
     return error_clear(error);
@@ -209,19 +105,16 @@ void hf_compact_reader_rewind(struct hf_compact_reader *reader)
 
 uint64_t hf_compact_reader_count(struct hf_compact_reader *reader)
 {
-    return reader ? reader->count : 0;
+    return reader ? reader->snapshot.chunk_count : 0;
 }
 
 enum hf_status hf_compact_reader_check(struct hf_compact_reader *reader, struct hf_error *error)
 {
     if (ERROR_IF_NULL(error, reader) != HF_OK)
         return HF_INVALID;
-    for (size_t i = 0; i < reader->pin_count; i++) {
-        enum hf_status status = hf_lock_check(reader->pins[i], error);
-        if (status != HF_OK)
-            return status;
-    }
-    return error_clear(error);
+    struct hf_error why;
+    enum hf_status status = snapshot_check(&reader->snapshot, &why);
+    return error_tell(error, status, &why);
 }
 
 /* ---- Bytes --------------------------------------------------------------------------- */
@@ -233,9 +126,9 @@ enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, const c
     if (ERROR_IF_NULL(error, reader, key) != HF_OK)
         return HF_INVALID;
     size_t i = 0;
-    while (i < reader->count && strcmp(reader->chunks[i].key, key) != 0)
+    while (i < reader->snapshot.chunk_count && strcmp(reader->chunks[i].key, key) != 0)
         i++;
-    if (i == reader->count)
+    if (i == reader->snapshot.chunk_count)
         return error_set(error, HF_NOT_FOUND, "the chunk is not in the reader's snapshot");
     const struct hf_chunk_info *chunk = &reader->chunks[i];
     enum hf_status status =

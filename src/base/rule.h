@@ -149,6 +149,12 @@
     ROW(STAMPS_OF_ONE_CLOCK, "compact", "compares the stamps of two clocks")                   \
     ROW(PINS_AFTER_THE_MOVE, "compact", "reads the pins before it moves names to deleting")    \
     ROW(PIN_THEN_READ, "compact", "reads the catalog, then pins")                              \
+    ROW(SNAPSHOTS_ARE_PINS, "compact", "overlooks the snapshots of readers when it deletes")   \
+    ROW(EARLIER_SNAPSHOTS_HOLD, "compact", "compares generations the wrong way")               \
+    ROW(MOVE_RAISES_GENERATION, "compact", "moves names to deleting at the same generation")   \
+    ROW(SPLIT_RAISES_GENERATION, "compact", "splits a catalog at the same generation")         \
+    ROW(PINS_ABOVE_COUNT, "compact", "overlooks snapshots taken before a split")               \
+    ROW(SNAPSHOT_READS_LAST, "compact", "reads the snapshot before its pins are written")      \
     ROW(DELETING_STAYS_FOR_D, "compact", "drops a name as soon as its object is deleted")      \
     ROW(DELETE_ONCE_MORE, "compact", "drops a name at D without deleting once more")           \
     ROW(SETTLE_BEFORE_FORGET, "compact", "forgets a lease before its output is condemned")     \

@@ -22,6 +22,8 @@
 /* The work that one catalog needs, as found by walking the tree. */
 struct chore {
     struct catalog_ref *ref;
+    const struct chore *parent; /* NULL: none */
+    uint64_t split_generation;  /* of a catalog with children; 0: unknown */
     bool retire;
     int64_t cutoff_ms;
     bool move;   /* a grave is past grace, or a stamp needs to be renewed */
@@ -36,7 +38,8 @@ struct round {
     struct maintain_report *report;
     struct arena arena;
     struct chore *first, **end;
-    bool dropping; /* the partition is being dropped */
+    bool dropping;     /* the partition is being dropped */
+    struct map chores; /* by partition */
     bool no_memory;
     struct hf_error trouble; /* the first error; the round continues */
 };
@@ -104,13 +107,18 @@ static enum hf_status visit_for_chores(void *argument, struct catalog_ref *ref,
     if (!catalog)
         return HF_OK;
     struct chore *chore = arena_take(&round->arena, sizeof *chore);
-    if (!chore) {
+    void *old;
+    if (!chore || !map_put(&round->chores, view_of(ref->partition), chore, &old)) {
         round->no_memory = true;
         return HF_UNAVAILABLE;
     }
-    *chore = (struct chore){ .ref = ref, .drop = catalog->is_dropping };
+    *chore = (struct chore){ .ref = ref,
+                             .parent = map_get(&round->chores, catalog->parent),
+                             .split_generation = catalog->split_generation,
+                             .move = catalog_lacks_generations(catalog),
+                             .drop = catalog->is_dropping };
     round->dropping |= catalog->is_dropping;
-    chore->move = catalog->is_dropping && needs_restamp(round, &catalog->dropping, evidence);
+    chore->move |= catalog->is_dropping && needs_restamp(round, &catalog->dropping, evidence);
     struct span skew = SPAN_MS(catalog->settings.skew_tolerance_ms);
     if (catalog->settings.retention_ms > 0 && catalog->live_count > 0) {
         chore->cutoff_ms = retention_cutoff(round, catalog, evidence);
@@ -161,6 +169,7 @@ static enum hf_status move_keys(struct round *round, struct catalog_ref *ref,
 /* The keys of one removal, read from the catalog after all moves of this round. */
 struct deletion {
     enum deleting_how how;
+    uint64_t generation;
     bool last; /* past D: the objects are deleted again, then the names are dropped */
     struct view *keys;
     size_t count;
@@ -184,7 +193,10 @@ static bool copy_removal(struct deletions *deletions, const struct removal *remo
     struct view *keys = arena_take(arena, (removal->count + 1) * sizeof *keys);
     if (!deletion || !keys)
         return false;
-    *deletion = (struct deletion){ .how = removal->how, .last = removal->done, .keys = keys };
+    *deletion = (struct deletion){ .how = removal->how,
+                                   .generation = removal->generation,
+                                   .last = removal->done,
+                                   .keys = keys };
     for (size_t i = 0; i < removal->count; i++) {
         keys[i] = arena_copy(arena, removal->keys[i]);
         if (!keys[i].data)
@@ -216,6 +228,29 @@ static void list_removals(void *argument, const struct catalog *catalog,
     }
 }
 
+static uint64_t known_generation(uint64_t generation)
+{
+    return generation > 0 ? generation : PIN_GENERATION_UNKNOWN;
+}
+
+/* The catalog of the removal and all catalogs above it. A reader that pinned an ancestor before its
+ * split has no pin in the catalogs below, which did not exist. */
+static size_t levels_of(const struct deletions *deletions, const struct deletion *deletion,
+                        struct pin_level levels[CATALOG_TREE_DEPTH_MAX + 1])
+{
+    const struct chore *chore = deletions->chore;
+    size_t count = 0;
+    levels[count++] = (struct pin_level){ view_of(chore->ref->partition),
+                                          known_generation(deletion->generation) };
+    for (chore = chore->parent; chore; chore = chore->parent) {
+        check(count <= CATALOG_TREE_DEPTH_MAX);
+        if (RULE(PINS_ABOVE_COUNT))
+            levels[count++] = (struct pin_level){ view_of(chore->ref->partition),
+                                                  known_generation(chore->split_generation) };
+    }
+    return count;
+}
+
 /* Reads the pins after the names have been seen in deleting: a reader that pins a chunk later also
  * reads the catalog later, and then finds the names in deleting. Condemned names were never live,
  * so nobody reads them. Objects in their last round are already deleted. */
@@ -223,12 +258,16 @@ static enum hf_status find_pins(struct deletions *deletions, const struct deleti
                                 bool *pinned, struct hf_error *error)
 {
     struct round *round = deletions->round;
+    struct pin_level levels[CATALOG_TREE_DEPTH_MAX + 1];
+    struct pin_query query = { .keys = deletion->keys,
+                               .count = deletion->count,
+                               .levels = levels,
+                               .level_count = levels_of(deletions, deletion, levels) };
     memset(pinned, 0, deletion->count * sizeof *pinned);
     if (deletion->how == DELETING_CONDEMNED || deletion->last)
         return HF_OK;
     round->report->requests++;
-    enum hf_status status =
-        pin_find(round->tree, deletion->keys, deletion->count, pinned, error);
+    enum hf_status status = pin_find(round->tree, &query, pinned, error);
     MUTANT(mutant_trusts_early_pins(deletions->chore->ref, deletion->keys, deletion->count,
                                     pinned));
     MUTANT(mutant_drops_pinned_chunks(deletions->chore->drop, deletion->count, pinned));
@@ -428,6 +467,7 @@ enum hf_status maintain_round(struct catalog_tree *tree, const struct maintain_o
                            .options = options,
                            .report = report,
                            .arena = ARENA_INIT,
+                           .chores = MAP_INIT,
                            .trouble = { .status = HF_OK } };
     struct hf_error why = { .status = HF_OK };
     round.end = &round.first;
@@ -443,6 +483,7 @@ enum hf_status maintain_round(struct catalog_tree *tree, const struct maintain_o
     }
     if (round.dropping && round_goes_on(&round))
         maintain_drop(&round);
+    map_release(&round.chores);
     arena_release(&round.arena);
     if (error)
         *error = round.trouble;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pin.c: pins are leases with scope pin:KEY, in the lease table of the key's home. A reader pins a
- * chunk before it reads the catalog, and a deleter reads the pins after it has moved the names, so
- * a pinned chunk is never deleted. */
+/* pin.c: pins are leases with scope pin:KEY, in the lease table of the key's home, or with scope
+ * snapshot:PARTITION:GENERATION, in the lease table of a catalog. A reader pins before it reads the
+ * catalog, and a deleter reads the pins after it has moved the names, so a pinned chunk is never
+ * deleted. */
 #include "compact/care/pin.h"
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/rule.h"
 #include "compact/work/merger.h"
 #include "lease/table.h"
@@ -197,21 +199,50 @@ enum hf_status pin_read(struct catalog_tree *tree, struct view key, uint64_t siz
     return status;
 }
 
+/* ---- Snapshots ----------------------------------------------------------------------- */
+
+enum hf_status pin_snapshot(struct catalog_tree *tree, struct view partition,
+                            uint64_t generation, int64_t ttl_ms, struct hf_lock **ret_lock,
+                            struct hf_error *error)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct scope scope = { .kind = SCOPE_SNAPSHOT,
+                           .name = partition,
+                           .generation = generation };
+    char text[SCOPE_TEXT_MAX + 1];
+    struct hf_lock *lock = NULL;
+    options.ttl_ms = ttl_ms;
+    enum hf_status status =
+        hf_lock_new(tree->client, scope_text(&scope, text), &options, &lock, error);
+    if (status == HF_OK)
+        status = hf_lock_acquire(lock, /* wait_ms */ 0, error);
+    if (status == HF_OK)
+        *ret_lock = lock;
+    else
+        hf_lock_free(lock);
+    return status;
+}
+
 /* ---- Finding pins -------------------------------------------------------------------- */
 
-/* The keys whose pins are looked up. They may belong to different partitions. */
-struct pin_query {
-    const struct view *keys;
-    size_t count;
-    bool *pinned, *done; /* the result for each, and whether it is known */
+/* What one table says about the keys of a query. */
+struct search {
+    struct map marks;              /* maps a key to the bool to set */
+    bool *found;                   /* these bools, one for each key */
+    const struct pin_level *level; /* of the catalog whose table is read; NULL: not asked for */
+    bool all;      /* all keys are pinned: by a snapshot, or perhaps by a lost pin */
+    bool unmarked; /* some of these pins have provably expired but are active in the table */
 };
 
-/* The keys of a query that belong to one partition. */
-struct search {
-    struct map marks; /* maps a key to the bool to set */
-    bool all;         /* the table was damaged and its pins are unknown: all count as pinned */
-    bool unmarked;    /* some of these pins have provably expired but are active in the table */
-};
+/* Whether the reader of this snapshot may have seen the keys as live. */
+static bool snapshot_holds(const struct search *search, const struct scope *scope)
+{
+    if (scope->kind != SCOPE_SNAPSHOT || !search->level)
+        return false;
+    bool holds = RULE(SNAPSHOTS_ARE_PINS) && scope->generation < search->level->generation;
+    MUTANT(mutant_compares_generations(scope->generation, search->level->generation, &holds));
+    return holds;
+}
 
 /* A pin that is active in the table counts, even if it has provably expired: it may have been
  * renewed after the table was read, and deleting an object writes nothing that would conflict with
@@ -223,80 +254,85 @@ static void mark_pins(void *argument, const struct lease_table *table,
     struct search *search = argument;
     for (size_t i = 0; i < table->lease_count; i++) {
         const struct lease *lease = table->leases[i];
-        bool counts = lease->wish.scope_count == 0;
+        bool holds_all = lease->wish.scope_count == 0, counts = false;
         if (lease->status != LEASE_ACTIVE)
             continue;
-        search->all = search->all || lease->wish.scope_count == 0;
         for (size_t j = 0; j < lease->wish.scope_count; j++) {
-            bool *mark = lease->wish.scopes[j].kind == SCOPE_PIN
-                             ? map_get(&search->marks, lease->wish.scopes[j].name)
-                             : NULL;
+            const struct scope *scope = &lease->wish.scopes[j];
+            bool *mark = scope->kind == SCOPE_PIN ? map_get(&search->marks, scope->name) : NULL;
+            holds_all |= snapshot_holds(search, scope);
             if (mark)
                 *mark = counts = true;
         }
-        search->unmarked |= counts && chunks_lease_over(table, lease, evidence);
+        search->all |= holds_all;
+        search->unmarked |= (counts || holds_all) && chunks_lease_over(table, lease, evidence);
     }
 }
 
-static enum hf_status read_pins(struct catalog_tree *tree, struct view home,
-                                const struct pin_query *query, struct search *search,
-                                struct hf_error *error)
+static enum hf_status read_pins(struct catalog_tree *tree, struct view partition, size_t count,
+                                struct search *search, struct hf_error *error)
 {
-    for (size_t i = 0; i < query->count; i++) {
-        bool *mark = map_get(&search->marks, query->keys[i]);
-        if (mark)
-            *mark = false;
-    }
+    memset(search->found, 0, count * sizeof *search->found);
     search->all = search->unmarked = false;
-    return chunks_look(tree->client, home, mark_pins, search, error);
+    return chunks_look(tree->client, partition, mark_pins, search, error);
 }
 
-/* Reads the table once for all keys that have the same home as keys[first]. If a key occurs twice,
- * both occurrences share one mark. */
-static enum hf_status search_home(struct catalog_tree *tree, struct pin_query *query,
-                                  size_t first, struct hf_error *error)
+/* Reads one table, and adds what it pins to the result. */
+static enum hf_status search_table(struct catalog_tree *tree, const struct pin_query *query,
+                                   struct view partition, struct search *search,
+                                   bool *ret_pinned, struct hf_error *error)
 {
-    struct search search = { .marks = MAP_INIT };
-    struct view home = layout_home(query->keys[first]);
-    bool has_memory = true;
-    for (size_t i = first; i < query->count; i++) {
-        void *old;
-        if (!query->done[i] && view_equal(layout_home(query->keys[i]), home))
-            has_memory &= map_put(&search.marks, query->keys[i], &query->pinned[i], &old);
-    }
-    enum hf_status status =
-        has_memory ? read_pins(tree, home, query, &search, error) : error_no_memory(error);
+    enum hf_status status = read_pins(tree, partition, query->count, search, error);
     /* A reader may have died with its pin active, and the pin would then keep the chunks forever.
      * So a swap marks it as ended. If the reader is alive after all, the swap conflicts with its
      * renewal. */
-    if (status == HF_OK && search.unmarked) {
-        status = chunks_tidy(tree->client, home, NULL, 0, error);
+    if (status == HF_OK && search->unmarked) {
+        status = chunks_tidy(tree->client, partition, NULL, 0, error);
         if (status == HF_OK)
-            status = read_pins(tree, home, query, &search, error);
+            status = read_pins(tree, partition, query->count, search, error);
     }
-    for (size_t i = first; i < query->count; i++) {
-        const bool *mark = map_get(&search.marks, query->keys[i]);
-        if (status != HF_OK || query->done[i] || !mark)
-            continue;
-        query->pinned[i] = search.all || *mark;
-        query->done[i] = true;
+    for (size_t i = 0; status == HF_OK && i < query->count; i++) {
+        const bool *mark = map_get(&search->marks, query->keys[i]);
+        ret_pinned[i] |= search->all || *mark;
     }
-    map_release(&search.marks);
     return status;
 }
 
-enum hf_status pin_find(struct catalog_tree *tree, const struct view *keys, size_t count,
+/* Whether the table of this key's home has been read, as a level or for an earlier key. */
+static bool home_is_read(const struct pin_query *query, size_t index)
+{
+    struct view home = layout_home(query->keys[index]);
+    for (size_t i = 0; i < query->level_count; i++)
+        if (view_equal(query->levels[i].partition, home))
+            return true;
+    for (size_t i = 0; i < index; i++)
+        if (view_equal(layout_home(query->keys[i]), home))
+            return true;
+    return false;
+}
+
+enum hf_status pin_find(struct catalog_tree *tree, const struct pin_query *query,
                         bool *ret_pinned, struct hf_error *error)
 {
-    struct pin_query query = { .keys = keys, .count = count, .pinned = ret_pinned };
-    query.done = calloc(count > 0 ? count : 1, sizeof *query.done);
-    if (!query.done)
-        return error_no_memory(error);
-    enum hf_status status = HF_OK;
-    for (size_t i = 0; i < count; i++) {
-        if (status == HF_OK && !query.done[i])
-            status = search_home(tree, &query, i, error);
+    struct search search = { .marks = MAP_INIT };
+    search.found = calloc(query->count + 1, sizeof *search.found);
+    bool has_memory = search.found != NULL;
+    for (size_t i = 0; has_memory && i < query->count; i++) {
+        void *old; /* if a key occurs twice, both occurrences share one mark */
+        ret_pinned[i] = false;
+        has_memory = map_put(&search.marks, query->keys[i], &search.found[i], &old);
     }
-    free(query.done);
+    enum hf_status status = has_memory ? HF_OK : error_no_memory(error);
+    for (size_t i = 0; status == HF_OK && i < query->level_count; i++) {
+        search.level = &query->levels[i];
+        status = search_table(tree, query, search.level->partition, &search, ret_pinned, error);
+    }
+    search.level = NULL;
+    for (size_t i = 0; status == HF_OK && i < query->count; i++)
+        if (!home_is_read(query, i))
+            status = search_table(tree, query, layout_home(query->keys[i]), &search, ret_pinned,
+                                  error);
+    map_release(&search.marks);
+    free(search.found);
     return status;
 }

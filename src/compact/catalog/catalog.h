@@ -20,7 +20,11 @@
  *   3. a catalog with children has no live entries, and never will;
  *   4. the sequence numbers of a writer have no gaps;
  *   5. a catalog that is being dropped has no live entries, and never will;
- *   6. a file is not added twice while its identity is known: as long as its chunk is live, a
+ *   6. the generation of a catalog is raised by each swap that moves live keys to deleting, and by
+ *      the split. It never decreases. A removal of retired keys has the generation that its swap
+ *      raised the catalog to, so a client that read the catalog at that generation or a later one
+ *      saw these keys as deleting (compact/care/pin.h);
+ *   7. a file is not added twice while its identity is known: as long as its chunk is live, a
  *      tombstone or deleting, and forever once a split has moved the chunk. No files are added to a
  *      catalog after its split, so a file that is unknown there stays unknown there. */
 #ifndef COMPACT_CATALOG_CATALOG_H
@@ -122,6 +126,9 @@ struct removal {
     struct dead_part part;
     enum deleting_how how;
     bool done; /* all objects were deleted once; they are deleted again before the drop */
+    /* Of retired keys: the catalog's generation since which they are deleting. 0: unknown, because
+     * a version without generations moved them; the next maintain sets it. */
+    uint64_t generation;
     struct view *keys;
     size_t count;
     struct view *file_ids; /* of its chunks; fewer than keys, since not every chunk has one */
@@ -146,6 +153,7 @@ struct catalog {
     struct view partition;
     struct view parent;               /* empty: none */
     unsigned depth;                   /* 0: has no parent */
+    uint64_t generation;              /* see invariant 6 */
     struct compact_settings settings; /* strings are in the catalog's memory */
     struct chunk *live;               /* in the order in which they were added */
     size_t live_count;
@@ -163,6 +171,7 @@ struct catalog {
     struct view children[CATALOG_CHILDREN];
     size_t child_count; /* 0 or CATALOG_CHILDREN */
     enum split_by split_by;
+    uint64_t split_generation; /* since which it has children; 0: unknown, as in a removal */
     struct reference *references;
     size_t reference_count;
     struct view *moved_file_ids; /* of the chunks that a split moved */
@@ -250,6 +259,10 @@ enum hf_status catalog_check_dropping(const struct catalog *catalog, struct hf_e
 /* Whether a marked catalog lists no name any more, and was provably marked D ago: then no client
  * can add a name to it, and no abandoned put can take effect. */
 bool catalog_is_spent(const struct catalog *catalog, const struct evidence *evidence);
+
+/* Whether a version without generations has moved keys to deleting, or split the catalog, and no
+ * maintain has set their generations since. */
+bool catalog_lacks_generations(const struct catalog *catalog);
 
 /* A hash of the settings and of all live entries, in order. A split uses it to detect a change
  * since its children were made. */

@@ -362,6 +362,8 @@ enum hf_status catalog_apply_split(struct catalog *catalog, struct catalog_op *o
     memcpy(catalog->children, children, sizeof children);
     catalog->child_count = CATALOG_CHILDREN;
     catalog->split_by = op->split_by;
+    catalog->generation += RULE(SPLIT_RAISES_GENERATION);
+    catalog->split_generation = catalog->generation;
     op->moved = catalog->live_count;
     refer_to_children(catalog);
     remember_moved_files(catalog);

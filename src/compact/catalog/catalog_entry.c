@@ -118,6 +118,7 @@ static const struct member removal_members[] = {
     MEMBER(removal, "done", MEMBER_BOOL, done, 0, MEMBER_OPTIONAL),
     MEMBER(removal, "since", MEMBER_STAMP, part.since, 0, MEMBER_NEEDED),
     MEMBER(removal, "restamps", MEMBER_U32, part.restamps, RESTAMPS_READ_MAX, MEMBER_OPTIONAL),
+    MEMBER(removal, "generation", MEMBER_U64, generation, GENERATION_MAX, MEMBER_OPTIONAL),
     MEMBER_BY("keys", take_removal_keys, MEMBER_NEEDED),
     MEMBER_BY("file_ids", take_removal_file_ids, MEMBER_OPTIONAL),
 };

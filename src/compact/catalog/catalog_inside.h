@@ -141,6 +141,7 @@ bool catalog_sequences_hold(const struct catalog *catalog);
 #define CHUNK_MS_MAX         (INT64_C(1) << 53)
 #define CHUNK_NUMBER_MAX     ((uint64_t)INT64_MAX)
 #define CATALOG_DEPTH_MAX    64
+#define GENERATION_MAX       (UINT64_C(1) << 53)
 
 /* The maximum number of keys in a document that is read: live, dead and moved keys together. */
 #define CATALOG_KEYS_READ_MAX ((size_t)256 * 1024)

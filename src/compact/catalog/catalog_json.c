@@ -106,6 +106,10 @@ static void write_children(const struct catalog *catalog, struct buffer *text)
     texts_write(text, VIEW(",\n\"children\":["), catalog->children, catalog->child_count);
     buffer_append(text, catalog->split_by == SPLIT_BY_HOUR ? VIEW(",\"split_by\":\"hour\"")
                                                            : VIEW(",\"split_by\":\"key\""));
+    if (catalog->split_generation > 0) {
+        buffer_append(text, VIEW(",\"split_generation\":"));
+        buffer_append_u64(text, catalog->split_generation);
+    }
     write_moved(catalog, text);
     if (catalog->moved_file_id_count > 0)
         texts_write(text, VIEW(",\n\"moved_file_ids\":["), catalog->moved_file_ids,
@@ -150,6 +154,10 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
         write_string(text, VIEW(",\"parent\":"), catalog->parent);
     buffer_append(text, VIEW(",\"depth\":"));
     buffer_append_u64(text, catalog->depth);
+    if (catalog->generation > 0) {
+        buffer_append(text, VIEW(",\"generation\":"));
+        buffer_append_u64(text, catalog->generation);
+    }
     write_catalog_settings(catalog, text);
     write_counts(catalog, text);
     write_writers(catalog, text);
@@ -474,6 +482,7 @@ static const struct member catalog_members[] = {
     MEMBER_BY("partition", take_partition, MEMBER_NEEDED),
     MEMBER_BY("parent", take_parent, MEMBER_OPTIONAL),
     MEMBER(catalog, "depth", MEMBER_U32, depth, CATALOG_DEPTH_MAX, MEMBER_OPTIONAL),
+    MEMBER(catalog, "generation", MEMBER_U64, generation, GENERATION_MAX, MEMBER_OPTIONAL),
     MEMBER_BY("settings", take_settings, MEMBER_NEEDED),
     MEMBER_BY("counts", take_counts, MEMBER_NEEDED),
     MEMBER(catalog, "due", MEMBER_STAMP, due, 0, MEMBER_OPTIONAL),
@@ -483,6 +492,8 @@ static const struct member catalog_members[] = {
     MEMBER_BY("deleting", take_removals, MEMBER_NEEDED),
     MEMBER_BY("children", take_children, MEMBER_OPTIONAL),
     MEMBER_BY("split_by", take_split_by, MEMBER_OPTIONAL),
+    MEMBER(catalog, "split_generation", MEMBER_U64, split_generation, GENERATION_MAX,
+           MEMBER_OPTIONAL),
     MEMBER_BY("moved", take_moved, MEMBER_OPTIONAL),
     MEMBER_BY("moved_file_ids", take_moved_files, MEMBER_OPTIONAL),
     MEMBER_BY("dropping", take_dropping, MEMBER_OPTIONAL),
@@ -521,6 +532,17 @@ static bool homes_are_right(const struct catalog *catalog)
     return true;
 }
 
+/* A removal of a later generation than the catalog would never be deleted, because no reader could
+ * pin that generation. */
+static bool generations_hold(const struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->removal_count; i++)
+        if (catalog->removals[i].generation > catalog->generation)
+            return false;
+    return catalog->split_generation <= catalog->generation &&
+           (catalog->child_count > 0 || catalog->split_generation == 0);
+}
+
 static bool check_whole(struct part_reader *reader)
 {
     const struct catalog *catalog = reader->catalog;
@@ -546,6 +568,8 @@ static bool check_whole(struct part_reader *reader)
         return json_fail(json, "the catalog belongs to another partition");
     if (!catalog_sequences_hold(catalog))
         return json_fail(json, "a chunk's sequence number is above that of its writer");
+    if (!generations_hold(catalog))
+        return json_fail(json, "a generation is later than that of the catalog");
     if (!homes_are_right(catalog))
         return json_fail(json, "a key belongs to another partition");
     return true;

@@ -55,6 +55,21 @@ enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *
 
 /* ---- Maintain ------------------------------------------------------------------------ */
 
+/* Condemned keys were never live, and the objects of a removal that is done are deleted, so nobody
+ * reads either. */
+static bool removal_lacks_generation(const struct removal *removal)
+{
+    return removal->how == DELETING_RETIRED && !removal->done && removal->generation == 0;
+}
+
+bool catalog_lacks_generations(const struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->removal_count; i++)
+        if (removal_lacks_generation(&catalog->removals[i]))
+            return true;
+    return catalog->child_count > 0 && catalog->split_generation == 0;
+}
+
 /* An entry that is not yet known to be in the store counts as not seen, because the swap that
  * writes it may still fail. */
 bool catalog_has_stood(const struct catalog *catalog, const struct dead_part *part,
@@ -142,7 +157,9 @@ static enum hf_status move_graves(struct catalog *catalog, struct catalog_op *op
                 catalog_forget_file(catalog, grave->chunks[k].file_id, grave->part.serial);
         }
         catalog_sweep_graves(catalog);
+        catalog->generation += RULE(MOVE_RAISES_GENERATION);
         for (size_t i = 0; i < prepared; i++) {
+            removals[i].generation = catalog->generation;
             op->moved += removals[i].count;
             catalog_push_removal(catalog, &removals[i]);
         }
@@ -185,6 +202,26 @@ static void drop_gone(struct catalog *catalog, struct catalog_op *op,
     }
 }
 
+/* A reader that pins the new generation reads the catalog afterwards, and sees that these keys are
+ * deleting or that the catalog has children. An earlier pin still protects what its reader may have
+ * seen. */
+static void set_lacking_generations(struct catalog *catalog, struct catalog_op *op)
+{
+    if (!catalog_lacks_generations(catalog))
+        return;
+    catalog->generation++;
+    op->changed = true;
+    for (size_t i = 0; i < catalog->removal_count; i++) {
+        struct removal *removal = &catalog->removals[i];
+        if (!removal_lacks_generation(removal))
+            continue;
+        removal->generation = catalog->generation;
+        removal->part.raw = VIEW("");
+    }
+    if (catalog->child_count > 0 && catalog->split_generation == 0)
+        catalog->split_generation = catalog->generation;
+}
+
 /* Gives a new stamp to entries whose stamp cannot be compared with our clock, such as one from an
  * earlier boot. The span then starts again, so an entry is deleted late but never early. The limit
  * is for two machines that share a folder, which would otherwise restamp each other's entries
@@ -216,6 +253,7 @@ enum hf_status catalog_apply_maintain(struct catalog *catalog, struct catalog_op
     MUTANT(mutant_drops_deleted_names(catalog, op));
     drop_gone(catalog, op, evidence);
     catalog_sweep_removals(catalog);
+    set_lacking_generations(catalog, op);
     if (op->restamp)
         restamp_all(catalog, op, evidence);
     return HF_OK;
