@@ -303,6 +303,47 @@ void checker_read(struct checked_pin *pin, const char *key, enum hf_status statu
                    node_number(pin->node));
 }
 
+/* The rows of a snapshot: how often each occurs, and the latest of each key. */
+struct checked_rows {
+    unsigned times[ROW_MAX];
+    unsigned newest[ROW_KEYS];
+};
+
+static void count_snapshot(struct catalog_checker *checker, const char *const *keys,
+                           size_t count, struct checked_rows *rows)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct checked_chunk *chunk = checked_chunk_of(checker, view_of(keys[i]));
+        for (size_t k = 0; k < chunk->row_count; k++) {
+            struct row row = chunk->rows[k];
+            rows->times[row.number]++;
+            if (row.number > rows->newest[row.key])
+                rows->newest[row.key] = row.number;
+        }
+    }
+}
+
+void checker_took_snapshot(struct catalog_checker *checker, const struct node *node,
+                           const char *const *keys, size_t count, int64_t asked_us)
+{
+    struct checked_rows *rows = checker_allocate(sizeof *rows);
+    count_snapshot(checker, keys, count, rows);
+    bool latest_wins = checker->options.latest_wins,
+         expires = checker->options.retention_ms > 0;
+    for (unsigned i = 1; i <= checker->row_last; i++) {
+        const struct checked_row *row = &checker->rows[i];
+        bool was_there = row->added && row->added_us < asked_us && !expires;
+        bool there = latest_wins ? rows->newest[row->row.key] >= i : rows->times[i] > 0;
+        if (was_there && !there)
+            world_fail(catalog_world(checker), "row %u is missing in the snapshot of node %u",
+                       i, node_number(node));
+        if (rows->times[i] > 1)
+            world_fail(catalog_world(checker), "row %u is twice in the snapshot of node %u", i,
+                       node_number(node));
+    }
+    free(rows);
+}
+
 /* A node that has ended no longer believes that it holds anything. */
 static void node_ended(void *argument, struct node *node)
 {

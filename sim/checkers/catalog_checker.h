@@ -26,6 +26,8 @@
  *   - An object is deleted before its name was moved to the deleting list, or while a node believes
  *     that its pin on the object is valid (see holder_view.h). A node with a valid pin does not
  *     find the object.
+ *   - A snapshot lacks a row that was in the data before the reader asked for it, or contains a row
+ *     twice. (Not checked if retention may have taken the row meanwhile.)
  *   - A tombstone is moved to the deleting list before its grace period has passed. A name is
  *     dropped before D has passed, or while its object exists.
  *   - A lease is forgotten before its output is settled.
@@ -119,6 +121,10 @@ void checker_unpinned(struct checked_pin *pin);
 /* Reports that the reader has read one of the pinned chunks and still holds the lock. */
 void checker_read(struct checked_pin *pin, const char *key, enum hf_status status,
                   struct view bytes);
+
+/* Reports the chunks of a snapshot that a reader asked for at `asked_us`. */
+void checker_took_snapshot(struct catalog_checker *checker, const struct node *node,
+                           const char *const *keys, size_t count, int64_t asked_us);
 
 /* Damages an object without any node noticing: replaces its bytes, or deletes it. */
 void checker_spoil(struct catalog_checker *checker, const char *key, bool gone);

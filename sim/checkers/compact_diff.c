@@ -209,6 +209,7 @@ static void note_rows(struct catalog_checker *checker, const struct checked_chun
                        row.number, checker->rows[row.number].chunk->key, chunk->key);
         checker->rows[row.number].row = row;
         checker->rows[row.number].added = true;
+        checker->rows[row.number].added_us = catalog_now_us(checker);
         checker->rows[row.number].chunk = chunk;
         if (row.number > checker->newest[row.key])
             checker->newest[row.key] = row.number;

@@ -86,6 +86,7 @@ struct checked_lease_table {
 struct checked_row {
     struct row row;
     bool added;
+    int64_t added_us;
     const struct checked_chunk *chunk; /* in which it was added */
     bool expired;                      /* retention took it */
     unsigned live;                     /* how many live chunks had it at the last count */

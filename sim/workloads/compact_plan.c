@@ -10,6 +10,10 @@
  * hour late. Half of D must be longer than that. */
 #define LATE_BOUND_MS (9 * HOUR_MS)
 
+/* Readers are often paused between two requests, and the others have time to delete meanwhile. */
+#define PAUSE_READER_CHANCE 60000
+#define READERS_UNTIL       SPAN_S(300)
+
 static struct compact_settings draw_settings(struct prng *prng)
 {
     static const int64_t ttls_ms[] = { 1500, 3000, 6000, 10000 };
@@ -54,6 +58,12 @@ struct compact_plan compact_plan_draw(const struct world *world)
     plan.cuts = prng_below(&prng, 4) == 0;
     plan.all_drain = prng_below(&prng, 5) == 0;
     plan.both_hands = prng_below(&prng, 4) == 0;
+    plan.snapshots = prng_below(&prng, 4) == 0;
+    if (plan.snapshots) { /* deletes must happen while snapshots are taken and read */
+        plan.settings.grace_ms = 4000;
+        plan.settings.level0_count = 2;
+        plan.splits = plan.splits || prng_below(&prng, 2) == 0;
+    }
     return plan;
 }
 
@@ -63,6 +73,12 @@ void compact_tune(struct run *run, struct plans *plans)
     plans->apart = plan.apart;
     skew_tune(&plan.skew, plans);
     plans->chaos.cut_max = plan.cut_max;
+    if (plan.snapshots) {
+        plans->chaos.onlookers = COMPACT_READERS;
+        plans->chaos.pause_onlooker_chance = PAUSE_READER_CHANCE;
+        if (plans->chaos.until.us > 0)
+            plans->chaos.until = READERS_UNTIL;
+    }
     if (plans->net.bucket.clock == STORE_CLOCK_BOOT) /* file times use this wall clock too */
         plans->nodes.wall_off = SPAN_S(60);
 }

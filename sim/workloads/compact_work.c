@@ -437,20 +437,6 @@ void compact_fsck_finds_nothing(struct actor *actor)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* Reads a pinned chunk, and reports the result to the checker if the pin is still held. */
-static bool read_pinned(struct actor *actor, struct checked_pin *pin, struct hf_lock *lock,
-                        const char *key)
-{
-    struct buffer bytes = BUFFER_INIT((size_t)ROW_BYTES * ROW_MAX);
-    struct get_call call = { .key = view_of(key), .body = &bytes };
-    enum hf_status status = store_get(actor->store, &call);
-    bool holds = hf_lock_check(lock, NULL) == HF_OK;
-    if (holds)
-        checker_read(pin, key, status, buffer_view(&bytes));
-    buffer_release(&bytes);
-    return holds;
-}
-
 static size_t pick_keys(struct actor *actor, char keys[PIN_KEYS_MAX][KEY_BYTES_MAX + 1])
 {
     size_t count = 0, most = 1 + (size_t)actor_below(actor, PIN_KEYS_MAX);
@@ -490,7 +476,7 @@ static void pin_and_read(struct actor *actor)
         checker_pinned(actor->compact->checker, actor->node, lock, keys, count);
     uint64_t reads = 1 + actor_below(actor, PIN_READS_MAX);
     for (uint64_t i = 0; i < reads; i++) {
-        if (!read_pinned(actor, pin, lock, keys[actor_below(actor, count)]))
+        if (!compact_read_pinned(actor, pin, lock, keys[actor_below(actor, count)]))
             break;
         actor_rest(actor, SPAN_S(10));
     }
@@ -617,6 +603,11 @@ static void run_some_worker(struct actor *actor)
 static void do_one_thing(void *argument)
 {
     struct actor *actor = argument;
+    bool reads = actor->compact->plan.snapshots && node_number(actor->node) >= COMPACT_READERS;
+    if (reads) {
+        compact_read_snapshot(actor);
+        return;
+    }
     uint64_t what = actor_below(actor, 20);
     if (what < 8)
         add(actor);

@@ -31,7 +31,10 @@ struct compact_plan {
     bool cuts;       /* nodes are partitioned as they commit */
     bool all_drain;  /* during the fault-free phase, all nodes merge due groups concurrently */
     bool both_hands; /* nodes do two things concurrently */
+    bool snapshots;  /* nodes from COMPACT_READERS on only take snapshots and read them */
 };
+
+#define COMPACT_READERS 4
 
 /* Restarts a node that has crashed itself. */
 struct compact_restart {
@@ -126,6 +129,15 @@ void compact_merger_init(struct actor *actor);
  * or UNSURE if the object may exist. */
 enum hf_status compact_put(const struct actor *actor, struct view key, struct view bytes,
                            struct hf_error *error);
+
+/* ---- compact_read.c ------------------------------------------------------------------ */
+
+/* Takes a snapshot of the partition, and reads its chunks for a while. */
+void compact_read_snapshot(struct actor *actor);
+
+/* Reads a pinned chunk, and reports the result to the checker if the pin is still held. */
+bool compact_read_pinned(struct actor *actor, struct checked_pin *pin, struct hf_lock *lock,
+                         const char *key);
 
 /* ---- compact_work.c ------------------------------------------------------------------ */
 
