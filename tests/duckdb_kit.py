@@ -66,6 +66,8 @@ class Duck:
         if self._value_is_null(result, column, row):
             return None
         value = self._value_varchar(result, column, row)
+        if not value:
+            raise DuckError("a nested value must be cast to VARCHAR")
         text = ctypes.string_at(value).decode()
         self._free(value)
         return text
@@ -84,8 +86,9 @@ class Duck:
             self._destroy_result(address)
 
     def rows(self, path, what="*"):
-        """The rows of a Parquet file, in the order of the file."""
-        return self.query(f"SELECT {what} FROM read_parquet({quote(path)})")
+        """The rows of a Parquet file, in the order of the file. DuckDB casts the values to text."""
+        return self.query("SELECT COLUMNS(*)::VARCHAR FROM "
+                          f"(SELECT {what} FROM read_parquet({quote(path)}))")
 
     def write(self, path, select, options=""):
         """Writes the rows of a query as a Parquet file."""

@@ -117,7 +117,8 @@ def check_libraries(installed):
 def check_pages(installed):
     found = {os.path.relpath(os.path.join(folder, file), installed.prefix)
              for folder, _, files in os.walk(installed.prefix) for file in files}
-    expected = {"bin/holdfast", "share/bash-completion/completions/holdfast.bash",
+    expected = {"bin/holdfast", "libexec/holdfast/holdfast-parquet",
+                "share/bash-completion/completions/holdfast.bash",
                 "share/zsh/site-functions/_holdfast",
                 "share/fish/vendor_completions.d/holdfast.fish", "share/man/man1/holdfast.1",
                 "share/man/man1/holdfast-store-get.1",

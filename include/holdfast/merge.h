@@ -13,15 +13,23 @@
  * ORDER. With a key or a time, records are sorted by that field. Records with the same value in
  * that field keep their order within a file; between files, the smaller record comes first. With
  * both a key and a time, only the record with the latest time is kept for each key; if times are
- * equal, the record that is greatest in byte order is kept. Keys are compared as bytes, without CSV
- * quotes and JSON escapes. Records are written unchanged, each followed by LF. The order of the
- * inputs does not affect the output. An input that is not sorted is detected and sorted.
+ * equal, the record that is greatest in byte order is kept. Keys are compared as bytes, without
+ * CSV quotes and JSON escapes. Records are written unchanged, each followed by LF. The order of
+ * the inputs does not affect the output. An input that is not sorted is detected and sorted.
  *
  * REJECTS. Each record that cannot be read is copied byte for byte to the reject file, one per
  * line. In the report, rows_in = rows_out + rows_superseded + rows_rejected. If more than
  * rejects_max records are rejected, the merge fails: the reject file is kept, but the output is
  * not. A time without a time zone makes the whole merge fail immediately, unless the options
  * specify a time zone.
+ *
+ * PARQUET. A key and a time are columns, found by name. Keys are ordered by their type. Rows
+ * with an equal key and time, or rows that are sorted by an equal field, are ordered by all
+ * other columns: of two such rows, the greater one is kept. The output has the columns of all
+ * inputs; a column that an input lacks is NULL there. An input without the key column, or with
+ * another type in a column, fails the merge. A row whose key or time is NULL is rejected. The
+ * files are read and written by DuckDB's library, which the program holdfast-parquet loads;
+ * HOLDFAST_DUCKDB names the library's file.
  *
  * FAILURE. Unless a merge returns HF_OK, it leaves no new file under any name, except the reject
  * file of a merge with too many rejects. (If the folder of the output could not be synced, the
@@ -44,7 +52,8 @@ extern "C" {
     ROW(TSV, "tsv", "like csv, separated by tabs")                                \
     ROW(NDJSON, "ndjson", "one JSON object per line")                             \
     ROW(CONCAT, "concat", "no records: the bytes of the inputs, decompressed")    \
-    ROW(EXEC, "exec", "no records: a command merges the inputs")
+    ROW(EXEC, "exec", "no records: a command merges the inputs")                  \
+    ROW(PARQUET, "parquet", "rows and columns; needs DuckDB's library")
 
 #define HF_MERGE_FORMAT_ENUM_(name, word, text) HF_MERGE_##name,
 enum hf_merge_format { HF_MERGE_FORMAT_TABLE(HF_MERGE_FORMAT_ENUM_) HF_MERGE_FORMAT_COUNT };
@@ -112,7 +121,9 @@ struct hf_merge_options {
     const char *zone;
     bool headless;               /* csv, tsv: the first record is data */
     enum hf_merge_coding coding; /* of the output; does not apply to commands */
-    uint64_t memory_bytes;       /* memory limit; 0: 64 MiB; at least 8 MiB */
+    /* Memory limit; 0: 64 MiB; at least 8 MiB. For Parquet, 0: 256 MiB, and at least 128
+     * MiB. */
+    uint64_t memory_bytes;
     /* Longer records are rejected; 0: 16 MiB, or a quarter of memory_bytes if that is less. */
     uint64_t record_bytes_max;
     /* The merge fails if more records are rejected; HF_MERGE_REJECTS_ANY: no limit. */
@@ -187,7 +198,8 @@ struct hf_merge_report {
  * range, an input is a folder, headers differ, no header contains the key, too many records were
  * rejected, or a time has no time zone. Returns HF_NOT_FOUND if an input does not exist, and
  * HF_DENIED if it may not be read. Returns HF_CORRUPT if compressed data is damaged or truncated.
- * Returns HF_UNSUPPORTED if an input was compressed with a window that exceeds the memory limit.
+ * Returns HF_UNSUPPORTED if an input was compressed with a window that exceeds the memory limit, or
+ * if what Parquet needs is not installed.
  * Returns HF_UNAVAILABLE if there is not enough space or memory, an I/O error occurred, an input
  * changed during the merge, or a command failed. Returns HF_TIMEOUT if a command ran too long, and
  * HF_CANCELLED if `progress` stopped the merge. */

@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "env/env.h"
 #include "merge/files.h"
+#include "merge/parquet.h"
 
 #include <stdlib.h>
 
@@ -74,7 +75,7 @@ static enum hf_merge_coding choose_coding(const struct hf_merge_options *given,
         output = given->output_name;
     if (given->coding != HF_MERGE_AUTO)
         return given->coding;
-    if (!output || given->format == HF_MERGE_EXEC)
+    if (!output || given->format == HF_MERGE_EXEC || given->format == HF_MERGE_PARQUET)
         return HF_MERGE_PLAIN;
     return merge_coding_of_name(view_of(output));
 }
@@ -109,6 +110,8 @@ static enum hf_status convert_options(struct hf_merge_options *given, const char
     options.coding = choose_coding(given, output);
     if (given->memory_bytes > 0)
         options.memory_bytes = given->memory_bytes;
+    else if (given->format == HF_MERGE_PARQUET)
+        options.memory_bytes = PARQUET_MEMORY_DEFAULT;
     options.record_bytes_max = given->record_bytes_max;
     options.rejects_max = given->rejects_max;
     options.threads = given->threads ? given->threads : merge_threads_usual();

@@ -643,9 +643,11 @@ enum hf_status command_run(struct env *env, char **words, const struct merge_com
     struct plan plan = {
         .words = words, .parent = getpid(), .nothing = -1, .errors = -1, .failure = -1
     };
-    struct process process = {
-        .env = env, .name = words[0], .life = -1, .errors = -1, .failure = -1
-    };
+    struct process process = { .env = env,
+                               .name = command->name ? command->name : words[0],
+                               .life = -1,
+                               .errors = -1,
+                               .failure = -1 };
     enum hf_status status = check_spans(command, error);
     *ret_ended = false;
     if (status == HF_OK)

@@ -31,11 +31,13 @@ size_t merge_threads_usual(void)
 
 /* ---- Inputs -------------------------------------------------------------------------- */
 
-/* A command has its own descriptors, so it gets the path of our descriptor in /proc. */
+/* A command and Parquet's helper have their own descriptors, so they get the path of our
+ * descriptor in /proc. */
 static const char *path_of_fd(const struct merge_options *options, int fd, struct arena *arena)
 {
     char *path = arena_take(arena, FD_PATH_MAX);
-    if (path && options->format == HF_MERGE_EXEC)
+    bool by_others = options->format == HF_MERGE_EXEC || options->format == HF_MERGE_PARQUET;
+    if (path && by_others)
         snprintf(path, FD_PATH_MAX, "/proc/%ld/fd/%d", (long)getpid(), fd);
     else if (path)
         snprintf(path, FD_PATH_MAX, "/proc/self/fd/%d", fd);
@@ -195,11 +197,12 @@ static enum hf_status check_output_fd(const struct merge_options *options, int o
     return HF_OK;
 }
 
-/* The folder of a command has the same slot, and is watched instead. */
+/* The folder of a command or of Parquet's helper has the same slot, and is watched instead. */
 static void watch_folder(const struct merge_options *options, const char *path)
 {
     const struct merge_progress *progress = &options->progress;
-    if (progress->writes && options->format != HF_MERGE_EXEC)
+    bool by_others = options->format == HF_MERGE_EXEC || options->format == HF_MERGE_PARQUET;
+    if (progress->writes && !by_others)
         progress->writes(progress->context, FILE_WATCH_FOLDER, path);
 }
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "merge/command.h"
 #include "merge/job.h"
+#include "merge/parquet.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -28,9 +29,10 @@ enum hf_status merge_format_parse(struct view text, enum hf_merge_format *ret_fo
             return HF_OK;
         }
     }
-    return error_set(error, HF_INVALID,
-                     "unknown format '%.*s': use usv, csv, tsv, ndjson, concat or exec",
-                     VIEW_ARGS(view_first(text, 40)));
+    return error_set(
+        error, HF_INVALID,
+        "unknown format '%.*s': use usv, csv, tsv, ndjson, parquet, concat or exec",
+        VIEW_ARGS(view_first(text, 40)));
 }
 
 enum hf_merge_coding merge_coding_of_name(struct view name)
@@ -72,6 +74,14 @@ static enum hf_status check_merge_options(const struct merge_options *options,
     if (options->format == HF_MERGE_EXEC && options->coding != HF_MERGE_PLAIN)
         return error_set(error, HF_INVALID,
                          "the output of a command cannot be compressed by holdfast");
+    if (options->format == HF_MERGE_PARQUET && options->memory_bytes < PARQUET_MEMORY_MIN)
+        return error_set(error, HF_INVALID,
+                         "a merge of Parquet files needs at least 128 MiB of "
+                         "memory");
+    if (options->format == HF_MERGE_PARQUET && options->coding != HF_MERGE_PLAIN)
+        return error_set(error, HF_INVALID,
+                         "a Parquet file compresses its own columns; it cannot be compressed "
+                         "again");
     return job_check(options, error);
 }
 
@@ -218,8 +228,10 @@ static enum hf_status merge_inputs(struct job *job, const char *const *inputs, s
     job_expect(job, job->result.bytes_in, job->options->progress.done_before);
     if (status == HF_OK && merge_has_records(job->options->format)) {
         status = check_rejects(job, feeds, count, error);
-        if (status == HF_OK)
+        if (status == HF_OK && merge_is_text(job->options->format))
             status = records_merge(job, feeds, count, error);
+        else if (status == HF_OK)
+            status = parquet_merge(job, inputs, count, error);
     } else if (status == HF_OK && job->options->format == HF_MERGE_CONCAT) {
         status = merge_concat(job, feeds, count, error);
     } else if (status == HF_OK) {

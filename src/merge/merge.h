@@ -3,7 +3,8 @@
  *
  * A merge reads its inputs once, in bounded memory, and writes one output, which appears under its
  * name only when it is complete and on disk. The formats usv, csv, tsv and ndjson consist of
- * records; concat and exec do not.
+ * records; concat and exec do not. Parquet files consist of rows, which a helper process reads and
+ * writes (parquet.h).
  *
  *   plain         a key or a time field is given: all records are kept, in the order of that field.
  *                 Records with equal fields keep the order of their file; among records of
@@ -36,6 +37,12 @@ struct env;
 static inline bool merge_has_records(enum hf_merge_format format)
 {
     return format != HF_MERGE_CONCAT && format != HF_MERGE_EXEC;
+}
+
+/* Whether a format is text that is cut into records here. */
+static inline bool merge_is_text(enum hf_merge_format format)
+{
+    return merge_has_records(format) && format != HF_MERGE_PARQUET;
 }
 
 /* Like hf_merge_format_parse and hf_merge_coding_parse. HF_MERGE_AUTO occurs only in the options of
@@ -73,6 +80,7 @@ struct merge_command {
     uint64_t memory_bytes_max;
     uint64_t file_bytes_max;
     struct span cpu_limit;
+    const char *name; /* in errors; NULL: the first word */
     /* NULL: the command is the user's own. It runs with our environment, and its first word is
      * looked up in $PATH. Otherwise the command comes from the bucket: this program is run,
      * regardless of the first word, with only PATH, HOME, LANG, LC_ALL, LC_COLLATE, LC_CTYPE, TZ
@@ -101,6 +109,8 @@ struct merge_options {
     bool intermediate;
     bool
         synced_later; /* the caller will sync an intermediate output, so writing starts early */
+    /* Parquet, survey only: a file with whose columns the surveyed one must agree. NULL: none. */
+    const char *columns_like;
     struct merge_command command;
     struct merge_progress progress;
     const char *const *input_names; /* in messages; NULL: the paths of the inputs */
@@ -130,7 +140,9 @@ struct merge_result {
     uint64_t bytes_spilled; /* written to scratch files */
     size_t inputs_unsorted; /* inputs that had to be sorted first */
     uint32_t crc32c;        /* of an intermediate output not written by a command */
-    bool command_ended;     /* a command was started and has ended */
+    bool command_ended;     /* a command was started and has ended; for Parquet: the helper
+                             * failed by itself, by its limits or for lack of memory */
+    size_t culprit;         /* the input that caused the failure, counted from 1; 0: unknown */
     bool disk_full;         /* it failed because the disk was full */
     bool rejects_kept;      /* it failed because of rejects, and the reject file was kept */
     bool zone_missing;      /* it failed because of a time without a zone */
@@ -151,7 +163,8 @@ struct merge_paths {
  *                that is not in the header, more rejects than allowed, a time without a zone
  *   CORRUPT      compressed data that is damaged or ends early
  *   UNAVAILABLE  no space, no memory, an I/O error, an input that changed; a command that failed
- *   UNSUPPORTED  compressed with a window larger than the memory setting allows
+ *   UNSUPPORTED  compressed with a window larger than the memory setting allows; what Parquet
+ *                needs is not installed
  *   TIMEOUT      a command that ran too long
  *   CANCELLED    stopped by progress
  *

@@ -4,6 +4,7 @@
 #include "merge/survey.h"
 
 #include "merge/job.h"
+#include "merge/parquet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -144,7 +145,9 @@ enum hf_status merge_survey(struct env *env, const struct merge_options *options
     job_init(&job, env, options);
     bool has_records = merge_has_records(options->format);
     job_expect(&job, has_records ? 2 * survey.size : survey.size, /* done before */ 0);
-    if (has_records)
+    if (options->format == HF_MERGE_PARQUET)
+        status = parquet_survey(&job, path, &survey, error);
+    else if (has_records)
         status = survey_records(&job, &feed, &survey, error);
     if (status == HF_OK)
         status = sum_file(&job, path, &survey, error);

@@ -22,8 +22,9 @@ struct survey {
         coding; /* how it is compressed; if rows are not counted, judged by its name */
 };
 
-/* `options` is as for merge_files, but only format, fields, header, memory, record_bytes_max and
- * progress are used. Fails as a merge of this file would, and leaves nothing behind. */
+/* `options` is as for merge_files, but only format, fields, header, memory, record_bytes_max,
+ * columns_like and progress are used. Fails as a merge of this file would, and leaves nothing
+ * behind. */
 enum hf_status merge_survey(struct env *env, const struct merge_options *options,
                             const char *path, struct survey *ret_survey,
                             struct hf_error *error);

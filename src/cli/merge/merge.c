@@ -26,6 +26,8 @@ struct merge {
 
 #define FORMAT(name) (1U << HF_MERGE_##name)
 #define RECORDS      (FORMAT(USV) | FORMAT(CSV) | FORMAT(TSV) | FORMAT(NDJSON))
+#define WITH_FIELDS  (RECORDS | FORMAT(PARQUET))
+#define IN_WORDS     "usv, csv, tsv, ndjson or parquet"
 
 /* An option that does not apply to the format is refused, not silently ignored. */
 static const struct {
@@ -33,16 +35,16 @@ static const struct {
     unsigned formats;
     const char *in_words;
 } belongings[] = {
-    { "key", RECORDS, "usv, csv, tsv or ndjson" },
-    { "time", RECORDS, "usv, csv, tsv or ndjson" },
+    { "key", WITH_FIELDS, IN_WORDS },
+    { "time", WITH_FIELDS, IN_WORDS },
     { "zone", RECORDS, "usv, csv, tsv or ndjson" },
     { "no-header", FORMAT(CSV) | FORMAT(TSV), "csv or tsv" },
     { "compress", RECORDS | FORMAT(CONCAT), "usv, csv, tsv, ndjson or concat" },
     { "max-record", RECORDS, "usv, csv, tsv or ndjson" },
-    { "max-rejects", RECORDS, "usv, csv, tsv or ndjson" },
-    { "rejects", RECORDS, "usv, csv, tsv or ndjson" },
+    { "max-rejects", WITH_FIELDS, IN_WORDS },
+    { "rejects", WITH_FIELDS, IN_WORDS },
     { "command", FORMAT(EXEC), "exec" },
-    { "time-limit", FORMAT(EXEC), "exec" },
+    { "time-limit", FORMAT(EXEC) | FORMAT(PARQUET), "exec or parquet" },
     { "limit-memory", FORMAT(EXEC), "exec" },
     { "limit-cpu", FORMAT(EXEC), "exec" },
     { "limit-file", FORMAT(EXEC), "exec" },
@@ -55,7 +57,7 @@ static enum hf_status check_belongings(struct cli *cli, enum hf_merge_format for
             return cli_invalid(cli, "--%s applies to the format %s, not to %s",
                                belongings[i].option, belongings[i].in_words,
                                hf_merge_format_name(format));
-    bool by_record = RECORDS & 1U << format;
+    bool by_record = WITH_FIELDS & 1U << format;
     if (by_record && !cli_given(cli, "key") && !cli_given(cli, "time"))
         return cli_invalid(cli, "no field to merge by was given: use --key, --time, or both to "
                                 "keep the latest record of each key");
@@ -272,12 +274,15 @@ static bool show_merged(void *argument, const struct hf_merge_progress *progress
 {
     struct merge *merge = argument;
     struct gauge *gauge = &merge->gauge;
-    if (merge->options.format != HF_MERGE_EXEC || progress->bytes_done > 0)
+    bool is_parquet = merge->options.format == HF_MERGE_PARQUET;
+    bool by_others = is_parquet || merge->options.format == HF_MERGE_EXEC;
+    if (!by_others || progress->bytes_done > 0)
         return gauge_step(gauge, progress->bytes_done, progress->bytes_total);
     int64_t seconds = mono_since(env_now(gauge->env), gauge->start).us / 1000000;
     int64_t shown = mono_since(gauge->last_shown, gauge->start).us / 1000000;
     if (seconds > 0 && seconds > shown) {
-        gauge_say(gauge, "merge  the command has been running for %" PRId64 "s", seconds);
+        gauge_say(gauge, "merge  %s has been running for %" PRId64 "s",
+                  is_parquet ? "DuckDB" : "the command", seconds);
         gauge->last_shown = env_now(gauge->env);
     }
     return !interrupted();
@@ -310,7 +315,7 @@ static enum hf_status merge_ends_merge(struct merge *merge)
         return status;
     merge->options.input_names = ends->names;
     merge->options.output_name = ends->to_object ? ends->output : NULL;
-    if (merge->options.format == HF_MERGE_EXEC)
+    if (merge->options.format == HF_MERGE_EXEC || merge->options.format == HF_MERGE_PARQUET)
         signal(SIGCHLD, SIG_DFL); /* if ignored, the kernel would drop the exit status */
     gauge_start(&merge->gauge, cli, VIEW("merge"));
     status = hf_merge_files(ends->inputs, cli->argument_count, &ends->to, &merge->options,

@@ -259,6 +259,10 @@ static enum hf_status check_together(const struct compact_settings *settings,
             error, HF_INVALID,
             "no field to merge %s records by: set a key field, a time field, or both",
             hf_merge_format_name(settings->format));
+    if (settings->format == HF_MERGE_PARQUET && settings->coding != HF_MERGE_PLAIN)
+        return error_set(error, HF_INVALID,
+                         "a Parquet file compresses its own columns; it cannot be compressed "
+                         "again");
     if (settings->headless && !tabular)
         return error_set(error, HF_INVALID, "only csv and tsv can be read without a header");
     return HF_OK;

@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "base/rule.h"
 #include "compact/work/merger_inside.h"
+#include "merge/parquet.h"
 #include "merge/survey.h"
 
 #include <errno.h>
@@ -112,6 +113,8 @@ static struct merge_options record_options(const struct merge_run *run)
 {
     struct merge_options options = compact_chunk_options(run->order->settings);
     options.memory_bytes = run->order->memory_bytes;
+    if (options.format == HF_MERGE_PARQUET && options.memory_bytes < PARQUET_MEMORY_MIN)
+        options.memory_bytes = PARQUET_MEMORY_MIN;
     return options;
 }
 
@@ -135,12 +138,12 @@ static struct merge_options make_merge_options(struct merge_run *run)
         options.synced_later |= run->lent[i].fd >= 0;
     options.progress.step = merge_step;
     options.progress.context = run;
+    options.command.time_limit = SPAN_MS(settings->command_limit_ms);
     if (settings->command.size > 0) {
         options.format = HF_MERGE_EXEC;
         options.key = options.time = (struct view){ NULL, 0 };
         options.coding = HF_MERGE_PLAIN;
         options.command.line = settings->command;
-        options.command.time_limit = SPAN_MS(settings->command_limit_ms);
         options.command.program = run->program;
         options.command.memory_bytes_max = run->files->exec.memory_bytes_max;
         options.command.file_bytes_max = run->files->exec.file_bytes_max;
@@ -184,7 +187,7 @@ static void name_keys(const struct merge_run *run, struct hf_error *error)
 }
 
 /* A missing program or a full disk is a failure of this machine, so nobody is blamed. If a command
- * fails, its input may be the cause. */
+ * or Parquet's helper fails, its input may be the cause. */
 static enum hf_status blame_merge(struct merge_run *run, enum hf_status status,
                                   const struct merge_result *result)
 {
@@ -192,10 +195,15 @@ static enum hf_status blame_merge(struct merge_run *run, enum hf_status status,
     bool in_data = status == HF_INVALID || status == HF_CORRUPT || status == HF_UNSUPPORTED;
     if (status == HF_CANCELLED)
         return status;
-    if (in_data && !command)
+    bool missing = status == HF_UNSUPPORTED && run->order->settings->format == HF_MERGE_PARQUET;
+    if (missing && !command)
+        return status;
+    if (result->culprit > 0)
+        run->product->culprit = result->culprit - 1;
+    else if (in_data && !command)
         find_culprit(run);
     bool by_command = result->command_ended && !result->disk_full;
-    run->product->group_fault = command ? by_command : in_data;
+    run->product->group_fault = by_command || (in_data && !command);
     return status;
 }
 
@@ -315,7 +323,7 @@ static uint64_t command_bytes_max(struct merge_run *run)
     uint64_t all = 0, size = 0;
     struct hf_error error;
     for (size_t i = 0; i < run->order->source_count; i++) {
-        if (!merge_has_records(options.format) || !merge_goes_on(run, run->bytes) ||
+        if (!merge_is_text(options.format) || !merge_goes_on(run, run->bytes) ||
             merge_plain_size(run->files->env, &options, run->paths[i], &size, &error) != HF_OK)
             return 0;
         all += size;
@@ -573,8 +581,17 @@ static enum hf_status allows_settings(struct merger *merger,
                                       const struct compact_settings *settings,
                                       struct hf_error *error)
 {
+    struct file_merger *files = (struct file_merger *)(void *)merger;
     const char *program;
-    return resolve_program((struct file_merger *)(void *)merger, settings, &program, error);
+    enum hf_status status = resolve_program(files, settings, &program, error);
+    bool by_helper = settings->format == HF_MERGE_PARQUET && settings->command.size == 0 &&
+                     !files->callback.merge;
+    if (status != HF_OK || !by_helper || atomic_load(&files->parquet_works))
+        return status;
+    if (parquet_probe(files->env, error) != HF_OK)
+        return error->status = HF_DENIED;
+    atomic_store(&files->parquet_works, true);
+    return HF_OK;
 }
 
 static enum hf_status make_output(struct merger *merger, const struct merge_order *order,

@@ -612,6 +612,7 @@ static void copy_settings(void *argument, const struct catalog *catalog,
     catalog_check_dropping(catalog, &ingest->refused);
     ingest->settings = catalog->settings;
     ingest->no_memory = !compact_settings_keep(&ingest->settings, &ingest->arena);
+    ingest_choose_schema(ingest, catalog);
 }
 
 static enum hf_status prepare_ingest(struct ingest *ingest, struct hf_error *error)
@@ -646,7 +647,9 @@ static enum hf_status prepare_ingest(struct ingest *ingest, struct hf_error *err
 enum hf_status ingest_files(struct catalog_tree *tree, struct ingest_file *files, size_t count,
                             const struct ingest_options *options, struct hf_error *error)
 {
-    struct ingest ingest = { .tree = tree, .options = options, .arena = ARENA_INIT };
+    struct ingest ingest = {
+        .tree = tree, .options = options, .arena = ARENA_INIT, .schema = { .fd = -1 }
+    };
     ingest.patience = options->patience.us > 0 ? options->patience : CATALOG_TREE_PATIENCE;
     for (size_t i = 0; i < count; i++)
         files[i] = (struct ingest_file){ .path = files[i].path };
@@ -666,6 +669,7 @@ enum hf_status ingest_files(struct catalog_tree *tree, struct ingest_file *files
         else if (error->status == HF_OK && files[i].error.status != HF_OK)
             *error = files[i].error;
     }
+    ingest_release_schema(&ingest);
     arena_release(&ingest.arena);
     return error->status;
 }

@@ -8,6 +8,16 @@
 
 #include <sys/stat.h>
 
+/* With whose columns a new Parquet file must agree: a chunk of the partition or, if it has none,
+ * the first file of this ingest. A catalog does not record columns, so the footer of the chunk
+ * is read. */
+struct chunk_schema {
+    char key[KEY_BYTES_MAX + 1]; /* of the chunk; "": none */
+    uint64_t size;
+    int fd; /* a file with its footer, once it was read; -1: none */
+    char path[48];
+};
+
 struct ingest_item {
     struct ingest_file *file;
     struct chunk chunk; /* its key is file->key, once generated */
@@ -30,7 +40,8 @@ struct ingest {
     bool no_memory;          /* no memory for these strings */
     struct hf_error refused; /* the partition takes no files */
     struct compact_settings settings;
-    struct ingest_item *items; /* of a batch */
+    struct chunk_schema schema; /* of a partition of Parquet files */
+    struct ingest_item *items;  /* of a batch */
     size_t count;
     struct ingest_item **chosen; /* files of one catalog that are being added */
     size_t chosen_count;
@@ -47,6 +58,18 @@ struct ingest {
 /* False once the caller stops the ingest. */
 bool ingest_goes_on(struct ingest *ingest, uint64_t bytes_under_way);
 enum hf_status ingest_stopped(struct hf_error *error);
+
+/* Chooses the chunk with whose columns new files must agree. Called for one catalog. */
+void ingest_choose_schema(struct ingest *ingest, const struct catalog *catalog);
+
+/* The path of a file with these columns, or NULL. A chunk whose footer cannot be read is no
+ * reason to refuse a file: a merge finds a clash too. */
+const char *ingest_schema_path(struct ingest *ingest);
+
+/* From now on, new files must agree with this one, unless a chunk or file was chosen before. */
+void ingest_follow_schema(struct ingest *ingest, const char *path);
+
+void ingest_release_schema(struct ingest *ingest);
 
 /* Surveys a file and fills in the results. */
 enum hf_status ingest_survey(struct ingest *ingest, struct ingest_item *item,

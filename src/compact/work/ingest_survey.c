@@ -86,6 +86,7 @@ enum hf_status ingest_survey(struct ingest *ingest, struct ingest_item *item,
     const char *path = item->file->path;
     options.progress.step = survey_step;
     options.progress.context = ingest;
+    options.columns_like = ingest_schema_path(ingest);
     if (!ingest_goes_on(ingest, 0))
         return ingest_stopped(error);
     bool is_there = stat(path, &item->seen) == 0;
@@ -94,7 +95,9 @@ enum hf_status ingest_survey(struct ingest *ingest, struct ingest_item *item,
     enum hf_status status = merge_survey(ingest->tree->env, &options, path, &survey, error);
     if (status == HF_OK)
         status = check_malformed(ingest, &survey, error);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         fill_in_item(ingest, item, &survey);
+        ingest_follow_schema(ingest, path);
+    }
     return status;
 }

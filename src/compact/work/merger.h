@@ -56,7 +56,7 @@ struct merger {
     enum hf_status (*make)(struct merger *merger, const struct merge_order *order,
                            struct merge_product *ret_product, struct hf_error *error);
     /* Whether it can merge chunks with these settings: DENIED if they name a command that may not
-     * run here. NULL: it can merge all chunks. */
+     * run here, or if what Parquet needs is not installed. NULL: it can merge all chunks. */
     enum hf_status (*allows)(struct merger *merger, const struct compact_settings *settings,
                              struct hf_error *error);
 };

@@ -27,6 +27,7 @@ struct file_merger {
     struct allow_exec exec;         /* commands that may run */
     struct merge_callback callback; /* of the caller; `merge` NULL: none */
     atomic_uint_fast64_t jobs;      /* number of the next job folder */
+    atomic_bool parquet_works;      /* the helper was found to work */
     atomic_int lent;                /* open descriptors of lent objects */
 };
 

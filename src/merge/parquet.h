@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parquet.h: Parquet files, read and written by a helper process, holdfast-parquet, which loads
+ * DuckDB's library. This process never loads it: a crash, a leak or a hang of the library costs
+ * one merge. The helper is started like a command: in a process group of its own, with a time
+ * limit, and without our environment.
+ *
+ * $HOLDFAST_DUCKDB is the path of DuckDB's library, and $HOLDFAST_PARQUET that of the helper
+ * (default: the one that was installed with this library). UNSUPPORTED: one of them is missing;
+ * the reason says what to install or set.
+ *
+ * What the helper reports is not believed: the rows of the inputs and of the output are also
+ * counted here, from the footers of the files. */
+#ifndef MERGE_PARQUET_H
+#define MERGE_PARQUET_H
+
+#include "merge/job.h"
+#include "merge/survey.h"
+
+/* Below this, DuckDB cannot sort. */
+#define PARQUET_MEMORY_MIN     (128 * MIB)
+#define PARQUET_MEMORY_DEFAULT (256 * MIB)
+
+/* Whether the helper and DuckDB's library can be used here. */
+enum hf_status parquet_probe(struct env *env, struct hf_error *error);
+
+/* Merges the inputs into the job's output, as merge_files describes. On failure the result says
+ * which input caused it, if that is known. */
+enum hf_status parquet_merge(struct job *job, const char *const *inputs, size_t count,
+                             struct hf_error *error);
+
+/* Counts the rows, the rows without a key or a time, and finds the earliest and latest time. Reads
+ * every value, so that a file that passes can be merged. */
+enum hf_status parquet_survey(struct job *job, const char *path, struct survey *survey,
+                              struct hf_error *error);
+
+/* Converts one file from or to Parquet: csv, tsv and ndjson. The columns of a csv or tsv file
+ * become texts. `to` must not exist; after a failure it does not. Only the memory, threads, time
+ * limit and progress of the options are used. */
+enum hf_status parquet_convert(struct env *env, const struct merge_options *options,
+                               const char *from, enum hf_merge_format from_format,
+                               const char *to, enum hf_merge_format to_format,
+                               struct hf_error *error);
+
+#endif

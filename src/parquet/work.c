@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* work.c: the SQL of a survey, a merge and a conversion. Every statement is written so that its
+ * result depends on the rows alone: not on the order of the inputs, the memory or the threads. */
+#include "parquet/work.h"
+
+#include "base/parse.h"
+#include "parquet/schema.h"
+
+#include <inttypes.h>
+
+/* Row groups of a fixed number of rows, so that equal rows give equal bytes. */
+#define WRITE_OPTIONS ", COMPRESSION zstd, USE_TMP_FILE false, ROW_GROUP_SIZE "
+
+/* ---- Pieces of SQL ------------------------------------------------------------------- */
+
+static bool has_key(const struct engine *engine)
+{
+    return engine->request->key[0] != '\0';
+}
+
+static bool has_time(const struct engine *engine)
+{
+    return engine->request->time[0] != '\0';
+}
+
+static void add_columns(struct engine *engine, const struct schemas *schemas)
+{
+    for (size_t i = 0; i < schemas->column_count; i++) {
+        if (i > 0)
+            sql_add(engine, ", ");
+        sql_add_name(engine, schemas->columns[i].name);
+    }
+}
+
+static void add_all_inputs(struct engine *engine)
+{
+    sql_add_inputs(engine, 0, engine->request->input_count);
+}
+
+/* "key" IS NULL OR "time" IS NULL, or the same with IS NOT NULL and AND. */
+static void add_null_test(struct engine *engine, bool is_null)
+{
+    const char *test = is_null ? " IS NULL" : " IS NOT NULL";
+    if (has_key(engine)) {
+        sql_add_name(engine, view_of(engine->request->key));
+        sql_add(engine, test);
+    }
+    if (has_key(engine) && has_time(engine))
+        sql_add(engine, is_null ? " OR " : " AND ");
+    if (has_time(engine)) {
+        sql_add_name(engine, view_of(engine->request->time));
+        sql_add(engine, test);
+    }
+}
+
+/* All columns but the key and the time, each with a comma before it. */
+static void add_rest(struct engine *engine, const struct schemas *schemas, const char *order)
+{
+    const struct parquet_request *request = engine->request;
+    for (size_t i = 0; i < schemas->column_count; i++) {
+        struct view name = schemas->columns[i].name;
+        if (view_equal(name, view_of(request->key)) || view_equal(name, view_of(request->time)))
+            continue;
+        sql_add(engine, ", ");
+        sql_add_name(engine, name);
+        sql_add(engine, order);
+    }
+}
+
+static void add_write_options(struct engine *engine, const char *format)
+{
+    sql_add(engine, " (FORMAT ");
+    sql_add(engine, format);
+    sql_add(engine, WRITE_OPTIONS);
+    sql_add_number(engine, engine->request->group_rows);
+    sql_add(engine, ")");
+}
+
+/* ---- Results ------------------------------------------------------------------------- */
+
+/* A row of texts, kept in the arena. */
+#define VALUES_MAX 5
+struct values {
+    struct engine *engine;
+    uint64_t count;
+    const char *text[VALUES_MAX]; /* "" for NULL */
+};
+
+static bool take_values(void *context, const struct engine *engine, duck_chunk chunk,
+                        uint64_t row)
+{
+    struct values *values = context;
+    for (uint64_t i = 0; i < values->count; i++) {
+        struct view text = duckdb_text(&engine->duckdb, chunk, i, row);
+        struct view copy =
+            arena_copy(&values->engine->arena, text.data ? text : (struct view){ "", 0 });
+        if (!copy.data)
+            return false;
+        values->text[i] = copy.data;
+    }
+    return true;
+}
+
+/* Runs a query of one row. */
+static enum hf_status read_values(struct engine *engine, struct values *values, uint64_t count,
+                                  struct hf_error *error)
+{
+    *values = (struct values){ .engine = engine, .count = count };
+    for (uint64_t i = 0; i < VALUES_MAX; i++)
+        values->text[i] = "";
+    return engine_run(engine, take_values, values, error);
+}
+
+static enum hf_status parse_count(const char *text, uint64_t *ret_count, struct hf_error *error)
+{
+    if (parse_u64(view_of(text), INT64_MAX, ret_count, NULL) == HF_OK)
+        return HF_OK;
+    return error_set(error, HF_UNAVAILABLE, "DuckDB returned '%.40s' instead of a count", text);
+}
+
+/* COPY returns the number of rows that it wrote. It is a BIGINT, which no cast can reach. */
+static bool take_written(void *context, const struct engine *engine, duck_chunk chunk,
+                         uint64_t row)
+{
+    duck_vector vector = engine->duckdb.data_chunk_get_vector(chunk, 0);
+    const int64_t *counts = engine->duckdb.vector_get_data(vector);
+    *(uint64_t *)context = (uint64_t)counts[row];
+    return true;
+}
+
+/* ---- Survey -------------------------------------------------------------------------- */
+
+/* A timestamp as RFC 3339; a number as it is. */
+static void add_time_bound(struct engine *engine, struct view type, const char *function)
+{
+    bool is_calendar =
+        view_starts_with(type, VIEW("TIMESTAMP")) || view_equal(type, VIEW("DATE"));
+    bool has_zone = view_equal(type, VIEW("TIMESTAMP WITH TIME ZONE"));
+    sql_add(engine, is_calendar ? ", strftime(CAST(" : ", CAST(");
+    sql_add(engine, function);
+    sql_add(engine, "(");
+    sql_add_name(engine, view_of(engine->request->time));
+    sql_add(engine, has_zone ? ") AT TIME ZONE 'UTC'" : ")");
+    sql_add(engine, is_calendar ? " AS TIMESTAMP), '%Y-%m-%dT%H:%M:%S.%fZ')" : " AS VARCHAR)");
+}
+
+/* One pass over all values: the hash of a row needs all of them, so a page that cannot be decoded
+ * is found here, and not by the first merge. */
+static enum hf_status survey_rows(struct engine *engine, const struct schemas *schemas,
+                                  struct parquet_report *report, struct hf_error *error)
+{
+    struct values values;
+    sql_begin(engine, "SELECT CAST(count(*) AS VARCHAR), CAST(count(*) FILTER (WHERE ");
+    add_null_test(engine, /* is_null */ true);
+    sql_add(engine, ") AS VARCHAR), CAST(bit_xor(hash(");
+    add_columns(engine, schemas);
+    sql_add(engine, ")) AS VARCHAR)");
+    if (has_time(engine)) {
+        struct view type = schemas_type_of(schemas, view_of(engine->request->time));
+        add_time_bound(engine, type, "min");
+        add_time_bound(engine, type, "max");
+    }
+    sql_add(engine, " FROM ");
+    sql_add_inputs(engine, 0, 1);
+    enum hf_status status = read_values(engine, &values, has_time(engine) ? 5 : 3, error);
+    if (status == HF_OK)
+        status = parse_count(values.text[0], &report->rows_in, error);
+    if (status == HF_OK)
+        status = parse_count(values.text[1], &report->rows_rejected, error);
+    report->first = values.text[3];
+    report->last = values.text[4];
+    return status;
+}
+
+static enum hf_status find_first_reject(struct engine *engine, struct parquet_report *report,
+                                        struct hf_error *error)
+{
+    struct values values;
+    const struct parquet_request *request = engine->request;
+    sql_begin(engine, "SELECT CAST(min(n) AS VARCHAR) FROM (SELECT row_number() OVER () AS n");
+    if (has_key(engine)) {
+        sql_add(engine, ", ");
+        sql_add_name(engine, view_of(request->key));
+    }
+    if (has_time(engine) && strcmp(request->key, request->time) != 0) {
+        sql_add(engine, ", ");
+        sql_add_name(engine, view_of(request->time));
+    }
+    sql_add(engine, " FROM ");
+    sql_add_inputs(engine, 0, 1);
+    sql_add(engine, ") WHERE ");
+    add_null_test(engine, /* is_null */ true);
+    enum hf_status status = read_values(engine, &values, 1, error);
+    return status == HF_OK ? parse_count(values.text[0], &report->reject_first, error) : status;
+}
+
+enum hf_status work_survey(struct engine *engine, struct parquet_report *report,
+                           struct hf_error *error)
+{
+    struct schemas schemas;
+    enum hf_status status = schemas_read(engine, &schemas, &report->input, error);
+    if (status == HF_OK) {
+        schemas_keep_first(&schemas);
+        status = schemas_check_fields(engine, &schemas, &report->input, error);
+    }
+    if (status != HF_OK)
+        return status;
+    status = survey_rows(engine, &schemas, report, error);
+    if (status == HF_OK && report->rows_rejected > 0)
+        status = find_first_reject(engine, report, error);
+    if (status != HF_OK)
+        report->input = 1;
+    return status;
+}
+
+/* ---- Merge --------------------------------------------------------------------------- */
+
+/* Counts rows without a key or a time. Row groups whose statistics say that they have none are not
+ * read. */
+static enum hf_status count_rejects(struct engine *engine, struct parquet_report *report,
+                                    struct hf_error *error)
+{
+    struct values values;
+    sql_begin(engine, "SELECT CAST(count(*) AS VARCHAR) FROM ");
+    add_all_inputs(engine);
+    sql_add(engine, " WHERE ");
+    add_null_test(engine, /* is_null */ true);
+    enum hf_status status = read_values(engine, &values, 1, error);
+    if (status == HF_OK)
+        status = parse_count(values.text[0], &report->rows_rejected, error);
+    if (status == HF_OK && report->rows_rejected > engine->request->rejects_max)
+        status =
+            error_set(error, HF_INVALID,
+                      "%" PRIu64 " row%s no key or no time, which is NULL; %" PRIu64
+                      " may be rejected",
+                      report->rows_rejected, report->rows_rejected == 1 ? " has" : "s have",
+                      engine->request->rejects_max);
+    return status;
+}
+
+static enum hf_status write_rejects(struct engine *engine, const struct schemas *schemas,
+                                    struct hf_error *error)
+{
+    uint64_t written = 0;
+    sql_begin(engine, "COPY (SELECT ");
+    add_columns(engine, schemas);
+    sql_add(engine, " FROM ");
+    add_all_inputs(engine);
+    sql_add(engine, " WHERE ");
+    add_null_test(engine, /* is_null */ true);
+    sql_add(engine, " ORDER BY ");
+    add_columns(engine, schemas);
+    sql_add(engine, ") TO ");
+    sql_add_file(engine, engine->rejects);
+    add_write_options(engine, "parquet");
+    return engine_run(engine, take_written, &written, error);
+}
+
+/* The rows in order. Rows that are equal in the fields are ordered by all other columns, so that
+ * the order of the inputs does not matter. */
+static void add_sorted(struct engine *engine, const struct schemas *schemas, bool latest)
+{
+    const struct parquet_request *request = engine->request;
+    sql_add(engine, "SELECT ");
+    add_columns(engine, schemas);
+    sql_add(engine, " FROM ");
+    add_all_inputs(engine);
+    sql_add(engine, " WHERE ");
+    add_null_test(engine, /* is_null */ false);
+    sql_add(engine, " ORDER BY ");
+    sql_add_name(engine, view_of(has_key(engine) ? request->key : request->time));
+    if (latest) {
+        sql_add(engine, ", ");
+        sql_add_name(engine, view_of(request->time));
+        sql_add(engine, " DESC");
+    }
+    add_rest(engine, schemas, latest ? " DESC" : "");
+}
+
+/* Counts the rows that pass through it, and those of them that are kept. The window before it
+ * runs in one thread at a time. */
+#define COUNT_FUNCTION "holdfast_count"
+static struct {
+    const struct duckdb *duckdb;
+    uint64_t seen, kept;
+} counter;
+
+static void count_kept(duck_call call, duck_chunk arguments, duck_vector result)
+{
+    const struct duckdb *duckdb = counter.duckdb;
+    uint64_t rows = duckdb->data_chunk_get_size(arguments);
+    const bool *keep = duckdb->vector_get_data(duckdb->data_chunk_get_vector(arguments, 0));
+    bool *same = duckdb->vector_get_data(result);
+    (void)call;
+    for (uint64_t i = 0; i < rows; i++) {
+        same[i] = keep[i];
+        counter.kept += keep[i];
+    }
+    counter.seen += rows;
+}
+
+static enum hf_status add_counter(struct engine *engine, struct hf_error *error)
+{
+    const struct duckdb *duckdb = &engine->duckdb;
+    duck_function function = duckdb->create_scalar_function();
+    duck_type boolean = duckdb->create_logical_type(DUCK_TYPE_BOOLEAN);
+    counter.duckdb = duckdb;
+    duckdb->scalar_function_set_name(function, COUNT_FUNCTION);
+    duckdb->scalar_function_add_parameter(function, boolean);
+    duckdb->scalar_function_set_return_type(function, boolean);
+    duckdb->scalar_function_set_volatile(function);
+    duckdb->scalar_function_set_function(function, count_kept);
+    if (duckdb->register_scalar_function(engine->connection, function) == 0)
+        return HF_OK;
+    return error_set(error, HF_UNSUPPORTED, "DuckDB: a function cannot be registered");
+}
+
+/* The first row of each key. One sort is enough: a window without an order reads the sorted rows as
+ * a stream. The materialized table gives full vectors to the writer, so that row groups end at the
+ * same rows whatever the number of threads. */
+static void add_latest(struct engine *engine, const struct schemas *schemas)
+{
+    struct view key = view_of(engine->request->key);
+    sql_add(engine, "WITH kept AS MATERIALIZED (SELECT ");
+    add_columns(engine, schemas);
+    sql_add(engine, " FROM (SELECT *, lag(");
+    sql_add_name(engine, key);
+    sql_add(engine, ") OVER () AS ");
+    sql_add_name(engine, VIEW("holdfast previous key"));
+    sql_add(engine, " FROM (");
+    add_sorted(engine, schemas, /* latest */ true);
+    sql_add(engine, ")) WHERE " COUNT_FUNCTION "(");
+    sql_add_name(engine, VIEW("holdfast previous key"));
+    sql_add(engine, " IS DISTINCT FROM ");
+    sql_add_name(engine, key);
+    sql_add(engine, ")) SELECT * FROM kept");
+}
+
+static enum hf_status write_merged(struct engine *engine, const struct schemas *schemas,
+                                   struct parquet_report *report, struct hf_error *error)
+{
+    bool latest = has_key(engine) && has_time(engine);
+    enum hf_status status = latest ? add_counter(engine, error) : HF_OK;
+    if (status != HF_OK)
+        return status;
+    sql_begin(engine, "COPY (");
+    if (latest)
+        add_latest(engine, schemas);
+    else
+        add_sorted(engine, schemas, /* latest */ false);
+    sql_add(engine, ") TO ");
+    sql_add_file(engine, engine->output);
+    add_write_options(engine, "parquet");
+    status = engine_run(engine, take_written, &report->rows_out, error);
+    report->rows_in = report->rows_rejected + (latest ? counter.seen : report->rows_out);
+    report->rows_superseded = latest ? counter.seen - counter.kept : 0;
+    return status;
+}
+
+enum hf_status work_merge(struct engine *engine, struct parquet_report *report,
+                          struct hf_error *error)
+{
+    struct schemas schemas;
+    enum hf_status status = schemas_read(engine, &schemas, &report->input, error);
+    if (status == HF_OK)
+        status = schemas_check_fields(engine, &schemas, &report->input, error);
+    if (status == HF_OK)
+        status = count_rejects(engine, report, error);
+    if (status == HF_OK && report->rows_rejected > 0)
+        status = write_rejects(engine, &schemas, error);
+    if (status == HF_OK)
+        status = write_merged(engine, &schemas, report, error);
+    return status;
+}
+
+/* ---- Conversion ---------------------------------------------------------------------- */
+
+/* How a format is read and written. A text has no types, so its columns are texts too. */
+static const struct {
+    const char *name, *reader, *reader_options, *writer;
+} formats[] = {
+    { "csv", "read_csv(",
+      ", header = true, all_varchar = true, delim = ',', quote = '\"', "
+      "escape = '\"', sample_size = -1)",
+      " (FORMAT csv, HEADER true, USE_TMP_FILE false)" },
+    { "tsv", "read_csv(",
+      ", header = true, all_varchar = true, delim = '\t', quote = '\"', "
+      "escape = '\"', sample_size = -1)",
+      " (FORMAT csv, HEADER true, DELIMITER '\t', USE_TMP_FILE false)" },
+    { "ndjson", "read_json(", ", format = 'newline_delimited', sample_size = -1)",
+      " (FORMAT json, USE_TMP_FILE false)" },
+};
+#define FORMAT_COUNT (sizeof formats / sizeof formats[0])
+
+static size_t find_format(const char *name)
+{
+    for (size_t i = 0; i < FORMAT_COUNT; i++)
+        if (strcmp(formats[i].name, name) == 0)
+            return i;
+    return FORMAT_COUNT;
+}
+
+enum hf_status work_convert(struct engine *engine, struct parquet_report *report,
+                            struct hf_error *error)
+{
+    const struct parquet_request *request = engine->request;
+    size_t from = find_format(request->from), to = find_format(request->to);
+    bool known = (from < FORMAT_COUNT || strcmp(request->from, "parquet") == 0) &&
+                 (to < FORMAT_COUNT || strcmp(request->to, "parquet") == 0);
+    if (!known || request->input_count != 1)
+        return error_set(error, HF_INVALID, "%.20s cannot be converted to %.20s", request->from,
+                         request->to);
+    sql_begin(engine, "COPY (SELECT * FROM ");
+    if (from < FORMAT_COUNT) {
+        sql_add(engine, formats[from].reader);
+        sql_add_file(engine, engine->inputs[0]);
+        sql_add(engine, formats[from].reader_options);
+    } else {
+        add_all_inputs(engine);
+    }
+    sql_add(engine, ") TO ");
+    sql_add_file(engine, engine->output);
+    if (to < FORMAT_COUNT)
+        sql_add(engine, formats[to].writer);
+    else
+        add_write_options(engine, "parquet");
+    report->input = 1;
+    enum hf_status status = engine_run(engine, take_written, &report->rows_out, error);
+    report->rows_in = report->rows_out;
+    return status;
+}

@@ -1,0 +1,613 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""parquet_test.py: Parquet files, merged by `holdfast merge` and kept in partitions. DuckDB itself
+writes the inputs and reads the outputs.
+
+Prints TAP. Scratch folders are those of cli_test.py. Skipped where DuckDB's library is missing;
+what is said then is tested anyway.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import cases
+import cli_test
+import duckdb_kit
+from cli_test import MIB, PROGRAM, code, equal, fails, it, true
+from duckdb_kit import Duck, quote
+
+cases.cases.clear()
+
+LIBRARY = duckdb_kit.library_path()
+HELPER = os.path.join(os.environ["HOLDFAST_BUILD"], "src", "parquet", "holdfast-parquet")
+LATEST = ["--format", "parquet", "--key", "id", "--time", "seen"]
+
+
+def parquet(sentence, stores=None):
+    """A test that needs the library, and finds it and the helper."""
+
+    def register(function):
+        def run(s):
+            s.env["HOLDFAST_DUCKDB"] = LIBRARY
+            s.env["HOLDFAST_PARQUET"] = HELPER
+            s.duck = Duck()
+            function(s)
+
+        run.__wrapped__ = function
+        return it(sentence, stores)(run) if LIBRARY else run
+
+    return register
+
+
+def names(s):
+    return sorted(os.listdir(s.path))
+
+
+def write(s, name, select, options=""):
+    s.duck.write(s.file(name), select, options)
+    return name
+
+
+def merge(s, args, inputs, out="out.parquet"):
+    return json.loads(s.out("merge", "--json", *args, "-o", out, *inputs))
+
+
+def rows(s, name="out.parquet", what="*"):
+    return s.duck.rows(s.file(name), what)
+
+
+def refused(s, status, args, inputs, out="out.parquet"):
+    """What must fail, and leave no file: its sentence."""
+    before = names(s)
+    text = fails(s, status, "merge", *args, "-o", out, *inputs)
+    equal(names(s), before, "nothing is left behind")
+    return text
+
+
+def values(*tuples):
+    """A SELECT of rows (id, seen, v); the time is in minutes."""
+    return "SELECT * FROM (VALUES " + ", ".join(
+        f"({i}::BIGINT, TIMESTAMP '2026-01-01 00:00:00' + INTERVAL ({m}) MINUTE, {v})"
+        for i, m, v in tuples) + ") t(id, seen, v)"
+
+
+# ---- Merging ------------------------------------------------------------------------------------
+
+
+@parquet("the latest row of each key is kept, sorted by key, whatever the order of the files")
+def _(s):
+    draw = random.Random(3)
+    newest = {}
+    for number in range(7):
+        lot = [(draw.randrange(400), draw.randrange(10000), draw.randrange(1000)) for _ in range(300)]
+        for key, minute, value in lot:
+            newest[key] = max(newest.get(key, (-1, -1)), (minute, value))
+        write(s, f"{number}.parquet", values(*lot))
+    inputs = [f"{number}.parquet" for number in range(7)]
+    report = merge(s, LATEST, inputs)
+    equal((report["rows_in"], report["rows_out"], report["rows_superseded"]),
+          (2100, len(newest), 2100 - len(newest)))
+    minutes = "(epoch(seen) - epoch(TIMESTAMP '2026-01-01'))::BIGINT // 60"
+    equal(rows(s, what=f"id, {minutes}, v"),
+          [tuple(map(str, (key, *newest[key]))) for key in sorted(newest)])
+    first = s.read("out.parquet")
+    for more in ([], ["--threads", "1"], ["--threads", "4", "--memory", "1GiB"],
+                 ["--memory", "128MiB"]):
+        draw.shuffle(inputs)
+        merge(s, LATEST + more, inputs, "again.parquet")
+        true(s.read("again.parquet") == first, f"the same bytes with {more}")
+
+
+@parquet("large merges give the same bytes with any number of threads and any memory")
+def _(s):
+    for number in range(6):
+        write(s, f"{number}.parquet",
+              f"SELECT hash(i + {number} * 7) % 300000 AS id, hash(i * 31 + {number}) % 5000 AS seen, "
+              f"md5(i::VARCHAR) AS text, i / 3 AS value FROM range(100000) t(i)")
+    inputs = [f"{number}.parquet" for number in range(6)]
+    sums = set()
+    for args in (LATEST, ["--format", "parquet", "--key", "id"]):
+        for more in (["--threads", "1", "--memory", "128MiB"], ["--threads", "3"], ["--memory", "2GiB"]):
+            report = merge(s, args + more, inputs)
+            sums.add((len(args), hash(s.read("out.parquet"))))
+            equal(report["rows_in"], 600000)
+    equal(len(sums), 2, "one result for each way to merge")
+    true(names(s) == sorted(inputs + ["out.parquet"]), names(s))
+
+
+@parquet("of rows with the same key and time the greater one is kept, decided by all columns")
+def _(s):
+    write(s, "a.parquet", "SELECT 1 AS id, DATE '2026-01-01' AS seen, 'x' AS a, 2 AS b")
+    write(s, "b.parquet", "SELECT 1 AS id, DATE '2026-01-01' AS seen, 'x' AS a, 3 AS b")
+    write(s, "c.parquet", "SELECT 1 AS id, DATE '2026-01-01' AS seen, 'w' AS a, 9 AS b")
+    write(s, "d.parquet", "SELECT 1 AS id, DATE '2025-12-31' AS seen, 'z' AS a, 9 AS b")
+    for order in ("abcd", "dcba", "cadb"):
+        merge(s, LATEST, [f"{name}.parquet" for name in order])
+        equal(rows(s), [("1", "2026-01-01", "x", "3")])
+
+
+@parquet("with a key or a time alone, every row is kept, in the order of that column")
+def _(s):
+    write(s, "a.parquet", values((3, 1, 1), (1, 9, 2), (3, 1, 1)))
+    write(s, "b.parquet", values((2, 5, 3), (1, 1, 4)))
+    merge(s, ["--format", "parquet", "--key", "id"], ["a.parquet", "b.parquet"])
+    equal(rows(s, what="id, v"), [("1", "4"), ("1", "2"), ("2", "3"), ("3", "1"), ("3", "1")])
+    merge(s, ["--format", "parquet", "--time", "seen"], ["b.parquet", "a.parquet"])
+    equal(rows(s, what="v"), [("4",), ("1",), ("1",), ("3",), ("2",)])
+
+
+@parquet("the output has the columns of all files, in the order of their first appearance")
+def _(s):
+    write(s, "a.parquet", "SELECT 1::INTEGER AS id, 1 AS seen, 'p' AS old")
+    write(s, "b.parquet", "SELECT 2::BIGINT AS id, 1 AS seen, 'q' AS old, 1.5::DOUBLE AS more")
+    write(s, "c.parquet", "SELECT 3::SMALLINT AS id, 1 AS seen, 'r' AS old, 2.5::FLOAT AS more, [7] AS l")
+    for order in ("abc", "cba"):
+        merge(s, LATEST, [f"{name}.parquet" for name in order])
+        equal(s.duck.query(f"DESCRIBE SELECT * FROM {quote(s.file('out.parquet'))}")[0][1], "BIGINT")
+        equal([row[0] for row in s.duck.query(
+            f"DESCRIBE SELECT * FROM {quote(s.file('out.parquet'))}")], ["id", "seen", "old", "more", "l"])
+        equal(rows(s), [("1", "1", "p", None, None), ("2", "1", "q", "1.5", None),
+                        ("3", "1", "r", "2.5", "[7]")])
+
+
+@parquet("names with quotes, newlines, patterns and emoji are names like any other")
+def _(s):
+    strange = 'a"b\'c\nd;--🎉'
+    sql = duckdb_kit.name(strange)
+    files = ["it's.parquet", 'a"b.parquet', "*[x]?{1,2}.parquet", "🎉 \n\t.parquet", "-x.parquet",
+             "$HOME;`id`.parquet"]
+    for number, name in enumerate(files):
+        write(s, "plain", f"SELECT {number} AS {sql}, 1 AS \"it's seen\", {number} AS v")
+        os.rename(s.file("plain"), s.file(name))
+    report = merge(s, ["--format", "parquet", "--key", strange, "--time", "it's seen"],
+                   [f"./{name}" for name in files], "o*[u]t '\".parquet")
+    equal(report["rows_out"], len(files))
+    os.rename(s.file("o*[u]t '\".parquet"), s.file("out.parquet"))
+    equal([row[0] for row in rows(s)], [str(number) for number in range(len(files))])
+    equal(s.duck.query(f"SELECT column_name FROM (DESCRIBE SELECT * FROM "
+                       f"{quote(s.file('out.parquet'))})")[0][0], strange)
+
+
+@parquet("a NULL key or time rejects the row, and the rows add up")
+def _(s):
+    write(s, "a.parquet", "SELECT * FROM (VALUES (1, 1, 'a'), (NULL, 2, 'b'), (3, NULL, 'c'), "
+                          "(1, 5, 'd')) t(id, seen, v)")
+    text = refused(s, "INVALID", LATEST, ["a.parquet"])
+    true("2 rows have no key or no time" in text, text)
+    report = merge(s, LATEST + ["--max-rejects", "2"], ["a.parquet"])
+    equal([report[name] for name in ("rows_in", "rows_out", "rows_superseded", "rows_rejected")],
+          [4, 1, 1, 2])
+    equal(rows(s), [("1", "5", "d")])
+    equal(sorted(row[2] for row in rows(s, report["rejects"])), ["b", "c"])
+
+
+# ---- Files that cannot be merged ------------------------------------------------------------------
+
+
+@parquet("a file whose column has another type, or that lacks the key, is named")
+def _(s):
+    for name in "abc":
+        write(s, f"{name}.parquet", "SELECT 1 AS id, 1 AS seen, 2 AS v")
+    good = ["a.parquet", "b.parquet", "c.parquet"]
+    for name, select, words in (
+            ("text", "SELECT 1 AS id, 1 AS seen, 'x' AS v",
+             "text.parquet: the column 'v' is VARCHAR, but it is INTEGER in other files"),
+            ("real", "SELECT 1 AS id, 1 AS seen, 1.5::DOUBLE AS v", "is DOUBLE, but it is INTEGER"),
+            ("keyless", "SELECT 1 AS ident, 1 AS seen", "keyless.parquet: it has no column 'id', which is the key"),
+            ("timeless", "SELECT 1 AS id, 2 AS v", "it has no column 'seen', which is the time"),
+            ("case", "SELECT 1 AS ID, 1 AS seen, 2 AS v", "differ only in case"),
+            ("nested", "SELECT {'a': 1} AS id, 1 AS seen", "the column 'id' is STRUCT")):
+        write(s, f"{name}.parquet", select)
+        for inputs in ([f"{name}.parquet", *good], [*good, f"{name}.parquet"]):
+            text = refused(s, "INVALID", LATEST, inputs)
+            true(words in text and f"{name}.parquet" in text, text)
+        os.remove(s.file(f"{name}.parquet"))
+
+
+@parquet("a key cannot be nested, and a time must be a timestamp, a date or an integer")
+def _(s):
+    for select, words in (
+            ("SELECT [1] AS id, 1 AS seen", "the key column 'id' is INTEGER[]; a key cannot be nested"),
+            ("SELECT 1 AS id, '2026' AS seen", "the time column 'seen' is VARCHAR; it must be"),
+            ("SELECT 1 AS id, 1.5::DOUBLE AS seen", "the time column 'seen' is DOUBLE; it must be")):
+        write(s, "in.parquet", select)
+        text = refused(s, "INVALID", LATEST, ["in.parquet"])
+        true(words in text, text)
+
+
+@parquet("truncated, damaged, encrypted and foreign files are named, and nothing is written")
+def _(s):
+    write(s, "good.parquet", values((1, 1, 1)))
+    write(s, "whole.parquet", "SELECT i AS id, i AS seen, md5(i::VARCHAR) AS v FROM range(20000) t(i)")
+    whole = s.read("whole.parquet")
+    os.remove(s.file("whole.parquet"))
+    key = "0123456789112345"
+    s.duck.query("SET force_mbedtls_unsafe = 'true'")
+    s.duck.query(f"PRAGMA add_parquet_key('k', '{key}')")
+    write(s, "encrypted.parquet", values((2, 2, 2)), ", ENCRYPTION_CONFIG {footer_key: 'k'}")
+    for name, data, status, words in (
+            ("half", whole[:len(whole) // 2], "CORRUPT", "the Parquet file is truncated"),
+            ("tail", whole[:-1], "CORRUPT", "truncated"),
+            ("length", whole[:-8] + b"\xff\xff\xff\x7fPAR1", "CORRUPT", "truncated"),
+            ("footer", whole[:-400] + bytes(391) + b"\0" + whole[-8:], "CORRUPT", ""),
+            ("empty", b"", "INVALID", "not a Parquet file"),
+            ("csv", b"id,seen,v\n1,1,1\n" * 9, "INVALID", "not a Parquet file"),
+            ("encrypted", s.read("encrypted.parquet"), "INVALID", "encrypted")):
+        s.write(f"{name}.parquet", data)
+        text = refused(s, status, LATEST, ["good.parquet", f"{name}.parquet"])
+        true(words in text and f"{name}.parquet" in text, text)
+
+
+@parquet("nested columns, files without rows and every type pass through unchanged")
+def _(s):
+    select = ("SELECT i AS id, i AS seen, {'a': i, 'b': [i, NULL]} AS s, [[i]] AS l, MAP {'x': i} AS m, "
+              "i::DECIMAL(30,2) AS d, TIME '10:00:00' AS t, DATE '2020-01-01' AS day, i::FLOAT AS f, "
+              "'\\x00\\xFF'::BLOB AS b, i % 2 = 0 AS yes, TIMESTAMPTZ '2020-01-01 00:00:00+02' AS tz, "
+              "TIMESTAMP_NS '2020-01-01 00:00:00.123456789' AS ns, i::UTINYINT AS u, "
+              "CASE WHEN i > 1 THEN 'é' END AS e, '6f5e63d1-ca49-4d4e-9a8d-bbd66c2e7b6a'::UUID AS uu ")
+    write(s, "a.parquet", select + "FROM range(4) r(i)")
+    write(s, "none.parquet", select + "FROM range(0) r(i)")
+    report = merge(s, LATEST, ["a.parquet", "none.parquet"])
+    equal((report["rows_in"], report["rows_out"]), (4, 4))
+    equal(rows(s), rows(s, "a.parquet"))
+    describe = "SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {})"
+    equal(s.duck.query(describe.format(quote(s.file("out.parquet")))),
+          s.duck.query(describe.format(quote(s.file("a.parquet")))))
+    report = merge(s, LATEST, ["none.parquet"])
+    equal((report["rows_in"], report["rows_out"], rows(s)), (0, 0, []))
+
+
+@parquet("a file of 10,000 columns is merged, or refused with a reason if there is too little memory")
+def _(s):
+    wide = ", ".join(f"i + {n} AS c{n}" for n in range(10000))
+    write(s, "wide.parquet", f"SELECT i AS id, i AS seen, {wide} FROM range(3) t(i)")
+    write(s, "good.parquet", "SELECT 7::BIGINT AS id, 1::BIGINT AS seen")
+    text = refused(s, "UNAVAILABLE", LATEST + ["--threads", "1"], ["wide.parquet", "good.parquet"])
+    true("needs more than the 256.0 MiB of memory" in text, text)
+    equal(merge(s, LATEST + ["--memory", "2GiB"], ["wide.parquet", "good.parquet"])["rows_out"], 4)
+    equal(rows(s, what="id, c0, c9999"), [("0", "0", "9999"), ("1", "1", "10000"),
+                                          ("2", "2", "10001"), ("7", None, None)])
+
+
+# ---- Partitions -----------------------------------------------------------------------------------
+
+
+def create(s, *more):
+    s.run("compact", "create", "-q", "--format", "parquet", "--key", "id", "--time", "seen",
+          "--level0-count", "3", "--ttl", "60s", "--grace", "1h", "--late-bound", "1h", "--skew", "0",
+          "--step", "100ms", *more)
+
+
+def ingest(s, *files):
+    return [told["key"] for told in s.lines("compact", "ingest", *files)]
+
+
+def run_all(s, *args, expect=0):
+    """The ends of merges."""
+    done = s.run("compact", "run", "--jobs", "1", "--json", "--force", *args, expect=expect)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    return [event for event in events if event["event"] == "ended"]
+
+
+def live(s):
+    return [chunk for chunk in s.lines("compact", "ls") if chunk["state"] == "live"]
+
+
+def chunk_rows(s, key):
+    return rows(s, os.path.join("objects", key))
+
+
+def some_chunks(s, count, first=0):
+    """Files with a key of their own, and one that all have."""
+    return [write(s, f"in-{number:03}.parquet", values((0, number, number), (number + 1, number, number)))
+            for number in range(first, first + count)]
+
+
+@parquet("a partition of Parquet files: ingested, merged to the latest row of each key, and checked",
+         ["dir", "sqlite"])
+def _(s):
+    create(s)
+    files = some_chunks(s, 7)
+    told = s.lines("compact", "ingest", *files)
+    equal([one["rows"] for one in told], [2] * 7)
+    again = s.lines("compact", "ingest", *files)
+    equal([one["key"] for one in again], [None] * 7, "ingested before")
+    chunk = live(s)[0]
+    equal((chunk["rows"], chunk["key"].endswith(".parquet")), (2, True))
+    ends = run_all(s)
+    equal({end["end"] for end in ends}, {"committed"})
+    (left,) = live(s)
+    s.write("merged.parquet", s.get(left["key"]))
+    equal(left["rows"], 8)
+    equal(rows(s, "merged.parquet", "id, v"),
+          [("0", "6")] + [(str(number + 1), str(number)) for number in range(7)])
+    s.run("compact", "fsck")
+
+
+@parquet("what cannot be merged is refused by ingest with a sentence, and the rest is added", ["dir"])
+def _(s):
+    create(s)
+    good = some_chunks(s, 2)
+    write(s, "keyless.parquet", "SELECT 1 AS ident, 1 AS seen")
+    write(s, "null.parquet", "SELECT NULL::INTEGER AS id, TIMESTAMP '2026-01-01' AS seen, 1 AS v")
+    write(s, "untimed.parquet", "SELECT 1 AS id, 'now' AS seen")
+    s.write("half.parquet", s.read(good[0])[:200])
+    s.write("csv.parquet", b"id,seen,v\n1,2,3\n")
+    bad = ["keyless", "null", "untimed", "half", "csv"]
+    done = s.run("compact", "ingest", *(f"{name}.parquet" for name in bad), *good,
+                 expect=code(s, "INVALID"))
+    text = done.stderr.decode()
+    for words in ("keyless.parquet: it has no column 'id', which is the key",
+                  "null.parquet", "none of the 1 rows can be read: record 1 has no key or no time",
+                  "untimed.parquet: the time column 'seen' is VARCHAR",
+                  "half.parquet: the Parquet file is truncated",
+                  "csv.parquet: it is not a Parquet file"):
+        true(words in text, (words, text))
+    equal(len(live(s)), 2)
+
+
+@parquet("a flipped bit, which Parquet does not notice, quarantines its chunk alone", ["dir"])
+def _(s):
+    draw = random.Random(11)
+    create(s)
+    files = some_chunks(s, 4)
+    keys = ingest(s, *files)
+    path = s.file(os.path.join("objects", keys[2]))
+    data = bytearray(s.read(os.path.join("objects", keys[2])))
+    wrong = unnoticed = 0
+    for _ in range(300):  # DuckDB reads many of these files without complaint, some with other rows
+        bit = draw.randrange(32, 8 * len(data) - 64)
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        s.write("flipped.parquet", flipped)
+        try:
+            read = rows(s, "flipped.parquet")
+            unnoticed += 1
+            wrong += read != chunk_rows(s, keys[2])
+        except duckdb_kit.DuckError:
+            pass
+    true(unnoticed > 0 and wrong > 0, f"{unnoticed} of 300 flips unnoticed, {wrong} with other rows")
+    print(f"# {unnoticed} of 300 flips unnoticed by DuckDB, {wrong} of them with other rows")
+    data[len(data) // 3] ^= 4
+    os.chmod(path, 0o644)
+    with open(path, "wb") as out:
+        out.write(data)
+    (failed,) = [end for end in run_all(s, expect=code(s, "CORRUPT")) if end["end"] == "failed"]
+    equal((failed["status"], failed["blame"]), ("CORRUPT", "chunk"))
+    true(keys[2] in failed["why"], failed)
+    run_all(s)
+    equal(sorted(chunk["rows"] for chunk in live(s)), [2, 4])
+    text = s.run("compact", "fsck", expect=code(s, "CORRUPT")).stdout.decode()
+    true("wrong-checksum" in text, text)
+
+
+def write_schemas(s):
+    """Seven files with three schemas; the first has only what all have."""
+    for number in range(7):
+        more = ("", ", 'a' AS x", ", 'a' AS x, 1.5::DOUBLE AS y")[number % 3]
+        write(s, f"{number}.parquet", f"SELECT {number}::BIGINT AS id, {number} AS seen, {number} AS v"
+              + more)
+    return [f"{number}.parquet" for number in range(7)]
+
+
+def check_schemas(s):
+    (merged,) = [chunk for chunk in live(s) if not chunk["quarantine"]]
+    equal(rows(s, os.path.join("objects", merged["key"])),
+          [(str(n), str(n), str(n), "a" if n % 3 else None, "1.5" if n % 3 == 2 else None)
+           for n in range(7)])
+
+
+@parquet("seven files of three schemas become one chunk, and ingest refuses the clashing one alone",
+         ["dir"])
+def _(s):
+    create(s)
+    files = write_schemas(s)
+    write(s, "clash.parquet", "SELECT 100::BIGINT AS id, 5 AS seen, 'text' AS v")
+    words = "clash.parquet: the column 'v' is VARCHAR, but it is INTEGER in other files"
+    for inputs in (["0.parquet", "clash.parquet", *files[1:]], ["clash.parquet"]):
+        done = s.run("compact", "ingest", *inputs, expect=code(s, "INVALID"))
+        true(words in done.stderr.decode(), done.stderr)
+    equal(len(live(s)), 7)
+    run_all(s)
+    check_schemas(s)
+    done = s.run("compact", "ingest", "clash.parquet", expect=code(s, "INVALID"))
+    true(words in done.stderr.decode(), done.stderr)
+
+
+@parquet("a clash that ingest could not see is found by the merge, which quarantines that chunk alone",
+         ["dir"])
+def _(s):
+    create(s)
+    files = write_schemas(s)
+    write(s, "clash.parquet", "SELECT 100::BIGINT AS id, 5 AS seen, 5 AS v, 7 AS x")
+    keys = ingest(s, *files, "clash.parquet")  # the first file has no column x
+    run_all(s, expect=code(s, "INVALID"))
+    run_all(s)
+    quarantined = [chunk for chunk in live(s) if chunk["quarantine"]]
+    equal([chunk["key"] for chunk in quarantined], [keys[7]])
+    true("the column 'x' is INTEGER, but it is VARCHAR in other files" in quarantined[0]["quarantine"],
+         quarantined)
+    check_schemas(s)
+
+
+@parquet("a chunk on which the helper crashes is quarantined in the end, and the others are merged",
+         ["dir"])
+def _(s):
+    create(s, "--tries", "1", "--time-limit", "60s")
+    files = some_chunks(s, 5)
+    write_marked(s, files[3], "crash", [(50, 3, 3)])
+    keys = ingest(s, *files)
+    use_fake(s)
+    for _ in range(8):
+        done = s.run("compact", "run", "--jobs", "1", "--force", "--json",
+                     expect=None)
+        quarantined = [chunk for chunk in live(s) if chunk["quarantine"]]
+        if quarantined and len(live(s)) == 2:
+            break
+    equal([chunk["key"] for chunk in quarantined], [keys[3]])
+    true("holdfast-parquet" in quarantined[0]["quarantine"], quarantined)
+    equal(sorted(chunk["rows"] for chunk in live(s)), [1, 5], done.stderr)
+
+
+@parquet("a worker without the library merges nothing, blames nobody, and says what is missing",
+         ["dir"])
+def _(s):
+    create(s)
+    ingest(s, *some_chunks(s, 3))
+    s.env["HOLDFAST_DUCKDB"] = "/nonexistent/libduckdb.so"
+    text = s.run("compact", "run", "--force", expect=code(s, "DENIED")).stderr.decode()
+    true("HOLDFAST_DUCKDB" in text, text)
+    equal([(chunk["quarantine"], chunk["tries"]) for chunk in live(s)], [(None, 0)] * 3)
+    s.run("compact", "fsck")
+    write(s, "more.parquet", values((9, 9, 9)))
+    text = s.run("compact", "ingest", "more.parquet", expect=code(s, "UNSUPPORTED")).stderr.decode()
+    true("HOLDFAST_DUCKDB" in text, text)
+
+
+@parquet("a partition of Parquet files cannot be compressed again, and needs columns", ["dir"])
+def _(s):
+    for args, words in ((["--key", "id", "--compress", "zstd"], "compresses its own columns"),
+                        ([], "set a key field, a time field, or both"),
+                        (["--key", "id", "--no-header"], "only csv and tsv")):
+        text = fails(s, "INVALID", "compact", "create", "--format", "parquet", *args)
+        true(words in text, text)
+
+
+# ---- The helper process ---------------------------------------------------------------------------
+
+
+def use_fake(s):
+    """DuckDB with bad habits (duckdb_fake.c)."""
+    fake = s.file("libfake.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", f'-DREAL="{LIBRARY}"',
+                    f'-DESCAPES="{s.file("escapes")}"', "-o", fake,
+                    os.path.join(duckdb_kit.TESTS, "duckdb_fake.c"), "-Wl,--no-as-needed", LIBRARY,
+                    "-Wl,-rpath," + os.path.dirname(LIBRARY)], check=True)
+    s.env["HOLDFAST_DUCKDB"] = fake
+
+
+def write_marked(s, name, mark, lot):
+    return write(s, name, values(*lot), f", KV_METADATA {{note: 'holdfast-test-{mark}'}}")
+
+
+@parquet("a helper that crashes, hangs, takes memory or says nothing fails the merge with a sentence")
+def _(s):
+    use_fake(s)
+    write(s, "good.parquet", values((1, 1, 1)))
+    merge(s, LATEST, ["good.parquet"])
+    os.remove(s.file("out.parquet"))
+    for mark, status, words in (
+            ("crash", "UNAVAILABLE", "'holdfast-parquet' was killed by signal 11 (Segmentation fault)"),
+            ("eat", "UNAVAILABLE", "'holdfast-parquet' was killed by signal 6 (Aborted)"),
+            ("leave", "UNAVAILABLE", "holdfast-parquet wrote no valid report"),
+            ("hang", "TIMEOUT", "'holdfast-parquet' did not finish within 2s and was killed")):
+        write_marked(s, "bad.parquet", mark, [(2, 2, 2)])
+        begun = time.monotonic()
+        text = refused(s, status, LATEST + ["--time-limit", "2s" if mark == "hang" else "60s"],
+                       ["good.parquet", "bad.parquet"])
+        true(words in text, text)
+        true(time.monotonic() - begun < 60, "it ends in time")
+        os.remove(s.file("bad.parquet"))
+
+
+ESCAPES = """SELECT * FROM read_text('/etc/passwd')
+SELECT * FROM read_csv('/proc/self/environ')
+SELECT * FROM glob('/etc/*')
+SELECT * FROM read_parquet('{path}/other.parquet')
+SELECT * FROM read_parquet('{path}/link.parquet')
+SELECT * FROM read_parquet('{path}/x/../other.parquet')
+COPY (SELECT 1) TO '{path}/escaped.parquet'
+COPY (SELECT 1) TO '{path}/escaped.csv'
+ATTACH '{path}/escaped.db'
+EXPORT DATABASE '{path}/escaped'
+INSTALL httpfs
+LOAD httpfs
+LOAD '{path}/libfake.so'
+SELECT * FROM read_parquet('https://127.0.0.1:1/a.parquet')
+SET enable_external_access = true
+SET allowed_paths = ['/etc/passwd']
+SET allowed_directories = ['/']
+SET lock_configuration = false
+RESET lock_configuration
+SET memory_limit = '1TB'
+SET threads = 64
+SET temp_directory = '/tmp'
+SET autoload_known_extensions = true
+SET allow_unsigned_extensions = true
+CREATE PERSISTENT SECRET s (TYPE http)
+""".splitlines()
+
+
+@parquet("DuckDB can read and write the files of the merge, and no others, and change no setting")
+def _(s):
+    use_fake(s)
+    write(s, "other.parquet", values((1, 1, 1)))
+    write_marked(s, "in.parquet", "escape", [(1, 1, 1)])
+    os.symlink("other.parquet", s.file("link.parquet"))
+    s.write("escapes", "".join(line.format(path=s.path) + "\n" for line in ESCAPES
+                               + ["SELECT 1"]).encode())
+    merge(s, LATEST, ["in.parquet"])
+    told = s.read("escapes.out").decode().splitlines()
+    equal([line for line in told if line.startswith("escaped")], ["escaped SELECT 1"])
+    equal(len(told), len(ESCAPES) + 1)
+    equal([name for name in names(s) if name.startswith("escaped")], [])
+
+
+@it("without the library, or without the helper, the sentence says what to install or set")
+def _(s):
+    s.env["HOLDFAST_PARQUET"] = "/nonexistent/holdfast-parquet"
+    s.write("a.parquet", MINIMAL)
+    text = refused(s, "UNSUPPORTED", LATEST, ["a.parquet"])
+    true("HOLDFAST_PARQUET" in text and "'/nonexistent/holdfast-parquet'" in text, text)
+    s.env["HOLDFAST_PARQUET"] = HELPER
+    for path in ("/nonexistent/libduckdb.so", "/etc/passwd", HELPER):
+        s.env["HOLDFAST_DUCKDB"] = path
+        text = refused(s, "UNSUPPORTED", LATEST, ["a.parquet"])
+        true("HOLDFAST_DUCKDB" in text and "@duckdb/node-bindings-linux-" in text, text)
+
+
+# A file that our own footer reader accepts: a schema of one column, and no rows.
+MINIMAL = (b"PAR1" + bytes.fromhex("1502191c4806736368656d61150000160019000000")
+           + (21).to_bytes(4, "little") + b"PAR1")
+
+
+@parquet("the helper explains itself, and leaves nothing when it is interrupted")
+def _(s):
+    done = subprocess.run([HELPER], capture_output=True, text=True)
+    equal((done.returncode, done.stderr.count("\n")), (2, 1))
+    use_fake(s)
+    write_marked(s, "in.parquet", "hang", [(1, 1, 1)])
+    before = names(s)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        child = s.start("merge", *LATEST, "-o", "out.parquet", "in.parquet")
+        deadline = time.monotonic() + 60
+        while not any(".part-" in name for name in names(s)):
+            true(time.monotonic() < deadline and child.poll() is None, "the merge begins")
+            time.sleep(0.02)
+        child.send_signal(number)
+        child.communicate(timeout=60)
+        true(child.returncode != 0, child.returncode)
+        equal(names(s), before)
+
+
+@parquet("options that Parquet has no use for are refused")
+def _(s):
+    write(s, "a.parquet", values((1, 1, 1)))
+    for args, words in ((["--compress", "gzip"], "--compress"), (["--zone", "UTC"], "--zone"),
+                        (["--no-header"], "--no-header"), (["--max-record", "1MiB"], "--max-record"),
+                        (["--memory", "64MiB"], "128 MiB")):
+        text = refused(s, "INVALID", LATEST + args, ["a.parquet"])
+        true(words in text, text)
+    text = refused(s, "INVALID", ["--format", "parquet"], ["a.parquet"])
+    true("--key" in text, text)
+
+
+if __name__ == "__main__":
+    if not LIBRARY:
+        print("# DuckDB's library is missing: run `make setup-test`")
+    sys.exit(cases.main())
