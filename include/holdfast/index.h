@@ -28,7 +28,8 @@
  * separated by 0x1F. ESC, 0x1C to 0x1F, LF and NUL within a value are escaped as ESC followed by
  * the byte plus 0x40. Values are UTF-8. A record is at most 1 MiB long, and a key at most 1024
  * bytes. Times are RFC 3339 with a time zone, or seconds, milliseconds, microseconds or nanoseconds
- * since 1970, distinguished by their magnitude.
+ * since 1970, distinguished by their magnitude. An index can be created with a time zone for times
+ * that have none.
  *
  * THREADS. Any number of threads may use a struct hf_index concurrently, but only one thread at a
  * time may use a cursor or a record. Cursors and records stay valid after their index is closed,
@@ -62,9 +63,14 @@ struct hf_index_options {
     /* Do not accept entries that other programs write directly into the store; false: as in the
      * existing index, or accept such entries in a new index. */
     bool no_foreign;
+    /* The time zone of times that have none: "UTC", or an offset such as "+02:00". This never
+     * changes. NULL: as in the existing index; a new index refuses such times. Versions of Holdfast
+     * before this option refuse to use an index with a time zone. */
+    const char *zone;
 };
-#define HF_INDEX_OPTIONS \
-    HF_VALUE_(hf_index_options, sizeof(struct hf_index_options), NULL, 0, NULL, NULL, 0, false)
+#define HF_INDEX_OPTIONS                                                                 \
+    HF_VALUE_(hf_index_options, sizeof(struct hf_index_options), NULL, 0, NULL, NULL, 0, \
+              false, NULL)
 
 /* The result of hf_index_create. Each row: constant, name. */
 #define HF_INDEX_MADE_TABLE(ROW) \
@@ -113,9 +119,10 @@ struct hf_index_info {
     unsigned digits;
     size_t shards; /* the number of possible shards */
     bool foreign;  /* accepts entries from other programs */
+    char zone[8];  /* of times without a time zone: "UTC" or "+02:00"; "" if there is none */
 };
 #define HF_INDEX_INFO \
-    HF_VALUE_(hf_index_info, sizeof(struct hf_index_info), 0, 0, 0, 0, 0, 0, false)
+    HF_VALUE_(hf_index_info, sizeof(struct hf_index_info), 0, 0, 0, 0, 0, 0, false, { 0 })
 HF_API enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_info *info,
                                         struct hf_error *error);
 
@@ -248,6 +255,22 @@ HF_API enum hf_status hf_index_get(struct hf_index *index, const char *key,
                                    struct hf_index_record **ret_record, struct hf_error *error);
 HF_API void hf_index_record_free(struct hf_index_record *record);
 
+/* Reads the records of many keys in one pass, in bounded memory. The inbox of each shard is listed
+ * at most once, and no part of a shard is read twice unless the shard is replaced meanwhile. `each`
+ * is called exactly once per key, in any order. `number` is the position of the key in `keys`. If
+ * the key has a record, why->status is HF_OK; the record is valid until `each` returns. Otherwise,
+ * `record` is NULL, and `why` says why: HF_NOT_FOUND if the key has no record, or the status of its
+ * shard, which could not be read. Return false to stop with HF_CANCELLED.
+ *
+ * Returns HF_OK if every key has a record. Otherwise returns the status of the first shard that
+ * could not be read or, if there is none, HF_NOT_FOUND. */
+HF_API enum hf_status hf_index_get_many(struct hf_index *index, const char *const *keys,
+                                        size_t key_count,
+                                        bool (*each)(void *argument, size_t number,
+                                                     struct hf_index_record *record,
+                                                     const struct hf_error *why),
+                                        void *argument, struct hf_error *error);
+
 /* Returns the value of a field. The value is NUL-terminated and may contain other NUL bytes;
  * `ret_size`, which may be NULL, receives its size. Returns "" if the record omits the field, and
  * NULL if the field does not exist or memory ran out. The value is valid as long as the record. */
@@ -283,7 +306,20 @@ struct hf_index_progress {
 #define HF_INDEX_PROGRESS \
     HF_VALUE_(hf_index_progress, sizeof(struct hf_index_progress), 0, 0, 0, 0, 0)
 
-/* A query. A record matches if all conditions hold. */
+/* A query. A record matches if all conditions hold, those of `where` and those of `filters`.
+ *
+ * A filter is a condition as text: FIELD OP VALUE, such as "size >= 10", where OP is one of
+ * = != < <= > >= ~. Blanks before OP, and then also those after it, are ignored; otherwise
+ * everything after OP is the value. The time field is compared as an instant. Otherwise, if the
+ * field and the value are both numbers as in JSON, they are compared as numbers, exactly; if not,
+ * as bytes. With ~, the value is a pattern of at most 256 bytes that the whole field must match:
+ * * stands for any characters, ? for one character, and \ makes the next character literal.
+ *
+ * `sort` is FIELD[:number][:desc]. The time field is sorted as instants; other fields are sorted as
+ * bytes or, with :number, as numbers, followed by the values that are not numbers. Only the first
+ * 1024 bytes of a value count. Records with equal values are sorted by key. A sorted cursor reads
+ * all matching records before it returns the first one; up to 16 MiB of them are kept in memory, and
+ * more in temporary files in $TMPDIR or /tmp. `sort` and `limit` apply only to cursors. */
 struct hf_index_query {
     size_t struct_size;
     const char *prefix; /* of the key; NULL: any */
@@ -298,16 +334,22 @@ struct hf_index_query {
     bool (*progress)(void *argument, const struct hf_index_progress *so_far);
     void (*trouble)(void *argument, const struct hf_error *why);
     void *argument;
+
+    const char *const *filters;
+    size_t filter_count; /* together with where_count at most HF_INDEX_WHERE_MAX */
+    const char *sort;    /* NULL: shard by shard, sorted by key within a shard */
+    uint64_t limit;      /* return at most this many records; 0: all */
 };
 #define HF_INDEX_WHERE_MAX 32
 #define HF_INDEX_QUERY                                                                        \
     HF_VALUE_(hf_index_query, sizeof(struct hf_index_query), NULL, NULL, NULL, 0, NULL, NULL, \
-              NULL, NULL)
+              NULL, NULL, NULL, 0, NULL, 0)
 
 /* Opens a cursor over the records that match a query. The cursor returns each key once, shard by
  * shard, sorted by key within a shard. The cursor reads only the parts of a shard that can match,
- * in bounded memory. `query` may be NULL, which matches all records. The query is copied. Returns
- * HF_INVALID for an unknown field, or an invalid time or shard. */
+ * in bounded memory. With `sort`, the records are in that order instead. `query` may be NULL, which
+ * matches all records. The query is copied. Returns HF_INVALID for an unknown field, or an invalid
+ * time, shard, filter or sort order. */
 HF_API enum hf_status hf_index_cursor_open(struct hf_index *index,
                                            const struct hf_index_query *query,
                                            struct hf_index_cursor **ret_cursor,

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "store/pages.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define DIGITS_USUAL 2
@@ -81,7 +82,8 @@ static enum hf_status schema_of(const struct hf_index_options *options,
                                              view_of(options->key), view_of(options->time),
                                              options->digits > 0 ? options->digits
                                                                  : DIGITS_USUAL,
-                                             !options->no_foreign },
+                                             !options->no_foreign,
+                                             view_of(options->zone ? options->zone : "") },
                       ret_schema, error);
 }
 
@@ -100,6 +102,10 @@ static enum hf_status inherit_options(struct store *store, struct view name,
         schema->digits = index->schema.digits;
     if (!options->no_foreign)
         schema->foreign = index->schema.foreign;
+    if (!options->zone) {
+        schema->has_zone = index->schema.has_zone;
+        schema->zone_east_s = index->schema.zone_east_s;
+    }
     index_close(index);
     return HF_OK;
 }
@@ -185,14 +191,17 @@ enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_info *i
         return HF_INVALID;
     env_mutex_lock(&index->mutex);
     const struct schema *schema = &index->latest->schema;
-    const struct hf_index_info filled = { .struct_size = sizeof filled,
-                                          .field_count = schema->field_count,
-                                          .key = schema->key,
-                                          .time = schema->time,
-                                          .version = schema->version_count,
-                                          .digits = schema->digits,
-                                          .shards = shard_count(schema->digits),
-                                          .foreign = schema->foreign };
+    struct hf_index_info filled = { .struct_size = sizeof filled,
+                                    .field_count = schema->field_count,
+                                    .key = schema->key,
+                                    .time = schema->time,
+                                    .version = schema->version_count,
+                                    .digits = schema->digits,
+                                    .shards = shard_count(schema->digits),
+                                    .foreign = schema->foreign };
+    char zone[ZONE_TEXT_MAX];
+    if (schema->has_zone)
+        snprintf(filled.zone, sizeof filled.zone, "%s", zone_text(schema, zone));
     env_mutex_unlock(&index->mutex);
     write_caller_report(info, &filled, sizeof filled);
     return error_clear(error);

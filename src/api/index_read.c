@@ -3,6 +3,7 @@
 #include "api/index_inside.h"
 
 #include "index/export.h"
+#include "index/sorter.h"
 #include "index/text.h"
 
 #include <stdlib.h>
@@ -144,6 +145,68 @@ enum hf_status hf_index_get(struct hf_index *index, const char *key,
     return error_tell(error, status, &why);
 }
 
+/* What hf_index_get_many shows. */
+struct got_many {
+    bool (*each)(void *argument, size_t number, struct hf_index_record *record,
+                 const struct hf_error *why);
+    void *argument;
+    struct index *index;
+    struct hf_index_record *record;
+};
+
+static enum hf_status record_set(struct hf_index_record *record, struct view bytes,
+                                 struct hf_error *error)
+{
+    record->decoded = false;
+    buffer_clear(&record->bytes);
+    return buffer_append(&record->bytes, bytes) ? HF_OK : error_no_memory(error);
+}
+
+static enum hf_status show_got(void *argument, size_t number, const struct record *record,
+                               const struct hf_error *why, struct hf_error *error)
+{
+    struct got_many *got = argument;
+    if (record) {
+        got->record->schema = got->index->schema; /* reading may have loaded a newer one */
+        if (record_set(got->record, record->bytes, error) != HF_OK)
+            return error->status;
+    }
+    return got->each(got->argument, number, record ? got->record : NULL, why)
+               ? HF_OK
+               : error_set(error, HF_CANCELLED, "stopped by the caller");
+}
+
+enum hf_status hf_index_get_many(struct hf_index *index, const char *const *keys,
+                                 size_t key_count,
+                                 bool (*each)(void *argument, size_t number,
+                                              struct hf_index_record *record,
+                                              const struct hf_error *why),
+                                 void *argument, struct hf_error *error)
+{
+    struct got_many got = { .each = each, .argument = argument };
+    const struct index_getter getter = { show_got, &got };
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, index, keys) != HF_OK ||
+        error_if_none(error, "each", each) != HF_OK ||
+        error_if_null_among(error, "keys", keys, key_count) != HF_OK)
+        return HF_INVALID;
+    enum hf_status status = index_borrow(index, &got.index, &why);
+    if (status != HF_OK)
+        return error_tell(error, status, &why);
+    struct view *views = calloc(key_count + 1, sizeof *views);
+    got.record = record_new(&got.index->schema);
+    status = views && got.record ? HF_OK : error_no_memory(&why);
+    if (status == HF_OK) {
+        for (size_t i = 0; i < key_count; i++)
+            views[i] = view_of(keys[i]);
+        status = index_get_many(got.index, views, key_count, &getter, &why);
+    }
+    hf_index_record_free(got.record);
+    free(views);
+    index_give_back(index, got.index);
+    return error_tell(error, status, &why);
+}
+
 /* ---- Queries ------------------------------------------------------------------------- */
 
 /* A query in the form that src/index uses, with copies of everything it points to, and the
@@ -153,6 +216,8 @@ struct query {
     struct arena arena;
     struct condition_on_field where[HF_INDEX_WHERE_MAX];
     struct index_query query;
+    bool sorted;
+    struct sort_order order;
 };
 
 static enum hf_status copy_query_text(struct arena *arena, const char *text,
@@ -180,36 +245,77 @@ static enum hf_status convert_condition(struct query *query, const struct schema
     return copy_query_text(&query->arena, given->value, &ret_condition->value, error);
 }
 
+static enum hf_status convert_filter(struct query *query, const struct schema *schema,
+                                     const char *given,
+                                     struct condition_on_field *ret_condition,
+                                     struct hf_error *error)
+{
+    struct view text;
+    enum hf_status status = copy_query_text(&query->arena, given, &text, error);
+    if (status != HF_OK)
+        return status;
+    status = condition_parse(schema, text, ret_condition, error);
+    if (status != HF_OK)
+        error_prefix(error, "where");
+    return status;
+}
+
 static enum hf_status convert_where(struct query *query, const struct schema *schema,
                                     struct hf_error *error)
 {
     const struct hf_index_query *given = &query->given;
-    if (given->where_count > HF_INDEX_WHERE_MAX)
+    if (given->where_count > HF_INDEX_WHERE_MAX ||
+        given->filter_count > HF_INDEX_WHERE_MAX - given->where_count)
         return error_set(error, HF_INVALID, "where can have at most %d conditions",
                          HF_INDEX_WHERE_MAX);
     if (given->where_count > 0 && !given->where)
         return error_set(error, HF_INVALID, "where must not be NULL");
+    if (given->filter_count > 0 &&
+        (!given->filters ||
+         error_if_null_among(error, "filters", given->filters, given->filter_count) != HF_OK))
+        return error_set(error, HF_INVALID, "filters must not be NULL");
     for (size_t i = 0; i < given->where_count; i++) {
         enum hf_status status =
             convert_condition(query, schema, &given->where[i], &query->where[i], error);
         if (status != HF_OK)
             return status;
     }
+    for (size_t i = 0; i < given->filter_count; i++) {
+        enum hf_status status = convert_filter(query, schema, given->filters[i],
+                                               &query->where[given->where_count + i], error);
+        if (status != HF_OK)
+            return status;
+    }
     query->query.where = query->where;
-    query->query.where_count = given->where_count;
+    query->query.where_count = given->where_count + given->filter_count;
     return HF_OK;
 }
 
-static enum hf_status convert_since(struct query *query, struct hf_error *error)
+static enum hf_status convert_since(struct query *query, const struct schema *schema,
+                                    struct hf_error *error)
 {
     const char *since = query->given.since;
     query->query.since_given = since != NULL;
-    if (!since || instant_parse(view_of(since), &query->query.since))
+    if (!since || schema_parse_time(schema, view_of(since), &query->query.since))
         return HF_OK;
     return error_set(error, HF_INVALID,
-                     "since takes RFC 3339 with a zone, as in 2026-02-06T10:00:00Z, or a "
+                     "since takes RFC 3339%s, as in 2026-02-06T10:00:00Z, or a "
                      "number since 1970, not '%.*s'",
+                     schema->has_zone ? "" : " with a zone",
                      VIEW_ARGS(view_first(view_of(since), 60)));
+}
+
+static enum hf_status convert_sort(struct query *query, const struct schema *schema,
+                                   struct hf_error *error)
+{
+    const char *sort = query->given.sort;
+    query->sorted = sort != NULL;
+    if (!sort)
+        return HF_OK;
+    enum hf_status status = sort_order_parse(schema, view_of(sort), &query->order, error);
+    if (status != HF_OK)
+        error_prefix(error, "sort");
+    return status;
 }
 
 /* Release the arena even after a failure. */
@@ -224,7 +330,9 @@ static enum hf_status query_init(struct query *query, const struct index *index,
     query->given = used;
     status = copy_query_text(&query->arena, used.prefix, &query->query.prefix, error);
     if (status == HF_OK)
-        status = convert_since(query, error);
+        status = convert_since(query, &index->schema, error);
+    if (status == HF_OK)
+        status = convert_sort(query, &index->schema, error);
     if (status == HF_OK)
         status = index_shard_of(index, used.shard, &query->query.shard, error);
     return status == HF_OK ? convert_where(query, &index->schema, error) : status;
@@ -244,6 +352,10 @@ struct hf_index_cursor {
     struct index *index; /* the cursor's own copy */
     struct query query;
     struct walk *walk;
+    struct sorter *sorter; /* NULL: records are returned as they are read */
+    bool all_read;         /* the sorter has all records ... */
+    bool unsorted;         /* ... or has failed: no more records follow */
+    uint64_t returned;
     struct hf_index_record *record; /* the last one returned */
 };
 
@@ -252,6 +364,7 @@ void hf_index_cursor_close(struct hf_index_cursor *cursor)
     if (!cursor)
         return;
     walk_close(cursor->walk);
+    sorter_free(cursor->sorter);
     hf_index_record_free(cursor->record);
     arena_release(&cursor->query.arena);
     index_close(cursor->index);
@@ -268,6 +381,11 @@ static enum hf_status cursor_start(struct hf_index_cursor *cursor, struct hf_ind
     if (status == HF_OK) {
         cursor->record = record_new(&cursor->index->schema);
         status = cursor->record ? HF_OK : error_no_memory(error);
+    }
+    if (status == HF_OK && cursor->query.sorted) {
+        cursor->sorter =
+            sorter_new(cursor->index->env, cursor->query.order, cursor->query.given.limit);
+        status = cursor->sorter ? HF_OK : error_no_memory(error);
     }
     if (status != HF_OK)
         return status;
@@ -296,25 +414,61 @@ enum hf_status hf_index_cursor_open(struct hf_index *index, const struct hf_inde
     return error_tell(error, status, &why);
 }
 
+/* The next record of a sorted cursor. All records are read before the first one is returned. A shard
+ * that cannot be read is reported, and the next call continues with the next shard. */
+static enum hf_status next_sorted(struct hf_index_cursor *cursor, struct view *ret_bytes,
+                                  struct hf_error *error)
+{
+    if (cursor->unsorted)
+        return HF_NOT_FOUND;
+    while (!cursor->all_read) {
+        struct record record;
+        enum hf_status status = walk_next(cursor->walk, &record, error);
+        cursor->all_read = status == HF_NOT_FOUND;
+        if (status == HF_OK) {
+            status = sorter_add(cursor->sorter, &record, error);
+            cursor->unsorted = status != HF_OK;
+        }
+        if (status != HF_OK && status != HF_NOT_FOUND)
+            return status;
+    }
+    enum hf_status status = sorter_next(cursor->sorter, ret_bytes, error);
+    cursor->unsorted = status != HF_OK;
+    return status;
+}
+
+static enum hf_status next_bytes(struct hf_index_cursor *cursor, struct view *ret_bytes,
+                                 struct hf_error *error)
+{
+    struct record record;
+    const uint64_t limit = cursor->query.given.limit;
+    if (cursor->sorter)
+        return next_sorted(cursor, ret_bytes, error);
+    if (limit > 0 && cursor->returned == limit)
+        return HF_NOT_FOUND;
+    enum hf_status status = walk_next(cursor->walk, &record, error);
+    if (status == HF_OK) {
+        *ret_bytes = record.bytes;
+        cursor->returned++;
+    }
+    return status;
+}
+
 /* All records of a cursor have the fields that the index had when the cursor was opened. */
 enum hf_status hf_index_cursor_next(struct hf_index_cursor *cursor,
                                     struct hf_index_record **ret_record, struct hf_error *error)
 {
-    struct record record;
+    struct view bytes;
     struct hf_error why = { .status = HF_OK };
     if (ret_record)
         *ret_record = NULL;
     if (ERROR_IF_NULL(error, cursor, ret_record) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = walk_next(cursor->walk, &record, &why);
+    enum hf_status status = next_bytes(cursor, &bytes, &why);
     if (status == HF_NOT_FOUND)
         return error_set(error, HF_NOT_FOUND, "there are no more records");
-    if (status == HF_OK) {
-        cursor->record->decoded = false;
-        buffer_clear(&cursor->record->bytes);
-        if (!buffer_append(&cursor->record->bytes, record.bytes))
-            status = error_no_memory(&why);
-    }
+    if (status == HF_OK)
+        status = record_set(cursor->record, bytes, &why);
     if (status == HF_OK)
         *ret_record = cursor->record;
     return error_tell(error, status, &why);
@@ -352,6 +506,8 @@ static enum hf_status walk_whole(struct hf_index *handle, const struct hf_index_
     if (status != HF_OK)
         return error_tell(error, status, &why);
     status = query_init(&query, index, given, &why);
+    if (status == HF_OK && (query.sorted || query.given.limit > 0))
+        status = error_set(&why, HF_INVALID, "sort and limit apply only to cursors");
     const struct index_visitor visitor = query_visitor(&query.given);
     if (status == HF_OK && walk->ret_count)
         status = index_count(index, &query.query, &visitor, walk->ret_count, &why);

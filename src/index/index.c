@@ -120,6 +120,7 @@ static enum hf_status check_later_schema(const struct index *index, const struct
     struct hf_error why;
     if (version == 0 ||
         (had->digits == later->digits && had->foreign == later->foreign &&
+         had->has_zone == later->has_zone && had->zone_east_s == later->zone_east_s &&
          schema_check_version(later, version, had->versions[version - 1].hash, &why) == HF_OK))
         return HF_OK;
     return error_set(error, HF_CORRUPT,

@@ -87,6 +87,22 @@ static enum hf_status pending_batch_load(struct pending *pending, struct pending
 
 /* ---- Which entries ------------------------------------------------------------------- */
 
+static bool is_key_wanted(const struct pending *pending, struct view key)
+{
+    size_t low = 0, high = pending->key_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = view_compare(pending->keys[middle].key, key);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return !pending->keys;
+}
+
 /* Whether the record may match the query, judging by the entry's name. An entry that is too early
  * can be skipped, because older records in the shard are not wanted either. */
 static bool may_be_wanted(const struct pending *pending, const struct entry *entry)
@@ -98,7 +114,8 @@ static bool may_be_wanted(const struct pending *pending, const struct entry *ent
         return true;
     bool early = wanted->since_given && entry->name.kind == ENTRY_OURS &&
                  instant_compare(entry->name.time, wanted->since) < 0;
-    return !early && view_starts_with(entry->key, wanted->prefix);
+    return !early && view_starts_with(entry->key, wanted->prefix) &&
+           is_key_wanted(pending, entry->key);
 }
 
 static bool is_keyless(const struct entry *entry)

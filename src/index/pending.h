@@ -21,6 +21,10 @@ struct pending_batch {
 struct pending {
     struct index *index;
     const struct index_query *wanted; /* NULL: all */
+    /* The wanted keys of this shard, in key order; NULL: all. Set it before the first entry is
+     * added. */
+    const struct wanted_key *keys;
+    size_t key_count;
     struct entry **entries; /* by key; within a key, foreign entries, then ours, latest first */
     size_t count, capacity;
     bool sorted;

@@ -15,21 +15,12 @@
 
 /* ---- Queries ------------------------------------------------------------------------- */
 
-static bool meets_condition(const struct condition_on_field *condition, struct view record)
-{
-    struct view written = VIEW("");
-    bool more = true;
-    for (size_t i = 0; i <= condition->field; i++)
-        written = more ? field_cut(&record, &more) : VIEW("");
-    return field_is(written, condition->value) != condition->differs;
-}
-
 bool index_query_takes(const struct index_query *query, const struct record *record)
 {
     if (query->since_given && instant_compare(record->time, query->since) < 0)
         return false;
     for (size_t i = 0; i < query->where_count; i++)
-        if (!meets_condition(&query->where[i], record->bytes))
+        if (!condition_holds(&query->where[i], record))
             return false;
     return true;
 }
@@ -168,13 +159,20 @@ static enum hf_status look_in_shard(struct lookup *lookup, struct hf_error *erro
     return status == HF_NOT_FOUND ? error_clear(error) : status;
 }
 
+static enum hf_status check_key_size(struct view key, struct hf_error *error)
+{
+    if (key.size > 0 && key.size <= INDEX_KEY_BYTES_MAX)
+        return HF_OK;
+    return error_set(error, HF_NOT_FOUND, "no such key: keys are 1 to %d bytes long",
+                     INDEX_KEY_BYTES_MAX);
+}
+
 enum hf_status index_get(struct index *index, struct view key, struct buffer *ret_bytes,
                          struct hf_error *error)
 {
     struct hf_error why = { .status = HF_OK };
-    if (key.size == 0 || key.size > INDEX_KEY_BYTES_MAX)
-        return error_set(error, HF_NOT_FOUND, "no such key: keys are 1 to %d bytes long",
-                         INDEX_KEY_BYTES_MAX);
+    if (check_key_size(key, error) != HF_OK)
+        return HF_NOT_FOUND;
     struct lookup lookup = { .index = index,
                              .key = key,
                              .shard = shard_of_key(key, index->schema.digits),
@@ -200,4 +198,174 @@ enum hf_status index_get(struct index *index, struct view key, struct buffer *re
     if (error)
         *error = why;
     return status;
+}
+
+/* ---- Many keys ------------------------------------------------------------------------- */
+
+/* A key that is looked up; keys may repeat. */
+struct asked_key {
+    struct wanted_key wanted;
+    size_t number;
+};
+
+struct many_lookup {
+    struct index *index;
+    const struct index_getter *getter;
+    struct asked_key *asked; /* in the order of shards and keys */
+    size_t count;
+    size_t next; /* the first key that has not been answered */
+    struct wanted_key *keys;
+    size_t key_count;
+    struct hf_error first; /* why the first shard could not be read, ... */
+    bool missing;          /* ... and whether some key has no record */
+};
+
+static int compare_asked(const void *a, const void *b)
+{
+    const struct asked_key *left = a, *right = b;
+    if (left->wanted.shard != right->wanted.shard)
+        return left->wanted.shard < right->wanted.shard ? -1 : 1;
+    int order = view_compare(left->wanted.key, right->wanted.key);
+    if (order == 0)
+        order = left->number < right->number ? -1 : left->number > right->number;
+    return order;
+}
+
+/* Answers one key. */
+static enum hf_status answer_key(struct many_lookup *many, size_t number,
+                                 const struct record *record, const struct hf_error *why,
+                                 struct hf_error *error)
+{
+    const struct index_getter *getter = many->getter;
+    struct hf_error good = { .status = HF_OK };
+    if (why && why->status == HF_NOT_FOUND)
+        many->missing = true;
+    return getter->each(getter->argument, number, record, why ? why : &good, error);
+}
+
+static enum hf_status answer_next(struct many_lookup *many, const struct record *record,
+                                  const struct hf_error *why, struct hf_error *error)
+{
+    return answer_key(many, many->asked[many->next++].number, record, why, error);
+}
+
+static enum hf_status answer_missing(struct many_lookup *many, struct hf_error *error)
+{
+    struct hf_error why;
+    error_set(&why, HF_NOT_FOUND, "the index %s has no such key", many->index->name);
+    return answer_next(many, NULL, &why, error);
+}
+
+/* Answers all keys before this record, which have none, and then its own. */
+static enum hf_status answer_record(struct many_lookup *many, size_t shard,
+                                    const struct record *record, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    while (status == HF_OK && many->next < many->count) {
+        const struct wanted_key *key = &many->asked[many->next].wanted;
+        bool before = key->shard < shard ||
+                      (key->shard == shard && view_compare(key->key, record->key) < 0);
+        if (before)
+            status = answer_missing(many, error);
+        else if (key->shard == shard && view_equal(key->key, record->key))
+            status = answer_next(many, record, NULL, error);
+        else
+            break;
+    }
+    return status;
+}
+
+/* Answers the keys of earlier shards, which have no records, and then all keys of the shard that
+ * could not be read; `to_end`: of all shards that were not read. */
+static enum hf_status answer_failure(struct many_lookup *many, size_t shard, bool to_end,
+                                     const struct hf_error *why, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    if (many->first.status == HF_OK)
+        many->first = *why;
+    while (status == HF_OK && many->next < many->count) {
+        size_t at = many->asked[many->next].wanted.shard;
+        if (at > shard && !to_end)
+            break;
+        status = at < shard ? answer_missing(many, error) : answer_next(many, NULL, why, error);
+    }
+    return status;
+}
+
+static enum hf_status answer_walk(struct many_lookup *many, struct walk *walk,
+                                  struct hf_error *error)
+{
+    struct hf_error why;
+    enum hf_status status = HF_OK;
+    while (status == HF_OK) {
+        struct record record;
+        enum hf_status read = walk_next(walk, &record, &why);
+        if (read == HF_NOT_FOUND)
+            break;
+        status = read == HF_OK
+                     ? answer_record(many, walk_shard(walk), &record, error)
+                     : answer_failure(many, walk_shard(walk), walk_gave_up(walk), &why, error);
+    }
+    while (status == HF_OK && many->next < many->count)
+        status = answer_missing(many, error);
+    return status;
+}
+
+/* Sorts the keys by shard, and collects each once. A key that no record can have is answered
+ * immediately. */
+static enum hf_status sort_keys(struct many_lookup *many, const struct view *keys, size_t count,
+                                struct hf_error *error)
+{
+    const unsigned digits = many->index->schema.digits;
+    many->asked = calloc(count, sizeof *many->asked);
+    many->keys = calloc(count, sizeof *many->keys);
+    if (!many->asked || !many->keys)
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        struct hf_error why;
+        struct asked_key asked = { .wanted.key = keys[i], .number = i };
+        if (check_key_size(keys[i], &why) != HF_OK) {
+            enum hf_status status = answer_key(many, i, NULL, &why, error);
+            if (status != HF_OK)
+                return status;
+            continue;
+        }
+        struct shard_id shard = shard_of_key(keys[i], digits);
+        check(shard_number(view_of(shard.text), digits, &asked.wanted.shard));
+        many->asked[many->count++] = asked;
+    }
+    if (many->count > 1)
+        qsort(many->asked, many->count, sizeof *many->asked, compare_asked);
+    for (size_t i = 0; i < many->count; i++)
+        if (i == 0 || !view_equal(many->asked[i].wanted.key, many->asked[i - 1].wanted.key))
+            many->keys[many->key_count++] = many->asked[i].wanted;
+    return HF_OK;
+}
+
+enum hf_status index_get_many(struct index *index, const struct view *keys, size_t count,
+                              const struct index_getter *getter, struct hf_error *error)
+{
+    struct many_lookup many = { .index = index, .getter = getter };
+    struct walk *walk = NULL;
+    if (count == 0)
+        return error_clear(error);
+    enum hf_status status = sort_keys(&many, keys, count, error);
+    const struct index_query query = { .keys = many.keys, .key_count = many.key_count };
+    if (status == HF_OK && many.key_count > 0)
+        status = walk_open(index, &query, /* visitor */ NULL, &walk, error);
+    if (walk)
+        status = answer_walk(&many, walk, error);
+    walk_close(walk);
+    free(many.asked);
+    free(many.keys);
+    if (status != HF_OK)
+        return status;
+    if (many.first.status != HF_OK)
+        *error = many.first;
+    else if (many.missing)
+        error_set(error, HF_NOT_FOUND, "the index %s does not have all of these keys",
+                  index->name);
+    else
+        error_clear(error);
+    return error->status;
 }

@@ -4,6 +4,7 @@
 #ifndef INDEX_READ_H
 #define INDEX_READ_H
 
+#include "index/condition.h"
 #include "index/cursor.h"
 #include "index/inbox.h"
 
@@ -13,18 +14,23 @@
 enum hf_status index_get(struct index *index, struct view key, struct buffer *ret_bytes,
                          struct hf_error *error);
 
+/* A key that is wanted, and the number of its shard. */
+struct wanted_key {
+    size_t shard;
+    struct view key;
+};
+
 /* A query. The caller owns the views. */
 struct index_query {
     struct view prefix; /* key prefix; empty: all */
     bool since_given;
     struct instant since; /* earliest time */
-    const struct condition_on_field {
-        size_t field;
-        struct view value; /* the field's value, unescaped */
-        bool differs;      /* match records whose value differs */
-    } * where;
+    const struct condition_on_field *where;
     size_t where_count;
     struct shard_id shard; /* text empty: all */
+    /* Only these keys, which are in the order of shards and keys, each once; NULL: all. */
+    const struct wanted_key *keys;
+    size_t key_count;
 };
 
 /* Shows every record that matches, shard by shard, in key order within a shard. Needs a few
@@ -63,6 +69,29 @@ enum hf_status walk_next(struct walk *walk, struct record *ret_record, struct hf
 
 /* The progress of the walk so far. */
 struct hf_index_progress walk_totals(const struct walk *walk);
+
+/* The number of the shard that the last record or error of walk_next concerns. */
+size_t walk_shard(const struct walk *walk);
+
+/* Whether the walk has ended before its last shard, because the store kept failing. */
+bool walk_gave_up(const struct walk *walk);
+
+/* Reads many keys in one pass: one walk over the shards of these keys. The inbox of a shard is
+ * listed at most once, and no part of a shard is read twice unless the shard is replaced meanwhile.
+ *
+ * `each` is called once per key, shard by shard. `number` is the key's index in `keys`. `record` is
+ * NULL unless why->status is OK; it is NOT_FOUND for a key without a record, and the status of the
+ * shard if that cannot be read. If `each` returns a status other than OK, the call ends with it.
+ *
+ * Returns OK if every key has a record, the status of the first shard that could not be read, or
+ * else NOT_FOUND. */
+struct index_getter {
+    enum hf_status (*each)(void *argument, size_t number, const struct record *record,
+                           const struct hf_error *why, struct hf_error *error);
+    void *argument;
+};
+enum hf_status index_get_many(struct index *index, const struct view *keys, size_t count,
+                              const struct index_getter *getter, struct hf_error *error);
 
 /* Whether a record matches the query's time and field conditions. */
 bool index_query_takes(const struct index_query *query, const struct record *record);

@@ -159,17 +159,19 @@ bool field_read(struct buffer *to, struct view written)
     return !to->failed;
 }
 
-bool field_is(struct view written, struct view value)
+int field_compare(struct view written, struct view value)
 {
     size_t at = 0;
     for (size_t i = 0; i < written.size; i++, at++) {
         char byte = written.data[i];
         if (byte == ESCAPE && i + 1 < written.size)
             byte = (char)(written.data[++i] ^ ESCAPE_BIT);
-        if (at == value.size || byte != value.data[at])
-            return false;
+        if (at == value.size)
+            return 1;
+        if (byte != value.data[at])
+            return (unsigned char)byte < (unsigned char)value.data[at] ? -1 : 1;
     }
-    return at == value.size;
+    return at < value.size ? -1 : 0;
 }
 
 bool record_write(struct buffer *to, const struct view *values, size_t count)
@@ -298,18 +300,17 @@ static const char *printable_time(struct view text, char shown[SHOWN_TEXT_MAX])
 }
 
 /* The names of entries have room only for the years 1 to 9999. */
-static enum hf_status check_time(struct view text, struct instant *ret_time,
-                                 struct hf_error *error)
+static enum hf_status check_time(const struct schema *schema, struct view text,
+                                 struct instant *ret_time, struct hf_error *error)
 {
     struct instant time;
     char shown[SHOWN_TEXT_MAX];
     if (text.size == 0)
         return error_set(error, HF_INVALID, "the record has no time");
-    if (!instant_parse(text, &time))
-        return error_set(
-            error, HF_INVALID,
-            "'%s' is not a time; expected RFC 3339 with a zone, or a number since 1970",
-            printable_time(text, shown));
+    if (!schema_parse_time(schema, text, &time))
+        return error_set(error, HF_INVALID,
+                         "'%s' is not a time; expected RFC 3339%s, or a number since 1970",
+                         printable_time(text, shown), schema->has_zone ? "" : " with a zone");
     if (time.s < INSTANT_S_MIN || time.s > INSTANT_S_MAX)
         return error_set(error, HF_INVALID, "the time %.*s is outside the years 1 to 9999",
                          VIEW_ARGS(view_first(text, 40)));
@@ -333,7 +334,7 @@ enum hf_status record_read(const struct schema *schema, struct view bytes, struc
     if (status == HF_OK)
         status = check_key(&scan, space, &record.key, error);
     if (status == HF_OK)
-        status = check_time(scan.time, &record.time, error);
+        status = check_time(schema, scan.time, &record.time, error);
     if (status != HF_OK)
         return status;
     if (scan.field_count > schema->field_count) {

@@ -45,8 +45,13 @@ bool field_write(struct buffer *to, struct view value);
  * nothing is appended, and to->failed is not set. */
 bool field_read(struct buffer *to, struct view written);
 
-/* Whether an escaped field of a valid record has this value. */
-bool field_is(struct view written, struct view value);
+/* Compares the value of an escaped field of a valid record with this value, like view_compare. */
+int field_compare(struct view written, struct view value);
+
+static inline bool field_is(struct view written, struct view value)
+{
+    return field_compare(written, value) == 0;
+}
 
 /* Appends a record with these values, one per field, without its terminator. Missing values at the
  * end are omitted. The caller checks the result with record_read. */

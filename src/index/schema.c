@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define HASH_DIGITS 16
 
@@ -129,6 +130,33 @@ static enum hf_status set_roles(struct schema *schema, struct view key, struct v
     return HF_OK;
 }
 
+bool schema_parse_time(const struct schema *schema, struct view text,
+                       struct instant *ret_instant)
+{
+    return instant_parse(text, ret_instant) ||
+           (schema->has_zone && instant_parse_local(text, schema->zone_east_s, ret_instant));
+}
+
+static enum hf_status set_zone(struct schema *schema, struct view zone, struct hf_error *error)
+{
+    schema->has_zone = zone.size > 0;
+    if (zone.size == 0 || zone_parse(zone, &schema->zone_east_s))
+        return HF_OK;
+    return error_set(error, HF_INVALID,
+                     "'%.*s' is not a time zone; expected UTC, or an offset such as +02:00",
+                     VIEW_ARGS(view_first(zone, 40)));
+}
+
+const char *zone_text(const struct schema *schema, char text[ZONE_TEXT_MAX])
+{
+    unsigned minutes = (unsigned)(llabs((long long)schema->zone_east_s) / 60);
+    if (minutes == 0)
+        return schema->has_zone ? "UTC" : "none";
+    snprintf(text, ZONE_TEXT_MAX, "%c%02u:%02u", schema->zone_east_s < 0 ? '-' : '+',
+             minutes / 60 % 100, minutes % 60);
+    return text;
+}
+
 enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_schema,
                           struct hf_error *error)
 {
@@ -141,7 +169,8 @@ enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_sch
     for (size_t i = 0; i < spec->field_count; i++)
         if (schema_add_field(&schema, spec->fields[i], error) != HF_OK)
             return HF_INVALID;
-    if (set_roles(&schema, spec->key, spec->time, error) != HF_OK)
+    if (set_roles(&schema, spec->key, spec->time, error) != HF_OK ||
+        set_zone(&schema, spec->zone, error) != HF_OK)
         return HF_INVALID;
     add_version(&schema);
     *ret_schema = schema;
@@ -175,6 +204,12 @@ static enum hf_status check_same(const struct schema *schema, const struct schem
                          schema->foreign
                              ? "the index accepts entries from other programs"
                              : "the index does not accept entries from other programs");
+    if (schema->has_zone != wanted->has_zone || schema->zone_east_s != wanted->zone_east_s) {
+        char ours[ZONE_TEXT_MAX], theirs[ZONE_TEXT_MAX];
+        return error_set(error, HF_INVALID,
+                         "the time zone of the index is %s; this cannot be changed to %s",
+                         zone_text(schema, ours), zone_text(wanted, theirs));
+    }
     for (size_t i = 0; i < common; i++)
         if (strcmp(schema->fields[i], wanted->fields[i]) != 0)
             return error_set(
@@ -235,7 +270,9 @@ enum hf_status schema_check_version(const struct schema *schema, uint64_t versio
 bool schema_encode(const struct schema *schema, struct view unknown, struct view nonce,
                    struct buffer *text)
 {
-    buffer_append(text, VIEW("{\"format\":\"" INDEX_FORMAT "\",\"write\":"));
+    char zone[ZONE_TEXT_MAX];
+    buffer_print(text, "{\"format\":\"%s\",\"write\":",
+                 schema->has_zone ? INDEX_FORMAT_LATER : INDEX_FORMAT);
     json_write_string(text, nonce);
     buffer_print(text,
                  ",\"digits\":%u,\"foreign\":%s,\"key\":\"%s\",\"time\":\"%s\",\"fields\":[",
@@ -248,6 +285,8 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
         buffer_print(text, "%s[%zu,\"%016" PRIx64 "\"]", i > 0 ? "," : "",
                      schema->versions[i].field_count, schema->versions[i].hash);
     buffer_append_byte(text, ']');
+    if (schema->has_zone)
+        buffer_print(text, ",\"zone\":\"%s\"", zone_text(schema, zone));
     buffer_append(text, unknown);
     return buffer_append(text, VIEW("}\n"));
 }
@@ -255,7 +294,7 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
 /* The members as text. They are parsed only once the format is known, because a newer format may
  * have other members. */
 struct parts {
-    struct view format, key, time, fields, versions;
+    struct view format, key, time, fields, versions, zone;
     uint64_t digits;
     bool foreign, foreign_given;
 };
@@ -269,6 +308,8 @@ static void read_part(struct json_reader *reader, struct view name, struct parts
         json_take_plain(reader, &parts->key);
     else if (view_equal(name, VIEW("time")))
         json_take_plain(reader, &parts->time);
+    else if (view_equal(name, VIEW("zone")))
+        json_take_plain(reader, &parts->zone);
     else if (view_equal(name, VIEW("fields")))
         json_skip(reader, &parts->fields);
     else if (view_equal(name, VIEW("versions")))
@@ -283,8 +324,8 @@ static void read_part(struct json_reader *reader, struct view name, struct parts
 
 static bool is_known_member(struct view name)
 {
-    static const char *const names[] = { "format", "write", "digits", "foreign",
-                                         "key",    "time",  "fields", "versions" };
+    static const char *const names[] = { "format", "write",  "digits",   "foreign", "key",
+                                         "time",   "fields", "versions", "zone" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (view_equal(name, view_of(names[i])))
             return true;
@@ -374,7 +415,8 @@ enum hf_status schema_decode(struct view text, struct schema *ret_schema,
     for (json_enter_object(&reader); json_next_member(&reader, &name);)
         read_part(&reader, name, &parts);
     bool readable = json_end(&reader);
-    bool ours = view_equal(parts.format, VIEW(INDEX_FORMAT));
+    bool later = view_equal(parts.format, VIEW(INDEX_FORMAT_LATER));
+    bool ours = later || view_equal(parts.format, VIEW(INDEX_FORMAT));
     if (!ours && view_starts_with(parts.format, VIEW("holdfast.index/")))
         return error_set(error, HF_UNSUPPORTED,
                          "the index has a later format, %.*s: use a newer version of holdfast",
@@ -384,7 +426,8 @@ enum hf_status schema_decode(struct view text, struct schema *ret_schema,
                          !readable ? reader.why : "a member is missing or out of range");
     struct schema schema = { .digits = (unsigned)parts.digits, .foreign = parts.foreign };
     if (!read_schema_fields(parts.fields, &schema) ||
-        set_roles(&schema, parts.key, parts.time, NULL) != HF_OK)
+        set_roles(&schema, parts.key, parts.time, NULL) != HF_OK ||
+        set_zone(&schema, later ? parts.zone : VIEW(""), NULL) != HF_OK)
         return error_set(
             error, HF_CORRUPT,
             "index.json is damaged: its fields, key and time contradict each other");

@@ -9,11 +9,13 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/instant.h"
 #include "base/view.h"
 
 #include <stdint.h>
 
 #define INDEX_FORMAT       "holdfast.index/1"
+#define INDEX_FORMAT_LATER "holdfast.index/2" /* of an index that older programs must not use */
 #define INDEX_DIGITS_MAX   4
 #define INDEX_FIELDS_MAX   256
 #define INDEX_FIELD_BYTES  64
@@ -25,6 +27,10 @@ struct schema {
     bool foreign;    /* other programs may write entries too, under their own names */
     size_t key;      /* index of the key field, from 0; never changes */
     size_t time;     /* index of the time field; never changes */
+    /* Times without a zone are in this one, which never changes. An index with a zone has the later
+     * format, because an older program would set its records aside. */
+    bool has_zone;
+    int64_t zone_east_s; /* seconds east of UTC */
     size_t field_count;
     char fields[INDEX_FIELDS_MAX][INDEX_FIELD_BYTES + 1];
     size_t version_count;
@@ -41,11 +47,20 @@ struct schema_spec {
     struct view key, time; /* names of these two fields */
     unsigned digits;
     bool foreign;
+    struct view zone; /* empty: times must have a zone */
 };
 
+/* Parses a time: with a zone, as a number since 1970 or, if the index has a zone, without one. */
+bool schema_parse_time(const struct schema *schema, struct view text,
+                       struct instant *ret_instant);
+
+/* The zone as text: "UTC", "+02:00"; "none" if there is none. */
+#define ZONE_TEXT_MAX sizeof "+00:00"
+const char *zone_text(const struct schema *schema, char text[ZONE_TEXT_MAX]);
+
 /* Creates version 1 with these fields. INVALID: no fields, too many fields, a duplicate, a name
- * with bytes other than a-z A-Z 0-9 . _ -, a key or time that is not a field, or the same field for
- * both. */
+ * with bytes other than a-z A-Z 0-9 . _ -, a key or time that is not a field, the same field for
+ * both, or a zone that is not one. */
 enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_schema,
                           struct hf_error *error);
 

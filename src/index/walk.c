@@ -36,6 +36,9 @@ struct shard_merge {
     unsigned conflicts; /* since the last record */
     bool any_passed;
     struct buffer passed; /* the last key returned or skipped */
+    /* If only some keys are wanted: those of this shard, and the next one to look up in it. */
+    const struct wanted_key *keys;
+    size_t key_count, next_key;
 };
 
 static enum hf_status open_as_it_is(struct shard_cursor *cursor, struct index *index,
@@ -51,17 +54,31 @@ static enum hf_status open_as_it_is(struct shard_cursor *cursor, struct index *i
     return status;
 }
 
+/* The first wanted key after the last key returned. */
+static size_t find_next_key(const struct shard_merge *merge)
+{
+    size_t next = 0;
+    if (merge->any_passed)
+        while (next < merge->key_count &&
+               view_compare(merge->keys[next].key, buffer_view(&merge->passed)) <= 0)
+            next++;
+    return next;
+}
+
 /* Opens the current version of the shard, and seeks to our position. */
 static enum hf_status open_shard(struct shard_merge *merge, struct hf_error *error)
 {
     const struct view prefix = merge->query->prefix;
     enum hf_status status =
         open_as_it_is(&merge->cursor, merge->index, merge->shard,
-                      prefix.size > 0 ? SHARD_READ_SMALL : SHARD_READ_LARGE, error);
+                      prefix.size > 0 || merge->keys ? SHARD_READ_SMALL : SHARD_READ_LARGE,
+                      error);
     merge->there = (struct head){ 0 };
     if (status != HF_OK)
         return status;
-    if (merge->any_passed)
+    if (merge->keys)
+        merge->next_key = find_next_key(merge);
+    else if (merge->any_passed)
         shard_cursor_seek(&merge->cursor, buffer_view(&merge->passed), /* beyond */ true);
     else if (prefix.size > 0)
         shard_cursor_seek(&merge->cursor, prefix, /* beyond */ false);
@@ -106,6 +123,19 @@ static enum hf_status read_waiting(struct shard_merge *merge, struct hf_error *e
     return head->ended ? HF_OK : status;
 }
 
+/* The next record of the shard or, if only some keys are wanted, the next one of these. */
+static enum hf_status next_there(struct shard_merge *merge, struct record *ret_record,
+                                 struct hf_error *error)
+{
+    if (!merge->keys)
+        return shard_cursor_next(&merge->cursor, ret_record, error);
+    enum hf_status status = HF_NOT_FOUND;
+    while (status == HF_NOT_FOUND && merge->next_key < merge->key_count)
+        status = shard_cursor_find(&merge->cursor, merge->keys[merge->next_key++].key,
+                                   ret_record, error);
+    return status;
+}
+
 /* Reads the next record of the shard. After the last record, or past the prefix, the stream stays
  * at its end until the shard is opened again. */
 static enum hf_status read_there(struct shard_merge *merge, struct hf_error *error)
@@ -116,7 +146,7 @@ static enum hf_status read_there(struct shard_merge *merge, struct hf_error *err
         if (merge->stale)
             status = open_shard(merge, error);
         if (status == HF_OK && !head->ready && !head->ended)
-            status = shard_cursor_next(&merge->cursor, &head->record, error);
+            status = next_there(merge, &head->record, error);
         else if (status == HF_OK)
             return HF_OK;
         merge->stale = status == HF_CONFLICT;
@@ -165,12 +195,54 @@ struct walk {
     struct entry_list flat;
     struct hf_index_progress totals;
     size_t number; /* the next shard or, if `within`, the shard that is being read */
+    size_t key_at; /* the first wanted key of that shard or a later one */
     bool within;   /* a shard is being read, with this: */
     struct shard_merge merge;
     bool shard_ended;  /* `progress` must be called */
     unsigned failures; /* consecutive store failures */
     bool over;
 };
+
+/* Above this many shards, a listing of all of them shows which have entries. */
+#define SHARDS_LISTED_EACH 2
+
+/* Marks only the shards of the wanted keys. Returns how many there are. */
+static size_t mark_shards_of_keys(struct walk *walk)
+{
+    const struct index_query *query = walk->query;
+    struct shard_set *due = &walk->shards_due;
+    size_t count = 0;
+    memset(due->of, 0, due->count);
+    for (size_t i = 0; i < query->key_count; i++) {
+        count += due->of[query->keys[i].shard] == 0;
+        due->of[query->keys[i].shard] = MARK_WAITING;
+    }
+    return count;
+}
+
+/* Like find_shards, for some keys. The shards whose inboxes have no entries are found by one listing
+ * of the inbox's folders. A shard that does not exist is found to be missing when it is read. */
+static enum hf_status find_shards_of_keys(struct walk *walk, struct hf_error *error)
+{
+    const struct index_query *query = walk->query;
+    struct shard_set *due = &walk->shards_due;
+    walk->totals.shards_total = mark_shards_of_keys(walk);
+    if (walk->totals.shards_total <= SHARDS_LISTED_EACH)
+        return HF_OK;
+    memset(due->of, 0, due->count);
+    shard_set_flat(due, walk->index, &walk->flat);
+    enum hf_status status = shard_set_waiting(due, walk->index, error);
+    if (status != HF_OK)
+        return status;
+    size_t next = 0;
+    for (size_t i = 0; i < due->count; i++) {
+        bool wanted = next < query->key_count && query->keys[next].shard == i;
+        due->of[i] = wanted ? due->of[i] | MARK_THERE : 0;
+        while (next < query->key_count && query->keys[next].shard == i)
+            next++;
+    }
+    return HF_OK;
+}
 
 /* Finds the shards to read, and their entries. The inbox is listed first. If a shard has no entries
  * then, and does not exist when the shards are listed after that, it has no records. */
@@ -190,6 +262,8 @@ static enum hf_status find_shards(struct walk *walk, struct hf_error *error)
     if (status != HF_OK)
         return status;
     shard_set_flat(&walk->shards_due, index, &walk->flat);
+    if (walk->query->keys)
+        return find_shards_of_keys(walk, error);
     if (shard.text[0] != '\0') {
         if (!shard_number(view_of(shard.text), index->schema.digits, &number))
             return error_set(error, HF_INVALID, "the index %s has no shard %s", index->name,
@@ -245,6 +319,16 @@ struct hf_index_progress walk_totals(const struct walk *walk)
     return totals;
 }
 
+size_t walk_shard(const struct walk *walk)
+{
+    return walk->within ? walk->number : walk->number - 1;
+}
+
+bool walk_gave_up(const struct walk *walk)
+{
+    return walk->failures >= SHARD_FAILURES_MAX;
+}
+
 static void leave_shard(struct walk *walk)
 {
     walk->totals = walk_totals(walk);
@@ -279,6 +363,21 @@ static enum hf_status count_by_line(struct walk *walk, struct shard_id shard,
     return status == HF_OK ? HF_NOT_FOUND : status;
 }
 
+/* Restricts the shard that is being entered to its wanted keys. */
+static void take_keys_of_shard(struct walk *walk)
+{
+    const struct index_query *query = walk->query;
+    struct shard_merge *merge = &walk->merge;
+    while (walk->key_at < query->key_count && query->keys[walk->key_at].shard < walk->number)
+        walk->key_at++;
+    merge->keys = query->keys + walk->key_at;
+    while (walk->key_at + merge->key_count < query->key_count &&
+           merge->keys[merge->key_count].shard == walk->number)
+        merge->key_count++;
+    merge->pending.keys = merge->keys;
+    merge->pending.key_count = merge->key_count;
+}
+
 /* Starts to read a shard. NOT_FOUND: there is nothing to read in it. If the shard has no entries,
  * its inbox is not listed. */
 static enum hf_status enter_shard(struct walk *walk, struct hf_error *error)
@@ -287,7 +386,8 @@ static enum hf_status enter_shard(struct walk *walk, struct hf_error *error)
     bool waiting = walk->shards_due.of[walk->number] & MARK_WAITING;
     struct shard_id shard = shard_of_number(walk->number, walk->index->schema.digits);
     const struct index_query *query = walk->query;
-    bool takes_all = query->prefix.size == 0 && !query->since_given && query->where_count == 0;
+    bool takes_all = query->prefix.size == 0 && !query->since_given &&
+                     query->where_count == 0 && !query->keys;
     if (walk->counts && !waiting && takes_all)
         return count_by_line(walk, shard, error);
     size_t flat_count;
@@ -300,6 +400,8 @@ static enum hf_status enter_shard(struct walk *walk, struct hf_error *error)
                                    .stale = true,
                                    .passed = BUFFER_INIT(INDEX_KEY_BYTES_MAX) };
     pending_init(&merge->pending, walk->index, walk->query);
+    if (query->keys)
+        take_keys_of_shard(walk);
     walk->within = true;
     if (waiting) {
         MUTANT(mutant_opens_shard_first(open_shard, merge));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.h: declarations that the `index` commands share. put.c implements create and put; read.c
- * implements get, query, export and count; compile.c and status.c are named after their
+/* index.h: declarations that the `index` commands share. put.c implements create and put; get.c
+ * implements get; read.c implements query, export and count; compile.c and status.c are named after their
  * commands. */
 #ifndef CLI_INDEX_INDEX_H
 #define CLI_INDEX_INDEX_H
@@ -19,5 +19,20 @@ enum hf_status index_option_error(struct cli *cli, enum hf_status status);
 /* The format given by --format (default: `usual`). */
 enum hf_status index_format_option(struct cli *cli, enum hf_index_format usual,
                                    enum hf_index_format *ret_format);
+
+/* The same for records on stdout: --json selects JSON lines, regardless of the default. */
+enum hf_status take_record_format(struct cli *cli, enum hf_index_format usual,
+                                  enum hf_index_format *ret_format);
+
+/* Records that are being printed. */
+struct showing {
+    struct cli *cli;
+    enum hf_index_format format;
+    bool began; /* the first record was printed */
+};
+
+enum hf_status print_header(const struct showing *showing);
+enum hf_status print_record(struct showing *showing, struct hf_index_record *record,
+                            struct hf_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.c: `index get`, `query`, `export` and `count`: read the records of an index. */
+/* read.c: `index query`, `export` and `count`: read many records of an index. */
 #include "cli/files.h"
 #include "cli/index/index.h"
 #include "cli/interrupt.h"
@@ -7,122 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
-
-/* --json selects JSON lines, regardless of the default. */
-static enum hf_status take_record_format(struct cli *cli, enum hf_index_format usual,
-                                         enum hf_index_format *ret_format)
-{
-    enum hf_status status =
-        index_format_option(cli, cli->json ? HF_INDEX_NDJSON : usual, ret_format);
-    if (status == HF_OK && cli->json && *ret_format != HF_INDEX_NDJSON)
-        return cli_invalid(cli, "--json and --format %s cannot be used together",
-                           option_text(cli, "format"));
-    return status;
-}
-
-/* ---- Records on stdout --------------------------------------------------------------- */
-
-/* The maximum number of bytes appended to the output in one step. */
-#define PIECE (1 * MIB)
-
-struct showing {
-    struct cli *cli;
-    enum hf_index_format format;
-    bool began; /* the first record was printed */
-};
-
-static enum hf_status print_header(const struct showing *showing)
-{
-    struct cli *cli = showing->cli;
-    char *text;
-    if (showing->format == FORMAT_PLAIN)
-        return HF_OK;
-    enum hf_status status = hf_index_header(cli->index, showing->format, &text, &cli->error);
-    if (status == HF_OK) {
-        output_text(&cli->out, text);
-        hf_free(text);
-    }
-    return status;
-}
-
-/* Appends a record for people: escaped fields, separated by tabs. */
-static void append_plain(struct buffer *to, struct cli *cli, struct hf_index_record *record)
-{
-    for (size_t i = 0; i < cli->info.field_count; i++) {
-        size_t size = 0;
-        const char *name = hf_index_field_name(cli->index, i);
-        const char *value = hf_index_record_value(record, name, &size);
-        to->failed = to->failed || !value;
-        buffer_append(to, i > 0 ? VIEW("\t") : VIEW(""));
-        escape_append(to, (struct view){ value, size });
-    }
-    buffer_append_byte(to, '\n');
-}
-
-static enum hf_status print_record(struct showing *showing, struct hf_index_record *record,
-                                   struct hf_error *error)
-{
-    struct cli *cli = showing->cli;
-    struct buffer plain = BUFFER_INIT(8 * MIB);
-    struct view text = { NULL, 0 };
-    if (showing->format == FORMAT_PLAIN) {
-        append_plain(&plain, cli, record);
-        if (!plain.failed)
-            text = buffer_view(&plain);
-    } else {
-        text.data = hf_index_record_text(record, showing->format, !showing->began, &text.size);
-    }
-    bool good = text.data != NULL;
-    for (; text.size > 0; text = view_from(text, PIECE))
-        output_bytes(&cli->out, view_first(text, PIECE));
-    buffer_release(&plain);
-    showing->began = true;
-    return good ? HF_OK : error_no_memory(error);
-}
-
-/* ---- get ----------------------------------------------------------------------------- */
-
-static enum hf_status print_key(struct showing *showing, const char *key,
-                                struct hf_error *error)
-{
-    struct hf_index_record *record = NULL;
-    enum hf_status status = interrupt_check(error);
-    if (status == HF_OK)
-        status = hf_index_get(showing->cli->index, key, &record, error);
-    if (status == HF_OK)
-        status = print_record(showing, record, error);
-    hf_index_record_free(record);
-    return status;
-}
-
-/* A missing key is reported, and the other keys are still printed. */
-enum hf_status run_index_get(struct cli *cli)
-{
-    struct showing showing = { .cli = cli };
-    enum hf_status status = take_record_format(cli, FORMAT_PLAIN, &showing.format);
-    if (status == HF_OK)
-        status = cli_open_index(cli);
-    if (status == HF_OK)
-        status = print_header(&showing);
-    if (status != HF_OK)
-        return status;
-    enum hf_status first = HF_OK;
-    for (size_t i = 1; i < cli->argument_count; i++) {
-        struct hf_error error = { HF_OK, "" };
-        status = print_key(&showing, cli->arguments[i], &error);
-        if (status == HF_OK)
-            continue;
-        if (first == HF_OK) {
-            first = status;
-            cli->error = error;
-        }
-        if (interrupted() || (status != HF_NOT_FOUND && status != HF_INVALID))
-            return status;
-        cli_report(cli, cli_argument(cli, i), &error);
-        cli->reported = true;
-    }
-    return first;
-}
 
 /* ---- Walking ------------------------------------------------------------------------- */
 
@@ -250,8 +134,8 @@ static enum hf_status print_walk(struct index_walking *walking, enum hf_index_fo
 
 /* ---- query --------------------------------------------------------------------------- */
 
-/* Each --where is FIELD=VALUE or FIELD!=VALUE. Field names contain neither '=' nor '!'. */
-static enum hf_status take_conditions(struct cli *cli, struct hf_index_condition *conditions,
+/* The library parses the conditions. */
+static enum hf_status take_conditions(struct cli *cli, const char **conditions,
                                       size_t *ret_count)
 {
     size_t count = 0;
@@ -259,15 +143,7 @@ static enum hf_status take_conditions(struct cli *cli, struct hf_index_condition
         if (count == HF_INDEX_WHERE_MAX)
             return cli_invalid(cli, "--where can be given at most %d times",
                                HF_INDEX_WHERE_MAX);
-        struct view value = at->text, name = view_cut(&value, '=');
-        bool differs = view_ends_with(name, VIEW("!"));
-        if (name.size == at->text.size)
-            return cli_invalid(cli, "--where takes FIELD=VALUE or FIELD!=VALUE, not '%.*s'",
-                               VIEW_ARGS(view_first(at->text, 60)));
-        struct view field = arena_copy(&cli->arena, view_first(name, name.size - differs));
-        if (!field.data)
-            return error_no_memory(&cli->error);
-        conditions[count++] = (struct hf_index_condition){ field.data, value.data, differs };
+        conditions[count++] = at->text.data;
     }
     *ret_count = count;
     return HF_OK;
@@ -275,19 +151,22 @@ static enum hf_status take_conditions(struct cli *cli, struct hf_index_condition
 
 enum hf_status run_index_query(struct cli *cli)
 {
-    struct hf_index_condition conditions[HF_INDEX_WHERE_MAX];
+    const char *conditions[HF_INDEX_WHERE_MAX];
     struct index_walking walking = { .cli = cli, .verb = "query", .query = HF_INDEX_QUERY };
     enum hf_index_format format;
-    walking.query.where = conditions;
+    walking.query.filters = conditions;
+    walking.query.sort = option_text(cli, "sort");
     walking.query.prefix = option_text(cli, "prefix");
     walking.query.since = option_text(cli, "since");
     walking.query.shard = option_text(cli, "shard");
     walking.limit = option_number(cli, "limit", UINT64_MAX);
+    if (walking.query.sort && walking.limit < UINT64_MAX)
+        walking.query.limit = walking.limit;
     enum hf_status status = take_record_format(cli, FORMAT_PLAIN, &format);
     if (status == HF_OK)
         status = cli_open_index(cli);
     if (status == HF_OK)
-        status = take_conditions(cli, conditions, &walking.query.where_count);
+        status = take_conditions(cli, conditions, &walking.query.filter_count);
     if (status == HF_OK)
         status = index_option_error(cli, print_walk(&walking, format));
     return status;
