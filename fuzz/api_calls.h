@@ -259,6 +259,11 @@
     ROW(hf_index_get,                                                                          \
         play_made(play, KIND_RECORD, 0,                                                        \
                   hf_index_get(INDEX(1), TEXT(2), MADE_AT(3, hf_index_record), ERROR(4))))     \
+    ROW(hf_index_get_many,                                                                     \
+        play_status(play, hf_index_get_many(INDEX(0), NAMES(1), NAME_COUNT(1), each_got, NULL, \
+                                            ERROR(2))))                                        \
+    ROW(hf_index_delete, play_status(play, hf_index_delete(INDEX(0), NAMES(1), NAME_COUNT(1),  \
+                                                           TEXT(2), OUT(3, size), ERROR(4))))  \
     ROW(hf_index_record_free, hf_index_record_free(TAKE(RECORD, 0)))                           \
     ROW(hf_index_record_value, hf_index_record_value(RECORD(0), TEXT(1), OUT(2, size)))        \
     ROW(hf_index_record_text,                                                                  \

@@ -172,6 +172,15 @@ bool each_name(void *argument, const char *name)
     return play_goes_on();
 }
 
+bool each_got(void *argument, size_t number, struct hf_index_record *record,
+              const struct hf_error *why)
+{
+    (void)argument;
+    (void)number;
+    check(why && (record != NULL) == (why->status == HF_OK));
+    return play_goes_on();
+}
+
 /* ---- Indexes --------------------------------------------------------------------------- */
 
 const struct hf_index_options *play_index_options(const struct play *play, int index)

@@ -19,6 +19,8 @@ bool each_deleted(void *argument, size_t index, const struct hf_error *error);
 bool each_entry(void *argument, const struct hf_store_entry *entry);
 bool each_epoch(void *argument, const struct hf_store_epoch_info *info);
 bool each_name(void *argument, const char *name);
+bool each_got(void *argument, size_t number, struct hf_index_record *record,
+              const struct hf_error *why);
 
 const struct hf_index_options *play_index_options(const struct play *play, int index);
 const struct hf_index_load_options *play_load_options(const struct play *play, int index);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_condition_test.c: conditions on fields, decimal numbers, and the order of sorted records, in
- * memory and in files. */
+/* index_condition_test.c: conditions on fields, decimal numbers, and the order of sorted records,
+ * in memory and in files. */
 #include "env/env.h"
 #include "index/condition.h"
 #include "index/sorter.h"
@@ -18,14 +18,10 @@ static struct schema with_zone(const char *zone)
     struct schema schema;
     struct hf_error error;
     assert_status(HF_OK,
-                  schema_new(&(struct schema_spec){ .fields = fields,
-                                                    .field_count = 4,
-                                                    .key = fields[0],
-                                                    .time = fields[2],
-                                                    .digits = 2,
-                                                    .zone = view_of(zone) },
+                  schema_new(&(struct schema_spec){ fields, 4, fields[0], fields[2], 2, true },
                              &schema, &error),
                   &error);
+    assert_status(HF_OK, schema_set_zone(&schema, view_of(zone), &error), &error);
     return schema;
 }
 
@@ -231,14 +227,14 @@ static void an_index_may_have_a_zone(void **state)
 
 /* ---- Sorting ------------------------------------------------------------------------- */
 
-static void add_records(struct sorter *sorter, const struct schema *schema,
+static void add_records(struct record_sorter *sorter, const struct schema *schema,
                         const char *const *records, size_t count)
 {
     struct buffer space = BUFFER_INIT(INDEX_KEY_BYTES_MAX);
     struct hf_error error;
     for (size_t i = 0; i < count; i++) {
         struct record record = record_of(schema, records[i], &space);
-        assert_status(HF_OK, sorter_add(sorter, &record, &error), &error);
+        assert_status(HF_OK, record_sorter_add(sorter, &record, &error), &error);
     }
     buffer_release(&space);
 }
@@ -267,16 +263,16 @@ static void records_are_sorted(void **state)
         char keys[8] = "";
         assert_status(HF_OK, sort_order_parse(&schema, view_of(rows[i].order), &order, &error),
                       &error);
-        struct sorter *sorter = sorter_new(env_real(), order, rows[i].limit);
+        struct record_sorter *sorter = record_sorter_new(env_real(), order, rows[i].limit);
         assert_non_null(sorter);
         add_records(sorter, &schema, records, COUNT(records));
         size_t count = 0;
-        while (sorter_next(sorter, &bytes, &error) == HF_OK)
+        while (record_sorter_next(sorter, &bytes, &error) == HF_OK)
             keys[count++] = bytes.data[0];
         keys[count] = '\0';
         if (strcmp(keys, rows[i].keys) != 0)
             fail_msg("%s: %s, not %s", rows[i].order, keys, rows[i].keys);
-        sorter_free(sorter);
+        record_sorter_free(sorter);
     }
 }
 
@@ -308,7 +304,7 @@ static void many_records_are_sorted_in_files(void **state)
     assert_status(HF_OK, sort_order_parse(&schema, VIEW("n:number:desc"), &order, &error),
                   &error);
     for (int limited = 0; limited < 2; limited++) {
-        struct sorter *sorter = sorter_new(env_real(), order, limited ? 100 : 0);
+        struct record_sorter *sorter = record_sorter_new(env_real(), order, limited ? 100 : 0);
         assert_non_null(sorter);
         for (unsigned i = 0; i < MANY; i++) {
             unsigned n = (unsigned)((uint64_t)i * 7919 % MANY);
@@ -316,12 +312,12 @@ static void many_records_are_sorted_in_files(void **state)
             memset(text + size, 'v', PAD);
             text[size + PAD] = '\0';
             struct record record = record_of(&schema, text, &space);
-            assert_status(HF_OK, sorter_add(sorter, &record, &error), &error);
+            assert_status(HF_OK, record_sorter_add(sorter, &record, &error), &error);
         }
         struct view bytes;
         unsigned count = 0;
         enum hf_status status;
-        while ((status = sorter_next(sorter, &bytes, &error)) == HF_OK) {
+        while ((status = record_sorter_next(sorter, &bytes, &error)) == HF_OK) {
             char start[64];
             int size = snprintf(start, sizeof start, "k%u" US "%u" US "1" US "x\x1b_v",
                                 MANY - 1 - count, MANY - 1 - count);
@@ -331,7 +327,7 @@ static void many_records_are_sorted_in_files(void **state)
         }
         assert_status(HF_NOT_FOUND, status, &error);
         assert_int_equal(count, limited ? 100 : MANY);
-        sorter_free(sorter);
+        record_sorter_free(sorter);
     }
     free(text);
     buffer_release(&space);

@@ -442,8 +442,8 @@ static void key_and_time_are_of_version_1(void **state)
 static void a_later_format_is_told_from_damage(void **state)
 {
     (void)state;
-    decode_changed("holdfast.index/1", "holdfast.index/2", HF_UNSUPPORTED, "holdfast.index/2");
-    decode_changed("holdfast.index/1\",\"write\"", "holdfast.index/2\",\"digits\"",
+    decode_changed("holdfast.index/1", "holdfast.index/3", HF_UNSUPPORTED, "holdfast.index/3");
+    decode_changed("holdfast.index/1\",\"write\"", "holdfast.index/3\",\"digits\"",
                    HF_UNSUPPORTED, "later format");
 }
 

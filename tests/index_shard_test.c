@@ -304,7 +304,7 @@ static void what_is_no_shard_is_told_so(void **state)
         enum hf_status status;
     } rows[] = {
         { "example.com" TIME "\n", HF_CORRUPT },
-        { "{\"format\":\"holdfast.shard/2\",\"anything\":1}\n", HF_UNSUPPORTED },
+        { "{\"format\":\"holdfast.shard/3\",\"anything\":1}\n", HF_UNSUPPORTED },
         { "{\"format\":\"holdfast.shard/x\"}", HF_CORRUPT },
         { "{\"format\":\"holdfast.shard/1\",\"line\":\"99999999\",\"check\":\"00000000\"}",
           HF_CORRUPT },

@@ -126,6 +126,34 @@ static int index_get(const struct good *good, int argument, struct hf_error *err
     return status;
 }
 
+static bool see_got(void *argument, size_t number, struct hf_index_record *record,
+                    const struct hf_error *why)
+{
+    (void)argument;
+    (void)number;
+    (void)record;
+    (void)why;
+    return true;
+}
+
+static int index_get_many(const struct good *good, int argument, struct hf_error *error)
+{
+    const char *const keys[] = { LEFT_OUT(3, "k") };
+    if (argument > 3)
+        return -1;
+    return (int)hf_index_get_many(LEFT_OUT(0, good->index), LEFT_OUT(1, keys), 1,
+                                  LEFT_OUT(2, see_got), NULL, error);
+}
+
+static int index_delete(const struct good *good, int argument, struct hf_error *error)
+{
+    const char *const keys[] = { LEFT_OUT(2, "k") };
+    if (argument > 2)
+        return -1;
+    return (int)hf_index_delete(LEFT_OUT(0, good->index), LEFT_OUT(1, keys), 1, NULL, NULL,
+                                error);
+}
+
 static int index_header(const struct good *good, int argument, struct hf_error *error)
 {
     char *text;
@@ -203,6 +231,7 @@ static const struct public_call_row calls[] = {
     { "hf_index_create", index_create },     { "hf_index_open", index_open },
     { "hf_index_list", index_list },         { "hf_index_describe", index_describe },
     { "hf_index_find_field", find_field },   { "hf_index_put", index_put },
+    { "hf_index_get_many", index_get_many }, { "hf_index_delete", index_delete },
     { "hf_index_put_many", put_many },       { "hf_index_put_records", put_records },
     { "hf_index_load", index_load },         { "hf_index_get", index_get },
     { "hf_index_header", index_header },     { "hf_index_cursor_open", cursor_open },

@@ -173,6 +173,28 @@ HF_API enum hf_status hf_index_put_records(struct hf_index *index,
                                            const struct hf_index_bytes *records, size_t count,
                                            size_t *ret_bad, struct hf_error *error);
 
+/* Deletes keys as of a time: RFC 3339 with a time zone, or a number since 1970; NULL: now, by the
+ * wall clock of this machine. A deletion counts like a record: of a deletion and a record of the
+ * same key, the one with the later time wins, in whatever order they arrive. So a record with a
+ * later time stays, and a later put brings the key back. A key that has no record can be deleted
+ * too; records of it that are older then have no effect when they arrive.
+ *
+ * A compile drops deletions after some time (keep_deleted_ms). From then on, a record that is
+ * older than a dropped deletion of its shard, and whose key has no record, is not accepted:
+ * readers do not see it, and a compile sets it aside.
+ *
+ * The first deletion changes the format of the index: versions of Holdfast that do not know
+ * deletions refuse to use it from then on.
+ *
+ * Returns HF_OK if all deletions are durable; every reader obeys them from now on. Returns
+ * HF_INVALID, and deletes nothing, if the time or a key is not valid; *ret_bad is the number of
+ * the first such key, and `ret_bad` may be NULL. Returns HF_UNSURE if some deletions may be
+ * stored, or may still arrive; deleting again does no harm. Other statuses come from the store;
+ * the first keys may have been deleted. */
+HF_API enum hf_status hf_index_delete(struct hf_index *index, const char *const *keys,
+                                      size_t key_count, const char *time, size_t *ret_bad,
+                                      struct hf_error *error);
+
 /* ---- Files of records ---------------------------------------------------------------- */
 
 /* File formats. Each row: constant, name, file suffixes. csv and tsv files start with a header that
@@ -308,18 +330,19 @@ struct hf_index_progress {
 
 /* A query. A record matches if all conditions hold, those of `where` and those of `filters`.
  *
- * A filter is a condition as text: FIELD OP VALUE, such as "size >= 10", where OP is one of
- * = != < <= > >= ~. Blanks before OP, and then also those after it, are ignored; otherwise
- * everything after OP is the value. The time field is compared as an instant. Otherwise, if the
- * field and the value are both numbers as in JSON, they are compared as numbers, exactly; if not,
- * as bytes. With ~, the value is a pattern of at most 256 bytes that the whole field must match:
- * * stands for any characters, ? for one character, and \ makes the next character literal.
+ * A filter is a condition as text: FIELD OP VALUE, such as "size >= 10", where OP is one of = != <
+ * <= > >= ~. Blanks before OP, and then also those after it, are ignored; otherwise everything
+ * after OP is the value. The time field is compared as an instant. Otherwise, if the field and the
+ * value are both numbers as in JSON, they are compared as numbers, exactly; if not, as bytes. With
+ * ~, the value is a pattern of at most 256 bytes that the whole field must match: * stands for any
+ * characters, ? for one character, and \ makes the next character literal.
  *
- * `sort` is FIELD[:number][:desc]. The time field is sorted as instants; other fields are sorted as
- * bytes or, with :number, as numbers, followed by the values that are not numbers. Only the first
- * 1024 bytes of a value count. Records with equal values are sorted by key. A sorted cursor reads
- * all matching records before it returns the first one; up to 16 MiB of them are kept in memory, and
- * more in temporary files in $TMPDIR or /tmp. `sort` and `limit` apply only to cursors. */
+ * `sort` is FIELD[:number][:desc]. The time field is sorted as instants; other fields are sorted
+ * as bytes or, with :number, as numbers, followed by the values that are not numbers. Only the
+ * first 1024 bytes of a value count. Records with equal values are sorted by key. A sorted cursor
+ * reads all matching records before it returns the first one; up to 16 MiB of them are kept in
+ * memory, and more in temporary files in $TMPDIR or /tmp. `sort` and `limit` apply only to
+ * cursors. */
 struct hf_index_query {
     size_t struct_size;
     const char *prefix; /* of the key; NULL: any */
@@ -431,6 +454,8 @@ struct hf_index_shard {
     uint64_t records, bytes; /* of the shard after these writes */
     /* Why the first entry was set aside; "" if no entry was set aside. */
     const char *first_aside;
+    uint64_t keys_deleted;      /* deletions that were folded and took effect */
+    uint64_t deletions_dropped; /* deletions that the shard no longer needs */
 };
 
 struct hf_index_compile_options {
@@ -451,19 +476,25 @@ struct hf_index_compile_options {
     void (*shard_done)(void *argument, const struct hf_index_shard *shard);
     void (*trouble)(void *argument, const struct hf_error *why);
     void *argument;
+
+    /* How long a deletion is kept in its shard, at least; 0: 7 days. Not less than twice the time
+     * after which an abandoned request can still take effect (48 hours). */
+    int64_t keep_deleted_ms;
 };
 #define HF_INDEX_COMPILE_OPTIONS                                                              \
     HF_VALUE_(hf_index_compile_options, sizeof(struct hf_index_compile_options), false, NULL, \
-              60000, 90000, 0, NULL, NULL, NULL, NULL)
+              60000, 90000, 0, NULL, NULL, NULL, NULL, 0)
 
 struct hf_index_compile_report {
     size_t struct_size;
     uint64_t shards_done, shards_held, shards_lost, shards_failed;
     struct hf_index_folded folded;
+    uint64_t keys_deleted;      /* deletions that were folded and took effect */
+    uint64_t deletions_dropped; /* deletions that their shards no longer need */
 };
 #define HF_INDEX_COMPILE_REPORT                                                            \
     HF_VALUE_(hf_index_compile_report, sizeof(struct hf_index_compile_report), 0, 0, 0, 0, \
-              { 0, 0, 0, 0, 0, 0, 0, 0, 0 })
+              { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 0, 0)
 
 /* Compiles the inbox into shards. Any number of workers may compile, on any machine, at any time:
  * each takes a shard that no other worker holds. `options` and `report` may be NULL; the report is
@@ -499,11 +530,12 @@ struct hf_index_stats {
     int64_t records_at_ms;
     uint64_t holder_count; /* shards being compiled */
     uint64_t locks_unreadable;
-    uint64_t aside; /* entries that were set aside */
+    uint64_t aside;    /* entries that were set aside */
+    int64_t deletions; /* in shards, as last counted; -1: never counted */
 };
 #define HF_INDEX_STATS                                                                     \
     HF_VALUE_(hf_index_stats, sizeof(struct hf_index_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-              { 0 }, 0, 0, 0, 0, 0)
+              { 0 }, 0, 0, 0, 0, 0, 0)
 
 /* A client that is compiling a shard. */
 struct hf_index_holder {

@@ -16,6 +16,7 @@
 #define ESCAPE_BIT     0x40
 #define NAME_MAX_SIZE  512
 #define DIGEST_SIZE    32
+#define DELETION       "\x1d" /* at the start of a record */
 
 /* ---- Records --------------------------------------------------------------------------- */
 
@@ -122,6 +123,8 @@ void index_checker_made(struct index_checker *checker, struct view bytes)
         return;
     struct checked_record *record = checked_new(checker, sizeof *record);
     struct view rest = record->bytes = checked_keep_bytes(checker, bytes);
+    record->deleted = view_starts_with(bytes, VIEW(DELETION));
+    rest = view_from(rest, record->deleted ? strlen(DELETION) : 0);
     char *space = checked_new(checker, bytes.size + 1);
     record->key = checked_key_of(checker, value_of(view_cut(&rest, UNIT_SEPARATOR), space));
     check(instant_parse(view_cut(&rest, UNIT_SEPARATOR), &record->time));
@@ -199,7 +202,7 @@ void index_checker_told_put(struct index_checker *checker, const struct view *re
 {
     for (size_t i = 0; i < count; i++) {
         const struct checked_record *record = checked_record_of(checker, records[i]);
-        if (checked_kept(record) == 0)
+        if (checked_kept(record) == 0 && !checked_is_below_floor(checker, record))
             world_fail(index_world(checker),
                        "a record of %s is told as put, and is not in the store",
                        record->key->name);
@@ -211,8 +214,7 @@ void index_checker_told_straight(struct index_checker *checker, const struct vie
 {
     for (size_t i = 0; i < count; i++) {
         const struct checked_record *record = checked_record_of(checker, records[i]);
-        const struct checked_record *there = record->key->in_shard;
-        if (!there || checked_compare(there, record) < 0)
+        if (!checked_is_folded(checker, record))
             world_fail(index_world(checker),
                        "a record of %s is told as folded, and is not in its shard",
                        record->key->name);
@@ -224,18 +226,37 @@ uint64_t index_checker_now(const struct index_checker *checker)
     return checker->changes;
 }
 
-/* The latest record of a key that was kept when the read began and still is; NULL if there is
- * none. */
-static const struct checked_record *kept_since(const struct checked_key *key, uint64_t began)
+/* The latest record or deletion of a key that was kept when the read began and still is, and that
+ * the shard's floor does not hide; NULL if there is none. */
+static const struct checked_record *kept_since(const struct index_checker *checker,
+                                               const struct checked_key *key, uint64_t began)
 {
     const struct checked_record *latest = NULL;
     for (size_t i = 0; i < key->record_count; i++) {
         const struct checked_record *record = key->records[i];
         uint64_t kept = checked_kept(record);
-        if (kept > 0 && kept <= began && (!latest || checked_compare(record, latest) > 0))
+        bool hidden = !record->was_in_shard && checked_is_below_floor(checker, record);
+        if (kept > 0 && kept <= began && !hidden &&
+            (!latest || checked_compare(record, latest) > 0))
             latest = record;
     }
     return latest;
+}
+
+/* A record that readers must see, or a later one: no deletion that is later was ever in the
+ * store. */
+static const struct checked_record *must_be_shown(const struct index_checker *checker,
+                                                  const struct checked_key *key, uint64_t began)
+{
+    const struct checked_record *kept = kept_since(checker, key, began);
+    if (!kept || kept->deleted)
+        return NULL;
+    for (size_t i = 0; i < key->record_count; i++) {
+        const struct checked_record *record = key->records[i];
+        if (record->deleted && record->ever && checked_compare(record, kept) > 0)
+            return NULL;
+    }
+    return kept;
 }
 
 /* Besides OK and NOT_FOUND, a reader may get a status that tells it to retry. */
@@ -257,7 +278,10 @@ static const struct checked_record *checker_shown(struct index_checker *checker,
                    trace_text(bytes).text);
         return NULL;
     }
-    const struct checked_record *kept = kept_since(record->key, began);
+    if (record->deleted)
+        world_fail(index_world(checker), "a reader is shown a deletion of %s",
+                   record->key->name);
+    const struct checked_record *kept = kept_since(checker, record->key, began);
     if (kept && checked_compare(record, kept) < 0)
         world_fail(index_world(checker),
                    "a reader is shown a record of %s that is older than one of before it began",
@@ -275,7 +299,7 @@ void index_checker_told_get(struct index_checker *checker, uint64_t began, struc
             world_fail(index_world(checker), "a reader of %s is shown a record of %s",
                        key->name, record->key->name);
     } else if (status == HF_NOT_FOUND) {
-        if (kept_since(key, began))
+        if (must_be_shown(checker, key, began))
             world_fail(index_world(checker),
                        "a reader is told that there is no %s, and there is", key->name);
     } else {
@@ -292,9 +316,9 @@ void index_checker_told_count(struct index_checker *checker, uint64_t began,
         return;
     }
     for (size_t i = 0; i < checker->key_count; i++) {
-        least += kept_since(&checker->keys[i], began) != NULL;
+        least += must_be_shown(checker, &checker->keys[i], began) != NULL;
         for (size_t k = 0; k < checker->keys[i].record_count; k++)
-            if (checker->keys[i].records[k]->ever) {
+            if (checker->keys[i].records[k]->ever && !checker->keys[i].records[k]->deleted) {
                 most++;
                 break;
             }
@@ -348,7 +372,8 @@ void index_checker_walked(struct checked_walk *walk, enum hf_status status)
         return;
     }
     for (size_t i = 0; i < checker->key_count; i++) {
-        const struct checked_record *kept = kept_since(&checker->keys[i], walk->began);
+        const struct checked_record *kept =
+            must_be_shown(checker, &checker->keys[i], walk->began);
         if (kept && is_wanted(walk, kept) && !walk->shown[i])
             world_fail(index_world(checker), "a walk does not show %s", checker->keys[i].name);
     }
@@ -419,8 +444,8 @@ void index_checker_end(struct index_checker *checker)
     }
     for (size_t i = 0; i < checker->key_count; i++) {
         const struct checked_key *checked = &checker->keys[i];
-        const struct checked_record *latest = kept_since(checked, checker->changes);
-        if (latest && (!checked->in_shard || checked_compare(checked->in_shard, latest) < 0))
+        const struct checked_record *latest = kept_since(checker, checked, checker->changes);
+        if (latest && !checked_is_folded(checker, latest))
             world_fail(index_world(checker), "the latest record of %s is not in its shard",
                        checked->name);
     }

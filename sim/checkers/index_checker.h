@@ -4,8 +4,8 @@
  *
  * The checker parses names, entries, shards, the schema and locks itself. Each record is reported
  * to it before it is put, so it knows the bytes of every possible record. A record is *kept* from
- * the instant at which it is in the store, as a readable entry or in its shard. Until the record is
- * in its shard, the program that wrote the entry may overwrite it with something older or
+ * the instant at which it is in the store, as a readable entry or in its shard. Until the record
+ * is in its shard, the program that wrote the entry may overwrite it with something older or
  * unreadable. In that case the program itself has lost the record, and no guarantee is violated.
  * The checker fails the run in these cases.
  *
@@ -13,14 +13,18 @@
  *
  *   - A shard loses a record, or contains a record that is older than before, that no node made,
  *     that belongs to another shard, or that is out of key order. A shard cannot be parsed, or its
- *     token decreases.
- *   - An entry is deleted, or becomes a marker, although at that instant the shard contains neither
- *     its record nor a later one, and no exact copy was set aside with the reason.
- *   - Something is set aside that can be read with the current schema, is not an entry, or differs
- *     from the entry. An object that was set aside changes.
+ *     token decreases. The exception is a deletion (a record that starts with GS), which a shard
+ *     may drop after it has had it for `keep_deleted`, if the shard's floor is not earlier than
+ *     it. The floor moves back. A shard contains a record that is older than a deletion that it
+ *     dropped.
+ *   - An entry is deleted, or becomes a marker, although at that instant the shard contains
+ *     neither its record nor a later one, and no exact copy was set aside with the reason.
+ *   - Something is set aside that can be read with the current schema and is later than the
+ *     shard's floor, is not an entry, or differs from the entry. An object that was set aside
+ *     changes.
  *   - The schema loses a field.
- *   - The manifest describes a version of a shard that never existed, or an earlier version than it
- *     described before.
+ *   - The manifest describes a version of a shard that never existed, or an earlier version than
+ *     it described before.
  *
  * Locks:
  *
@@ -32,17 +36,18 @@
  * The results:
  *
  *   - A put is reported as done, but its records are not in the store.
- *   - A reader gets a record that no node made, a record older than one that was kept when the read
- *     began, or no record although one was kept. A walk returns a key twice, out of order, or
- *     outside the requested range. A count is lower than the number of records at its start, or
- *     higher than the number at its end.
+ *   - A reader gets a record that no node made, a deletion, a record older than one, or than a
+ *     deletion, that was kept when the read began, or no record although one was kept that was
+ *     neither deleted nor, outside the shard, as old as the shard's floor. A walk returns a key
+ *     twice, out of order, or outside the requested range. A count is lower than the number of
+ *     records at its start, or higher than the number at its end.
  *   - A reader gets an error that reports damage.
  *
  * At the end:
  *
- *   - The token of the only node that compiles is rejected. After everything was compiled, an entry
- *     is left, or, on a store that supports conditional deletes, a marker. A shard lacks the latest
- *     kept record of a key. */
+ *   - The token of the only node that compiles is rejected. After everything was compiled, an
+ *     entry is left, or, on a store that supports conditional deletes, a marker. A shard lacks the
+ *     latest kept record of a key. */
 #ifndef SIM_CHECKERS_INDEX_CHECKER_H
 #define SIM_CHECKERS_INDEX_CHECKER_H
 
@@ -56,12 +61,13 @@
 struct index_checker;
 
 struct index_checker_options {
-    const char *index;       /* its name */
-    unsigned digits;         /* in the names of its shards */
-    bool delete_conditional; /* the store supports it */
-    bool locks_vanish;       /* a node deletes locks, so locks prove nothing */
-    struct view taken;       /* the shard whose lock another program holds; empty: none, ... */
-    int64_t taken_until_us;  /* ... and until when, in true time, it may believe so */
+    const char *index;        /* its name */
+    unsigned digits;          /* in the names of its shards */
+    bool delete_conditional;  /* the store supports it */
+    bool locks_vanish;        /* a node deletes locks, so locks prove nothing */
+    struct view taken;        /* the shard whose lock another program holds; empty: none, ... */
+    int64_t taken_until_us;   /* ... and until when, in true time, it may believe so */
+    struct span keep_deleted; /* how long a shard must keep a deletion, at least */
 };
 
 struct index_checker *index_checker_new(struct run *run,

@@ -176,8 +176,31 @@ void checked_fold(struct index_checker *checker, struct checked_record *record)
     }
     if (record->folded == 0)
         record->folded = checker->changes;
-    record->ever = true;
+    record->ever = record->was_in_shard = true;
+    if (key->in_shard != record)
+        key->in_shard_since_us = world_now_us(index_world(checker));
     key->in_shard = record;
+}
+
+bool checked_is_below_floor(const struct index_checker *checker,
+                            const struct checked_record *record)
+{
+    for (size_t i = 0; i < checker->shard_count; i++) {
+        const struct checked_shard *shard = &checker->shards[i];
+        if (strcmp(shard->id, record->key->shard) == 0)
+            return shard->has_floor && instant_compare(record->time, shard->floor) <= 0;
+    }
+    return false;
+}
+
+bool checked_is_folded(const struct index_checker *checker, const struct checked_record *record)
+{
+    const struct checked_key *key = record->key;
+    if (key->in_shard && checked_compare(key->in_shard, record) >= 0)
+        return true;
+    if (key->dropped && checked_compare(key->dropped, record) >= 0)
+        return true;
+    return record->deleted && checked_is_below_floor(checker, record);
 }
 
 /* ---- Changes --------------------------------------------------------------------------- */
@@ -195,8 +218,7 @@ static void checker_cleared(struct index_checker *checker, const struct checked_
     const struct checked_entry_version *version = object->now;
     const struct checked_aside *aside = aside_of(checker, version->id);
     const struct checked_record *record = version->record;
-    bool folded =
-        record && record->key->in_shard && checked_compare(record->key->in_shard, record) >= 0;
+    bool folded = record && checked_is_folded(checker, record);
     if (!folded && !(aside && aside->copied && aside->explained))
         world_fail(index_world(checker),
                    "%s is cleared away, and its record is neither in the shard nor aside",
@@ -241,7 +263,8 @@ static void checker_set_aside(struct index_checker *checker, const char *id, str
         world_fail(index_world(checker), "aside/%s is of no entry that was ever put", id);
     else if (!view_equal(version->bytes, bytes))
         world_fail(index_world(checker), "aside/%s is not what its entry was", id);
-    else if (!version->was_bad)
+    else if (!version->was_bad && !(version->record && !version->record->deleted &&
+                                    checked_is_below_floor(checker, version->record)))
         world_fail(index_world(checker), "aside/%s could be read when it was written: %s", id,
                    trace_text(bytes).text);
 }

@@ -31,6 +31,8 @@ struct checked_record {
     uint64_t folded; /* 0: never kept by the shard; otherwise since when it had been kept
                         when the shard got it, or got a later record that replaces it */
     bool ever;       /* it was in the store and readable with some schema */
+    bool deleted;    /* it is a deletion */
+    bool was_in_shard;
 };
 
 struct checked_key {
@@ -41,6 +43,8 @@ struct checked_key {
     struct checked_record **records;
     size_t record_count;
     struct checked_record *in_shard; /* NULL: none */
+    int64_t in_shard_since_us;       /* in true time */
+    struct checked_record *dropped;  /* the latest deletion that the shard has dropped */
 };
 
 /* A version of an entry. */
@@ -77,6 +81,8 @@ struct checked_size {
 struct checked_shard {
     char id[8];
     uint64_t token;
+    bool has_floor;
+    struct instant floor;
     struct checked_size *sizes; /* of each version, in the order of the writes */
     size_t size_count;
     size_t told;                  /* the manifest has described this version or a later one */
@@ -141,6 +147,14 @@ uint64_t checked_kept(const struct checked_record *record);
 
 /* Records that the shard now has this record for its key. */
 void checked_fold(struct index_checker *checker, struct checked_record *record);
+
+/* Whether the floor of its shard may hide the record, or have it set aside. */
+bool checked_is_below_floor(const struct index_checker *checker,
+                            const struct checked_record *record);
+
+/* Whether the shard has the record, or a later one, or has had a later deletion. */
+bool checked_is_folded(const struct index_checker *checker,
+                       const struct checked_record *record);
 
 /* index_shard.c: handles a change to a shard or its lock. `name` is the part after shards/. */
 void checker_shard_changed(struct index_checker *checker, struct view name,

@@ -12,7 +12,9 @@
 /* The first line of a shard. */
 struct shard_line {
     uint64_t size; /* of the line itself, with its newline */
-    uint64_t token, records, bytes;
+    uint64_t token, records, bytes, deleted;
+    bool has_floor;
+    struct instant floor;
 };
 
 static struct checked_shard *shard_of(struct index_checker *checker, struct view id)
@@ -30,6 +32,16 @@ static struct checked_shard *shard_of(struct index_checker *checker, struct view
 
 /* ---- Shards ---------------------------------------------------------------------------- */
 
+/* [s, atto] */
+static void read_floor(struct json_reader *reader, struct shard_line *line)
+{
+    json_enter_array(reader);
+    line->has_floor = json_next_element(reader) && json_take_i64(reader, &line->floor.s) &&
+                      json_next_element(reader) &&
+                      json_take_u64(reader, UINT64_MAX, &line->floor.atto) &&
+                      !json_next_element(reader);
+}
+
 static bool read_line(struct view line, struct shard_line *ret_line)
 {
     struct json_reader reader = json_read(line);
@@ -44,6 +56,10 @@ static bool read_line(struct view line, struct shard_line *ret_line)
             json_take_u64(&reader, UINT64_MAX, &ret_line->records);
         else if (view_equal(name, VIEW("size")))
             json_take_u64(&reader, UINT64_MAX, &ret_line->bytes);
+        else if (view_equal(name, VIEW("deleted")))
+            json_take_u64(&reader, UINT64_MAX, &ret_line->deleted);
+        else if (view_equal(name, VIEW("floor")))
+            read_floor(&reader, ret_line);
         else
             json_skip(&reader, &raw);
     }
@@ -72,6 +88,9 @@ static struct checked_record *checker_shard_record(struct index_checker *checker
     if (key->in_shard && checked_compare(record, key->in_shard) < 0)
         world_fail(index_world(checker), "shard %s has an older record of %s than before",
                    shard->id, key->name);
+    if (key->dropped && checked_compare(record, key->dropped) < 0)
+        world_fail(index_world(checker), "shard %s has a record of %s that was deleted",
+                   shard->id, key->name);
     return record;
 }
 
@@ -95,6 +114,36 @@ static uint64_t checker_records(struct index_checker *checker,
     return count;
 }
 
+/* The new version of a shard does not have a key that it had. */
+static void checker_key_gone(struct index_checker *checker, const struct checked_shard *shard,
+                             struct checked_key *key)
+{
+    const struct checked_record *gone = key->in_shard;
+    int64_t kept_us = world_now_us(index_world(checker)) - key->in_shard_since_us;
+    if (!gone->deleted)
+        world_fail(index_world(checker), "shard %s has lost the record of %s", shard->id,
+                   key->name);
+    else if (!checked_is_below_floor(checker, gone))
+        world_fail(index_world(checker), "shard %s drops a deletion of %s above its floor",
+                   shard->id, key->name);
+    else if (kept_us < checker->options.keep_deleted.us)
+        world_fail(index_world(checker), "shard %s drops a deletion of %s after %" PRId64 " us",
+                   shard->id, key->name, kept_us);
+    if (!key->dropped || checked_compare(key->dropped, key->in_shard) < 0)
+        key->dropped = key->in_shard;
+    key->in_shard = NULL;
+}
+
+static void checker_floor(struct index_checker *checker, struct checked_shard *shard,
+                          const struct shard_line *line)
+{
+    if (shard->has_floor &&
+        (!line->has_floor || instant_compare(line->floor, shard->floor) < 0))
+        world_fail(index_world(checker), "the floor of shard %s moves back", shard->id);
+    shard->has_floor = line->has_floor;
+    shard->floor = line->floor;
+}
+
 static void shard_written(struct index_checker *checker, struct checked_shard *shard,
                           struct view body)
 {
@@ -110,6 +159,7 @@ static void shard_written(struct index_checker *checker, struct checked_shard *s
     if (taken && world_now_us(index_world(checker)) < checker->options.taken_until_us)
         world_fail(index_world(checker),
                    "shard %s is written while another program has its lock", shard->id);
+    checker_floor(checker, shard, &line);
     uint64_t count = checker_records(checker, shard, rest, has);
     if (count != line.records)
         world_fail(index_world(checker), "shard %s has %" PRIu64 " records and says %" PRIu64,
@@ -117,15 +167,15 @@ static void shard_written(struct index_checker *checker, struct checked_shard *s
     for (size_t i = 0; i < checker->key_count; i++)
         if (checker->keys[i].in_shard && strcmp(checker->keys[i].shard, shard->id) == 0 &&
             !has[i])
-            world_fail(index_world(checker), "shard %s has lost the record of %s", shard->id,
-                       checker->keys[i].name);
+            checker_key_gone(checker, shard, &checker->keys[i]);
     if (line.token < shard->token)
         world_fail(index_world(checker),
                    "shard %s is written by token %" PRIu64 " after token %" PRIu64, shard->id,
                    line.token, shard->token);
     shard->token = line.token;
     shard->sizes = checker_grow(shard->sizes, shard->size_count, sizeof *shard->sizes);
-    shard->sizes[shard->size_count++] = (struct checked_size){ count, body.size };
+    shard->sizes[shard->size_count++] =
+        (struct checked_size){ count - line.deleted, body.size };
 }
 
 /* ---- The manifest ---------------------------------------------------------------------- */

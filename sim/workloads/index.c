@@ -35,6 +35,8 @@ static void open_all(struct indexer *indexer)
     indexer->store = net_store_open(indexer->work->run->net, indexer->node);
     check(indexer->store);
     check(client_new(indexer->store, &options, &indexer->client, &error) == HF_OK);
+    if (plan->deletes)
+        indexer->client->space.settings.late_bound = INDEX_LATE_BOUND;
     index_checker_client(indexer->work->checker, indexer->node, indexer->client);
 }
 
@@ -108,6 +110,7 @@ static void *start(struct run *run)
         .digits = SIM_INDEX_DIGITS,
         .delete_conditional = bucket_traits(net_bucket(run->net)).delete_conditional,
         .locks_vanish = work->plan.locks_vanish,
+        .keep_deleted = SPAN_US(2 * INDEX_LATE_BOUND.us),
     };
     if (work->plan.lock == LOCK_OF_ANOTHER && !work->plan.locks_vanish) {
         options.taken = view_of(first.text);

@@ -23,6 +23,8 @@ struct compile_options indexer_options(const struct indexer *indexer)
     options.poll = SPAN_S(1);
     if (indexer_one_in(indexer, 3))
         options.batch_bytes = 1 + indexer_below(indexer, 200);
+    if (indexer->work->plan.deletes)
+        options.keep_deleted = SPAN_US(2 * INDEX_LATE_BOUND.us);
     return options;
 }
 
@@ -126,6 +128,41 @@ static void get(struct indexer *indexer, size_t key)
                   status == HF_OK ? trace_text(buffer_view(&bytes)).text : "");
     index_checker_told_get(checker, began, index_plan_key(key), status, buffer_view(&bytes));
     buffer_release(&bytes);
+}
+
+/* Several keys in one pass. */
+struct many_gets {
+    struct indexer *indexer;
+    uint64_t began;
+    const size_t *keys;
+};
+
+static enum hf_status take_one(void *argument, size_t number, const struct record *record,
+                               const struct hf_error *why, struct hf_error *error)
+{
+    const struct many_gets *gets = argument;
+    (void)error;
+    index_checker_told_get(gets->indexer->work->checker, gets->began,
+                           index_plan_key(gets->keys[number]), why->status,
+                           record ? record->bytes : VIEW(""));
+    return HF_OK;
+}
+
+static void get_many(struct indexer *indexer)
+{
+    size_t keys[INDEX_KEYS];
+    struct view texts[INDEX_KEYS];
+    size_t count = 1 + (size_t)indexer_below(indexer, indexer->work->plan.keys);
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = (size_t)indexer_below(indexer, indexer->work->plan.keys);
+        texts[i] = index_plan_key(keys[i]);
+    }
+    struct many_gets gets = { indexer, index_checker_now(indexer->work->checker), keys };
+    const struct index_getter getter = { take_one, &gets };
+    struct hf_error error;
+    enum hf_status status = index_get_many(indexer->index, texts, count, &getter, &error);
+    INDEXER_TRACE(indexer, "node %u: gets %zu keys, and is told %s", node_number(indexer->node),
+                  count, hf_status_name(status));
 }
 
 static enum hf_status show(void *argument, const struct record *record, struct hf_error *error)
@@ -262,6 +299,10 @@ static void do_one_thing(struct indexer *indexer)
         indexer_delete_lock(indexer);
     else if (indexer->work->plan.goes_back && !indexer_one_in(indexer, 4))
         go_back(indexer);
+    else if (indexer->work->plan.deletes && indexer_one_in(indexer, 5))
+        indexer_delete(indexer);
+    else if (indexer->work->plan.deletes && indexer_one_in(indexer, 8))
+        get_many(indexer);
     else if (what < 8)
         indexer_put(indexer);
     else if (what < 12)

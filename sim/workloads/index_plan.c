@@ -14,6 +14,9 @@
 #define PAUSE_BACK_CHANCE 150000
 #define PAUSE_BACK_MAX    SPAN_S(4)
 
+/* If keys are deleted, most requests arrive within D. */
+#define LATE_MAX SPAN_S(3)
+
 /* Three of these belong to one shard. */
 #define FAT_KEYS 4
 
@@ -66,6 +69,7 @@ struct index_plan index_plan_draw(const struct world *world)
         plan.moments = 2;
         plan.calendar = 1000;
     }
+    plan.deletes = prng_below(&prng, 3) == 0;
     return plan;
 }
 
@@ -82,5 +86,7 @@ void index_tune(struct run *run, struct plans *plans)
         plans->chaos.pause_at_call_chance = PAUSE_BACK_CHANCE;
         plans->chaos.pause_max = PAUSE_BACK_MAX;
     }
+    if (plan.deletes)
+        plans->net.plan.late_max = LATE_MAX;
     plans->chaos.down_max = DOWN_MAX;
 }

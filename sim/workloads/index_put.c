@@ -185,6 +185,28 @@ void indexer_put(struct indexer *indexer)
     arena_release(&arena);
 }
 
+void indexer_delete(struct indexer *indexer)
+{
+    struct buffer bytes = BUFFER_INIT(RECORD_ROOM);
+    char time[TIME_ROOM];
+    struct hf_error error;
+    size_t key = draw_key(indexer), bad;
+    struct view text = index_plan_key(key);
+    write_time(indexer, draw_time(indexer), time);
+    check(buffer_append(&bytes, VIEW(RECORD_DELETED)) &&
+          record_write(&bytes, (const struct view[]){ text, view_of(time) }, 2));
+    index_checker_made(indexer->work->checker, buffer_view(&bytes));
+    enum hf_status status = index_delete(indexer->index, &text, 1, view_of(time), &bad, &error);
+    INDEXER_TRACE(indexer, "node %u: deletes key %zu as of %s, and is told %s",
+                  node_number(indexer->node), key, time, hf_status_name(status));
+    struct view record = buffer_view(&bytes);
+    if (status == HF_OK)
+        index_checker_told_put(indexer->work->checker, &record, 1);
+    else if (status == HF_INVALID)
+        world_fail(indexer->work->run->world, "a deletion is refused: %s", error.why);
+    buffer_release(&bytes);
+}
+
 /* Puts many records of one shard directly into the shard. */
 void indexer_put_straight(struct indexer *indexer)
 {
@@ -211,7 +233,7 @@ void indexer_put_straight(struct indexer *indexer)
                                              wait, &report, &error);
     INDEXER_TRACE(indexer, "node %u: folds %zu records of %s itself, and is told %s",
                   node_number(indexer->node), count, shard.text, hf_status_name(status));
-    if (status == HF_OK)
+    if (status == HF_OK && report.refused == 0)
         index_checker_told_straight(indexer->work->checker, bytes, count);
     for (size_t i = 0; i < count; i++)
         buffer_release(&keys[i]);

@@ -35,8 +35,12 @@ struct index_plan {
     bool fat;          /* records are so large that a shard is read in several pieces */
     enum { LOCK_ABSENT, LOCK_OF_ANOTHER, LOCK_OF_GARBAGE } lock; /* at the start of the run */
     unsigned moments;  /* the number of different times, besides those of wall clocks */
+    bool deletes;      /* keys are deleted, and deletions are dropped after a while */
     unsigned calendar; /* one in this many records is timed by its node's wall clock */
 };
+
+/* D, if keys are deleted: short, so that deletions are dropped while nodes still put and read. */
+#define INDEX_LATE_BOUND SPAN_S(6)
 
 /* Each name that another program uses for an entry is written by one node only. */
 #define FOREIGN_PLACES 3
@@ -103,6 +107,9 @@ bool indexer_draw_foreign(const struct indexer *indexer, size_t *ret_key, size_t
 enum foreign_time { FOREIGN_LATER, FOREIGN_ANY_TIME };
 void indexer_put_foreign(struct indexer *indexer, size_t key, size_t place,
                          enum foreign_time time);
+
+/* Deletes a key, as of any time. */
+void indexer_delete(struct indexer *indexer);
 
 void indexer_put_straight(struct indexer *indexer);
 void indexer_extend(struct indexer *indexer);

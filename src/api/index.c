@@ -78,13 +78,17 @@ static enum hf_status schema_of(const struct hf_index_options *options,
     if (options->digits > INDEX_DIGITS_MAX)
         return error_set(error, HF_INVALID, "digits must be from 1 to %d, not %u",
                          INDEX_DIGITS_MAX, options->digits);
-    return schema_new(&(struct schema_spec){ fields, options->field_count,
-                                             view_of(options->key), view_of(options->time),
-                                             options->digits > 0 ? options->digits
-                                                                 : DIGITS_USUAL,
-                                             !options->no_foreign,
-                                             view_of(options->zone ? options->zone : "") },
-                      ret_schema, error);
+    enum hf_status status =
+        schema_new(&(struct schema_spec){ fields, options->field_count, view_of(options->key),
+                                          view_of(options->time),
+                                          options->digits > 0 ? options->digits : DIGITS_USUAL,
+                                          !options->no_foreign },
+                   ret_schema, error);
+    if (status != HF_OK || !options->zone)
+        return status;
+    if (!options->zone[0])
+        return error_set(error, HF_INVALID, "the time zone must not be empty");
+    return schema_set_zone(ret_schema, view_of(options->zone), error);
 }
 
 /* Options that the caller did not set are taken from the existing index, if there is one. */
@@ -439,4 +443,69 @@ enum hf_status hf_index_put_records(struct hf_index *index,
         (count > 0 && ERROR_IF_NULL(error, records) != HF_OK))
         return HF_INVALID;
     return put_rows_or_bytes(index, /* rows */ NULL, records, count, ret_bad, error);
+}
+
+/* ---- Deleting ------------------------------------------------------------------------ */
+
+/* Checks all keys and the time before the first deletion is put. */
+static enum hf_status check_deletions(const struct index *index, const struct view *keys,
+                                      size_t count, struct view time, size_t *ret_bad,
+                                      struct hf_error *error)
+{
+    struct instant instant;
+    if (time.data && !schema_parse_time(&index->schema, time, &instant))
+        return error_set(error, HF_INVALID,
+                         "time takes RFC 3339%s, or a number since 1970, not '%.*s'",
+                         index->schema.has_zone ? "" : " with a zone",
+                         VIEW_ARGS(view_first(time, 60)));
+    for (size_t i = 0; i < count; i++)
+        if (keys[i].size == 0 || keys[i].size > INDEX_KEY_BYTES_MAX) {
+            *ret_bad = i;
+            return error_set(error, HF_INVALID, "a key has 1 to %d bytes, not %zu",
+                             INDEX_KEY_BYTES_MAX, keys[i].size);
+        }
+    return HF_OK;
+}
+
+static enum hf_status delete_in_batches(struct index *index, const struct view *keys,
+                                        size_t count, struct view time, size_t *ret_bad,
+                                        struct hf_error *error)
+{
+    enum hf_status status = check_deletions(index, keys, count, time, ret_bad, error);
+    for (size_t done = 0; done < count && status == HF_OK; done += BATCH_MAX) {
+        size_t bad = 0, now = count - done < BATCH_MAX ? count - done : BATCH_MAX;
+        status = index_delete(index, keys + done, now, time, &bad, error);
+        if (status == HF_INVALID)
+            *ret_bad = done + bad;
+        else if (status != HF_OK && done > 0)
+            error_prefix(error, "%zu of %zu keys were deleted before this failure", done,
+                         count);
+    }
+    return status;
+}
+
+enum hf_status hf_index_delete(struct hf_index *index, const char *const *keys,
+                               size_t key_count, const char *time, size_t *ret_bad,
+                               struct hf_error *error)
+{
+    struct index *own = NULL;
+    struct hf_error why;
+    size_t bad = 0;
+    if (ERROR_IF_NULL(error, index) != HF_OK ||
+        (key_count > 0 && ERROR_IF_NULL(error, keys) != HF_OK) ||
+        error_if_null_among(error, "keys", keys, key_count) != HF_OK)
+        return HF_INVALID;
+    struct view *views = calloc(key_count + 1, sizeof *views);
+    enum hf_status status = views ? index_borrow(index, &own, &why) : error_no_memory(&why);
+    for (size_t i = 0; views && i < key_count; i++)
+        views[i] = view_of(keys[i]);
+    if (status == HF_OK) {
+        status = delete_in_batches(own, views, key_count,
+                                   time ? view_of(time) : (struct view){ NULL, 0 }, &bad, &why);
+        index_give_back(index, own);
+    }
+    free(views);
+    if (status == HF_INVALID && ret_bad)
+        *ret_bad = bad;
+    return error_tell(error, status, &why);
 }

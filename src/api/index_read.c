@@ -186,7 +186,8 @@ enum hf_status hf_index_get_many(struct hf_index *index, const char *const *keys
     struct got_many got = { .each = each, .argument = argument };
     const struct index_getter getter = { show_got, &got };
     struct hf_error why;
-    if (ERROR_IF_NULL(error, index, keys) != HF_OK ||
+    if (ERROR_IF_NULL(error, index) != HF_OK ||
+        (key_count > 0 && ERROR_IF_NULL(error, keys) != HF_OK) ||
         error_if_none(error, "each", each) != HF_OK ||
         error_if_null_among(error, "keys", keys, key_count) != HF_OK)
         return HF_INVALID;
@@ -352,9 +353,9 @@ struct hf_index_cursor {
     struct index *index; /* the cursor's own copy */
     struct query query;
     struct walk *walk;
-    struct sorter *sorter; /* NULL: records are returned as they are read */
-    bool all_read;         /* the sorter has all records ... */
-    bool unsorted;         /* ... or has failed: no more records follow */
+    struct record_sorter *sorter; /* NULL: records are returned as they are read */
+    bool all_read;                /* the sorter has all records ... */
+    bool unsorted;                /* ... or has failed: no more records follow */
     uint64_t returned;
     struct hf_index_record *record; /* the last one returned */
 };
@@ -364,7 +365,7 @@ void hf_index_cursor_close(struct hf_index_cursor *cursor)
     if (!cursor)
         return;
     walk_close(cursor->walk);
-    sorter_free(cursor->sorter);
+    record_sorter_free(cursor->sorter);
     hf_index_record_free(cursor->record);
     arena_release(&cursor->query.arena);
     index_close(cursor->index);
@@ -383,8 +384,8 @@ static enum hf_status cursor_start(struct hf_index_cursor *cursor, struct hf_ind
         status = cursor->record ? HF_OK : error_no_memory(error);
     }
     if (status == HF_OK && cursor->query.sorted) {
-        cursor->sorter =
-            sorter_new(cursor->index->env, cursor->query.order, cursor->query.given.limit);
+        cursor->sorter = record_sorter_new(cursor->index->env, cursor->query.order,
+                                           cursor->query.given.limit);
         status = cursor->sorter ? HF_OK : error_no_memory(error);
     }
     if (status != HF_OK)
@@ -414,8 +415,8 @@ enum hf_status hf_index_cursor_open(struct hf_index *index, const struct hf_inde
     return error_tell(error, status, &why);
 }
 
-/* The next record of a sorted cursor. All records are read before the first one is returned. A shard
- * that cannot be read is reported, and the next call continues with the next shard. */
+/* The next record of a sorted cursor. All records are read before the first one is returned. A
+ * shard that cannot be read is reported, and the next call continues with the next shard. */
 static enum hf_status next_sorted(struct hf_index_cursor *cursor, struct view *ret_bytes,
                                   struct hf_error *error)
 {
@@ -426,13 +427,13 @@ static enum hf_status next_sorted(struct hf_index_cursor *cursor, struct view *r
         enum hf_status status = walk_next(cursor->walk, &record, error);
         cursor->all_read = status == HF_NOT_FOUND;
         if (status == HF_OK) {
-            status = sorter_add(cursor->sorter, &record, error);
+            status = record_sorter_add(cursor->sorter, &record, error);
             cursor->unsorted = status != HF_OK;
         }
         if (status != HF_OK && status != HF_NOT_FOUND)
             return status;
     }
-    enum hf_status status = sorter_next(cursor->sorter, ret_bytes, error);
+    enum hf_status status = record_sorter_next(cursor->sorter, ret_bytes, error);
     cursor->unsorted = status != HF_OK;
     return status;
 }

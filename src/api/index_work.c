@@ -80,6 +80,8 @@ static void report_shard(void *argument, const struct compile_report *report)
         .records = report->fold.records,
         .bytes = report->fold.bytes,
         .first_aside = report->first_aside,
+        .keys_deleted = report->fold.deleted,
+        .deletions_dropped = report->fold.dropped,
     };
     if (compiling->options.shard_done)
         compiling->options.shard_done(compiling->options.argument, &shard);
@@ -103,14 +105,18 @@ static enum hf_status convert_compile_options(struct compiling *compiling,
     options.once = !given->watch;
     options.wait = span_of_ms(given->wait_ms);
     options.poll = span_of_ms(given->poll_ms);
+    options.keep_deleted = span_of_ms(given->keep_deleted_ms);
     options.stop = compile_is_stopped;
     options.tell = report_shard;
     options.trouble = report_compile_trouble;
     options.argument = compiling;
     enum hf_status status = ttl_check(options.ttl, SPAN_S(1), COMPILE_TTL_MAX, NULL, error);
-    if (status == HF_OK && (given->wait_ms < 0 || given->poll_ms < 0))
+    if (status == HF_OK &&
+        (given->wait_ms < 0 || given->poll_ms < 0 || given->keep_deleted_ms < 0))
         status = error_set(error, HF_INVALID, "%s must not be negative",
-                           given->wait_ms < 0 ? "wait_ms" : "poll_ms");
+                           given->wait_ms < 0   ? "wait_ms"
+                           : given->poll_ms < 0 ? "poll_ms"
+                                                : "keep_deleted_ms");
     if (status == HF_OK)
         status = index_shard_of(index, given->shard, &options.shard, error);
     *ret_options = options;
@@ -202,6 +208,7 @@ static struct hf_index_stats public_stats(const struct index_stats *index_stats)
         .holder_count = index_stats->holder_count,
         .locks_unreadable = index_stats->locks_unreadable,
         .aside = index_stats->aside,
+        .deletions = index_stats->records_known ? (int64_t)index_stats->deletions : -1,
     };
     static_assert(sizeof stats.largest > INDEX_DIGITS_MAX, "it takes the name of a shard");
     snprintf(stats.largest, sizeof stats.largest, "%s", index_stats->largest.text);

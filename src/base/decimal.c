@@ -40,8 +40,8 @@ static bool parse_exponent(struct view text, size_t at, int64_t *ret_exponent)
     return true;
 }
 
-/* Drops zeros and a point at both ends. *power is the power of ten of the first digit. A whole number
- * may lose the zeros before its point too, because its power tells how many there were. */
+/* Drops zeros and a point at both ends. *power is the power of ten of the first digit. A whole
+ * number may lose the zeros before its point too, because its power tells how many there were. */
 static struct view trim_zeros(struct view digits, int64_t *power)
 {
     while (digits.size > 0 && (digits.data[0] == '0' || digits.data[0] == '.')) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decimal.h: decimal numbers in text, compared exactly: no digit is lost, however many there are. */
+/* decimal.h: decimal numbers in text, compared exactly: no digit is lost, however many there
+ * are. */
 #ifndef BASE_DECIMAL_H
 #define BASE_DECIMAL_H
 

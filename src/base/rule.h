@@ -187,6 +187,12 @@
         "sets aside an entry that a later schema would accept")                                \
     ROW(REFUSED_ENTRY_IS_LOOKED_FOR, "index", "treats a refused entry as one that landed")     \
     ROW(ONE_VERSION_OF_A_SHARD, "index", "reads blocks from whatever version is there")        \
+    ROW(DELETIONS_OF_ABSENT_KEYS_STAY, "index", "drops a deletion that has nothing to delete") \
+    ROW(DELETIONS_ARE_KEPT_FOR_2D, "index", "drops deletions with the next fold")              \
+    ROW(DROPPING_RAISES_THE_FLOOR, "index", "drops deletions, and forgets up to when")         \
+    ROW(FOLDS_OBEY_THE_FLOOR, "index", "folds a record whose deletion may have been dropped")  \
+    ROW(READERS_OBEY_THE_FLOOR, "index",                                                       \
+        "shows a record whose deletion may have been dropped")                                 \
     ROW(STATISTICS_GO_FORWARD, "index", "overwrites statistics with those of an older shard")  \
     /* Keys with state. */                                                                     \
     ROW(PUBLISH_NAMES_THE_LEASE, "bank", "publishes although its lease is gone")               \

@@ -41,6 +41,8 @@ struct shard_compile {
     size_t record_count;
     struct cleared *cleared;
     size_t cleared_count;
+    /* The entry of each cleared one, for records that the floor refuses. */
+    const struct entry **cleared_entries;
 };
 
 static bool stop_requested(const struct compile_options *options)
@@ -118,8 +120,10 @@ static void release_batch(struct shard_compile *job)
         entry_load_release(&job->parts[i].load);
     free(job->records);
     free(job->cleared);
+    free(job->cleared_entries);
     job->records = NULL;
     job->cleared = NULL;
+    job->cleared_entries = NULL;
     job->part_count = job->entry_count = job->record_count = job->cleared_count = 0;
     job->bytes = 0;
 }
@@ -197,32 +201,62 @@ static bool list_more(struct shard_compile *job)
 static void clear_later(struct shard_compile *job, const struct entry *entry,
                         const struct entry_body *body)
 {
+    job->cleared_entries[job->cleared_count] = entry;
     job->cleared[job->cleared_count++] = (struct cleared){
         .object = entry->object, .foreign = entry->name.kind != ENTRY_OURS, .etag = body->etag
     };
 }
 
-/* Copies an unreadable entry before it is cleared. If the entry is gone or was rewritten, there is
- * nothing to set aside: a later compile reads the new version. */
-static void set_aside(struct shard_compile *job, const struct entry *entry,
-                      const struct entry_body *body)
+/* Copies an entry aside before it is cleared. If the entry is gone or was rewritten, there is
+ * nothing to set aside: a later compile reads the new version. Returns whether the entry may be
+ * cleared. */
+static bool copy_aside(struct shard_compile *job, const struct entry *entry,
+                       const struct etag *etag, const char *reason)
 {
     struct compile_report *report = job->report;
     struct hf_error why = { .status = HF_OK };
     enum hf_status status = HF_OK;
     if (RULE(ASIDE_BEFORE_CLEAR))
-        status = inbox_set_aside(job->index, entry, &body->etag, body->why.why, &why);
+        status = inbox_set_aside(job->index, entry, etag, reason, &why);
     if (status == HF_NOT_FOUND || status == HF_CONFLICT)
-        return;
+        return false;
     if (status != HF_OK) {
         job->failed = true;
         note_first_error(job, &why);
-        return;
+        return false;
     }
     if (report->aside++ == 0)
         snprintf(report->first_aside, sizeof report->first_aside, "%.*s: %.110s",
-                 VIEW_ARGS(view_first(entry->object, ERROR_PATH_MAX)), body->why.why);
-    clear_later(job, entry, body);
+                 VIEW_ARGS(view_first(entry->object, ERROR_PATH_MAX)), reason);
+    return true;
+}
+
+/* Sets an unreadable entry aside. */
+static void set_aside(struct shard_compile *job, const struct entry *entry,
+                      const struct entry_body *body)
+{
+    if (copy_aside(job, entry, &body->etag, body->why.why))
+        clear_later(job, entry, body);
+}
+
+/* Sets the entries aside whose records the floor has refused, and keeps those that cannot be set
+ * aside from being cleared. */
+static void set_refused_aside(struct shard_compile *job)
+{
+    for (size_t i = 0; i < job->record_count; i++) {
+        struct cleared *cleared = &job->cleared[job->records[i].tag];
+        if (job->records[i].refused &&
+            !copy_aside(
+                job, job->cleared_entries[job->records[i].tag], &cleared->etag,
+                "the record is older than deletions that were dropped, and its key has no "
+                "record"))
+            cleared->object.size = 0;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < job->cleared_count; i++)
+        if (job->cleared[i].object.size > 0)
+            job->cleared[kept++] = job->cleared[i];
+    job->cleared_count = kept;
 }
 
 static bool classify_entry(struct shard_compile *job, const struct entry *entry,
@@ -230,7 +264,8 @@ static bool classify_entry(struct shard_compile *job, const struct entry *entry,
 {
     switch (body->state) {
     case ENTRY_READ:
-        job->records[job->record_count++] = body->record;
+        job->records[job->record_count] = body->record;
+        job->records[job->record_count++].tag = job->cleared_count;
         clear_later(job, entry, body);
         break;
     case ENTRY_BAD:
@@ -253,7 +288,8 @@ static bool classify_entries(struct shard_compile *job)
     struct hf_error why;
     job->records = malloc(job->entry_count * sizeof *job->records);
     job->cleared = malloc(job->entry_count * sizeof *job->cleared);
-    if (!job->records || !job->cleared)
+    job->cleared_entries = malloc(job->entry_count * sizeof *job->cleared_entries);
+    if (!job->records || !job->cleared || !job->cleared_entries)
         return end_with(job, HF_INDEX_END_FAILED, (error_no_memory(&why), &why));
     for (size_t i = 0; i < job->part_count; i++) {
         const struct part *part = &job->parts[i];
@@ -270,15 +306,25 @@ static bool classify_entries(struct shard_compile *job)
  * would be fenced until the new counter had caught up. So a renewal asks the store: if the lease is
  * still ours, we continue from the shard's token, which therefore never decreases. */
 static enum hf_status fold_under_lock(struct index *index, struct hf_lock *lock,
-                                      const struct shard_records *new,
+                                      const struct shard_records *new, struct span keep,
                                       struct fold_report *ret_report, struct hf_error *error)
 {
-    enum hf_status status = index_fold(index, hf_lock_token(lock), new, ret_report, error);
+    enum hf_status status =
+        index_fold_and_drop(index, hf_lock_token(lock), new, keep, ret_report, error);
     struct hf_error lost;
     if (RULE(FENCED_ASKS_THE_STORE) && status == HF_FENCED &&
         hf_lock_renew(lock, &lost) == HF_OK)
-        status = index_fold(index, ret_report->fence, new, ret_report, error);
+        status = index_fold_and_drop(index, ret_report->fence, new, keep, ret_report, error);
     return status;
+}
+
+/* How long deletions are kept. An entry older than a deletion may have been on its way, for up to
+ * D, when the deletion was folded; and so may the shard with the deletion itself. */
+static struct span keep_deleted_for(const struct shard_compile *job)
+{
+    struct span least = SPAN_US(2 * client_settings(job->index->client)->late_bound.us);
+    struct span wanted = job->options->keep_deleted;
+    return span_larger(least, wanted.us > 0 ? wanted : COMPILE_KEEP_DELETED);
 }
 
 static bool fold_records(struct shard_compile *job)
@@ -293,8 +339,11 @@ static bool fold_records(struct shard_compile *job)
      * condition protect the shard. */
     if (hf_lock_check(job->lock, &why) != HF_OK)
         return end_with(job, HF_INDEX_END_LOST, &why);
+    /* Deletions are dropped only after all entries that were listed have been folded. */
+    bool last = job->listed.taken == job->listed.count && !job->list.more;
     const struct shard_records new = { job->report->shard, job->records, job->record_count };
-    enum hf_status status = fold_under_lock(job->index, job->lock, &new, &report, &why);
+    struct span keep = last ? keep_deleted_for(job) : SPAN_US(0);
+    enum hf_status status = fold_under_lock(job->index, job->lock, &new, keep, &report, &why);
     if (status == HF_CONFLICT || status == HF_FENCED)
         return end_with(job, HF_INDEX_END_LOST, &why);
     if (status != HF_OK)
@@ -304,8 +353,12 @@ static bool fold_records(struct shard_compile *job)
     report.records_new += total->records_new;
     report.records_later += total->records_later;
     report.superseded += total->superseded;
+    report.deleted += total->deleted;
+    report.refused += total->refused;
+    report.dropped += total->dropped;
     *total = report;
     job->report->folds++;
+    set_refused_aside(job);
     return true;
 }
 
@@ -390,7 +443,7 @@ enum hf_status compile_straight(struct index *index, const struct compile_option
     if (status == HF_OK) {
         status = hf_lock_check(lock, &why);
         if (status == HF_OK)
-            status = fold_under_lock(index, lock, new, ret_report, &why);
+            status = fold_under_lock(index, lock, new, /* keep */ SPAN_US(0), ret_report, &why);
         unlock_shard(lock);
     }
     if (error)

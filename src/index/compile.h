@@ -29,6 +29,9 @@ struct compile_options {
     struct span ttl;      /* of the lock */
     size_t batch_entries; /* maximum number of entries folded by one swap */
     uint64_t batch_bytes;
+    /* How long deletions are kept in shards: at least 2 D; 0: COMPILE_KEEP_DELETED, or 2 D if that
+     * is longer. */
+    struct span keep_deleted;
     size_t few;       /* up to this many entries in total, one pass folds all shards */
     struct span poll; /* a watcher's idle interval; zero: depends on the kind of store */
     bool once; /* compile each shard that has entries once; otherwise run until stopped */
@@ -43,7 +46,8 @@ struct compile_options {
     void *argument;
 };
 
-#define COMPILE_TTL_MAX SPAN_S(300)
+#define COMPILE_TTL_MAX      SPAN_S(300)
+#define COMPILE_KEEP_DELETED SPAN_S((int64_t)7 * 24 * 3600)
 #define COMPILE_OPTIONS        \
     ((struct compile_options){ \
         .ttl = SPAN_S(60), .batch_entries = 10000, .batch_bytes = 16 * MIB, .few = 1000 })

@@ -91,6 +91,8 @@ static void add_totals(struct hf_index_compile_report *totals,
     totals->folded.records_later += report->fold.records_later;
     totals->folded.superseded += report->fold.superseded;
     totals->folded.deleted += report->clear.deleted;
+    totals->keys_deleted += report->fold.deleted;
+    totals->deletions_dropped += report->fold.dropped;
     totals->folded.marked += report->clear.marked;
     totals->folded.newer += report->clear.newer;
     totals->folded.left += report->clear.left;
@@ -567,6 +569,15 @@ static enum hf_status check_compile_options(const struct index *index,
         options->batch_bytes < 1)
         return error_set(error, HF_INVALID, "1 to %d entries can be folded at once",
                          INBOX_LIST_MAX);
+    struct span least = SPAN_US(2 * client_settings(index->client)->late_bound.us);
+    if (options->keep_deleted.us < 0 ||
+        (options->keep_deleted.us > 0 && options->keep_deleted.us < least.us)) {
+        char text[SPAN_TEXT_MAX];
+        return error_set(error, HF_INVALID,
+                         "deletions must be kept for at least %s, because a request that was "
+                         "abandoned may take effect so late",
+                         span_text(least, text));
+    }
     if (options->shard.text[0] && !shard_number(view_of(options->shard.text), digits, &number))
         return error_set(error, HF_INVALID, "the index %s has no shard %s: it has %zu shards",
                          index->name, options->shard.text, shard_count(digits));

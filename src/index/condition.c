@@ -133,7 +133,8 @@ static bool match_step(struct view pattern, size_t *at_pattern, struct view writ
     return take_byte(written, at) == step;
 }
 
-/* If a step does not match, the last * takes one more byte. Earlier ones need not be tried again. */
+/* If a step does not match, the last * takes one more byte. Earlier ones need not be tried
+ * again. */
 static bool field_matches(struct view written, struct view pattern)
 {
     size_t step = 0, at = 0, star = 0, resume = 0;

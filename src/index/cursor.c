@@ -61,12 +61,15 @@ static enum hf_status check_shard_schema(struct shard_cursor *cursor, struct hf_
     const struct shard_head *head = &cursor->head;
     enum hf_status status =
         schema_check_version(&index->schema, head->version, head->schema_hash, error);
-    if (status != HF_UNSUPPORTED)
+    bool deletions_unknown = head->deleted > 0 && !index->schema.deletes;
+    if (status != HF_UNSUPPORTED && !(status == HF_OK && deletions_unknown))
         return status;
     status = index_refresh(index, error);
-    return status == HF_OK
-               ? schema_check_version(&index->schema, head->version, head->schema_hash, error)
-               : status;
+    if (status == HF_OK)
+        status = schema_check_version(&index->schema, head->version, head->schema_hash, error);
+    if (status == HF_OK && head->deleted > 0 && !index->schema.deletes)
+        status = error_set(error, HF_CORRUPT, "it has deletions, and the index has none");
+    return status;
 }
 
 static bool blocks_are_whole(const struct shard_cursor *cursor, size_t first, size_t behind)
@@ -254,6 +257,8 @@ static bool read_record_key(struct shard_cursor *cursor, struct view bytes,
     struct view field = VIEW("");
     bool more = true;
     size_t fields = 0;
+    if (view_starts_with(bytes, VIEW(RECORD_DELETED)))
+        bytes = view_from(bytes, strlen(RECORD_DELETED));
     while (fields <= schema->key && more) {
         field = field_cut(&bytes, &more);
         fields++;
@@ -279,8 +284,9 @@ static enum hf_status cut_record(struct shard_cursor *cursor, struct record *ret
         return shard_corrupt(cursor, "the records are not in key order", error);
     buffer_clear(&cursor->last_key);
     check(buffer_append(&cursor->last_key, key));
-    ret_record->bytes = bytes;
-    ret_record->key = key;
+    *ret_record = (struct record){ .bytes = bytes,
+                                   .key = key,
+                                   .deleted = view_starts_with(bytes, VIEW(RECORD_DELETED)) };
     return HF_OK;
 }
 
@@ -319,8 +325,8 @@ static enum hf_status read_whole(struct shard_cursor *cursor, struct record *rec
                                  struct hf_error *error)
 {
     enum hf_status status =
-        record_read(&cursor->index->schema, record->bytes, &cursor->key_space, record,
-                    /* ret_too_many_fields */ NULL, error);
+        record_read_stored(&cursor->index->schema, record->bytes, &cursor->key_space, record,
+                           /* ret_too_many_fields */ NULL, error);
     if (status == HF_INVALID) {
         error->status = HF_CORRUPT;
         error_prefix(error, "unreadable record");
@@ -354,4 +360,10 @@ enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
     if (cursor->seeking || !view_equal(ret_record->key, key))
         return no_further_record(error);
     return read_whole(cursor, ret_record, error);
+}
+
+bool shard_hides(const struct shard_cursor *cursor, const struct record *record)
+{
+    return RULE(READERS_OBEY_THE_FLOOR) && cursor->exists && cursor->head.has_floor &&
+           instant_compare(record->time, cursor->head.floor) <= 0;
 }

@@ -60,6 +60,10 @@ enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret
 enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
                                  struct record *ret_record, struct hf_error *error);
 
+/* Whether the shard's floor hides a record of the inbox whose key the shard does not have: a
+ * deletion of this key, later than the record, may have been dropped. */
+bool shard_hides(const struct shard_cursor *cursor, const struct record *record);
+
 /* Whether a failure concerns only this shard. Otherwise the store failed, and may fail for the next
  * shard too. A caller that visits many shards stops after a few consecutive store failures. */
 static inline bool shard_is_the_matter(enum hf_status status)

@@ -15,6 +15,9 @@
 #define PUT_TRIES_MAX   4
 #define PUT_PAUSE_FIRST SPAN_MS(50)
 
+/* Drops no deletion. */
+#define KEEP_ALL SPAN_US(0)
+
 struct fold {
     struct index *index;
     struct shard_cursor cursor; /* the current shard */
@@ -22,9 +25,13 @@ struct fold {
     struct buffer line;
     struct buffer key_space;
     struct fold_report report;
+    /* Deletions. */
+    struct evidence evidence;
+    bool dropping; /* those that the shard has sealed */
+    bool again;    /* a deletion was added to the sealed ones */
+    bool any_past; /* the latest deletion that is not in the future: */
+    struct instant past_to;
 };
-
-/* ---- Merging ------------------------------------------------------------------------- */
 
 static int compare_keys(const void *left, const void *right)
 {
@@ -33,15 +40,152 @@ static int compare_keys(const void *left, const void *right)
     return order != 0 ? order : view_compare(a->bytes, b->bytes);
 }
 
+/* ---- Deletions ------------------------------------------------------------------------- */
+
+static struct instant instant_of_wall(struct wall_time time)
+{
+    int64_t us = time.us % 1000000;
+    int64_t s = time.us / 1000000 - (us < 0);
+    return (struct instant){ s,
+                             (uint64_t)(us < 0 ? us + 1000000 : us) * UINT64_C(1000000000000) };
+}
+
+static void begin_deletions(struct fold *fold, struct span keep)
+{
+    struct hf_client *client = fold->index->client;
+    const struct shard_head *head = &fold->cursor.head;
+    fold->evidence = (struct evidence){ .wall = env_wall(fold->index->env) };
+    if (!client)
+        return;
+    clock_evidence(client_clock(client), &fold->evidence);
+    fold->dropping = head->sealed && keep.us > 0;
+    if (RULE(DELETIONS_ARE_KEPT_FOR_2D) &&
+        !stamp_passed(head->sealed_at, /* seen */ fold->evidence.now, keep,
+                      client_settings(client)->skew_tolerance, &fold->evidence))
+        fold->dropping = false;
+}
+
+static bool is_sealed(const struct fold *fold, struct instant time)
+{
+    const struct shard_head *head = &fold->cursor.head;
+    return head->sealed && instant_compare(time, head->sealed_to) <= 0;
+}
+
+/* Notes a deletion that the new shard has. */
+static void note_deletion(struct fold *fold, struct instant time, bool is_new)
+{
+    if (is_new && is_sealed(fold, time))
+        fold->again = true;
+    if (instant_compare(time, instant_of_wall(fold->evidence.wall)) > 0)
+        return;
+    if (!fold->any_past || instant_compare(time, fold->past_to) > 0)
+        fold->past_to = time;
+    fold->any_past = true;
+}
+
+/* Parses a record of the shard. */
+static enum hf_status read_old_record(struct fold *fold, const struct record *old,
+                                      struct record *ret_record, struct hf_error *error)
+{
+    enum hf_status status =
+        record_read_stored(&fold->index->schema, old->bytes, &fold->key_space, ret_record,
+                           /* ret_too_many_fields */ NULL, error);
+    if (status == HF_INVALID) {
+        error_prefix(error, "%s: unreadable record", fold->cursor.object);
+        return error->status = HF_CORRUPT;
+    }
+    return status;
+}
+
+/* Writes a record that the shard had, unless it is a deletion to be dropped. */
+static enum hf_status write_old_record(struct fold *fold, const struct record *old,
+                                       struct hf_error *error)
+{
+    struct record deletion;
+    if (!old->deleted)
+        return shard_writer_add(&fold->writer, old, error);
+    enum hf_status status = read_old_record(fold, old, &deletion, error);
+    if (status != HF_OK)
+        return status;
+    if (fold->dropping && is_sealed(fold, deletion.time)) {
+        fold->report.dropped++;
+        return HF_OK;
+    }
+    note_deletion(fold, deletion.time, /* is_new */ false);
+    return shard_writer_add(&fold->writer, &deletion, error);
+}
+
+/* Writes a new record whose key the shard does not have, or whose old record is earlier. */
+static enum hf_status write_new(struct fold *fold, const struct record *new, bool key_is_new,
+                                struct hf_error *error)
+{
+    if (new->deleted) {
+        fold->report.deleted++;
+        note_deletion(fold, new->time, /* is_new */ true);
+    } else {
+        fold->report.records_new += key_is_new;
+        fold->report.records_later += !key_is_new;
+    }
+    /* A deletion stays even if there is nothing to delete: an older record of its key may still be
+     * on its way. */
+    bool nothing_to_delete = new->deleted &&key_is_new;
+    return RULE(DELETIONS_OF_ABSENT_KEYS_STAY) || !nothing_to_delete
+               ? shard_writer_add(&fold->writer, new, error)
+               : HF_OK;
+}
+
+/* Whether the floor of the shard refuses a record whose key the shard does not have. */
+static bool is_refused(const struct fold *fold, const struct record *new)
+{
+    const struct shard_head *head = &fold->cursor.head;
+    return RULE(FOLDS_OBEY_THE_FLOOR) && fold->cursor.exists && head->has_floor &&
+           instant_compare(new->time, head->floor) <= 0;
+}
+
+/* A deletion that is refused has nothing to delete. */
+static void refuse_record(struct fold *fold, struct record *new)
+{
+    new->refused = !new->deleted;
+    fold->report.refused += new->refused;
+    fold->report.superseded += new->deleted;
+}
+
+/* Writes into the line of the new shard what it knows of deletions. */
+static void end_deletions(struct fold *fold)
+{
+    const struct shard_head *old = &fold->cursor.head;
+    struct shard_head *head = &fold->writer.head;
+    struct stamp now = stamp_now(&fold->evidence);
+    head->has_floor = old->has_floor;
+    head->floor = old->floor;
+    if (RULE(DROPPING_RAISES_THE_FLOOR) && fold->report.dropped > 0 &&
+        (!old->has_floor || instant_compare(old->floor, old->sealed_to) < 0)) {
+        head->has_floor = true;
+        head->floor = old->sealed_to;
+    }
+    if (old->sealed && !fold->dropping) {
+        bool readable = stamp_is_readable(old->sealed_at, &fold->evidence);
+        head->sealed = true;
+        head->sealed_to = old->sealed_to;
+        head->sealed_at = (fold->again || !readable) && now.clock != 0 ? now : old->sealed_at;
+    } else if (fold->any_past && now.clock != 0) {
+        head->sealed = true;
+        head->sealed_to = fold->past_to;
+        head->sealed_at = now;
+    }
+}
+
+/* ---- Merging ------------------------------------------------------------------------- */
+
 /* The latest of the records with the same key as records[first]. *ret_behind is the index of the
  * first record with another key. */
-static const struct record *latest_of(struct fold *fold, const struct record *records,
-                                      size_t first, size_t count, size_t *ret_behind)
+static struct record *latest_of(struct fold *fold, struct record *records, size_t first,
+                                size_t count, size_t *ret_behind)
 {
-    const struct record *latest = &records[first];
+    struct record *latest = &records[first];
     size_t behind = first + 1;
     while (behind < count && view_equal(records[behind].key, latest->key)) {
-        const struct record *next = &records[behind++];
+        struct record *next = &records[behind++];
         if (record_compare(latest, next) < 0)
             latest = next;
     }
@@ -56,30 +200,25 @@ static enum hf_status write_later(struct fold *fold, const struct record *old,
                                   const struct record *new, struct hf_error *error)
 {
     struct record there;
-    enum hf_status status = record_read(&fold->index->schema, old->bytes, &fold->key_space,
-                                        &there, /* ret_too_many_fields */ NULL, error);
-    if (status == HF_INVALID) {
-        error_prefix(error, "%s: unreadable record", fold->cursor.object);
-        return error->status = HF_CORRUPT;
-    }
+    enum hf_status status = read_old_record(fold, old, &there, error);
     if (status != HF_OK)
         return status;
-    bool later = record_compare(&there, new) < 0;
-    fold->report.records_later += later;
-    fold->report.superseded += !later;
-    return shard_writer_add(&fold->writer, later ? new : &there, error);
+    if (record_compare(&there, new) < 0)
+        return write_new(fold, new, /* key_is_new */ there.deleted, error);
+    fold->report.superseded++;
+    return write_old_record(fold, old, error);
 }
 
 /* Writes the old records that precede this new record, then the later of the two records with its
  * key. `old` is the next record of the shard; *at_end: no record is left. */
-static enum hf_status write_up_to(struct fold *fold, const struct record *new,
-                                  struct record *old, bool *at_end, struct hf_error *error)
+static enum hf_status write_up_to(struct fold *fold, struct record *new, struct record *old,
+                                  bool *at_end, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     int order = -1;
     while (status == HF_OK && !*at_end && (order = view_compare(old->key, new->key)) <= 0) {
-        status = order < 0 ? shard_writer_add(&fold->writer, old, error)
-                           : write_later(fold, old, new, error);
+        status =
+            order < 0 ? write_old_record(fold, old, error) : write_later(fold, old, new, error);
         if (status == HF_OK)
             status = shard_cursor_step(&fold->cursor, old, error);
         *at_end = status == HF_NOT_FOUND;
@@ -90,13 +229,15 @@ static enum hf_status write_up_to(struct fold *fold, const struct record *new,
     }
     if (status != HF_OK)
         return status;
-    fold->report.records_new++;
-    return shard_writer_add(&fold->writer, new, error);
+    if (!is_refused(fold, new))
+        return write_new(fold, new, /* key_is_new */ true, error);
+    refuse_record(fold, new);
+    return HF_OK;
 }
 
 /* Merges the new records, which are sorted, with those of the shard. */
-static enum hf_status merge_records(struct fold *fold, const struct record *records,
-                                    size_t count, struct hf_error *error)
+static enum hf_status merge_records(struct fold *fold, struct record *records, size_t count,
+                                    struct hf_error *error)
 {
     struct record old = { .bytes = VIEW(""), .key = VIEW("") };
     enum hf_status status = shard_cursor_step(&fold->cursor, &old, error);
@@ -104,13 +245,13 @@ static enum hf_status merge_records(struct fold *fold, const struct record *reco
     if (status != HF_OK && !at_end)
         return status;
     for (size_t i = 0, behind; i < count; i = behind) {
-        const struct record *latest = latest_of(fold, records, i, count, &behind);
+        struct record *latest = latest_of(fold, records, i, count, &behind);
         status = write_up_to(fold, latest, &old, &at_end, error);
         if (status != HF_OK)
             return status;
     }
     while (!at_end) {
-        status = shard_writer_add(&fold->writer, &old, error);
+        status = write_old_record(fold, &old, error);
         if (status == HF_OK)
             status = shard_cursor_step(&fold->cursor, &old, error);
         at_end = status == HF_NOT_FOUND;
@@ -232,6 +373,13 @@ static enum hf_status begin_writing(struct fold *fold, uint64_t token,
 enum hf_status index_fold(struct index *index, uint64_t token, const struct shard_records *new,
                           struct fold_report *ret_report, struct hf_error *error)
 {
+    return index_fold_and_drop(index, token, new, KEEP_ALL, ret_report, error);
+}
+
+enum hf_status index_fold_and_drop(struct index *index, uint64_t token,
+                                   const struct shard_records *new, struct span keep,
+                                   struct fold_report *ret_report, struct hf_error *error)
+{
     struct fold fold = { .index = index,
                          .line = BUFFER_INIT(SHARD_LINE_MAX),
                          .key_space = BUFFER_INIT(INDEX_KEY_BYTES_MAX),
@@ -245,14 +393,19 @@ enum hf_status index_fold(struct index *index, uint64_t token, const struct shar
         status = begin_writing(&fold, token, new, error);
     if (status == HF_OK && new->count > 1)
         qsort(new->records, new->count, sizeof *new->records, compare_keys);
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        begin_deletions(&fold, keep);
         status = merge_records(&fold, new->records, new->count, error);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
+        end_deletions(&fold);
         status = shard_writer_end(&fold.writer, &fold.line, error);
+    }
     if (status == HF_OK)
         status = swap_shard(&fold, error);
     if (status == HF_OK) {
-        fold.report.records = fold.writer.head.records;
+        fold.report.records = fold.writer.head.records - fold.writer.head.deleted;
+        fold.report.deletions = fold.writer.head.deleted;
         fold.report.bytes = fold.line.size + fold.writer.writer.size;
         fold.report.token = fold.writer.head.token;
         fold.report.writes = fold.writer.head.writes;

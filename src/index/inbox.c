@@ -236,8 +236,8 @@ static enum hf_status check_entry_text(struct loading *loading, size_t i,
     size_t found = 0;
     body->state = ENTRY_READ;
     while (record_cut(&rest, &bytes)) {
-        enum hf_status status = record_read(&loading->index->schema, bytes, &loading->space,
-                                            &record, NULL, &body->why);
+        enum hf_status status = record_read_stored(&loading->index->schema, bytes,
+                                                   &loading->space, &record, NULL, &body->why);
         if (status == HF_INVALID) {
             body->state = ENTRY_BAD;
             return HF_OK;

@@ -101,6 +101,7 @@ void index_learn(struct index *index, const struct index *copy)
 {
     struct schema *had = &index->schema;
     const struct schema *later = &copy->schema;
+    had->deletes = had->deletes || later->deletes;
     if (later->version_count <= had->version_count)
         return;
     memcpy(had->fields + had->field_count, later->fields + had->field_count,
@@ -309,6 +310,36 @@ enum hf_status index_create(struct store *store, struct view name, const struct 
     return status;
 }
 
+/* ---- Allowing deletions ---------------------------------------------------------------- */
+
+static enum hf_status apply_deletes(struct doc_op *op, void *body,
+                                    const struct evidence *evidence)
+{
+    (void)evidence;
+    struct definition *definition = body;
+    if (!definition->exists)
+        return error_set(&op->error, HF_NOT_FOUND, "the index is gone");
+    op->changed = !definition->schema.deletes;
+    definition->schema.deletes = true;
+    return HF_OK;
+}
+
+/* A program that does not know deletions would take one for a damaged entry and set it aside.
+ * Before it does, it reads index.json again, and the later format stops it. So index.json must say
+ * that there are deletions before the first one is put. */
+static enum hf_status allow_deletes(struct index *index, struct hf_error *error)
+{
+    struct doc_op op = { .apply = apply_deletes };
+    if (index->schema.deletes)
+        return HF_OK;
+    enum hf_status status = index_change(index, LAYOUT_INDEX, &definition_type, &op, error);
+    if (status == HF_OK)
+        status = index_refresh(index, error);
+    if (status == HF_OK && !index->schema.deletes)
+        status = error_set(error, HF_CONFLICT, "index.json was replaced");
+    return status;
+}
+
 /* ---- Putting ------------------------------------------------------------------------- */
 
 /* The time is written in microseconds, because two records within one second are common. */
@@ -335,19 +366,24 @@ struct put_batch {
     struct index *index;
     struct put_call *calls;
     size_t count;
+    bool deletions; /* the records are deletions */
     struct arena arena;
 };
 
+typedef enum hf_status record_reader(const struct schema *schema, struct view bytes,
+                                     struct buffer *space, struct record *ret_record,
+                                     bool *ret_too_many_fields, struct hf_error *error);
+
 /* Parses a record by the schema. If the record has too many fields, reads the schema again, which
  * may have been extended, and retries. */
-static enum hf_status read_by_current_schema(struct index *index, struct view bytes,
-                                             struct buffer *space, struct record *ret_record,
-                                             struct hf_error *error)
+static enum hf_status read_by_current_schema(struct index *index, bool deletions,
+                                             struct view bytes, struct buffer *space,
+                                             struct record *ret_record, struct hf_error *error)
 {
     bool too_many = false;
     size_t fields = index->schema.field_count;
-    enum hf_status status =
-        record_read(&index->schema, bytes, space, ret_record, &too_many, error);
+    record_reader *read = deletions ? record_read_stored : record_read;
+    enum hf_status status = read(&index->schema, bytes, space, ret_record, &too_many, error);
     if (status != HF_INVALID || !too_many)
         return status;
     struct hf_error why = *error;
@@ -358,7 +394,7 @@ static enum hf_status read_by_current_schema(struct index *index, struct view by
         *error = why;
         return why.status;
     }
-    return record_read(&index->schema, bytes, space, ret_record, NULL, error);
+    return read(&index->schema, bytes, space, ret_record, NULL, error);
 }
 
 static enum hf_status add_put(struct put_batch *batch, struct view bytes, struct buffer *space,
@@ -367,7 +403,8 @@ static enum hf_status add_put(struct put_batch *batch, struct view bytes, struct
     struct index *index = batch->index;
     char nonce[NONCE_SIZE + 1], key[KEY_BYTES_MAX + 1];
     struct record record;
-    enum hf_status status = read_by_current_schema(index, bytes, space, &record, error);
+    enum hf_status status =
+        read_by_current_schema(index, batch->deletions, bytes, space, &record, error);
     if (status != HF_OK)
         return status;
     /* With a nonce in its name, no entry is ever rewritten. Otherwise a writer could put a new
@@ -484,14 +521,11 @@ static enum hf_status send_puts(struct put_batch *batch, struct hf_error *error)
     return error->status;
 }
 
-enum hf_status index_put(struct index *index, const struct view *records, size_t count,
-                         size_t *ret_bad, struct hf_error *error)
+static enum hf_status put_records(struct index *index, bool deletions,
+                                  const struct view *records, size_t count, size_t *ret_bad,
+                                  struct hf_error *error)
 {
-    check(count <= BATCH_MAX);
-    if (count == 0)
-        return error_clear(error);
-    client_active(index->client);
-    struct put_batch batch = { .index = index, .arena = ARENA_INIT };
+    struct put_batch batch = { .index = index, .deletions = deletions, .arena = ARENA_INIT };
     batch.calls = calloc(count, sizeof *batch.calls);
     struct buffer space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
     enum hf_status status = batch.calls ? HF_OK : error_no_memory(error);
@@ -505,5 +539,52 @@ enum hf_status index_put(struct index *index, const struct view *records, size_t
         status = send_puts(&batch, error);
     free(batch.calls);
     arena_release(&batch.arena);
+    return status;
+}
+
+enum hf_status index_put(struct index *index, const struct view *records, size_t count,
+                         size_t *ret_bad, struct hf_error *error)
+{
+    check(count <= BATCH_MAX);
+    if (count == 0)
+        return error_clear(error);
+    client_active(index->client);
+    return put_records(index, /* deletions */ false, records, count, ret_bad, error);
+}
+
+/* Writes GS, and then a record with only its key and time. */
+static bool write_deletion(const struct index *index, struct view key, struct view time,
+                           struct buffer *bytes)
+{
+    struct view values[INDEX_FIELDS_MAX] = { { NULL, 0 } };
+    values[index->schema.key] = key;
+    values[index->schema.time] = time;
+    return buffer_append(bytes, VIEW(RECORD_DELETED)) &&
+           index_write_record(index, values, bytes);
+}
+
+enum hf_status index_delete(struct index *index, const struct view *keys, size_t count,
+                            struct view time, size_t *ret_bad, struct hf_error *error)
+{
+    struct view records[BATCH_MAX];
+    struct arena arena = ARENA_INIT;
+    struct buffer bytes = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
+    check(count <= BATCH_MAX);
+    if (count == 0)
+        return error_clear(error);
+    client_active(index->client);
+    enum hf_status status = allow_deletes(index, error);
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        buffer_clear(&bytes);
+        records[i] = write_deletion(index, keys[i], time, &bytes)
+                         ? arena_copy(&arena, buffer_view(&bytes))
+                         : (struct view){ NULL, 0 };
+        if (!records[i].data)
+            status = error_no_memory(error);
+    }
+    if (status == HF_OK)
+        status = put_records(index, /* deletions */ true, records, count, ret_bad, error);
+    buffer_release(&bytes);
+    arena_release(&arena);
     return status;
 }

@@ -67,4 +67,10 @@ bool index_write_record(const struct index *index, struct view *values, struct b
 enum hf_status index_put(struct index *index, const struct view *records, size_t count,
                          size_t *ret_bad, struct hf_error *error);
 
+/* Deletes at most BATCH_MAX keys as of this time (data NULL: the current time): puts a deletion of
+ * each into the inbox, like index_put. A record with a later time stays, or comes back with it. If
+ * the index has no deletions yet, index.json is changed first. */
+enum hf_status index_delete(struct index *index, const struct view *keys, size_t count,
+                            struct view time, size_t *ret_bad, struct hf_error *error);
+
 #endif

@@ -90,7 +90,8 @@ static enum hf_status copy_row(struct loading *loading, struct hf_error *error)
                              : arena_copy(&loading->arena, record.key);
     if (!key.data || !reserve_record(loading))
         return error_no_memory(error);
-    loading->records[loading->count++] = (struct record){ copy, key, record.time };
+    loading->records[loading->count++] =
+        (struct record){ .bytes = copy, .key = key, .time = record.time };
     loading->bytes += copy.size + (inside ? 0 : key.size) + 2 * sizeof record;
     return HF_OK;
 }
@@ -184,6 +185,19 @@ static void note_damaged_shard(struct loading *loading, struct shard_id shard,
         loading->trouble = why;
 }
 
+/* The floor of the shard has refused records: their keys may have been deleted. */
+static void refuse_old_records(struct loading *loading, const struct fold_report *report)
+{
+    struct hf_error why;
+    error_set(&why, HF_INVALID,
+              "%" PRIu64 " record%s older than deletions that were dropped, and the key has no "
+              "record",
+              report->refused, report->refused == 1 ? " is" : "s are");
+    loading->report->refused += report->refused;
+    if (loading->options->trouble)
+        loading->options->trouble(loading->options->argument, &why);
+}
+
 /* If a shard cannot be written, its records go to the inbox, which needs no lock. */
 static enum hf_status fold_shard(struct loading *loading, size_t shard, struct record *records,
                                  size_t count, struct hf_error *error)
@@ -200,8 +214,11 @@ static enum hf_status fold_shard(struct loading *loading, size_t shard, struct r
     }
     if (status != HF_OK)
         return status;
+    count -= (size_t)report.refused;
     loading->report->records += count;
     loading->report->straight += count;
+    if (report.refused > 0)
+        refuse_old_records(loading, &report);
     manifest_note(&loading->noted, manifest_row_of(shard, &report));
     return HF_OK;
 }

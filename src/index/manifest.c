@@ -55,6 +55,7 @@ struct manifest_row manifest_row_of(size_t shard, const struct fold_report *repo
     return (struct manifest_row){ .shard = shard,
                                   .records = report->records,
                                   .bytes = report->bytes,
+                                  .deletions = report->deletions,
                                   .token = report->token,
                                   .writes = report->writes };
 }
@@ -88,7 +89,7 @@ bool manifest_note(struct manifest *manifest, struct manifest_row row)
 static bool same_rows(const struct manifest_row *a, const struct manifest_row *b)
 {
     return a->shard == b->shard && a->records == b->records && a->bytes == b->bytes &&
-           a->token == b->token && a->writes == b->writes;
+           a->deletions == b->deletions && a->token == b->token && a->writes == b->writes;
 }
 
 /* Notes all rows. *ret_changed: some row differs now. False if out of memory. */
@@ -116,7 +117,7 @@ static bool read_rows(struct json_reader *reader, struct manifest *manifest)
     struct view name;
     for (json_enter_object(reader); json_next_member(reader, &name);) {
         uint64_t values[4] = { 0, 0, 0, 0 };
-        struct manifest_row row;
+        struct manifest_row row = { .shard = 0 };
         if (manifest->digits == 0)
             manifest->digits = (unsigned)name.size;
         if (!shard_number(name, manifest->digits, &row.shard))
@@ -132,6 +133,23 @@ static bool read_rows(struct json_reader *reader, struct manifest *manifest)
             return false;
     }
     return true;
+}
+
+/* Reads "a3":2, the deletions of shards that have some. A program that does not know deletions
+ * drops this member, and the next compile of the shard writes it again. */
+static void read_deletions(struct json_reader *reader, struct manifest *manifest)
+{
+    struct view name;
+    for (json_enter_object(reader); json_next_member(reader, &name);) {
+        uint64_t count = 0;
+        size_t shard = 0;
+        json_take_u64(reader, UINT64_MAX, &count);
+        if (!shard_number(name, manifest->digits, &shard))
+            json_fail(reader, "a row for a shard that does not exist");
+        size_t at = find_row(manifest, shard);
+        if (at < manifest->count && manifest->rows[at].shard == shard)
+            manifest->rows[at].deletions = count;
+    }
 }
 
 static enum hf_status read_manifest(struct view text, struct manifest *manifest,
@@ -152,6 +170,8 @@ static enum hf_status read_manifest(struct view text, struct manifest *manifest,
             rows = true;
             if (!read_rows(&reader, manifest))
                 return error_no_memory(error);
+        } else if (rows && view_equal(name, VIEW("deletions"))) {
+            read_deletions(&reader, manifest);
         } else {
             json_skip(&reader, &raw);
         }
@@ -161,6 +181,24 @@ static enum hf_status read_manifest(struct view text, struct manifest *manifest,
     if (!view_equal(format, VIEW(MANIFEST_FORMAT)) || !rows)
         return error_set(error, HF_CORRUPT, "not a manifest of format %s", MANIFEST_FORMAT);
     return HF_OK;
+}
+
+/* Writes the deletions of the shards that have some, after the rows. */
+static void write_deletion_counts(const struct manifest *manifest, struct buffer *text)
+{
+    bool any = false;
+    for (size_t i = 0; i < manifest->count; i++) {
+        const struct manifest_row *row = &manifest->rows[i];
+        if (row->deletions == 0)
+            continue;
+        buffer_append(text, any ? VIEW(",\"") : VIEW(",\"deletions\":{\""));
+        buffer_append(text, view_of(shard_of_number(row->shard, manifest->digits).text));
+        buffer_append(text, VIEW("\":"));
+        buffer_append_u64(text, row->deletions);
+        any = true;
+    }
+    if (any)
+        buffer_append_byte(text, '}');
 }
 
 static bool manifest_encode(const void *body, struct view nonce, struct buffer *text)
@@ -195,7 +233,9 @@ static bool manifest_encode(const void *body, struct view nonce, struct buffer *
         buffer_append_u64(text, row->writes);
         buffer_append_byte(text, ']');
     }
-    return buffer_append(text, VIEW("}}\n"));
+    buffer_append_byte(text, '}');
+    write_deletion_counts(manifest, text);
+    return buffer_append(text, VIEW("}\n"));
 }
 
 /* ---- Reading and writing ------------------------------------------------------------- */

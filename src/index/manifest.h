@@ -15,6 +15,7 @@
 struct manifest_row {
     size_t shard; /* its number */
     uint64_t records, bytes;
+    uint64_t deletions;     /* in the shard, besides the records */
     uint64_t token, writes; /* as in the shard's header line; 0: from an older program */
 };
 

@@ -346,7 +346,8 @@ static enum hf_status consider(struct pending *pending, const struct entry *entr
     best->any = true;
     best->record = (struct record){ .bytes = buffer_view(&pending->bytes),
                                     .key = entry->key,
-                                    .time = body->record.time };
+                                    .time = body->record.time,
+                                    .deleted = body->record.deleted };
     return HF_OK;
 }
 

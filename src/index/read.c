@@ -38,6 +38,7 @@ struct lookup {
     struct pending pending;
     struct shard_cursor cursor;
     bool found;
+    bool in_shard;        /* the shard has the key, or a deletion of it */
     struct record record; /* in `pending` or in the cursor */
 };
 
@@ -154,9 +155,18 @@ static enum hf_status look_in_shard(struct lookup *lookup, struct hf_error *erro
         if (status == HF_OK)
             status = shard_cursor_find(&lookup->cursor, lookup->key, &record, error);
     }
+    lookup->in_shard = status == HF_OK;
     if (status == HF_OK)
         take_later(lookup, &record);
     return status == HF_NOT_FOUND ? error_clear(error) : status;
+}
+
+/* Whether there is a record that is to be shown. */
+static bool has_record_to_show(const struct lookup *lookup)
+{
+    if (!lookup->found || lookup->record.deleted)
+        return false;
+    return lookup->in_shard || !shard_hides(&lookup->cursor, &lookup->record);
 }
 
 static enum hf_status check_key_size(struct view key, struct hf_error *error)
@@ -187,7 +197,7 @@ enum hf_status index_get(struct index *index, struct view key, struct buffer *re
     enum hf_status status = first(&lookup, &why);
     if (status == HF_OK)
         status = second(&lookup, &why);
-    if (status == HF_OK && !lookup.found)
+    if (status == HF_OK && !has_record_to_show(&lookup))
         status = error_set(&why, HF_NOT_FOUND, "the index %s has no such key", index->name);
     if (status == HF_OK && !buffer_append(ret_bytes, lookup.record.bytes))
         status = error_no_memory(&why);

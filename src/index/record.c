@@ -347,6 +347,21 @@ enum hf_status record_read(const struct schema *schema, struct view bytes, struc
     return HF_OK;
 }
 
+enum hf_status record_read_stored(const struct schema *schema, struct view bytes,
+                                  struct buffer *space, struct record *ret_record,
+                                  bool *ret_too_many_fields, struct hf_error *error)
+{
+    bool deleted = schema->deletes && view_starts_with(bytes, VIEW(RECORD_DELETED));
+    struct view rest = view_from(bytes, deleted ? strlen(RECORD_DELETED) : 0);
+    enum hf_status status =
+        record_read(schema, rest, space, ret_record, ret_too_many_fields, error);
+    if (status == HF_OK) {
+        ret_record->bytes = bytes;
+        ret_record->deleted = deleted;
+    }
+    return status;
+}
+
 int record_compare(const struct record *a, const struct record *b)
 {
     int order = instant_compare(a->time, b->time);

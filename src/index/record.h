@@ -15,7 +15,16 @@ struct record {
     struct view bytes; /* without its end */
     struct view key;   /* unescaped: in the bytes, or in `space` if it had escapes */
     struct instant time;
+    bool deleted; /* a deletion: the key has no record as of this time */
+    /* For index_fold: a number that belongs to the caller, and whether the shard's floor refused
+     * the record. */
+    size_t tag;
+    bool refused;
 };
+
+/* A deletion is a record that starts with GS and then has the key and the time of a record. No
+ * other record contains GS, so a program that does not know deletions cannot take one for data. */
+#define RECORD_DELETED "\x1d"
 
 /* Parses a record. INVALID, with the reason, if it is not a record of this schema: too long, not
  * UTF-8, a separator or NUL without its escape, an invalid escape, more fields than the schema, no
@@ -25,6 +34,11 @@ struct record {
 enum hf_status record_read(const struct schema *schema, struct view bytes, struct buffer *space,
                            struct record *ret_record, bool *ret_too_many_fields,
                            struct hf_error *error);
+
+/* The same for the contents of an index, which may also be deletions (RECORD_DELETED). */
+enum hf_status record_read_stored(const struct schema *schema, struct view bytes,
+                                  struct buffer *space, struct record *ret_record,
+                                  bool *ret_too_many_fields, struct hf_error *error);
 
 /* Compares two records with the same key by time, then by bytes: <0 if a is earlier than b. Pass
  * the existing record as a. */

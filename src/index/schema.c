@@ -137,7 +137,7 @@ bool schema_parse_time(const struct schema *schema, struct view text,
            (schema->has_zone && instant_parse_local(text, schema->zone_east_s, ret_instant));
 }
 
-static enum hf_status set_zone(struct schema *schema, struct view zone, struct hf_error *error)
+enum hf_status schema_set_zone(struct schema *schema, struct view zone, struct hf_error *error)
 {
     schema->has_zone = zone.size > 0;
     if (zone.size == 0 || zone_parse(zone, &schema->zone_east_s))
@@ -169,8 +169,7 @@ enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_sch
     for (size_t i = 0; i < spec->field_count; i++)
         if (schema_add_field(&schema, spec->fields[i], error) != HF_OK)
             return HF_INVALID;
-    if (set_roles(&schema, spec->key, spec->time, error) != HF_OK ||
-        set_zone(&schema, spec->zone, error) != HF_OK)
+    if (set_roles(&schema, spec->key, spec->time, error) != HF_OK)
         return HF_INVALID;
     add_version(&schema);
     *ret_schema = schema;
@@ -272,7 +271,7 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
 {
     char zone[ZONE_TEXT_MAX];
     buffer_print(text, "{\"format\":\"%s\",\"write\":",
-                 schema->has_zone ? INDEX_FORMAT_LATER : INDEX_FORMAT);
+                 schema->has_zone || schema->deletes ? INDEX_FORMAT_LATER : INDEX_FORMAT);
     json_write_string(text, nonce);
     buffer_print(text,
                  ",\"digits\":%u,\"foreign\":%s,\"key\":\"%s\",\"time\":\"%s\",\"fields\":[",
@@ -287,6 +286,8 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
     buffer_append_byte(text, ']');
     if (schema->has_zone)
         buffer_print(text, ",\"zone\":\"%s\"", zone_text(schema, zone));
+    if (schema->deletes)
+        buffer_append(text, VIEW(",\"deletes\":true"));
     buffer_append(text, unknown);
     return buffer_append(text, VIEW("}\n"));
 }
@@ -296,7 +297,7 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
 struct parts {
     struct view format, key, time, fields, versions, zone;
     uint64_t digits;
-    bool foreign, foreign_given;
+    bool foreign, foreign_given, deletes;
 };
 
 static void read_part(struct json_reader *reader, struct view name, struct parts *parts)
@@ -310,6 +311,8 @@ static void read_part(struct json_reader *reader, struct view name, struct parts
         json_take_plain(reader, &parts->time);
     else if (view_equal(name, VIEW("zone")))
         json_take_plain(reader, &parts->zone);
+    else if (view_equal(name, VIEW("deletes")))
+        json_take_bool(reader, &parts->deletes);
     else if (view_equal(name, VIEW("fields")))
         json_skip(reader, &parts->fields);
     else if (view_equal(name, VIEW("versions")))
@@ -325,7 +328,7 @@ static void read_part(struct json_reader *reader, struct view name, struct parts
 static bool is_known_member(struct view name)
 {
     static const char *const names[] = { "format", "write",  "digits",   "foreign", "key",
-                                         "time",   "fields", "versions", "zone" };
+                                         "time",   "fields", "versions", "zone",    "deletes" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (view_equal(name, view_of(names[i])))
             return true;
@@ -424,10 +427,12 @@ enum hf_status schema_decode(struct view text, struct schema *ret_schema,
     if (!readable || !ours || parts.digits == 0 || !parts.foreign_given)
         return error_set(error, HF_CORRUPT, "index.json is damaged: %s",
                          !readable ? reader.why : "a member is missing or out of range");
-    struct schema schema = { .digits = (unsigned)parts.digits, .foreign = parts.foreign };
+    struct schema schema = { .digits = (unsigned)parts.digits,
+                             .foreign = parts.foreign,
+                             .deletes = later && parts.deletes };
     if (!read_schema_fields(parts.fields, &schema) ||
         set_roles(&schema, parts.key, parts.time, NULL) != HF_OK ||
-        set_zone(&schema, later ? parts.zone : VIEW(""), NULL) != HF_OK)
+        schema_set_zone(&schema, later ? parts.zone : VIEW(""), NULL) != HF_OK)
         return error_set(
             error, HF_CORRUPT,
             "index.json is damaged: its fields, key and time contradict each other");

@@ -31,6 +31,9 @@ struct schema {
      * format, because an older program would set its records aside. */
     bool has_zone;
     int64_t zone_east_s; /* seconds east of UTC */
+    /* Keys have been deleted, so that inboxes and shards may contain deletions; never becomes
+     * false. Such an index has the later format too. */
+    bool deletes;
     size_t field_count;
     char fields[INDEX_FIELDS_MAX][INDEX_FIELD_BYTES + 1];
     size_t version_count;
@@ -47,20 +50,23 @@ struct schema_spec {
     struct view key, time; /* names of these two fields */
     unsigned digits;
     bool foreign;
-    struct view zone; /* empty: times must have a zone */
 };
 
 /* Parses a time: with a zone, as a number since 1970 or, if the index has a zone, without one. */
 bool schema_parse_time(const struct schema *schema, struct view text,
                        struct instant *ret_instant);
 
+/* Sets the zone of times that have none: "UTC", "+02:00"; empty: such times are refused, as they
+ * are without this call. INVALID: not a zone. */
+enum hf_status schema_set_zone(struct schema *schema, struct view zone, struct hf_error *error);
+
 /* The zone as text: "UTC", "+02:00"; "none" if there is none. */
 #define ZONE_TEXT_MAX sizeof "+00:00"
 const char *zone_text(const struct schema *schema, char text[ZONE_TEXT_MAX]);
 
 /* Creates version 1 with these fields. INVALID: no fields, too many fields, a duplicate, a name
- * with bytes other than a-z A-Z 0-9 . _ -, a key or time that is not a field, the same field for
- * both, or a zone that is not one. */
+ * with bytes other than a-z A-Z 0-9 . _ -, a key or time that is not a field, or the same field for
+ * both. */
 enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_schema,
                           struct hf_error *error);
 

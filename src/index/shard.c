@@ -15,6 +15,7 @@
 
 #define FORMAT_FAMILY "{\"format\":\"holdfast.shard/"
 #define BEFORE_LINE   "{\"format\":\"" SHARD_FORMAT "\",\"line\":\""
+#define BEFORE_LATER  "{\"format\":\"" SHARD_FORMAT_LATER "\",\"line\":\""
 #define BEFORE_CHECK  "\",\"check\":\""
 
 #define LINE_DIGITS  8
@@ -23,6 +24,7 @@
 #define CHECK_AT     (LINE_AT + LINE_DIGITS + sizeof BEFORE_CHECK - 1)
 #define CHECKED_AT   (CHECK_AT + CHECK_DIGITS + 1) /* after the quote */
 
+static_assert(sizeof BEFORE_LATER == sizeof BEFORE_LINE, "the line is in the same place");
 static_assert(CHECKED_AT <= SHARD_PROLOGUE, "the first read has what tells the line's size");
 static_assert(SHARD_LINE_MAX < 100000000, "the size of a line has eight digits");
 
@@ -52,14 +54,16 @@ static bool is_later_format(struct view start)
     uint64_t number;
     return view_starts_with(start, VIEW(FORMAT_FAMILY)) && digits < rest.size &&
            parse_u64(view_first(rest, digits), UINT64_MAX, &number, NULL) == HF_OK &&
-           number > 1;
+           number > 2;
 }
 
 enum hf_status shard_line_size(struct view start, uint64_t *ret_size, struct hf_error *error)
 {
     if (is_later_format(start))
-        return error_set(error, HF_UNSUPPORTED, "its format is newer than %s", SHARD_FORMAT);
-    if (!view_starts_with(start, VIEW(BEFORE_LINE)))
+        return error_set(error, HF_UNSUPPORTED, "its format is newer than %s",
+                         SHARD_FORMAT_LATER);
+    if (!view_starts_with(start, VIEW(BEFORE_LINE)) &&
+        !view_starts_with(start, VIEW(BEFORE_LATER)))
         return error_set(error, HF_CORRUPT, "it does not start like a shard");
     uint64_t size, sum;
     if (parse_u64(text_part(start, LINE_AT, LINE_DIGITS), SHARD_LINE_MAX, &size, NULL) !=
@@ -158,11 +162,45 @@ static void read_block_entry(struct line_reader *reader)
     head->blocks[head->block_count++] = block;
 }
 
+/* Parses [s, atto] of an instant, up to the next element. */
+static void read_head_instant(struct line_reader *reader, struct instant *ret_instant)
+{
+    int64_t s = 0;
+    uint64_t atto = 0;
+    bool whole = json_enter_array(&reader->json) && json_next_element(&reader->json) &&
+                 json_take_i64(&reader->json, &s) && json_next_element(&reader->json) &&
+                 json_take_u64(&reader->json, UINT64_C(999999999999999999), &atto);
+    if (!whole || s < INSTANT_S_MIN || s > INSTANT_S_MAX)
+        json_fail(&reader->json, "invalid instant");
+    *ret_instant = (struct instant){ s, atto };
+}
+
+static void read_head_floor(struct line_reader *reader)
+{
+    read_head_instant(reader, &reader->head->floor);
+    reader->head->has_floor = true;
+    if (!reader->json.why && json_next_element(&reader->json))
+        json_fail(&reader->json, "the floor has too many parts");
+}
+
+static void read_head_sealed(struct line_reader *reader)
+{
+    struct view text;
+    struct shard_head *head = reader->head;
+    read_head_instant(reader, &head->sealed_to);
+    head->sealed = !reader->json.why && json_next_element(&reader->json) &&
+                   json_take_plain(&reader->json, &text) &&
+                   stamp_parse(text, &head->sealed_at) && !json_next_element(&reader->json);
+    if (!head->sealed)
+        json_fail(&reader->json, "invalid seal");
+}
+
 static void read_head_member(struct line_reader *reader, struct view name)
 {
     struct shard_head *head = reader->head;
     static const char *const names[] = { "nonce",   "token", "version", "schema",
-                                         "records", "size",  "blocks",  "writes" };
+                                         "records", "size",  "blocks",  "writes",
+                                         "deleted", "floor", "sealed" };
     unsigned which = 0;
     while (which < sizeof names / sizeof *names && !view_equal(name, view_of(names[which])))
         which++;
@@ -184,6 +222,9 @@ static void read_head_member(struct line_reader *reader, struct view name)
             read_block_entry(reader);
         break;
     case 7: json_take_u64(&reader->json, UINT64_MAX - 1, &head->writes); break;
+    case 8: json_take_u64(&reader->json, SHARD_BYTES_MAX, &head->deleted); break;
+    case 9: read_head_floor(reader); break;
+    case 10: read_head_sealed(reader); break;
     default: json_skip(&reader->json, &skipped); return;
     }
     reader->seen |= 1U << which;
@@ -197,7 +238,8 @@ static enum hf_status head_is_whole(const struct line_reader *reader, struct hf_
     const struct shard_block *last =
         head->block_count > 0 ? &head->blocks[head->block_count - 1] : NULL;
     if (head->size != (last ? last->at + last->size : 0) || head->records > head->size ||
-        head->records < head->block_count || (head->records > 0 && !last))
+        head->records < head->block_count || (head->records > 0 && !last) ||
+        head->deleted > head->records)
         return error_set(error, HF_CORRUPT, "the sizes in its header line do not add up");
     return HF_OK;
 }
@@ -336,6 +378,7 @@ enum hf_status shard_writer_add(struct shard_writer *writer, const struct record
     block->size += size;
     head->size += size;
     head->records++;
+    head->deleted += record->deleted;
     return HF_OK;
 }
 
@@ -350,12 +393,27 @@ static void write_blocks(const struct shard_head *head, struct buffer *line)
     }
 }
 
+/* Writes what a shard knows of deletions. */
+static void write_deletions(const struct shard_head *head, struct buffer *line)
+{
+    char text[STAMP_TEXT_MAX];
+    buffer_print(line, ",\"deleted\":%" PRIu64, head->deleted);
+    if (head->has_floor)
+        buffer_print(line, ",\"floor\":[%" PRId64 ",%" PRIu64 "]", head->floor.s,
+                     head->floor.atto);
+    if (head->sealed)
+        buffer_print(line, ",\"sealed\":[%" PRId64 ",%" PRIu64 ",\"%s\"]", head->sealed_to.s,
+                     head->sealed_to.atto, stamp_text(head->sealed_at, text));
+}
+
 enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line,
                                 struct hf_error *error)
 {
     struct shard_head *head = &writer->head;
+    const bool later = head->deleted > 0 || head->has_floor || head->sealed;
     check(line->size == 0);
-    buffer_append(line, VIEW(BEFORE_LINE "00000000" BEFORE_CHECK "00000000\""));
+    buffer_append(line, later ? VIEW(BEFORE_LATER) : VIEW(BEFORE_LINE));
+    buffer_append(line, VIEW("00000000" BEFORE_CHECK "00000000\""));
     buffer_print(line,
                  ",\"nonce\":\"%s\",\"token\":%" PRIu64 ",\"writes\":%" PRIu64
                  ",\"version\":%" PRIu64 ",\"schema\":\"%016" PRIx64 "\",\"records\":%" PRIu64
@@ -363,7 +421,10 @@ enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line
                  head->nonce, head->token, head->writes, head->version, head->schema_hash,
                  head->records, head->size);
     write_blocks(head, line);
-    buffer_append(line, VIEW("]}\n"));
+    buffer_append_byte(line, ']');
+    if (later)
+        write_deletions(head, line);
+    buffer_append(line, VIEW("}\n"));
     if (line->failed)
         return error_no_memory(error);
     check(line->size <= SHARD_LINE_MAX);

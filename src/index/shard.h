@@ -13,21 +13,28 @@
  * `check`, including the LF. Records are divided into blocks. For each block the line contains its
  * offset after the line, its size, its CRC32C and its first key. So looking up a key takes two
  * reads in a large shard, or one in a small shard, and every byte is checked. Pure except for the
- * object writer. */
+ * object writer.
+ *
+ * Once the shard has had deletions, its format is SHARD_FORMAT_LATER, which programs that do not
+ * know deletions refuse, and its line also has the members
+ *     "deleted":1,"floor":[s,atto],"sealed":[s,atto,"stamp"]
+ * of which the last two may be missing. */
 #ifndef INDEX_SHARD_H
 #define INDEX_SHARD_H
 
 #include "base/arena.h"
 #include "base/evidence.h"
+#include "base/stamp.h"
 #include "index/object_writer.h"
 #include "index/record.h"
 
-#define SHARD_FORMAT     "holdfast.shard/1"
-#define SHARD_LINE_MAX   (16 * MIB)
-#define SHARD_BLOCK      (16 * KIB) /* minimum, except for the last block; doubled as needed ... */
-#define SHARD_BLOCKS_MAX 1024       /* ... to keep the number of blocks below this */
-#define SHARD_BLOCK_MAX  (16 * MIB)
-#define SHARD_BYTES_MAX  (4 * GIB)
+#define SHARD_FORMAT       "holdfast.shard/1"
+#define SHARD_FORMAT_LATER "holdfast.shard/2" /* has deletions, or has had them */
+#define SHARD_LINE_MAX     (16 * MIB)
+#define SHARD_BLOCK        (16 * KIB) /* minimum, except for the last one; doubled as needed ... */
+#define SHARD_BLOCKS_MAX   1024       /* ... to keep the number of blocks below this */
+#define SHARD_BLOCK_MAX    (16 * MIB)
+#define SHARD_BYTES_MAX    (4 * GIB)
 
 /* A byte of a key takes up to six bytes in JSON. */
 static_assert(SHARD_BLOCKS_MAX * (6 * INDEX_KEY_BYTES_MAX + 64) + KIB <= SHARD_LINE_MAX,
@@ -54,8 +61,17 @@ struct shard_head {
     uint64_t writes;  /* number of writes, by programs that count them; 0: none */
     uint64_t version; /* of the schema, and its hash */
     uint64_t schema_hash;
-    uint64_t records;
-    uint64_t size; /* of all records */
+    uint64_t records; /* with the deletions among them */
+    uint64_t size;    /* of all records */
+    uint64_t deleted; /* how many of the records are deletions */
+    /* Deletions up to this time may have been dropped. A record that is not later, and whose key
+     * the shard does not have, may have been deleted: it is not shown, and not folded. */
+    bool has_floor;
+    struct instant floor;
+    /* All deletions up to this time were in the shard at that moment; see fold.h. */
+    bool sealed;
+    struct instant sealed_to;
+    struct stamp sealed_at;
     struct shard_block *blocks;
     size_t block_count;
     struct arena arena; /* contains the blocks and keys */

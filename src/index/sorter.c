@@ -27,7 +27,7 @@ struct sort_row {
     struct view bytes;
 };
 
-struct sorter {
+struct record_sorter {
     struct env *env;
     struct sort_order order;
     uint64_t limit; /* 0: none */
@@ -69,9 +69,10 @@ enum hf_status sort_order_parse(const struct schema *schema, struct view text,
     return status;
 }
 
-struct sorter *sorter_new(struct env *env, struct sort_order order, uint64_t limit)
+struct record_sorter *record_sorter_new(struct env *env, struct sort_order order,
+                                        uint64_t limit)
 {
-    struct sorter *sorter = calloc(1, sizeof *sorter);
+    struct record_sorter *sorter = calloc(1, sizeof *sorter);
     if (!sorter)
         return NULL;
     sorter->env = env;
@@ -86,7 +87,7 @@ struct sorter *sorter_new(struct env *env, struct sort_order order, uint64_t lim
     return sorter;
 }
 
-void sorter_free(struct sorter *sorter)
+void record_sorter_free(struct record_sorter *sorter)
 {
     if (!sorter)
         return;
@@ -103,8 +104,8 @@ void sorter_free(struct sorter *sorter)
 
 /* ---- The order as text --------------------------------------------------------------- */
 
-/* Appends bytes in hexadecimal and an end that is smaller than all digits. `turned`: in the opposite
- * order. */
+/* Appends bytes in hexadecimal and an end that is smaller than all digits. `turned`: in the
+ * opposite order. */
 static void append_ordered(struct buffer *to, struct view bytes, bool turned)
 {
     static const char digits[] = "0123456789abcdef";
@@ -117,7 +118,7 @@ static void append_ordered(struct buffer *to, struct view bytes, bool turned)
 }
 
 /* Writes the text by which a record is sorted into sorter->text. */
-static bool write_order(struct sorter *sorter, const struct record *record)
+static bool write_order(struct record_sorter *sorter, const struct record *record)
 {
     const struct sort_order *order = &sorter->order;
     struct buffer *value = &sorter->field;
@@ -143,7 +144,7 @@ static bool write_order(struct sorter *sorter, const struct record *record)
     return !value->failed && !sorter->text.failed;
 }
 
-static int compare_rows(const void *a, const void *b)
+static int compare_sort_rows(const void *a, const void *b)
 {
     const struct sort_row *left = a, *right = b;
     return view_compare(left->order, right->order);
@@ -151,13 +152,13 @@ static int compare_rows(const void *a, const void *b)
 
 /* ---- In memory ----------------------------------------------------------------------- */
 
-static void sort_rows(struct sorter *sorter)
+static void sort_rows(struct record_sorter *sorter)
 {
     if (sorter->count > 1)
-        qsort(sorter->rows, sorter->count, sizeof *sorter->rows, compare_rows);
+        qsort(sorter->rows, sorter->count, sizeof *sorter->rows, compare_sort_rows);
 }
 
-static bool keep_row(struct sorter *sorter, struct view order, struct view bytes)
+static bool keep_row(struct record_sorter *sorter, struct view order, struct view bytes)
 {
     if (sorter->count == sorter->capacity) {
         size_t capacity = sorter->capacity > 0 ? sorter->capacity * 2 : 256;
@@ -177,7 +178,7 @@ static bool keep_row(struct sorter *sorter, struct view order, struct view bytes
 }
 
 /* Drops all rows after the limit, and moves the others to an arena of their own. */
-static enum hf_status drop_beyond_limit(struct sorter *sorter, struct hf_error *error)
+static enum hf_status drop_beyond_limit(struct record_sorter *sorter, struct hf_error *error)
 {
     struct arena old = sorter->arena;
     size_t count = sorter->count < sorter->limit ? sorter->count : (size_t)sorter->limit;
@@ -194,7 +195,7 @@ static enum hf_status drop_beyond_limit(struct sorter *sorter, struct hf_error *
 
 /* ---- In a file ----------------------------------------------------------------------- */
 
-static enum hf_status flush_window(struct sorter *sorter, struct hf_error *error)
+static enum hf_status flush_window(struct record_sorter *sorter, struct hf_error *error)
 {
     enum hf_status status =
         file_write_at(sorter->fd, buffer_view(&sorter->window), sorter->file_bytes, error);
@@ -204,7 +205,7 @@ static enum hf_status flush_window(struct sorter *sorter, struct hf_error *error
 }
 
 /* Moves the rows in memory to the file. */
-static enum hf_status spill_rows(struct sorter *sorter, struct hf_error *error)
+static enum hf_status spill_rows(struct record_sorter *sorter, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     if (sorter->fd < 0)
@@ -228,7 +229,7 @@ static enum hf_status spill_rows(struct sorter *sorter, struct hf_error *error)
 }
 
 /* Replaces the file with a sorted one. */
-static enum hf_status sort_file(struct sorter *sorter, struct hf_error *error)
+static enum hf_status sort_file(struct record_sorter *sorter, struct hf_error *error)
 {
     struct merge_options options = MERGE_OPTIONS;
     struct merge_result result;
@@ -254,8 +255,8 @@ static enum hf_status sort_file(struct sorter *sorter, struct hf_error *error)
 }
 
 /* Takes the next row of the sorted file. */
-static enum hf_status read_row(struct sorter *sorter, struct view *ret_row,
-                               struct hf_error *error)
+static enum hf_status read_sorted_row(struct record_sorter *sorter, struct view *ret_row,
+                                      struct hf_error *error)
 {
     while (view_find(sorter->rest, '\n') == sorter->rest.size) {
         struct buffer *window = &sorter->window;
@@ -283,8 +284,8 @@ static enum hf_status read_row(struct sorter *sorter, struct view *ret_row,
 
 /* ---- Records ------------------------------------------------------------------------- */
 
-enum hf_status sorter_add(struct sorter *sorter, const struct record *record,
-                          struct hf_error *error)
+enum hf_status record_sorter_add(struct record_sorter *sorter, const struct record *record,
+                                 struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     if (!write_order(sorter, record) ||
@@ -299,7 +300,7 @@ enum hf_status sorter_add(struct sorter *sorter, const struct record *record,
     return status;
 }
 
-static enum hf_status sort_all(struct sorter *sorter, struct hf_error *error)
+static enum hf_status sort_all(struct record_sorter *sorter, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     sorter->sorted = true;
@@ -311,8 +312,8 @@ static enum hf_status sort_all(struct sorter *sorter, struct hf_error *error)
     return status;
 }
 
-enum hf_status sorter_next(struct sorter *sorter, struct view *ret_bytes,
-                           struct hf_error *error)
+enum hf_status record_sorter_next(struct record_sorter *sorter, struct view *ret_bytes,
+                                  struct hf_error *error)
 {
     struct view row;
     enum hf_status status = sorter->sorted ? HF_OK : sort_all(sorter, error);
@@ -327,7 +328,7 @@ enum hf_status sorter_next(struct sorter *sorter, struct view *ret_bytes,
         *ret_bytes = sorter->rows[sorter->next++].bytes;
         return HF_OK;
     }
-    status = read_row(sorter, &row, error);
+    status = read_sorted_row(sorter, &row, error);
     if (status != HF_OK)
         return status;
     view_cut(&row, '\x1f');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sorter.h: sorts records by a field, in bounded memory: records that do not fit into SORT_MEMORY are
- * sorted in temporary files, by the merge library. With a limit, only so many records are kept, so
- * that a short list never needs a file. */
+/* sorter.h: sorts records by a field, in bounded memory: records that do not fit into SORT_MEMORY
+ * are sorted in temporary files, by the merge library. With a limit, only so many records are
+ * kept, so that a short list never needs a file. */
 #ifndef INDEX_SORTER_H
 #define INDEX_SORTER_H
 
@@ -28,19 +28,20 @@ struct sort_order {
 enum hf_status sort_order_parse(const struct schema *schema, struct view text,
                                 struct sort_order *ret_order, struct hf_error *error);
 
-struct sorter;
+struct record_sorter;
 
 /* `limit` 0: all records. NULL if out of memory. */
-struct sorter *sorter_new(struct env *env, struct sort_order order, uint64_t limit);
-void sorter_free(struct sorter *sorter);
+struct record_sorter *record_sorter_new(struct env *env, struct sort_order order,
+                                        uint64_t limit);
+void record_sorter_free(struct record_sorter *sorter);
 
 /* Adds a record, which is copied. */
-enum hf_status sorter_add(struct sorter *sorter, const struct record *record,
-                          struct hf_error *error);
+enum hf_status record_sorter_add(struct record_sorter *sorter, const struct record *record,
+                                 struct hf_error *error);
 
 /* The bytes of the next record in the order, valid until the next call. The first call sorts; after
  * it no record can be added. NOT_FOUND: there are no more. */
-enum hf_status sorter_next(struct sorter *sorter, struct view *ret_bytes,
-                           struct hf_error *error);
+enum hf_status record_sorter_next(struct record_sorter *sorter, struct view *ret_bytes,
+                                  struct hf_error *error);
 
 #endif

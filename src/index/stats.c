@@ -134,8 +134,10 @@ static enum hf_status count_records(struct counting *counting, struct hf_error *
         return status;
     index_stats->records_known = true;
     index_stats->records_at = manifest.written_at;
-    for (size_t i = 0; i < manifest.count; i++)
+    for (size_t i = 0; i < manifest.count; i++) {
         index_stats->records += manifest.rows[i].records;
+        index_stats->deletions += manifest.rows[i].deletions;
+    }
     manifest_release(&manifest);
     return HF_OK;
 }

@@ -30,6 +30,7 @@ struct index_stats {
     struct shard_id largest;
     bool records_known; /* a manifest exists */
     uint64_t records;
+    uint64_t deletions;
     struct wall_time records_at;
     size_t holder_count; /* locks held; the first STATS_HOLDERS_MAX holders: */
     struct stats_holder *holders;

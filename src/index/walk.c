@@ -158,9 +158,10 @@ static enum hf_status read_there(struct shard_merge *merge, struct hf_error *err
     return head->ended ? HF_OK : status;
 }
 
-/* The record of the next key, valid until the next call. NOT_FOUND at the end. */
+/* The record of the next key, valid until the next call. *ret_hidden: it is not to be shown: it is
+ * a deletion, or may have been deleted. NOT_FOUND at the end. */
 static enum hf_status shard_merge_next(struct shard_merge *merge, struct record *ret_record,
-                                       struct hf_error *error)
+                                       bool *ret_hidden, struct hf_error *error)
 {
     struct head *waiting = &merge->waiting, *there = &merge->there;
     enum hf_status status = read_waiting(merge, error);
@@ -178,6 +179,7 @@ static enum hf_status shard_merge_next(struct shard_merge *merge, struct record 
     *ret_record = take_waiting ? waiting->record : there->record;
     waiting->ready = waiting->ready && order > 0;
     there->ready = there->ready && order < 0;
+    *ret_hidden = ret_record->deleted || (order < 0 && shard_hides(&merge->cursor, ret_record));
     buffer_clear(&merge->passed);
     merge->any_passed = true;
     return buffer_append(&merge->passed, ret_record->key) ? HF_OK : error_no_memory(error);
@@ -220,8 +222,9 @@ static size_t mark_shards_of_keys(struct walk *walk)
     return count;
 }
 
-/* Like find_shards, for some keys. The shards whose inboxes have no entries are found by one listing
- * of the inbox's folders. A shard that does not exist is found to be missing when it is read. */
+/* Like find_shards, for some keys. The shards whose inboxes have no entries are found by one
+ * listing of the inbox's folders. A shard that does not exist is found to be missing when it is
+ * read. */
 static enum hf_status find_shards_of_keys(struct walk *walk, struct hf_error *error)
 {
     const struct index_query *query = walk->query;
@@ -358,7 +361,7 @@ static enum hf_status count_by_line(struct walk *walk, struct shard_id shard,
     struct shard_cursor cursor = { 0 };
     enum hf_status status = open_as_it_is(&cursor, walk->index, shard, SHARD_READ_SMALL, error);
     if (status == HF_OK && cursor.exists)
-        walk->totals.records += cursor.head.records;
+        walk->totals.records += cursor.head.records - cursor.head.deleted;
     shard_cursor_close(&cursor);
     return status == HF_OK ? HF_NOT_FOUND : status;
 }
@@ -434,8 +437,9 @@ static enum hf_status next_wanted(struct walk *walk, struct record *ret_record,
                                   struct hf_error *error)
 {
     enum hf_status status;
-    while ((status = shard_merge_next(&walk->merge, ret_record, error)) == HF_OK)
-        if (index_query_takes(walk->query, ret_record))
+    bool hidden;
+    while ((status = shard_merge_next(&walk->merge, ret_record, &hidden, error)) == HF_OK)
+        if (!hidden && index_query_takes(walk->query, ret_record))
             break;
     return status;
 }

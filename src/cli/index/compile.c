@@ -105,6 +105,7 @@ enum hf_status run_index_compile(struct cli *cli)
     options->wait_ms = option_ms(cli, "wait", options->wait_ms);
     options->ttl_ms = option_ms(cli, "ttl", options->ttl_ms);
     options->poll_ms = option_ms(cli, "poll", options->poll_ms);
+    options->keep_deleted_ms = option_ms(cli, "keep-deleted", options->keep_deleted_ms);
     options->shard = option_text(cli, "shard");
     gauge_start(&compiling.gauge, cli, VIEW("compile"));
     enum hf_status status =

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* get.c: `index get`: the records of some keys, read in one pass. Also how records are printed, which
- * `query` and `export` share. */
+/* get.c: `index get`: the records of some keys, read in one pass. Also how records are printed,
+ * which `query` and `export` share. */
 #include "cli/files.h"
 #include "cli/index/index.h"
 #include "cli/interrupt.h"
-#include "cli/lock/lock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -225,8 +224,7 @@ static enum hf_status read_key_file(struct cli *cli, const char *path, struct na
     return status;
 }
 
-/* The keys of the arguments and then those of --keys-from. */
-static enum hf_status take_keys(struct cli *cli, struct names *keys)
+enum hf_status take_key_arguments(struct cli *cli, struct names *keys)
 {
     const char *path = option_text(cli, "keys-from");
     for (size_t i = 1; i < cli->argument_count; i++)
@@ -265,7 +263,7 @@ enum hf_status run_index_get(struct cli *cli)
     struct names keys = { .arena = &cli->arena };
     enum hf_status status = take_record_format(cli, FORMAT_PLAIN, &getting.showing.format);
     if (status == HF_OK)
-        status = take_keys(cli, &keys);
+        status = take_key_arguments(cli, &keys);
     if (status == HF_OK)
         status = cli_open_index(cli);
     if (status == HF_OK)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.h: declarations that the `index` commands share. put.c implements create and put; get.c
- * implements get; read.c implements query, export and count; compile.c and status.c are named after their
- * commands. */
+/* index.h: declarations that the `index` commands share. put.c implements create, put and rm;
+ * get.c implements get; read.c implements query, export and count; compile.c and status.c are
+ * named after their commands. */
 #ifndef CLI_INDEX_INDEX_H
 #define CLI_INDEX_INDEX_H
 
+#include "cli/lock/lock.h"
 #include "cli/output/progress.h"
 #include "cli/output/record.h"
 
@@ -23,6 +24,10 @@ enum hf_status index_format_option(struct cli *cli, enum hf_index_format usual,
 /* The same for records on stdout: --json selects JSON lines, regardless of the default. */
 enum hf_status take_record_format(struct cli *cli, enum hf_index_format usual,
                                   enum hf_index_format *ret_format);
+
+/* The keys of the arguments after the index, and then those of --keys-from. INVALID if there are
+ * none. */
+enum hf_status take_key_arguments(struct cli *cli, struct names *keys);
 
 /* Records that are being printed. */
 struct showing {

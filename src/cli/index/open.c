@@ -49,7 +49,8 @@ enum hf_status cli_open_index(struct cli *cli)
 
 enum hf_status index_option_error(struct cli *cli, enum hf_status status)
 {
-    static const char *const names[] = { "shard takes", "since takes", "where:", "sort:" };
+    static const char *const names[] = { "shard takes", "since takes",
+                                         "where:", "sort:", "time takes" };
     struct hf_error given = cli->error;
     if (status != HF_INVALID)
         return status;

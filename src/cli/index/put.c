@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put.c: `index create` and `index put`: puts one record, or all rows of a file, into the
- * inbox or directly into shards. */
+/* put.c: `index create`, `index put` and `index rm`: puts one record, or all rows of a file, into
+ * the inbox or directly into shards; deletes keys. */
 #include "cli/files.h"
 #include "cli/index/index.h"
 #include "cli/interrupt.h"
-#include "cli/lock/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -249,4 +248,29 @@ enum hf_status run_index_put(struct cli *cli)
         return cli_invalid(
             cli, "no record was given; pass fields as FIELD=VALUE, or a file with --from");
     return put_record(cli);
+}
+
+/* ---- Deleting ------------------------------------------------------------------------ */
+
+struct deleted_keys {
+    const char *index;
+    uint64_t deleted;
+};
+
+const struct field deleted_keys_record[] = DELETED_KEYS_RECORD;
+
+enum hf_status run_index_rm(struct cli *cli)
+{
+    struct names keys = { .arena = &cli->arena };
+    struct deleted_keys deleted = { .index = cli->arguments[0] };
+    enum hf_status status = take_key_arguments(cli, &keys);
+    if (status == HF_OK)
+        status = cli_open_index(cli);
+    if (status == HF_OK)
+        status = hf_index_delete(cli->index, keys.names, keys.count, option_text(cli, "time"),
+                                 /* ret_bad */ NULL, &cli->error);
+    deleted.deleted = keys.count;
+    if (status == HF_OK)
+        record_tell(cli, deleted_keys_record, &deleted, "deleted {deleted key} from {index}\n");
+    return index_option_error(cli, status);
 }
