@@ -321,6 +321,7 @@ static void bench_others(struct bench *bench)
 {
     struct contender c[] = {
         { .name = "others: holdfast merge", .command = MERGE_USV " in/*" },
+        { .name = "others: holdfast merge, zstd output", .command = MERGE_USV ".zst in/*" },
         { .name = "others: holdfast merge, zstd to zstd", .command = MERGE_USV ".zst zstd/*" },
         { .name = "others: sort -m + mawk", .command = SORT " -m --batch-size=64 in/*" LATEST },
         { .name = "others: dict of Python", .command = PYTHON("dict"), .rounds = 1 },

@@ -131,7 +131,7 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
         .path = output ? job->output : job->options->reject_path,
         .watch = job_watch(job, which),
         .coding = output ? job->options->coding : HF_MERGE_PLAIN,
-        .encode_aside = job->options->threads > 1 && !job->without_spares,
+        .encode_aside = job->options->threads > 1 && job->group != 1,
         .budget = &job->budget,
     };
     enum hf_status status = sink_create(ret_sink, job->env, &options, error);

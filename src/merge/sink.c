@@ -81,10 +81,14 @@ static enum hf_status sink_init(struct sink *sink, struct budget *budget,
 
 /* ---- Open ---------------------------------------------------------------------------- */
 
+/* The queue may take this share of the memory. */
+#define ENCODE_SHARE 16
+
 /* Without memory for the queue, the sink compresses by itself. */
 static enum hf_status start_encoding(struct sink *sink, struct env *env, struct hf_error *error)
 {
-    if (!budget_take(sink->budget, ENCODE_TASK_BYTES))
+    if (ENCODE_TASK_BYTES > sink->budget->limit / ENCODE_SHARE ||
+        !budget_take(sink->budget, ENCODE_TASK_BYTES))
         return HF_OK;
     sink->charged += ENCODE_TASK_BYTES;
     return encode_task_new(env, sink->encoder, sink_write_file, sink, &sink->encoding, error);

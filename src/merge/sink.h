@@ -37,8 +37,7 @@ struct sink_options {
     const char *path;
     struct file_watch watch;
     enum hf_merge_coding coding;
-    bool
-        encode_aside; /* compress on a thread of its own, if the budget has room for its queue */
+    bool encode_aside; /* compress on a thread of its own, if there is memory for it */
     struct budget *budget;
 };
 
