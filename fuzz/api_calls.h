@@ -505,6 +505,13 @@
         play_status(play, hf_txns_list(CLIENT(0), (enum hf_txn_state)(play_byte(play, 1) % 5), \
                                        LOOK(2), each_txn, NULL, ERROR(3))))
 
+/* After the others, so that recorded inputs still mean the same calls. */
+#define ADOPT_CALLS(ROW)                                                        \
+    ROW(hf_compact_adopt,                                                       \
+        play_status(play, hf_compact_adopt(COMPACT(0), NAMES(1), NAME_COUNT(1), \
+                                           play_adopt_options(play, 2),         \
+                                           REPORT(3, hf_compact_adopt_report), ERROR(4))))
+
 /* Names that are not calls. */
 #define OTHER_STEPS(ROW) ROW(time_passes, play_pass_time(play, 0))
 
@@ -520,6 +527,7 @@
     MERGE_CALLS(ROW)   \
     COMPACT_CALLS(ROW) \
     OBSERVE_CALLS(ROW) \
-    OTHER_STEPS(ROW)
+    OTHER_STEPS(ROW)   \
+    ADOPT_CALLS(ROW)
 
 #endif

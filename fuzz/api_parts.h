@@ -59,6 +59,7 @@ const struct hf_merge_file *play_merge_output(const struct play *play, int index
 const struct hf_compact_options *play_compact_options(const struct play *play, int index);
 const struct hf_compact_settings *play_settings(const struct play *play, int index);
 const struct hf_compact_ingest_options *play_ingest_options(const struct play *play, int index);
+const struct hf_compact_adopt_options *play_adopt_options(const struct play *play, int index);
 const struct hf_compact_reader_options *play_reader_options(const struct play *play, int index);
 
 /* Of a run, which ends by itself, and of any worker. */

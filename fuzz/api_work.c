@@ -236,6 +236,19 @@ const struct hf_compact_ingest_options *play_ingest_options(const struct play *p
     return PLAY_ROW(rows);
 }
 
+const struct hf_compact_adopt_options *play_adopt_options(const struct play *play, int index)
+{
+    static const struct hf_compact_adopt_options rows[] = {
+        { .own = false },
+        { .own = true, .writer = "w", .each = on_ingested },
+        { .manifest = "/dev/null", .wait_ms = 10, .patience_ms = 10 },
+        { .manifest = "", .progress = on_ingest },
+        { .wait_ms = -1 },
+        { .patience_ms = INT64_MIN, .writer = "" },
+    };
+    return PLAY_ROW(rows);
+}
+
 const struct hf_compact_reader_options *play_reader_options(const struct play *play, int index)
 {
     static const struct hf_compact_reader_options rows[] = {

@@ -80,6 +80,7 @@
  *
  * HEADERS. This header includes all others. Each header begins with the guarantees that it makes.
  *
+ *     holdfast/adopt.h    objects of others as chunks, where they are
  *     holdfast/base.h     statuses, errors, conventions, the client
  *     holdfast/compact.h  compaction: partitions, workers, readers
  *     holdfast/drop.h     removal of a whole partition
@@ -96,6 +97,7 @@
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
 
+#include "holdfast/adopt.h"
 #include "holdfast/base.h"
 #include "holdfast/compact.h"
 #include "holdfast/drop.h"

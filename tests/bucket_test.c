@@ -506,9 +506,57 @@ static void our_own_stores_need_no_probe(void **state)
     scene_close(&scene);
 }
 
+static void a_feature_in_use_is_recorded(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene);
+    put_format(&scene, "{\"format\":\"holdfast.bucket/1\",\"more\":[7],\"features\":{"
+                       "\"compatible\":[\"x\"],\"incompatible\":[]},\"verdicts\":[]}");
+    for (int i = 0; i < 2; i++) {
+        assert_status(
+            HF_OK, bucket_use_feature(&scene.script.base, BUCKET_ADOPTED_OBJECTS, &scene.error),
+            &scene.error);
+        assert_true(format_has(&scene, "\"incompatible\": [\"adopted-objects\"]"));
+        assert_true(format_has(&scene, "\"compatible\": [\"x\"]"));
+        assert_true(format_has(&scene, "\"more\": [7]"));
+    }
+    put_format(&scene, "{\"format\":\"holdfast.bucket/1\",\"features\":{"
+                       "\"incompatible\":[\"from later\"]}}");
+    assert_status(HF_UNSUPPORTED,
+                  bucket_use_feature(&scene.script.base, BUCKET_ADOPTED_OBJECTS, &scene.error),
+                  &scene.error);
+    scene_close(&scene);
+}
+
+static void another_records_it(void *argument)
+{
+    struct scene *scene = argument;
+    put_format(scene, "{\"format\":\"holdfast.bucket/1\",\"features\":{\"read_only\":[],"
+                      "\"incompatible\":[\"adopted-objects\"]},\"by\":\"another\"}");
+}
+
+static void a_feature_that_another_records_is_recorded_once(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene);
+    script_rule(&scene.script, .on = ON_PUT, .key = LAYOUT_BUCKET_KEY, .times = 1,
+                .before = another_records_it, .argument = &scene);
+    assert_status(HF_OK,
+                  bucket_use_feature(&scene.script.base, BUCKET_ADOPTED_OBJECTS, &scene.error),
+                  &scene.error);
+    assert_true(format_has(&scene, "another"));
+    scene_close(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        IT("a feature in use is recorded once, and the rest of the document stays",
+           a_feature_in_use_is_recorded),
+        IT("a feature that another client records meanwhile is recorded once",
+           a_feature_that_another_records_is_recorded_once),
         IT("a store is probed once; whoever comes next needs one get", learnt_once),
         IT("a store that lies is refused, and the next time by one get", a_liar_is_refused),
         IT("a probe by hand makes the verdict anew", a_probe_by_hand_makes_it_anew),

@@ -176,7 +176,7 @@ static void making_and_writing_fail_whole(void **state)
         enum hf_status status =
             catalog_new(VIEW("child"), VIEW(KIT_PARTITION), 1, &settings, &catalog, &error);
         for (size_t i = 0; i < parent->live_count && status == HF_OK; i++)
-            status = catalog_adopt(catalog, &parent->live[i], &error);
+            status = catalog_copy_entry(catalog, &parent->live[i], &error);
         if (status == HF_OK)
             status = catalog_inherit(catalog, parent, &error);
         bool written = status == HF_OK && catalog_encode(catalog, VIEW("n"), &text);

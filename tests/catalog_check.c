@@ -128,6 +128,8 @@ static void check_files(const struct catalog *catalog)
     }
     for (size_t i = 0; i < catalog->moved_file_id_count; i++)
         all &= leads_to(catalog, catalog->moved_file_ids[i], 0, &count);
+    for (size_t i = 0; i < catalog->kept_file_id_count; i++)
+        all &= leads_to(catalog, catalog->kept_file_ids[i], 0, &count);
     check(catalog->inside->files.count <= count);
     check(all || catalog->inside->files.count < count);
 }

@@ -975,6 +975,8 @@ def make_scene(s, name):
     write_example_files(s)
     if name.startswith("compact "):
         make_chunks(s)
+        s.run("store", "put", "-q", "raw/day-1.usv", "part-1.usv")
+        s.run("store", "put", "-q", "incoming/day-2.usv", "part-2.usv")
     if name.startswith("index "):
         make_index(s)
     if name.startswith("key "):

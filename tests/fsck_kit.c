@@ -2,6 +2,8 @@
 /* fsck_kit.c: builds a valid bucket, and makes each fault that fsck can find. */
 #include "fsck_kit.h"
 
+#include "compact/catalog/chunk_object.h"
+
 #include "base/hash.h"
 
 #include <stdio.h>
@@ -188,7 +190,7 @@ static void write_catalog(struct scene *scene, const char *partition, const char
     MUST(catalog_new(view_of(partition), view_of(parent), *parent ? 1 : 0, &settings, &catalog,
                      &error));
     if (from) {
-        MUST(catalog_adopt(catalog, chunk, &error));
+        MUST(catalog_copy_entry(catalog, chunk, &error));
         MUST(catalog_inherit(catalog, from, &error));
     }
     assert_true(catalog_encode(catalog, VIEW("0123456789abcdef0123456789abcdef"), &text));
@@ -276,6 +278,26 @@ static void count_wrong(struct scene *scene)
     put_chunk(scene, &made);
     add_chunk(scene, "default", &made);
     note(scene, HF_FSCK_WRONG_ROWS, made.key);
+}
+
+/* An adopted object, which its owner then rewrites with equally many bytes. */
+static void rewrite_object(struct scene *scene)
+{
+    struct made_chunk made;
+    char object[64], file_id[FILE_ID_DIGITS + 1];
+    draw_chunk(scene, "default", 0, &made);
+    snprintf(object, sizeof object, "raw/%u.ndjson", scene->partitions++);
+    world_write(&scene->world, object, view_of(made.body));
+    struct list_call list = { .prefix = view_of(object), .max = 1 };
+    must(store_list(scene->world.truth, &list), &list.error, object, __LINE__);
+    made.chunk.object = view_of(object);
+    made.chunk.etag = etag_view(&list.entries[0].info.etag);
+    object_identity(made.chunk.object, made.chunk.etag, file_id);
+    made.chunk.file_id = view_of(file_id);
+    add_chunk(scene, "default", &made);
+    list_release(&list);
+    world_write(&scene->world, object, view_of(made.body));
+    note(scene, HF_FSCK_REWRITTEN, made.key);
 }
 
 static void break_object(struct scene *scene)
@@ -533,6 +555,7 @@ static void (*const faults[HF_FSCK_KIND_COUNT])(struct scene *scene) = {
     [HF_FSCK_WRONG_HOME] = misplace,
     [HF_FSCK_UNSETTLED_LEASE] = leave_lease,
     [HF_FSCK_BAD_LEASES] = spoil_leases,
+    [HF_FSCK_REWRITTEN] = rewrite_object,
 };
 
 void make_fault(struct scene *scene, enum hf_fsck_kind kind)

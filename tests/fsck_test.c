@@ -106,7 +106,8 @@ static bool is_repairable(enum hf_fsck_kind kind)
     return kind == HF_FSCK_MISSING_OBJECT || kind == HF_FSCK_WRONG_SIZE ||
            kind == HF_FSCK_WRONG_CHECKSUM || kind == HF_FSCK_WRONG_ROWS ||
            kind == HF_FSCK_UNREFERENCED || kind == HF_FSCK_LINGERING ||
-           kind == HF_FSCK_STRAY_CATALOG || kind == HF_FSCK_UNSETTLED_LEASE;
+           kind == HF_FSCK_STRAY_CATALOG || kind == HF_FSCK_UNSETTLED_LEASE ||
+           kind == HF_FSCK_REWRITTEN;
 }
 
 static bool is_gone_then(enum hf_fsck_kind kind)

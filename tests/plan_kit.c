@@ -57,7 +57,7 @@ void add(struct catalog *catalog, struct piece piece)
         .quarantine = piece.quarantined ? VIEW("bad") : VIEW(""),
         .raw = VIEW("{}"),
     };
-    assert_status(HF_OK, catalog_adopt(catalog, &chunk, &error), &error);
+    assert_status(HF_OK, catalog_copy_entry(catalog, &chunk, &error), &error);
 }
 
 void add_hour(struct catalog *catalog, unsigned first, unsigned count, int hour)

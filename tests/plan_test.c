@@ -625,7 +625,7 @@ static struct catalog *without(const struct catalog *catalog, const struct plan_
         for (size_t k = 0; k < group->count; k++)
             gone = gone || group->sources[k] == &catalog->live[i];
         if (!gone)
-            assert_status(HF_OK, catalog_adopt(rest, &catalog->live[i], &error), &error);
+            assert_status(HF_OK, catalog_copy_entry(rest, &catalog->live[i], &error), &error);
     }
     return rest;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* public_calls_compact_test.c: a NULL for a pointer of a call of holdfast/compact.h, drop.h or
- * fsck.h is INVALID. */
+/* public_calls_compact_test.c: a NULL for a pointer of a call of holdfast/compact.h, adopt.h,
+ * drop.h or fsck.h is INVALID. */
 #include "api_compact_kit.h"
 #include "public_calls_kit.h"
 
@@ -56,6 +56,7 @@ CALL_OF(pause, 0, compact, NULL, NULL)
 CALL_OF(resume, 0, compact)
 CALL_OF(ingest, 2, compact, KEYS(1), NULL, NULL)
 CALL_OF(ingest_objects, 2, compact, KEYS(1), NULL, NULL)
+CALL_OF(adopt, 2, compact, KEYS(1), NULL, NULL)
 CALL_OF(chunks, 1, compact, HF_CHUNKS_LIVE, LEFT_OUT(1, see_chunk), NULL)
 CALL_OF(quarantine, 2, compact, LEFT_OUT(1, "k"), LEFT_OUT(2, "why"))
 CALL_OF(unquarantine, 1, compact, LEFT_OUT(1, "k"))
@@ -118,6 +119,7 @@ static const struct public_call_row calls[] = {
     ROW(resume),
     ROW(ingest),
     ROW(ingest_objects),
+    ROW(adopt),
     ROW(chunks),
     ROW(quarantine),
     ROW(unquarantine),
@@ -176,8 +178,8 @@ static void calls_without_a_status_take_null(void **state)
 static void no_call_of_the_header_is_left_out_here(void **state)
 {
     (void)state;
-    assert_calls_listed("{compact,drop,fsck}", calls, sizeof calls / sizeof *calls, others,
-                        sizeof others / sizeof *others);
+    assert_calls_listed("{adopt,compact,drop,fsck}", calls, sizeof calls / sizeof *calls,
+                        others, sizeof others / sizeof *others);
 }
 
 int main(void)

@@ -267,10 +267,13 @@ struct hf_chunk_info {
     unsigned tries;         /* failed merges */
     const char *quarantine; /* the reason, or "" */
     const char *into;       /* of a tombstone: the chunk it was merged into; otherwise "" */
+    /* Of an adopted chunk (adopt.h): the key of its object, and the version that was adopted. Read
+     * the object only if it has this ETag. Otherwise "": the object has the chunk's key. */
+    const char *object, *etag;
 };
 #define HF_CHUNK_INFO                                                                       \
     HF_VALUE_(hf_chunk_info, sizeof(struct hf_chunk_info), NULL, NULL, HF_CHUNK_LIVE, 0, 0, \
-              false, 0, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL)
+              false, 0, 0, 0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL)
 
 enum hf_chunks { HF_CHUNKS_LIVE, HF_CHUNKS_QUARANTINED, HF_CHUNKS_ALL };
 
@@ -293,7 +296,8 @@ HF_API enum hf_status hf_compact_unquarantine(struct hf_compact *compact, const 
 /* Undoes a merge. The tombstone and all chunks merged with it become live again, and the chunk they
  * were merged into becomes a tombstone. `ret_restored`, which may be NULL, receives the number of
  * restored chunks. Returns HF_NOT_FOUND if the chunk is not, or is no longer, a tombstone. Returns
- * HF_CONFLICT if the merged chunk was merged again, or was moved by a split. */
+ * HF_CONFLICT if the merged chunk was merged again or was moved by a split, or if an adopted object
+ * was rewritten or deleted since. */
 HF_API enum hf_status hf_compact_undelete(struct hf_compact *compact, const char *key,
                                           uint64_t *ret_restored, struct hf_error *error);
 
@@ -497,21 +501,23 @@ struct hf_compact_totals {
     /* Cleanup: leases settled, outputs condemned, chunks past retention, tombstones past the grace
      * period, objects deleted, objects kept because of a pin, names forgotten. */
     uint64_t settled, condemned, retired, reaped, deleted, pinned, dropped;
+    uint64_t adopted; /* objects of the inbox */
 };
 #define HF_COMPACT_TOTALS                                                                     \
     HF_VALUE_(hf_compact_totals, sizeof(struct hf_compact_totals), 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-              0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+              0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 /* Events of a worker. */
-#define HF_COMPACT_EVENT_TABLE(ROW)                                \
-    ROW(NEEDED, "needed", "there is something to merge again")     \
-    ROW(PLANNED, "planned", "a new plan: the totals have changed") \
-    ROW(STARTED, "started", "a merge starts, and holds its lease") \
-    ROW(PROGRESS, "progress", "the progress of all merges")        \
-    ROW(ENDED, "ended", "a merge ended")                           \
-    ROW(TENDED, "tended", "a cleanup pass ended")                  \
-    ROW(PAUSED, "paused", "the partition is paused")               \
-    ROW(TROUBLE, "trouble", "the store or a catalog cannot be used; will retry")
+#define HF_COMPACT_EVENT_TABLE(ROW)                                              \
+    ROW(NEEDED, "needed", "there is something to merge again")                   \
+    ROW(PLANNED, "planned", "a new plan: the totals have changed")               \
+    ROW(STARTED, "started", "a merge starts, and holds its lease")               \
+    ROW(PROGRESS, "progress", "the progress of all merges")                      \
+    ROW(ENDED, "ended", "a merge ended")                                         \
+    ROW(TENDED, "tended", "a cleanup pass ended")                                \
+    ROW(PAUSED, "paused", "the partition is paused")                             \
+    ROW(TROUBLE, "trouble", "the store or a catalog cannot be used; will retry") \
+    ROW(ADOPTED, "adopted", "objects of the inbox became chunks")
 
 #define HF_COMPACT_EVENT_ENUM_(name, word, text) HF_COMPACT_##name,
 enum hf_compact_event_kind {
@@ -572,10 +578,13 @@ struct hf_compact_worker_options {
      * or for a lease that the worker holds. Return false to stop the worker. */
     bool (*event)(void *argument, const struct hf_compact_event *event);
     void *argument;
+    /* HF_COMPACT_WATCH: a prefix, such as "incoming/", into which writers put objects. The worker
+     * adopts each of them once (adopt.h), as with `own`; NULL: none. */
+    const char *inbox;
 };
 #define HF_COMPACT_WORKER_OPTIONS                                                  \
     HF_VALUE_(hf_compact_worker_options, sizeof(struct hf_compact_worker_options), \
-              HF_COMPACT_ONCE, false, 0, 0, 0, 0, NULL, NULL, NULL, NULL)
+              HF_COMPACT_ONCE, false, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL)
 
 /* Runs a worker in the calling thread until all work is done. `options` and `totals` may be NULL;
  * `totals` is set regardless of the status.

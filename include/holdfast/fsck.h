@@ -33,7 +33,8 @@ extern "C" {
     ROW(TWICE, "twice", "a key that is in two catalogs")                                      \
     ROW(WRONG_HOME, "wrong-home", "a key in a catalog that it cannot belong to")              \
     ROW(UNSETTLED_LEASE, "unsettled-lease", "an ended lease whose output is not settled")     \
-    ROW(BAD_LEASES, "bad-leases", "a lease table that cannot be read")
+    ROW(BAD_LEASES, "bad-leases", "a lease table that cannot be read")                        \
+    ROW(REWRITTEN, "rewritten", "a live chunk whose adopted object was rewritten")
 
 #define HF_FSCK_KIND_ENUM_(name, word, about) HF_FSCK_##name,
 enum hf_fsck_kind { HF_FSCK_KIND_TABLE(HF_FSCK_KIND_ENUM_) HF_FSCK_KIND_COUNT };

@@ -3,6 +3,7 @@
  * and pins chunks for a reader. */
 #include "api/compact_inside.h"
 #include "compact/care/pin.h"
+#include "compact/care/undelete.h"
 
 #include <stdio.h>
 
@@ -30,8 +31,11 @@ bool chunk_info_copy(struct arena *arena, const char *partition, enum hf_chunk_s
         .tries = chunk->tries,
         .quarantine = text_in(arena, chunk->quarantine),
         .into = text_in(arena, into),
+        .object = text_in(arena, chunk->object),
+        .etag = text_in(arena, chunk->etag),
     };
-    return ret_info->key && ret_info->writer && ret_info->quarantine && ret_info->into;
+    return ret_info->key && ret_info->writer && ret_info->quarantine && ret_info->into &&
+           ret_info->object && ret_info->etag;
 }
 
 struct listing {
@@ -208,13 +212,19 @@ enum hf_status hf_compact_unquarantine(struct hf_compact *compact, const char *k
 enum hf_status hf_compact_undelete(struct hf_compact *compact, const char *key,
                                    uint64_t *ret_restored, struct hf_error *error)
 {
-    struct catalog_op op = { .kind = CATALOG_UNDELETE };
+    struct catalog_ref *ref;
+    struct hf_error why;
+    size_t restored;
     if (ERROR_IF_NULL(error, compact, key) != HF_OK)
         return HF_INVALID;
-    enum hf_status status = apply_to_chunk(compact, key, CHUNK_TOMBSTONE, &op, error);
+    client_active(compact->client);
+    enum hf_status status =
+        find_catalog_of_chunk(compact, view_of(key), CHUNK_TOMBSTONE, &ref, &why);
+    if (status == HF_OK)
+        status = undelete_chunk(ref, view_of(key), &restored, &why);
     if (status == HF_OK && ret_restored)
-        *ret_restored = op.moved;
-    return status;
+        *ret_restored = restored;
+    return error_tell(error, status, &why);
 }
 
 enum hf_status hf_compact_pin(struct hf_compact *compact, const char *const *keys, size_t count,

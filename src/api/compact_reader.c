@@ -131,7 +131,11 @@ enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, const c
     if (i == reader->snapshot.chunk_count)
         return error_set(error, HF_NOT_FOUND, "the chunk is not in the reader's snapshot");
     const struct hf_chunk_info *chunk = &reader->chunks[i];
-    enum hf_status status =
-        pin_read(reader->compact->tree, view_of(key), chunk->size, chunk->crc32c, fd, &why);
+    const struct chunk asked = { .key = view_of(chunk->key),
+                                 .size = chunk->size,
+                                 .crc32c = chunk->crc32c,
+                                 .object = view_of(chunk->object),
+                                 .etag = view_of(chunk->etag) };
+    enum hf_status status = pin_read(reader->compact->tree, &asked, fd, &why);
     return error_tell(error, status, &why);
 }

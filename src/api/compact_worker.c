@@ -236,6 +236,13 @@ static enum hf_status copy_worker_options(struct hf_compact_worker *worker,
         if (!options->label)
             return error_no_memory(error);
     }
+    if (options->inbox) {
+        if (options->mode != HF_COMPACT_WATCH)
+            return error_set(error, HF_INVALID, "only a worker that watches has an inbox");
+        options->inbox = text_in(&worker->arena, view_of(options->inbox));
+        if (!options->inbox)
+            return error_no_memory(error);
+    }
     return copy_merger(worker, error);
 }
 
@@ -252,6 +259,8 @@ static enum hf_status make_worker(struct hf_compact_worker *worker, struct hf_er
                                          .force = options->force,
                                          .poll = span_of_ms(options->poll_ms),
                                          .label = view_of(label),
+                                         .inbox = view_of(options->inbox ? options->inbox : ""),
+                                         .inbox_scratch = compact->scratch,
                                          .tell = report_notice,
                                          .argument = worker };
     if (options->mode == HF_COMPACT_NOTIFY)

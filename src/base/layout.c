@@ -32,6 +32,14 @@ bool layout_namespace_reserved(struct view name)
     return false;
 }
 
+bool layout_in_own_folder(struct view key)
+{
+    for (size_t i = 0; i < sizeof top_folders / sizeof *top_folders; i++)
+        if (view_starts_with(key, top_folders[i]))
+            return true;
+    return view_starts_with(key, VIEW("."));
+}
+
 bool layout_partition_valid(struct view partition)
 {
     return layout_name_valid(partition, PARTITION_BYTES_MAX);

@@ -85,6 +85,10 @@ bool layout_namespace_reserved(struct view name);
 #define LAYOUT_PAUSE             "pause"
 #define LAYOUT_DATA_FOLDER       "data/"
 
+/* Which partition may adopt which objects. */
+#define LAYOUT_ADOPTED_FORMAT "holdfast.adopted/1"
+#define LAYOUT_ADOPTED_KEY    "metadata/adopted.json"
+
 /* The bytes that a name may contain. */
 static inline bool layout_is_name_byte(char c)
 {
@@ -126,6 +130,9 @@ bool layout_index_valid(struct view name);
 /* The name of a shard: 1 to 4 lower-case hexadecimal digits. */
 #define SHARD_NAME_MAX 4
 bool layout_shard_valid(struct view shard);
+
+/* Whether the key is in a folder at the top of the bucket that only Holdfast uses. */
+bool layout_in_own_folder(struct view key);
 
 /* Whether an object with this key belongs to Holdfast, judged by the key alone: documents, chunks,
  * states, and bodies of fenced objects. table_key_is_ours checks the lease tables of namespaces.

@@ -140,6 +140,13 @@
     ROW(SPLIT_CHECKS_LIVE, "compact",                                                          \
         "splits although entries changed since they were copied")                              \
     ROW(SPLIT_SWAPS_LAST, "compact", "swaps the parent before its children have landed")       \
+    /* Compaction: objects that others wrote. */                                               \
+    ROW(PREFIX_HAS_ONE_PARTITION, "compact", "registers a prefix to two partitions")           \
+    ROW(READ_ADOPTED_BY_ETAG, "compact", "merges an adopted object that was rewritten")        \
+    ROW(KEEP_ADOPTED_IDS, "compact", "forgets an adopted object that stays in the bucket")     \
+    ROW(DELETE_ONLY_OWNED, "compact", "deletes adopted objects that others own")               \
+    ROW(DELETE_ADOPTED_BY_ETAG, "compact", "deletes an adopted object in any version")         \
+    ROW(CLEAR_BEFORE_FORGET, "compact", "forgets an object that it could not delete")          \
     /* Compaction: what may be deleted. */                                                     \
     ROW(CONDEMN_BEFORE_DELETE, "compact",                                                      \
         "deletes the output of a lease that has ended without condemning it")                  \

@@ -23,13 +23,14 @@
 #define REFUSED_FOR SPAN_S(24 * 3600)
 #define CLOCK_SLACK SPAN_S(24 * 3600) /* the writer may have had no store time */
 
-#define READ_TIME    SPAN_S(10)
-#define PROBE_TIME   SPAN_S(30)
-#define PROBE_TRIES  3
-#define RETRY_PAUSE  SPAN_MS(500)
-#define WRITE_TRIES  3
-#define IDENTITY_MAX ((size_t)1024)
-#define FEATURE_MAX  64
+#define READ_TIME     SPAN_S(10)
+#define PROBE_TIME    SPAN_S(30)
+#define PROBE_TRIES   3
+#define RETRY_PAUSE   SPAN_MS(500)
+#define WRITE_TRIES   3
+#define FEATURE_TRIES 8
+#define IDENTITY_MAX  ((size_t)1024)
+#define FEATURE_MAX   64
 
 /* ---- Features ------------------------------------------------------------------------ */
 
@@ -41,20 +42,15 @@ static const char *const list_names[FEATURE_LISTS] = {
     [INCOMPATIBLE] = "incompatible",
 };
 
-/* The features that this version knows. Each also has a row in docs/formats.md. There are none
- * yet. */
+/* The features that this version knows. Each also has a row in docs/formats.md. */
 static const struct {
     enum feature_list list;
-    const char *name; /* NULL ends the list */
-} known_features[] = { { COMPATIBLE, NULL } };
+    const char *name;
+} known_features[BUCKET_FEATURES] = {
+    [BUCKET_ADOPTED_OBJECTS] = { INCOMPATIBLE, "adopted-objects" },
+};
 
-static bool is_known(enum feature_list list, struct view name)
-{
-    for (size_t i = 0; known_features[i].name; i++)
-        if (known_features[i].list == list && view_equal(name, view_of(known_features[i].name)))
-            return true;
-    return false;
-}
+#define NO_FEATURES VIEW("{ \"compatible\": [], \"read_only\": [], \"incompatible\": [] }")
 
 /* ---- The document, decoded ----------------------------------------------------------- */
 
@@ -63,12 +59,20 @@ struct format {
     struct etag etag;     /* empty: there is no document */
     struct wall_time now; /* the store's time if known, else this machine's */
     struct view verdicts; /* the array, as it was read; may be empty */
+    struct view features; /* the object, as it was read, or NO_FEATURES */
+    bool uses[BUCKET_FEATURES];
     char unknown[FEATURE_LISTS][FEATURE_MAX]; /* the first unknown feature of each list */
 };
 
 static void note_feature(struct format *format, enum feature_list list, struct view name)
 {
-    if (format->unknown[list][0] || is_known(list, name))
+    for (size_t i = 0; i < BUCKET_FEATURES; i++)
+        if (known_features[i].list == list &&
+            view_equal(name, view_of(known_features[i].name))) {
+            format->uses[i] = true;
+            return;
+        }
+    if (format->unknown[list][0])
         return;
     snprintf(format->unknown[list], FEATURE_MAX, "%.*s",
              VIEW_ARGS(view_first(name, FEATURE_MAX - 1)));
@@ -138,6 +142,8 @@ static enum hf_status decode_format(struct format *format, struct hf_error *erro
         why = "its 'features' member is missing";
     if (!why)
         why = decode_features(features, format);
+    if (!why)
+        format->features = features;
     if (!why && format->verdicts.size > 0 && format->verdicts.data[0] != '[')
         why = "its 'verdicts' member is not an array";
     if (!why)
@@ -155,7 +161,7 @@ static enum hf_status read_format(struct store *store, struct format *format,
     struct get_call get = { .key = VIEW(LAYOUT_BUCKET_KEY),
                             .body = &format->text,
                             .deadline = mono_add(env_now(store->env), READ_TIME) };
-    *format = (struct format){ .text = BUFFER_INIT(FORMAT_BYTES_MAX) };
+    *format = (struct format){ .text = BUFFER_INIT(FORMAT_BYTES_MAX), .features = NO_FEATURES };
     enum hf_status status = store_get(store, &get);
     /* A reply from a cache carries an old date, by which an expired verdict could still count. */
     bool dated = get.stamp.known && !get.stamp.cached;
@@ -375,26 +381,49 @@ static void keep_verdicts(const struct format *format, struct view identity,
     }
 }
 
+/* Appends the lists of features and, unless it is NULL, one more feature in the list `to`. */
+static void write_features(struct view features, enum feature_list to, const char *more,
+                           struct buffer *text)
+{
+    struct json_reader reader = json_read(features);
+    struct view name, raw;
+    const char *before = "{ ";
+    if (!more) {
+        buffer_append(text, features);
+        return;
+    }
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (!json_skip(&reader, &raw))
+            break;
+        buffer_print(text, "%s\"%.*s\": ", before, VIEW_ARGS(name));
+        before = ", ";
+        if (more && view_equal(name, view_of(list_names[to]))) {
+            struct json_reader list = json_read(raw);
+            bool empty = !(json_enter_array(&list) && json_next_element(&list));
+            buffer_append(text, empty ? VIEW("[") : view_first(raw, raw.size - 1));
+            buffer_print(text, "%s\"%s\"]", empty ? "" : ", ", more);
+            more = NULL;
+        } else {
+            buffer_append(text, raw);
+        }
+    }
+    if (more)
+        buffer_print(text, "%s\"%s\": [\"%s\"]", before, list_names[to], more);
+    buffer_append(text, VIEW(" }"));
+}
+
 /* Copies every other member of the document unchanged. */
 static void keep_members(const struct format *format, struct buffer *text)
 {
     struct json_reader reader = json_read(buffer_view(&format->text));
-    struct view name, raw,
-        features = VIEW("{ \"compatible\": [], \"read_only\": [], \"incompatible\": [] }");
-    struct buffer others = BUFFER_INIT(FORMAT_BYTES_MAX);
+    struct view name, raw;
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
         if (!json_skip(&reader, &raw))
             break;
-        if (view_equal(name, VIEW("features")))
-            features = raw;
-        else if (!view_equal(name, VIEW("format")) && !view_equal(name, VIEW("verdicts")) &&
-                 !view_equal(name, VIEW("write")))
-            buffer_print(&others, ",\n  \"%.*s\": %.*s", VIEW_ARGS(name), VIEW_ARGS(raw));
+        if (!view_equal(name, VIEW("format")) && !view_equal(name, VIEW("features")) &&
+            !view_equal(name, VIEW("verdicts")) && !view_equal(name, VIEW("write")))
+            buffer_print(text, ",\n  \"%.*s\": %.*s", VIEW_ARGS(name), VIEW_ARGS(raw));
     }
-    buffer_print(text, ",\n  \"features\": %.*s", VIEW_ARGS(features));
-    buffer_append(text, buffer_view(&others));
-    text->failed = text->failed || others.failed;
-    buffer_release(&others);
 }
 
 /* ---- Probing ------------------------------------------------------------------------- */
@@ -407,34 +436,42 @@ static struct view identity_of(struct store *store, struct buffer *space)
     return space->failed ? VIEW("") : buffer_view(space);
 }
 
-/* Replaces the document, on condition that it is still the version that was read. */
-static enum hf_status write_format(struct store *store, const struct format *format,
-                                   struct probe_outcome *outcome, struct hf_error *error)
+/* Ends the document and writes it, on condition that it is still the version that was read. */
+static enum hf_status put_format(struct store *store, const struct format *format,
+                                 struct buffer *text, struct hf_error *error)
 {
     /* On some stores equal bytes have equal ETags. The nonce ensures that an ETag names one
      * write. */
     char nonce[NONCE_SIZE + 1];
-    struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
     env_random_hex(store->env, NONCE_SIZE, nonce);
-    outcome->at = format->now;
-    buffer_print(&text, "{ \"format\": \"%s\"", LAYOUT_BUCKET_FORMAT);
-    keep_members(format, &text);
-    buffer_print(&text, ",\n  \"verdicts\": [\n    ");
-    keep_verdicts(format, outcome->identity, &text);
-    write_verdict(&text, outcome);
-    buffer_print(&text, " ],\n  \"write\": \"%s\" }\n", nonce);
-    if (text.failed) {
-        buffer_release(&text);
+    buffer_print(text, ",\n  \"write\": \"%s\" }\n", nonce);
+    if (text->failed)
         return error_set(error, HF_UNAVAILABLE, "%s would be too long", LAYOUT_BUCKET_KEY);
-    }
     struct put_call put = { .key = VIEW(LAYOUT_BUCKET_KEY),
-                            .body = buffer_view(&text),
+                            .body = buffer_view(text),
                             .condition =
                                 format->etag.size ? if_match(&format->etag) : if_absent(),
                             .deadline = mono_add(env_now(store->env), READ_TIME) };
     enum hf_status status = store_put(store, &put);
     if (status != HF_OK)
         *error = put.error;
+    return status;
+}
+
+/* Writes the document with the verdict of a probe. */
+static enum hf_status write_format(struct store *store, const struct format *format,
+                                   struct probe_outcome *outcome, struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
+    outcome->at = format->now;
+    buffer_print(&text, "{ \"format\": \"%s\",\n  \"features\": ", LAYOUT_BUCKET_FORMAT);
+    write_features(format->features, COMPATIBLE, NULL, &text);
+    keep_members(format, &text);
+    buffer_print(&text, ",\n  \"verdicts\": [\n    ");
+    keep_verdicts(format, outcome->identity, &text);
+    write_verdict(&text, outcome);
+    buffer_append(&text, VIEW(" ]"));
+    enum hf_status status = put_format(store, format, &text, error);
     buffer_release(&text);
     return status;
 }
@@ -662,5 +699,44 @@ enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_
         status = probe_and_record(store, &format, error);
     buffer_release(&format.text);
     buffer_release(&space);
+    return status;
+}
+
+/* ---- Features in use ----------------------------------------------------------------- */
+
+static enum hf_status write_feature(struct store *store, const struct format *format,
+                                    enum bucket_feature feature, struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
+    buffer_print(&text, "{ \"format\": \"%s\",\n  \"features\": ", LAYOUT_BUCKET_FORMAT);
+    write_features(format->features, known_features[feature].list, known_features[feature].name,
+                   &text);
+    keep_members(format, &text);
+    if (format->verdicts.size > 0)
+        buffer_print(&text, ",\n  \"verdicts\": %.*s", VIEW_ARGS(format->verdicts));
+    enum hf_status status = put_format(store, format, &text, error);
+    buffer_release(&text);
+    return status;
+}
+
+/* After a conflict or a lost reply, the document shows whether the feature is recorded. */
+enum hf_status bucket_use_feature(struct store *store, enum bucket_feature feature,
+                                  struct hf_error *error)
+{
+    struct format format;
+    enum hf_status status = HF_UNAVAILABLE;
+    for (int i = 0; i < FEATURE_TRIES; i++) {
+        if (i > 0)
+            env_sleep(store->env, env_jitter(store->env, RETRY_PAUSE));
+        status = read_format(store, &format, error);
+        if (status == HF_OK)
+            status = check_features(store, &format, error);
+        bool used = status == HF_OK && format.uses[feature];
+        if (status == HF_OK && !used)
+            status = write_feature(store, &format, feature, error);
+        buffer_release(&format.text);
+        if (used || status == HF_OK || !(may_pass_later(status) || status == HF_NOT_FOUND))
+            break;
+    }
     return status;
 }

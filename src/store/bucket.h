@@ -53,4 +53,15 @@ enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_
 enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report *ret_report,
                             struct hf_error *error);
 
+/* Additions to the formats that objects of the bucket may use. */
+enum bucket_feature {
+    BUCKET_ADOPTED_OBJECTS, /* catalogs with chunks whose objects others wrote */
+    BUCKET_FEATURES,
+};
+
+/* Records that the bucket uses this feature, before anything uses it: from then on, a version that
+ * does not know the feature refuses the bucket. Takes one get, and one put the first time. */
+enum hf_status bucket_use_feature(struct store *store, enum bucket_feature feature,
+                                  struct hf_error *error);
+
 #endif

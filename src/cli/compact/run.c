@@ -94,6 +94,8 @@ static enum hf_status take_worker_options(struct working *working)
         exec->exec_cpu_ms = INT64_MAX / 1000000;
     if (options->mode == HF_COMPACT_WATCH && cli_given(cli, "poll"))
         options->poll_ms = (cli_option(cli, "poll")->span.us + 999) / 1000;
+    if (options->mode == HF_COMPACT_WATCH)
+        options->inbox = option_text(cli, "inbox");
     return take_allow_exec(cli, exec);
 }
 
@@ -130,6 +132,7 @@ static const char *const event_texts[HF_COMPACT_EVENT_COUNT] = {
     [HF_COMPACT_PLANNED] = EVENT_PLANNED_TEXT, [HF_COMPACT_STARTED] = EVENT_STARTED_TEXT,
     [HF_COMPACT_ENDED] = EVENT_ENDED_TEXT,     [HF_COMPACT_TENDED] = EVENT_TENDED_TEXT,
     [HF_COMPACT_PAUSED] = EVENT_REASON_TEXT,   [HF_COMPACT_TROUBLE] = EVENT_REASON_TEXT,
+    [HF_COMPACT_ADOPTED] = EVENT_ADOPTED_TEXT,
 };
 
 /* Whether an event is worth a line: a cleanup that changed nothing is not. */

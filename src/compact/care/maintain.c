@@ -9,6 +9,7 @@
 #include "base/rule.h"
 #include "compact/care/drop.h"
 #include "compact/care/pin.h"
+#include "compact/catalog/chunk_object.h"
 
 #include <stdlib.h>
 
@@ -94,6 +95,18 @@ static bool removal_is_past_d(const struct catalog *catalog, const struct remova
                         SPAN_MS(catalog->settings.skew_tolerance_ms), evidence);
 }
 
+/* Whether objects of the removal can be deleted now. Those that were deleted once are deleted again
+ * after D. If the store has no conditional delete, an adopted object is deleted only after D: by
+ * then, no put of its key that was sent before can still take effect. */
+static bool removal_is_due(const struct store *store, const struct catalog *catalog,
+                           const struct removal *removal, const struct evidence *evidence)
+{
+    bool waits = removal->done;
+    for (size_t i = 0; i < removal->object_count; i++)
+        waits |= removal->objects[i].own && !store->traits.delete_conditional;
+    return !waits || removal_is_past_d(catalog, removal, evidence);
+}
+
 /* Determines which swaps are worth sending. Each swap checks its entries again, so an outdated
  * result does no harm. */
 static enum hf_status visit_for_chores(void *argument, struct catalog_ref *ref,
@@ -133,7 +146,7 @@ static enum hf_status visit_for_chores(void *argument, struct catalog_ref *ref,
     }
     for (size_t i = 0; i < catalog->removal_count; i++) {
         const struct removal *removal = &catalog->removals[i];
-        chore->remove |= !removal->done || removal_is_past_d(catalog, removal, evidence);
+        chore->remove |= removal_is_due(round->tree->store, catalog, removal, evidence);
         chore->move |= needs_restamp(round, &removal->part, evidence);
     }
     *round->end = chore;
@@ -173,6 +186,8 @@ struct deletion {
     bool last; /* past D: the objects are deleted again, then the names are dropped */
     struct view *keys;
     size_t count;
+    struct removal_object *objects; /* of its adopted chunks, in the order of their keys */
+    size_t object_count;
     bool left; /* some object is pinned or could not be deleted */
     struct deletion *next;
 };
@@ -191,15 +206,27 @@ static bool copy_removal(struct deletions *deletions, const struct removal *remo
     struct arena *arena = &deletions->arena;
     struct deletion *deletion = arena_take(arena, sizeof *deletion);
     struct view *keys = arena_take(arena, (removal->count + 1) * sizeof *keys);
-    if (!deletion || !keys)
+    struct removal_object *objects =
+        arena_take(arena, (removal->object_count + 1) * sizeof *objects);
+    if (!deletion || !keys || !objects)
         return false;
     *deletion = (struct deletion){ .how = removal->how,
                                    .generation = removal->generation,
                                    .last = removal->done,
-                                   .keys = keys };
+                                   .keys = keys,
+                                   .objects = objects,
+                                   .object_count = removal->object_count };
     for (size_t i = 0; i < removal->count; i++) {
         keys[i] = arena_copy(arena, removal->keys[i]);
         if (!keys[i].data)
+            return false;
+    }
+    for (size_t i = 0; i < removal->object_count; i++) {
+        const struct removal_object *from = &removal->objects[i];
+        objects[i] = (struct removal_object){ arena_copy(arena, from->key),
+                                              arena_copy(arena, from->object),
+                                              arena_copy(arena, from->etag), from->own };
+        if (!objects[i].key.data || !objects[i].object.data || !objects[i].etag.data)
             return false;
     }
     deletion->count = removal->count;
@@ -219,7 +246,7 @@ static void list_removals(void *argument, const struct catalog *catalog,
     for (size_t i = 0; i < catalog->removal_count; i++) {
         const struct removal *removal = &catalog->removals[i];
         if (removal->count == 0 || deletions->key_count >= DELETE_MAX ||
-            (removal->done && !removal_is_past_d(catalog, removal, evidence)))
+            !removal_is_due(deletions->round->tree->store, catalog, removal, evidence))
             continue;
         if (!copy_removal(deletions, removal)) {
             deletions->no_memory = true;
@@ -300,8 +327,12 @@ static enum hf_status delete_objects(struct deletions *deletions, struct deletio
     report->requests += count;
     store_delete_many(deletions->round->tree->store, calls, count);
     for (size_t i = 0; i < count; i++) {
-        /* NOT_FOUND: another worker has deleted the object, or it was never put. */
-        bool gone = calls[i].error.status == HF_OK || calls[i].error.status == HF_NOT_FOUND;
+        /* NOT_FOUND: another worker has deleted the object, or it was never put. CONFLICT: its
+         * owner has rewritten an adopted object, and the new version is not ours. */
+        bool rewritten =
+            calls[i].condition.kind == CONDITION_MATCH && calls[i].error.status == HF_CONFLICT;
+        bool gone = calls[i].error.status == HF_OK || calls[i].error.status == HF_NOT_FOUND ||
+                    rewritten;
         bool beside = view_starts_with(calls[i].key, VIEW(LAYOUT_KEPT_FOLDER));
         if (gone && !deletion->last && !beside)
             report->deleted++;
@@ -314,25 +345,80 @@ static enum hf_status delete_objects(struct deletions *deletions, struct deletio
     return status;
 }
 
+/* Sets *ret_match: whether the object still is the version that was adopted. For a store without
+ * conditional deletes; the writers of an owned prefix promise never to reuse a name, so nobody
+ * rewrites the object after this read. */
+static enum hf_status still_matches(struct deletions *deletions,
+                                    const struct removal_object *object, bool *ret_match,
+                                    struct hf_error *error)
+{
+    const struct chunk chunk = { .object = object->object, .etag = object->etag };
+    struct buffer body = BUFFER_INIT(1);
+    struct get_call call = chunk_get_call(&chunk);
+    call.length = 1;
+    call.body = &body;
+    deletions->round->report->requests++;
+    enum hf_status status = store_get(deletions->round->tree->store, &call);
+    buffer_release(&body);
+    *error = call.error;
+    *ret_match = status == HF_OK;
+    return status == HF_NOT_FOUND || status == HF_CONFLICT ? error_clear(error) : status;
+}
+
+/* How the object of an adopted chunk is deleted: only if it is ours, and only in the version that
+ * was adopted. Sets *ret_any to false if there is nothing to delete. */
+static enum hf_status delete_adopted(struct deletions *deletions,
+                                     const struct removal_object *object,
+                                     struct delete_call *ret_call, bool *ret_any,
+                                     struct hf_error *error)
+{
+    struct store *store = deletions->round->tree->store;
+    *ret_call = (struct delete_call){ .key = object->object };
+    *ret_any = true;
+    if (RULE(DELETE_ONLY_OWNED) && !object->own) {
+        *ret_any = false;
+        return HF_OK;
+    }
+    bool by_etag = store->traits.delete_conditional;
+    if (RULE(DELETE_ADOPTED_BY_ETAG) && !by_etag)
+        return still_matches(deletions, object, ret_any, error);
+    if (RULE(DELETE_ADOPTED_BY_ETAG) && by_etag) {
+        ret_call->condition.kind = CONDITION_MATCH;
+        check(etag_set(&ret_call->condition.etag, object->etag));
+    }
+    return HF_OK;
+}
+
 static enum hf_status delete_unpinned(struct deletions *deletions, struct deletion *deletion,
                                       struct delete_call *calls, const bool *pinned,
                                       struct hf_error *error)
 {
-    size_t count = 0;
+    size_t count = 0, next = 0;
     for (size_t i = 0; i < deletion->count; i++) {
+        bool adopted = next < deletion->object_count &&
+                       view_equal(deletion->objects[next].key, deletion->keys[i]);
+        const struct removal_object *object = adopted ? &deletion->objects[next++] : NULL;
         if (pinned[i]) {
             deletion->left = true;
             deletions->round->report->pinned++;
             continue;
         }
-        calls[count++] = (struct delete_call){ .key = deletion->keys[i] };
+        bool any = true;
+        calls[count] = (struct delete_call){ .key = deletion->keys[i] };
+        enum hf_status status =
+            object ? delete_adopted(deletions, object, &calls[count], &any, error) : HF_OK;
+        if (status != HF_OK) {
+            deletion->left = true;
+            return status;
+        }
+        count += any;
         struct view kept = { NULL, 0 };
         if (deletion->how == DELETING_CONDEMNED)
             kept = kept_rows_of(&deletions->arena, deletion->keys[i]);
         if (kept.data)
             calls[count++] = (struct delete_call){ .key = kept };
         if (count + 2 > BATCH_MAX) { /* the next key may need two calls */
-            enum hf_status status = delete_objects(deletions, deletion, calls, count, error);
+            status = delete_objects(deletions, deletion, calls, count, error);
             if (status != HF_OK)
                 return status;
             count = 0;
@@ -382,7 +468,7 @@ static enum hf_status record_deletions(struct deletions *deletions, struct hf_er
         return error_no_memory(error);
     for (const struct deletion *deletion = deletions->first; deletion;
          deletion = deletion->next) {
-        if (deletion->left)
+        if (RULE(CLEAR_BEFORE_FORGET) && deletion->left)
             continue;
         if (deletion->last)
             gone[op.gone_count++] = deletion->keys[0];

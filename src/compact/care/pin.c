@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/rule.h"
+#include "compact/catalog/chunk_object.h"
 #include "compact/work/merger.h"
 #include "lease/table.h"
 #include "lock/chunks.h"
@@ -180,22 +181,22 @@ enum hf_status pin_take(struct catalog_tree *tree, const char *const *keys, size
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-enum hf_status pin_read(struct catalog_tree *tree, struct view key, uint64_t size, uint32_t crc,
-                        int fd, struct hf_error *error)
+enum hf_status pin_read(struct catalog_tree *tree, const struct chunk *chunk, int fd,
+                        struct hf_error *error)
 {
-    struct get_call call = { .key = key };
+    struct get_call call = chunk_get_call(chunk);
     uint64_t got = 0;
     uint32_t sum = 0;
     if (fd < 0 || ftruncate(fd, 0) != 0)
         return error_set(error, HF_INVALID, "the descriptor does not refer to a writable file");
-    enum hf_status status = store_get_file(tree->store, &call, fd, /* progress */ NULL);
-    *error = call.error;
+    store_get_file(tree->store, &call, fd, /* progress */ NULL);
+    enum hf_status status = chunk_got(chunk, &call, error);
     if (status == HF_OK)
         status = file_checksum(fd, "read back", &got, &sum, error);
-    if (status == HF_OK && (got != size || sum != crc))
+    if (status == HF_OK && (got != chunk->size || sum != chunk->crc32c))
         status =
             error_set(error, HF_CORRUPT, "%.*s: its size or checksum differs from the catalog",
-                      VIEW_ARGS(view_first(key, ERROR_PATH_MAX)));
+                      VIEW_ARGS(view_first(call.key, ERROR_PATH_MAX)));
     return status;
 }
 

@@ -18,9 +18,9 @@ enum hf_status pin_take(struct catalog_tree *tree, const char *const *keys, size
                         int64_t ttl_ms, struct hf_lock **ret_lock, struct hf_error *error);
 
 /* Reads a chunk into a file, replacing its contents, and checks it. CORRUPT: size or checksum
- * differs from the catalog. */
-enum hf_status pin_read(struct catalog_tree *tree, struct view key, uint64_t size, uint32_t crc,
-                        int fd, struct hf_error *error);
+ * differs from the catalog, or its adopted object was rewritten. */
+enum hf_status pin_read(struct catalog_tree *tree, const struct chunk *chunk, int fd,
+                        struct hf_error *error);
 
 /* Pins a catalog as of a generation: until the lock is released, no object is deleted that the
  * catalog retires at a later generation, in this catalog or in the catalogs that a later split

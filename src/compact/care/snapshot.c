@@ -59,8 +59,10 @@ static bool snapshot_copy_chunk(struct arena *arena, const struct chunk *from,
     ret_chunk->writer = arena_copy(arena, from->writer);
     ret_chunk->file_id = arena_copy(arena, from->file_id);
     ret_chunk->quarantine = arena_copy(arena, from->quarantine);
+    ret_chunk->object = arena_copy(arena, from->object);
+    ret_chunk->etag = arena_copy(arena, from->etag);
     return ret_chunk->key.data && ret_chunk->writer.data && ret_chunk->file_id.data &&
-           ret_chunk->quarantine.data;
+           ret_chunk->quarantine.data && ret_chunk->object.data && ret_chunk->etag.data;
 }
 
 static bool snapshot_copy_chunks(struct snapshot_walk *walk, const struct catalog *catalog)

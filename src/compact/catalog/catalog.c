@@ -14,6 +14,7 @@
 #define GRAVE_OVERHEAD   128
 #define REMOVAL_OVERHEAD 96
 #define KEY_OVERHEAD     4
+#define OBJECT_OVERHEAD  40
 #define CHUNK_OVERHEAD   2
 
 /* ---- Memory -------------------------------------------------------------------------- */
@@ -46,6 +47,7 @@ void catalog_free(struct catalog *catalog)
     free(catalog->writers);
     free(catalog->references);
     free(catalog->moved_file_ids);
+    free(catalog->kept_file_ids);
     free(inside->text);
     buffer_release(&inside->space);
     buffer_release(&inside->unknown);
@@ -117,6 +119,8 @@ DEFINE_ROOM(catalog_room_references, struct reference, references, reference_cou
 DEFINE_ROOM(catalog_room_writers, struct writer, writers, writer_count, writer_room)
 DEFINE_ROOM(catalog_room_moved_file_ids, struct view, moved_file_ids, moved_file_id_count,
             moved_file_id_room)
+DEFINE_ROOM(catalog_room_kept_file_ids, struct view, kept_file_ids, kept_file_id_count,
+            kept_file_id_room)
 
 /* ---- Parts --------------------------------------------------------------------------- */
 
@@ -140,6 +144,9 @@ size_t removal_bytes(const struct removal *removal)
         bytes += removal->keys[i].size + KEY_OVERHEAD;
     for (size_t i = 0; i < removal->file_id_count; i++)
         bytes += removal->file_ids[i].size + KEY_OVERHEAD;
+    for (size_t i = 0; i < removal->object_count; i++)
+        bytes += removal->objects[i].key.size + removal->objects[i].object.size +
+                 removal->objects[i].etag.size + OBJECT_OVERHEAD;
     return bytes;
 }
 
@@ -226,6 +233,13 @@ void catalog_push_moved_file(struct catalog *catalog, struct view file_id)
     check(catalog->moved_file_id_count < catalog->inside->moved_file_id_room);
     catalog->moved_file_ids[catalog->moved_file_id_count++] = file_id;
     enter_file(catalog, file_id, CHUNK_MOVED, 0);
+}
+
+void catalog_push_kept_file(struct catalog *catalog, struct view file_id)
+{
+    check(catalog->kept_file_id_count < catalog->inside->kept_file_id_room);
+    catalog->kept_file_ids[catalog->kept_file_id_count++] = file_id;
+    enter_file(catalog, file_id, CHUNK_RETIRED, 0);
 }
 
 void catalog_sweep_live(struct catalog *catalog)
@@ -394,12 +408,12 @@ void catalog_written(struct catalog *catalog, struct mono_time now)
     }
 }
 
-enum hf_status catalog_adopt(struct catalog *catalog, const struct chunk *chunk,
-                             struct hf_error *error)
+enum hf_status catalog_copy_entry(struct catalog *catalog, const struct chunk *chunk,
+                                  struct hf_error *error)
 {
     struct chunk copy = *chunk;
-    struct view *texts[] = { &copy.key,        &copy.writer, &copy.file_id,
-                             &copy.quarantine, &copy.raw,    &copy.unknown };
+    struct view *texts[] = { &copy.key, &copy.writer,  &copy.file_id, &copy.quarantine,
+                             &copy.raw, &copy.unknown, &copy.object,  &copy.etag };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         *texts[i] = catalog_keep(catalog, *texts[i]);
         if (!texts[i]->data)
@@ -451,6 +465,21 @@ enum chunk_state catalog_state(const struct catalog *catalog, struct view key)
 bool catalog_knows_file(const struct catalog *catalog, struct view file_id)
 {
     return key_index_get(&catalog->inside->files, file_id) != NULL;
+}
+
+bool catalog_has_adopted(const struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->live_count; i++)
+        if (chunk_is_adopted(&catalog->live[i]))
+            return true;
+    for (size_t i = 0; i < catalog->grave_count; i++)
+        for (size_t k = 0; k < catalog->graves[i].count; k++)
+            if (chunk_is_adopted(&catalog->graves[i].chunks[k]))
+                return true;
+    for (size_t i = 0; i < catalog->removal_count; i++)
+        if (catalog->removals[i].object_count > 0)
+            return true;
+    return catalog->kept_file_id_count > 0;
 }
 
 const struct chunk *catalog_find(const struct catalog *catalog, struct view key)

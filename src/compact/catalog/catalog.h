@@ -26,7 +26,9 @@
  *      saw these keys as deleting (compact/care/pin.h);
  *   7. a file is not added twice while its identity is known: as long as its chunk is live, a
  *      tombstone or deleting, and forever once a split has moved the chunk. No files are added to a
- *      catalog after its split, so a file that is unknown there stays unknown there. */
+ *      catalog after its split, so a file that is unknown there stays unknown there;
+ *   7. the identity of an adopted object is its key and its ETag. If the partition does not own the
+ *      object, the object outlives its entry, so its identity is kept forever. */
 #ifndef COMPACT_CATALOG_CATALOG_H
 #define COMPACT_CATALOG_CATALOG_H
 
@@ -41,6 +43,10 @@
  * refused, because it makes the catalog smaller. */
 #define CATALOG_LIVE_MAX       4096
 #define CATALOG_LIVE_BYTES_MAX ((size_t)1024 * 1024)
+
+/* At this number of kept identities, an object that the partition does not own is refused as `full`
+ * too: the children of a split keep identities of their own. */
+#define CATALOG_KEPT_FILES_MAX 32768
 
 /* Limits for tombstones and deleting keys together. At either limit, nothing is planned until some
  * of them are dropped. */
@@ -71,7 +77,12 @@
 
 /* A live chunk, or a former one. It never changes in place, because `raw` contains its encoding.
  * Its views point into `raw` or into the catalog's memory. In a request they belong to the caller
- * and are copied. */
+ * and are copied.
+ *
+ * The object of an adopted chunk was written by somebody else and stays where it is. Its chunk has
+ * a name of its own all the same, which no object has: so leases, pins, splits and homes are as for
+ * every other chunk. Only a read or a delete uses `object`, and only by its ETag
+ * (chunk_object.h). */
 struct chunk {
     struct view key;
     unsigned level;
@@ -89,6 +100,9 @@ struct chunk {
     unsigned tries;         /* leases on it that ended without success */
     unsigned tested;        /* tests that it passed alone, after its groups had failed */
     struct view quarantine; /* the reason; empty: not quarantined */
+    struct view object;     /* adopted: the key of its object; empty: not adopted */
+    struct view etag;       /* adopted: the version of that object */
+    bool own;               /* adopted: the partition may delete this version */
     struct view raw;        /* its JSON object as in the document, with unknown members */
     struct view unknown;    /* the unknown members alone: ,"name":value,... */
     uint64_t serial;        /* for the catalog's index */
@@ -121,6 +135,13 @@ enum deleting_how {
     DELETING_CONDEMNED, /* was never live, and never will be */
 };
 
+/* The object of an adopted chunk whose key is deleting. */
+struct removal_object {
+    struct view key; /* of the chunk */
+    struct view object, etag;
+    bool own; /* false: the object stays */
+};
+
 /* The keys that one swap moved to deleting. */
 struct removal {
     struct dead_part part;
@@ -133,6 +154,8 @@ struct removal {
     size_t count;
     struct view *file_ids; /* of its chunks; fewer than keys, since not every chunk has one */
     size_t file_id_count;
+    struct removal_object *objects; /* of its adopted chunks, in the order of their keys */
+    size_t object_count;
 };
 
 struct writer {
@@ -179,6 +202,9 @@ struct catalog {
     bool is_dropping; /* the partition is being dropped, and this catalog is marked */
     bool is_dropped;  /* nothing is left of it; the document stands for an absent catalog */
     struct dead_part dropping;
+    struct view
+        *kept_file_ids; /* of adopted objects that are not ours, and no longer entries */
+    size_t kept_file_id_count;
     struct catalog_inside *inside; /* memory, an index by key, unknown members */
 };
 
@@ -204,12 +230,12 @@ void catalog_written(struct catalog *catalog, struct mono_time now);
 
 /* For a split: copies a live entry of the parent into a child catalog that nobody can reach
  * yet. UNAVAILABLE: out of memory. */
-enum hf_status catalog_adopt(struct catalog *catalog, const struct chunk *chunk,
-                             struct hf_error *error);
+enum hf_status catalog_copy_entry(struct catalog *catalog, const struct chunk *chunk,
+                                  struct hf_error *error);
 
-/* For a split, after all entries have been adopted: copies the writers' watermarks and the unknown
- * settings from the parent, and `due` if a level of the child is the target. catalog_adopt has
- * already set counts[L] to the number of live entries of level L - 1. */
+/* For a split, after all entries have been copied: copies the writers' watermarks and the unknown
+ * settings from the parent, and `due` if a level of the child is the target. catalog_copy_entry
+ * has already set counts[L] to the number of live entries of level L - 1. */
 enum hf_status catalog_inherit(struct catalog *child, const struct catalog *parent,
                                struct hf_error *error);
 
@@ -231,6 +257,15 @@ static inline int64_t hour_of_ms(int64_t ms)
 
 const char *chunk_state_name(enum chunk_state state);
 enum chunk_state catalog_state(const struct catalog *catalog, struct view key);
+
+static inline bool chunk_is_adopted(const struct chunk *chunk)
+{
+    return chunk->object.size > 0;
+}
+
+/* Whether any entry is adopted or was. Such a catalog has the second version of the format, which
+ * programs that do not know adopted objects refuse. */
+bool catalog_has_adopted(const struct catalog *catalog);
 
 /* The live chunk of a key, or NULL. */
 const struct chunk *catalog_find(const struct catalog *catalog, struct view key);

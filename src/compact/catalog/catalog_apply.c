@@ -162,6 +162,16 @@ static enum hf_status check_added(const struct catalog *catalog, struct catalog_
     return status;
 }
 
+/* Whether some chunk is an object that the partition does not own: one whose identity this catalog
+ * will keep. */
+static bool adopts_for_others(const struct catalog_op *op)
+{
+    for (size_t i = 0; i < op->chunk_count; i++)
+        if (chunk_is_adopted(&op->chunks[i]) && !op->chunks[i].own)
+            return true;
+    return false;
+}
+
 /* Makes all checks of an add that need no memory. `ret_fresh`: how many chunks are new; 0 means
  * that the add has already happened. Such an add succeeds even if the catalog has been split or
  * the names have become too old since then. */
@@ -191,7 +201,9 @@ static enum hf_status check_add_state(struct catalog *catalog, struct catalog_op
     status = catalog_name_age(catalog, op, evidence);
     if (status != HF_OK)
         return status;
-    op->full = catalog->live_count + fresh > CATALOG_LIVE_MAX;
+    op->full =
+        catalog->live_count + fresh > CATALOG_LIVE_MAX ||
+        (adopts_for_others(op) && catalog->kept_file_id_count + fresh > CATALOG_KEPT_FILES_MAX);
     return op->full
                ? error_set(&op->error, HF_UNAVAILABLE, "the catalog is full and must be split")
                : HF_OK;
@@ -369,7 +381,8 @@ enum hf_status catalog_apply_commit(struct catalog *catalog, struct catalog_op *
     target.sequence = 0;
     target.file_id = VIEW("");
     target.tries = target.tested = 0;
-    target.quarantine = VIEW("");
+    target.quarantine = target.object = target.etag = VIEW("");
+    target.own = false;
     struct chunk *sources = catalog_take(catalog, op->key_count * sizeof *sources);
     if (!sources || !catalog_room_live(catalog, 1) || !catalog_room_graves(catalog, 1) ||
         !catalog_reserve_keys(catalog, op->key_count + 1))

@@ -43,6 +43,13 @@ enum hf_status chunk_check(const struct chunk *chunk, struct hf_error *error)
         return error_set(error, HF_INVALID,
                          "the identity of a file must be text of 1 to %d bytes",
                          FILE_ID_BYTES_MAX);
+    bool adopted = chunk_is_adopted(chunk);
+    if (adopted ? !is_chunk_key(chunk->object) || chunk->etag.size == 0 ||
+                      chunk->etag.size > ETAG_BYTES_MAX || !utf8_is_text(chunk->etag) ||
+                      chunk->file_id.size == 0
+                : chunk->etag.size > 0 || chunk->own)
+        return error_set(error, HF_INVALID,
+                         "an adopted chunk must name its object, its ETag and its identity");
     return HF_OK;
 }
 
@@ -65,6 +72,7 @@ enum hf_status catalog_check_key(const struct catalog *catalog, struct view key,
 
 static bool take_chunk_key(struct member_reader *members, void *part);
 static bool take_chunk_file_id(struct member_reader *members, void *part);
+static bool take_chunk_object(struct member_reader *members, void *part);
 static bool take_rows(struct member_reader *members, void *part);
 static bool rows_are_unknown(const void *part);
 static void write_rows(const void *part, struct buffer *text);
@@ -72,6 +80,7 @@ static bool take_grave_chunks(struct member_reader *members, void *part);
 static bool take_how(struct member_reader *members, void *part);
 static bool take_removal_keys(struct member_reader *members, void *part);
 static bool take_removal_file_ids(struct member_reader *members, void *part);
+static bool take_removal_objects(struct member_reader *members, void *part);
 
 static const struct member chunk_members[] = {
     { .name = { "key", 3 },
@@ -99,6 +108,12 @@ static const struct member chunk_members[] = {
     MEMBER(chunk, "tries", MEMBER_U32, tries, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
     MEMBER(chunk, "tested", MEMBER_U32, tested, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
     MEMBER(chunk, "quarantine", MEMBER_TEXT, quarantine, REASON_BYTES_MAX, MEMBER_OPTIONAL),
+    { .name = { "object", 6 },
+      .kind = MEMBER_TEXT,
+      .offset = offsetof(struct chunk, object),
+      .take = take_chunk_object },
+    MEMBER(chunk, "etag", MEMBER_TEXT, etag, ETAG_BYTES_MAX, MEMBER_OPTIONAL),
+    MEMBER(chunk, "own", MEMBER_BOOL, own, 0, MEMBER_OPTIONAL),
 };
 static const struct member_table chunk_table =
     MEMBER_TABLE(chunk_members, "a member of a chunk is missing");
@@ -121,9 +136,19 @@ static const struct member removal_members[] = {
     MEMBER(removal, "generation", MEMBER_U64, generation, GENERATION_MAX, MEMBER_OPTIONAL),
     MEMBER_BY("keys", take_removal_keys, MEMBER_NEEDED),
     MEMBER_BY("file_ids", take_removal_file_ids, MEMBER_OPTIONAL),
+    MEMBER_BY("objects", take_removal_objects, MEMBER_OPTIONAL),
 };
 static const struct member_table removal_table =
     MEMBER_TABLE(removal_members, "a member of a deleting entry is missing");
+
+static const struct member object_members[] = {
+    MEMBER(removal_object, "key", MEMBER_TEXT, key, KEY_BYTES_MAX, MEMBER_NEEDED),
+    MEMBER(removal_object, "object", MEMBER_TEXT, object, KEY_BYTES_MAX, MEMBER_NEEDED),
+    MEMBER(removal_object, "etag", MEMBER_TEXT, etag, ETAG_BYTES_MAX, MEMBER_NEEDED),
+    MEMBER(removal_object, "own", MEMBER_BOOL, own, 0, MEMBER_OPTIONAL),
+};
+static const struct member_table object_table =
+    MEMBER_TABLE(object_members, "a member of an adopted object is missing");
 
 /* ---- Encoding ------------------------------------------------------------------------ */
 
@@ -160,8 +185,10 @@ enum hf_status chunk_keep(struct catalog *catalog, struct chunk *chunk, struct h
     chunk->key = catalog_keep(catalog, chunk->key);
     chunk->writer = catalog_keep(catalog, chunk->writer);
     chunk->file_id = catalog_keep(catalog, chunk->file_id);
+    chunk->object = catalog_keep(catalog, chunk->object);
+    chunk->etag = catalog_keep(catalog, chunk->etag);
     if (!chunk->key.data || !chunk->writer.data || !chunk->file_id.data ||
-        !chunk->quarantine.data)
+        !chunk->quarantine.data || !chunk->object.data || !chunk->etag.data)
         return error_no_memory(error);
     return chunk_seal(catalog, chunk, CHUNK_BYTES_MAX, error);
 }
@@ -207,7 +234,12 @@ void removal_write(const struct removal *removal, struct buffer *text)
     texts_write(text, VIEW(",\"keys\":["), removal->keys, removal->count);
     if (removal->file_id_count > 0)
         texts_write(text, VIEW(",\"file_ids\":["), removal->file_ids, removal->file_id_count);
-    buffer_append_byte(text, '}');
+    for (size_t i = 0; i < removal->object_count; i++) {
+        buffer_append(text, i ? VIEW(",") : VIEW(",\"objects\":["));
+        members_write(&object_table, &removal->objects[i], '{', text);
+        buffer_append_byte(text, '}');
+    }
+    buffer_append(text, removal->object_count > 0 ? VIEW("]}") : VIEW("}"));
 }
 
 /* ---- Decoding ------------------------------------------------------------------------ */
@@ -251,6 +283,11 @@ static bool take_chunk_key(struct member_reader *members, void *part)
 static bool take_chunk_file_id(struct member_reader *members, void *part)
 {
     return file_id_read(members->context, &((struct chunk *)part)->file_id);
+}
+
+static bool take_chunk_object(struct member_reader *members, void *part)
+{
+    return key_read(members->context, &((struct chunk *)part)->object);
 }
 
 /* A chunk without rows differs from one whose number of rows is unknown. */
@@ -300,13 +337,22 @@ static bool part_read(struct part_reader *reader, const struct member_table *tab
 
 bool chunk_read(struct part_reader *reader, struct chunk *ret_chunk)
 {
-    struct chunk chunk = { .writer = VIEW(""), .file_id = VIEW(""), .quarantine = VIEW("") };
+    struct chunk chunk = { .writer = VIEW(""),
+                           .file_id = VIEW(""),
+                           .quarantine = VIEW(""),
+                           .object = VIEW(""),
+                           .etag = VIEW("") };
     if (!part_read(reader, &chunk_table, &chunk, &chunk.raw, &chunk.unknown))
         return false;
     if (chunk.raw.size > CHUNK_BYTES_READ_MAX)
         return json_fail(&reader->json, "entry too long");
     if (chunk.min_ms > chunk.max_ms)
         return json_fail(&reader->json, "the end of a chunk is before its start");
+    /* Without its ETag, an object that somebody else rewrites would be taken for the chunk. Without
+     * an identity, it would be adopted again. */
+    if (chunk_is_adopted(&chunk) ? chunk.etag.size == 0 || chunk.file_id.size == 0
+                                 : chunk.etag.size > 0 || chunk.own)
+        return json_fail(&reader->json, "an adopted chunk has no ETag or no identity");
     *ret_chunk = chunk;
     return true;
 }
@@ -402,11 +448,45 @@ static bool take_removal_file_ids(struct member_reader *members, void *part)
     return take_texts(reader, file_id_read, &removal->file_ids, &removal->file_id_count);
 }
 
+static bool take_removal_objects(struct member_reader *members, void *part)
+{
+    struct part_reader *reader = members->context;
+    struct removal *removal = part;
+    struct removal_object object;
+    void *objects = NULL;
+    buffer_clear(&reader->items);
+    for (json_enter_array(&reader->json); json_next_element(&reader->json);) {
+        struct member_reader inner = { &reader->json, &reader->catalog->inside->space, NULL,
+                                       reader };
+        object = (struct removal_object){ .own = false };
+        if (!members_read(&inner, &object_table, &object) ||
+            !add_item(reader, &object, sizeof object))
+            return false;
+    }
+    if (!keep_items(reader, "deleting entry without objects", &objects))
+        return false;
+    removal->objects = objects;
+    removal->object_count = reader->items.size / sizeof object;
+    return true;
+}
+
+/* Whether each object belongs to one of the keys, in their order. */
+static bool objects_match_keys(const struct removal *removal)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < removal->count && next < removal->object_count; i++)
+        next += view_equal(removal->keys[i], removal->objects[next].key);
+    return next == removal->object_count;
+}
+
 bool removal_read(struct part_reader *reader, struct removal *ret_removal)
 {
     struct removal removal = { .part.seen = reader->arrived };
     if (!part_read(reader, &removal_table, &removal, &removal.part.raw, &removal.part.unknown))
         return false;
+    if (!objects_match_keys(&removal))
+        return json_fail(&reader->json,
+                         "the objects of a deleting entry are not those of its keys");
     *ret_removal = removal;
     return true;
 }

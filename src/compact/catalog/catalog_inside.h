@@ -53,7 +53,7 @@ struct catalog_inside {
     size_t spent;                            /* bytes allocated from the arena */
     struct buffer unknown, unknown_settings; /* unknown members: ,"name":value */
     size_t live_room, grave_room, removal_room, writer_room, reference_room;
-    size_t moved_file_id_room;
+    size_t moved_file_id_room, kept_file_id_room;
     struct key_index index;
     struct key_index files; /* from the identity of a file to its chunk */
     uint64_t serial;        /* the last serial number assigned */
@@ -78,6 +78,7 @@ bool catalog_room_removals(struct catalog *catalog, size_t more);
 bool catalog_room_references(struct catalog *catalog, size_t more);
 bool catalog_room_writers(struct catalog *catalog, size_t more);
 bool catalog_room_moved_file_ids(struct catalog *catalog, size_t more);
+bool catalog_room_kept_file_ids(struct catalog *catalog, size_t more);
 
 /* ---- Parts --------------------------------------------------------------------------- */
 
@@ -110,6 +111,7 @@ void catalog_push_grave(struct catalog *catalog, const struct grave *grave);
 void catalog_push_removal(struct catalog *catalog, const struct removal *removal);
 void catalog_push_reference(struct catalog *catalog, struct view key, unsigned child);
 void catalog_push_moved_file(struct catalog *catalog, struct view file_id);
+void catalog_push_kept_file(struct catalog *catalog, struct view file_id);
 
 /* Forgets a file identity if it belongs to the entry with this serial number. */
 void catalog_forget_file(struct catalog *catalog, struct view file_id, uint64_t serial);

@@ -137,7 +137,7 @@ static void write_dropping(const struct catalog *catalog, struct buffer *text)
  * would add chunks that are deleted at once. */
 static bool needs_format_2(const struct catalog *catalog)
 {
-    return catalog->is_dropping;
+    return catalog->is_dropping || catalog_has_adopted(catalog);
 }
 
 bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buffer *text)
@@ -162,6 +162,9 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
     write_counts(catalog, text);
     write_writers(catalog, text);
     write_chunk_entries(catalog, text);
+    if (catalog->kept_file_id_count > 0)
+        texts_write(text, VIEW(",\n\"kept_file_ids\":["), catalog->kept_file_ids,
+                    catalog->kept_file_id_count);
     if (catalog->child_count > 0)
         write_children(catalog, text);
     if (catalog->is_dropping)
@@ -476,6 +479,21 @@ static bool take_dropping(struct member_reader *members, void *part)
     return good;
 }
 
+static bool take_kept_files(struct member_reader *members, void *part)
+{
+    struct part_reader *reader = members->context;
+    struct json_reader *json = &reader->json;
+    struct view file_id;
+    for (json_enter_array(json); json_next_element(json);) {
+        if (!file_id_read(reader, &file_id))
+            return false;
+        if (!catalog_room_kept_file_ids(part, 1) || !catalog_reserve_keys(part, 1))
+            return part_no_memory(reader);
+        catalog_push_kept_file(part, file_id);
+    }
+    return json->why == NULL;
+}
+
 static const struct member catalog_members[] = {
     MEMBER_BY("format", take_catalog_format, MEMBER_NEEDED),
     MEMBER_BY("write", take_write_nonce, MEMBER_OPTIONAL),
@@ -490,6 +508,7 @@ static const struct member catalog_members[] = {
     MEMBER_BY("chunks", take_chunks, MEMBER_NEEDED),
     MEMBER_BY("tombstones", take_graves, MEMBER_NEEDED),
     MEMBER_BY("deleting", take_removals, MEMBER_NEEDED),
+    MEMBER_BY("kept_file_ids", take_kept_files, MEMBER_OPTIONAL),
     MEMBER_BY("children", take_children, MEMBER_OPTIONAL),
     MEMBER_BY("split_by", take_split_by, MEMBER_OPTIONAL),
     MEMBER(catalog, "split_generation", MEMBER_U64, split_generation, GENERATION_MAX,

@@ -108,30 +108,51 @@ static size_t graves_to_look_at(const struct catalog *catalog, const struct cata
     return i;
 }
 
+/* Whether the identity outlives the entry: an adopted object that is not ours stays in the bucket,
+ * and must not be adopted again. */
+static bool keeps_file(const struct chunk *chunk)
+{
+    return RULE(KEEP_ADOPTED_IDS) && chunk_is_adopted(chunk) && !chunk->own;
+}
+
 /* The removal keeps the file identities: if an interrupted ingest is repeated a day later, it must
  * not add a file whose chunk was merged and deleted in the meantime. The removal has a stamp of its
  * own, because D is counted from the swap that moves the names to deleting. */
 static bool make_removal(struct catalog *catalog, const struct grave *grave,
                          const struct evidence *evidence, struct removal *ret_removal)
 {
-    struct view *keys = catalog_take(catalog, 2 * grave->count * sizeof *keys);
-    size_t file_id_count = 0;
-    if (!keys || !catalog_reserve_keys(catalog, grave->count))
+    size_t count = grave->count;
+    struct view *keys = catalog_take(catalog, 2 * count * sizeof *keys);
+    struct removal_object *objects = catalog_take(catalog, count * sizeof *objects);
+    if (!keys || !objects || !catalog_reserve_keys(catalog, count))
         return false;
-    struct view *file_ids = keys + grave->count;
-    for (size_t i = 0; i < grave->count; i++) {
-        const struct chunk *chunk = &grave->chunks[i];
-        keys[i] = chunk->key;
-        if (RULE(DELETING_KNOWS_THE_FILE) && chunk->file_id.size > 0)
-            file_ids[file_id_count++] = chunk->file_id;
-    }
     *ret_removal = (struct removal){ .how = DELETING_RETIRED,
                                      .part = catalog_new_part(evidence),
                                      .keys = keys,
-                                     .count = grave->count,
-                                     .file_ids = file_ids,
-                                     .file_id_count = file_id_count };
+                                     .count = count,
+                                     .file_ids = keys + count,
+                                     .objects = objects };
+    for (size_t i = 0; i < count; i++) {
+        const struct chunk *chunk = &grave->chunks[i];
+        keys[i] = chunk->key;
+        if (RULE(DELETING_KNOWS_THE_FILE) && chunk->file_id.size > 0 && !keeps_file(chunk))
+            ret_removal->file_ids[ret_removal->file_id_count++] = chunk->file_id;
+        if (chunk_is_adopted(chunk))
+            objects[ret_removal->object_count++] =
+                (struct removal_object){ chunk->key, chunk->object, chunk->etag, chunk->own };
+    }
     return true;
+}
+
+/* The chunks of a grave leave it, and with them their identities. */
+static void forget_or_keep_files(struct catalog *catalog, const struct grave *grave)
+{
+    for (size_t i = 0; i < grave->count; i++) {
+        const struct chunk *chunk = &grave->chunks[i];
+        catalog_forget_file(catalog, chunk->file_id, grave->part.serial);
+        if (keeps_file(chunk))
+            catalog_push_kept_file(catalog, chunk->file_id);
+    }
 }
 
 static enum hf_status move_graves(struct catalog *catalog, struct catalog_op *op,
@@ -143,18 +164,21 @@ static enum hf_status move_graves(struct catalog *catalog, struct catalog_op *op
         return HF_OK;
     struct removal *removals = malloc(graves * sizeof *removals);
     bool good = removals && catalog_room_removals(catalog, graves);
-    for (size_t i = 0; i < end; i++)
-        if (is_past_grace(catalog, &catalog->graves[i], evidence))
-            good = good &&
-                   make_removal(catalog, &catalog->graves[i], evidence, &removals[prepared++]);
+    size_t adopted = 0;
+    for (size_t i = 0; i < end; i++) {
+        if (!good || !is_past_grace(catalog, &catalog->graves[i], evidence))
+            continue;
+        good = make_removal(catalog, &catalog->graves[i], evidence, &removals[prepared++]);
+        adopted += good ? removals[prepared - 1].object_count : 0;
+    }
+    good = good && catalog_room_kept_file_ids(catalog, adopted);
     if (good) { /* nothing below can fail */
         for (size_t i = 0; i < end; i++) {
             struct grave *grave = &catalog->graves[i];
             if (!is_past_grace(catalog, grave, evidence))
                 continue;
             grave->part.leaving = true;
-            for (size_t k = 0; k < grave->count; k++)
-                catalog_forget_file(catalog, grave->chunks[k].file_id, grave->part.serial);
+            forget_or_keep_files(catalog, grave);
         }
         catalog_sweep_graves(catalog);
         catalog->generation += RULE(MOVE_RAISES_GENERATION);
@@ -169,13 +193,31 @@ static enum hf_status move_graves(struct catalog *catalog, struct catalog_op *op
     return good ? HF_OK : error_no_memory(&op->error);
 }
 
-static void mark_done(struct catalog *catalog, struct catalog_op *op)
+/* Whether the removal contains adopted objects that are ours. */
+static bool clears_objects(const struct removal *removal)
+{
+    for (size_t i = 0; i < removal->object_count; i++)
+        if (removal->objects[i].own)
+            return true;
+    return false;
+}
+
+/* An adopted object is cleared before its identity is forgotten, and D is counted from there: a
+ * client that listed the object before may still try to add it (adopt.h). */
+static void mark_done(struct catalog *catalog, struct catalog_op *op,
+                      const struct evidence *evidence)
 {
     for (size_t i = 0; i < op->done_count; i++) {
         struct removal *removal = catalog_removal_by_key(catalog, op->done[i]);
         if (!removal)
             continue;
         op->changed = op->changed || !removal->done;
+        if (!removal->done && clears_objects(removal)) {
+            removal->part.since = stamp_now(evidence);
+            removal->part.seen = evidence->now;
+            removal->part.restamps = 0;
+            removal->part.unwritten = catalog->inside->unwritten = true;
+        }
         removal->part.raw = removal->done ? removal->part.raw : VIEW("");
         removal->done = true;
     }
@@ -249,7 +291,7 @@ enum hf_status catalog_apply_maintain(struct catalog *catalog, struct catalog_op
     enum hf_status status = move_graves(catalog, op, evidence);
     if (status != HF_OK)
         return status;
-    mark_done(catalog, op);
+    mark_done(catalog, op, evidence);
     MUTANT(mutant_drops_deleted_names(catalog, op));
     drop_gone(catalog, op, evidence);
     catalog_sweep_removals(catalog);

@@ -63,7 +63,7 @@ static enum hf_status make_child(struct new_children *children, const struct cat
         const struct chunk *chunk = &parent->live[i];
         if (split_route(parent->partition, children->split_by, chunk->key, chunk->min_ms) ==
             child)
-            status = catalog_adopt(catalog, chunk, error);
+            status = catalog_copy_entry(catalog, chunk, error);
         if (status != HF_OK)
             break;
     }

@@ -108,7 +108,13 @@ static void add_fsck_name(struct reading *reading, struct fsck_name name)
     check(fsck->name_count < fsck->name_capacity);
     name.catalog = reading->catalog;
     name.key = arena_copy(&fsck->arena, name.key);
-    if (name.key.data)
+    bool copied = name.key.data != NULL;
+    if (name.object.size > 0) {
+        name.object = arena_copy(&fsck->arena, name.object);
+        name.etag = arena_copy(&fsck->arena, name.etag);
+        copied = copied && name.object.data && name.etag.data;
+    }
+    if (copied)
         fsck->names[fsck->name_count++] = name;
     else
         reading->status = error_no_memory(&reading->error);
@@ -126,6 +132,8 @@ static void add_chunks(struct reading *reading, const struct chunk *chunks, size
                                    .rows_known = chunks[i].rows_known,
                                    .crc32c = chunks[i].crc32c,
                                    .quarantined = chunks[i].quarantine.size > 0,
+                                   .object = chunks[i].object,
+                                   .etag = chunks[i].etag,
                                });
 }
 
@@ -441,7 +449,7 @@ static struct fsck_repair repair_stray(struct fsck *fsck, const struct stray_che
     if (!fsck_all_can_be_read(fsck))
         return fsck_advice("it can be deleted once all catalogs can be read");
     if (!fsck->options->repair)
-        return fsck_advice("can be deleted");
+        return fsck_advice("can be deleted with " FSCK_BY_REPAIR);
     if (fsck_object(fsck, key, &there, &info, &error) == HF_OK &&
         (!there || fsck_delete(fsck, key, &info.etag, &error) == HF_OK))
         return (struct fsck_repair){ "deleted", .done = true };

@@ -2,6 +2,7 @@
 /* fsck_chunks.c: checks that the object of each chunk exists and matches the size, checksum and
  * rows in the catalog. One object at a time is read into an unnamed file. A chunk is quarantined
  * only after a second read. */
+#include "compact/catalog/chunk_object.h"
 #include "compact/fsck/fsck_inside.h"
 #include "compact/work/merger.h"
 #include "file/new_file.h"
@@ -65,6 +66,12 @@ static enum hf_status count_rows(struct fsck *fsck, const struct compact_setting
     return error_clear(error);
 }
 
+/* The part of an entry that says where its bytes are. */
+static struct chunk chunk_of(const struct fsck_name *name)
+{
+    return (struct chunk){ .key = name->key, .object = name->object, .etag = name->etag };
+}
+
 /* Fetches and examines an object. Returns OK if that was possible, regardless of what it found. */
 static enum hf_status examine_object(struct fsck *fsck, const struct fsck_name *name,
                                      struct contents *ret_contents, struct hf_error *error)
@@ -72,7 +79,8 @@ static enum hf_status examine_object(struct fsck *fsck, const struct fsck_name *
     const struct compact_settings *settings = &name->catalog->settings;
     const char *folder = fsck->options->scratch ? fsck->options->scratch : SCRATCH_DEFAULT;
     struct progress progress = { keep_going, fsck };
-    struct get_call get = { .key = name->key };
+    const struct chunk chunk = chunk_of(name);
+    struct get_call get = chunk_get_call(&chunk);
     *ret_contents = (struct contents){ 0 };
     int fd = nameless_file(folder);
     if (fd < 0) {
@@ -106,6 +114,11 @@ static enum hf_fsck_kind compare_contents(const struct contents *contents,
     why[0] = '\0';
     if (contents->status == HF_NOT_FOUND)
         return HF_FSCK_MISSING_OBJECT;
+    if (contents->status == HF_CONFLICT && name->object.size > 0) {
+        snprintf(why, HF_WHY_MAX, "%.*s no longer has the ETag under which it was adopted",
+                 VIEW_ARGS(view_first(name->object, 120)));
+        return HF_FSCK_REWRITTEN;
+    }
     if (contents->status != HF_OK) {
         snprintf(why, HF_WHY_MAX, "%s", contents->why.why);
         return HF_FSCK_UNREADABLE_OBJECT;
@@ -139,13 +152,15 @@ static struct fsck_repair quarantine_chunk(struct fsck *fsck, enum hf_fsck_kind 
 {
     if (place->quarantined)
         return fsck_advice(
-            "is quarantined: restore the object from a copy and release the chunk, or let "
-            "it expire");
+            kind == HF_FSCK_REWRITTEN
+                ? "is quarantined: add the new version with 'holdfast compact adopt'"
+                : "is quarantined: restore the object from a copy and release the chunk with "
+                  "'holdfast compact quarantine --release', or let it expire");
     if (kind == HF_FSCK_UNREADABLE_OBJECT)
         return fsck_advice("check again later: the store may have failed");
     if (!fsck->options->repair)
-        return fsck_advice(
-            "can be quarantined, so that the other chunks are merged without it");
+        return fsck_advice("can be quarantined with " FSCK_BY_REPAIR
+                           ", so that the other chunks are merged without it");
     char reason[REASON_BYTES_MAX];
     struct hf_error error;
     snprintf(reason, sizeof reason, "fsck: %s%s%.150s", hf_fsck_kind_name(kind),
@@ -187,11 +202,16 @@ static enum hf_status look_at_object(struct fsck *fsck, const struct fsck_name *
 {
     struct object_info info;
     bool there;
-    enum hf_status status = fsck_object(fsck, name->key, &there, &info, error);
+    const struct chunk chunk = chunk_of(name);
+    enum hf_status status = fsck_object(fsck, chunk_object_key(&chunk), &there, &info, error);
     if (status != HF_OK)
         return status;
+    bool rewritten =
+        there && chunk_is_adopted(&chunk) && !view_equal(etag_view(&info.etag), chunk.etag);
     struct contents contents = {
-        .status = there ? HF_OK : HF_NOT_FOUND,
+        .status = rewritten ? HF_CONFLICT
+                  : there   ? HF_OK
+                            : HF_NOT_FOUND,
         .size = there ? info.size : 0,
         .crc32c = name->crc32c,
     };
@@ -259,7 +279,8 @@ enum hf_status fsck_chunks(struct fsck *fsck, struct hf_error *error)
         bool again = i > 0 && view_equal(name->key, fsck->names[i - 1].key);
         if (name->state == CHUNK_LIVE && !again)
             status = check_live(fsck, name, error);
-        else if (name->state == CHUNK_TOMBSTONE && !again && !name->seen)
+        else if (name->state == CHUNK_TOMBSTONE && !again && !name->seen &&
+                 name->object.size == 0) /* others may delete what was adopted and merged */
             status = check_tombstone(fsck, name, error);
         if (status != HF_OK)
             return status;

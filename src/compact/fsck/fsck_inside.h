@@ -55,6 +55,7 @@ struct fsck_name {
     bool rows_known, quarantined;
     bool done; /* deleting: its object was deleted once */
     bool seen;
+    struct view object, etag; /* of an adopted chunk that is live or a tombstone */
 };
 
 /* A lease that had ended but was unsettled at the first read. */
@@ -94,6 +95,8 @@ struct fsck_repair {
     const char *text;
     bool done;
 };
+#define FSCK_BY_REPAIR \
+    "'holdfast compact fsck --repair'" /* for advice about what it can repair */
 static inline struct fsck_repair fsck_advice(const char *text)
 {
     return (struct fsck_repair){ .text = text };

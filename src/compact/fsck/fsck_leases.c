@@ -190,7 +190,8 @@ enum hf_status fsck_leases_again(struct fsck *fsck, struct hf_error *error)
     if (status != HF_OK)
         return status;
     for (struct fsck_lease *lease = fsck->leases; lease; lease = lease->next) {
-        const char *repair = "can be cleaned up; the next worker will do so";
+        const char *repair =
+            "can be cleaned up with " FSCK_BY_REPAIR "; the next worker will do so too";
         struct lease_state look = { .found = true };
         if (fsck->options->repair) {
             if (lease->catalog != settled)

@@ -48,7 +48,8 @@ static enum hf_status check_two_holders(struct fsck *fsck, const struct group *g
              VIEW_ARGS(held[0]->catalog->partition), chunk_state_name(held[1]->state),
              VIEW_ARGS(held[1]->catalog->partition));
     fsck_report_finding(fsck, HF_FSCK_TWICE, held[0]->key, held[0]->catalog->partition, why,
-                        fsck_advice("pause compaction and remove it from one of them by hand"));
+                        fsck_advice("pause compaction with 'holdfast compact pause' and remove "
+                                    "it from one of them by hand"));
     return HF_OK;
 }
 
@@ -121,7 +122,8 @@ static enum hf_status check_home(struct fsck *fsck, const struct group *group,
         snprintf(why, sizeof why, "its home is %.*s, which is not an ancestor of %.*s",
                  VIEW_ARGS(home), VIEW_ARGS(holder));
     fsck_report_finding(fsck, HF_FSCK_WRONG_HOME, name->key, holder, why,
-                        fsck_advice("pause compaction and remove it by hand"));
+                        fsck_advice("pause compaction with 'holdfast compact pause' and remove "
+                                    "it by hand"));
     return HF_OK;
 }
 

@@ -141,15 +141,17 @@ static void report_orphan(struct fsck *fsck, const struct fsck_orphans *orphans,
 {
     struct hf_error error;
     const char *repair = fsck_all_can_be_read(fsck)
-                             ? "can be condemned and then deleted"
+                             ? "can be condemned and then deleted with " FSCK_BY_REPAIR
                              : "can be condemned once all catalogs can be read again";
     bool deleted = false;
     if (condemned)
         deleted = fsck_delete(fsck, orphans->keys[i], NULL, &error) == HF_OK;
     if (orphans->homeless)
-        repair = "it may be data: inspect it, then delete it by hand";
+        repair = "it may be data: inspect it with 'holdfast store get', then delete it with "
+                 "'holdfast store rm --force'";
     else if (orphans->unrepaired[i])
-        repair = "it is a chunk that was deleted before: delete it by hand";
+        repair = "it is a chunk that was deleted before: delete it with 'holdfast store rm "
+                 "--force'";
     else if (condemned)
         repair = deleted ? "condemned and deleted" : "condemned; the next worker deletes it";
     else if (fsck->options->repair && fsck_all_can_be_read(fsck))
@@ -210,7 +212,9 @@ static enum hf_status check_foreign(struct fsck *fsck, struct view key, struct h
     if (status == HF_OK && there)
         fsck_report_finding(fsck, HF_FSCK_FOREIGN, key, layout_home(key),
                             "its name is not a chunk name",
-                            fsck_advice("ingest it, or move it out of " LAYOUT_DATA_FOLDER));
+                            fsck_advice("move it out of " LAYOUT_DATA_FOLDER
+                                        " with 'holdfast store cp' and 'holdfast store rm "
+                                        "--force', and add it with 'holdfast compact adopt'"));
     return status;
 }
 
@@ -220,7 +224,7 @@ static enum hf_status check_lingering(struct fsck *fsck, const struct fsck_name 
 {
     struct fsck_place place;
     bool there;
-    struct fsck_repair repair = fsck_advice("can be deleted again");
+    struct fsck_repair repair = fsck_advice("can be deleted again with " FSCK_BY_REPAIR);
     enum hf_status status =
         fsck_follow(fsck, name->catalog->partition, name->key, &place, error);
     bool deleting = place.state == CHUNK_RETIRED || place.state == CHUNK_CONDEMNED;

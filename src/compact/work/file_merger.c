@@ -407,7 +407,8 @@ static enum hf_status compare_output(struct merge_run *run, struct hf_error *err
     int fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (fd < 0)
         return merge_local_failure(error, path ? errno : ENOMEM, "create a scratch file");
-    enum hf_status status = merge_get_object(run, run->order->output, fd, &progress, error);
+    const struct chunk output = { .key = run->order->output };
+    enum hf_status status = merge_get_object(run, &output, fd, &progress, error);
     if (status == HF_OK)
         status = file_checksum(fd, "read back", &size, &crc, error);
     close(fd);

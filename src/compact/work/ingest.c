@@ -124,14 +124,16 @@ static void look_for_room(void *argument, const struct catalog *catalog,
     (void)evidence;
     for (size_t i = 0; i < ingest->chosen_count; i++)
         ingest->known[i] = catalog_knows_file(catalog, ingest->file_ids[i]);
-    *room = (struct catalog_room){ .ingest = ingest,
-                                   .has_children = catalog->child_count > 0,
-                                   .full = catalog->live_count >= CATALOG_LIVE_MAX,
-                                   .pressure = catalog_pressure(catalog),
-                                   .dead = catalog->dead_count };
+    *room =
+        (struct catalog_room){ .ingest = ingest,
+                               .has_children = catalog->child_count > 0,
+                               .full = catalog->live_count >= CATALOG_LIVE_MAX,
+                               .pressure = ingest->adopts ? 100 * catalog_is_clogged(catalog)
+                                                          : catalog_pressure(catalog),
+                               .dead = catalog->dead_count };
     for (size_t i = 0; i < catalog->live_count; i++)
         room->waiting += catalog->live[i].level == 0 && catalog->live[i].quarantine.size == 0;
-    uint64_t backlog = catalog->settings.backlog_max;
+    uint64_t backlog = ingest->adopts ? UINT64_MAX : catalog->settings.backlog_max;
     size_t most = room->full ? 0 : CATALOG_LIVE_MAX - catalog->live_count;
     if (backlog > room->waiting && backlog - room->waiting < most)
         most = (size_t)(backlog - room->waiting);
@@ -535,7 +537,7 @@ static void put_chosen(struct ingest *ingest, struct catalog_ref *ref)
             fail_file(ingest, item, &error);
             continue;
         }
-        if (put_new_chunk(ingest, item, &maybe, &error) == HF_OK) {
+        if (ingest->put(ingest, item, &maybe, &error) == HF_OK) {
             ingest->chosen[kept++] = item;
             continue;
         }
@@ -582,6 +584,14 @@ static void take_chosen(struct ingest *ingest)
         add_chosen(ingest, ref);
 }
 
+void ingest_take_items(struct ingest *ingest)
+{
+    /* Terminates, because each round finishes a file or counts one of its rounds. */
+    for (choose_files(ingest); ingest->chosen_count; choose_files(ingest))
+        take_chosen(ingest);
+    ingest->count = 0;
+}
+
 static void ingest_batches(struct ingest *ingest, struct ingest_file *files, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -593,12 +603,8 @@ static void ingest_batches(struct ingest *ingest, struct ingest_file *files, siz
             name_path(&files[i].error, files[i].path);
             ingest->files_done++;
         }
-        if (ingest->count == INGEST_BATCH_MAX || i + 1 == count) {
-            /* Terminates, because each round finishes a file or counts one of its rounds. */
-            for (choose_files(ingest); ingest->chosen_count; choose_files(ingest))
-                take_chosen(ingest);
-            ingest->count = 0;
-        }
+        if (ingest->count == INGEST_BATCH_MAX || i + 1 == count)
+            ingest_take_items(ingest);
     }
 }
 
@@ -615,7 +621,7 @@ static void copy_settings(void *argument, const struct catalog *catalog,
     ingest_choose_schema(ingest, catalog);
 }
 
-static enum hf_status prepare_ingest(struct ingest *ingest, struct hf_error *error)
+enum hf_status ingest_prepare(struct ingest *ingest, struct hf_error *error)
 {
     size_t writer_size = ingest->options->writer.size;
     if (writer_size == 0 || writer_size > WRITER_BYTES_MAX)
@@ -648,7 +654,11 @@ enum hf_status ingest_files(struct catalog_tree *tree, struct ingest_file *files
                             const struct ingest_options *options, struct hf_error *error)
 {
     struct ingest ingest = {
-        .tree = tree, .options = options, .arena = ARENA_INIT, .schema = { .fd = -1 }
+        .put = put_new_chunk,
+        .tree = tree,
+        .options = options,
+        .arena = ARENA_INIT,
+        .schema = { .fd = -1 },
     };
     ingest.patience = options->patience.us > 0 ? options->patience : CATALOG_TREE_PATIENCE;
     for (size_t i = 0; i < count; i++)
@@ -660,7 +670,7 @@ enum hf_status ingest_files(struct catalog_tree *tree, struct ingest_file *files
         status = error_set(error, HF_INVALID,
                            "an id identifies one file, but %zu files were given", count);
     if (status == HF_OK)
-        status = prepare_ingest(&ingest, error);
+        status = ingest_prepare(&ingest, error);
     if (status == HF_OK)
         ingest_batches(&ingest, files, count);
     for (size_t i = 0; i < count; i++) {

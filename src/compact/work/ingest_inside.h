@@ -12,7 +12,8 @@
  * the first file of this ingest. A catalog does not record columns, so the footer of the chunk
  * is read. */
 struct chunk_schema {
-    char key[KEY_BYTES_MAX + 1]; /* of the chunk; "": none */
+    char key[KEY_BYTES_MAX + 1]; /* of the chunk's object; "": none */
+    struct etag match;           /* of an adopted object */
     uint64_t size;
     int fd; /* a file with its footer, once it was read; -1: none */
     char path[48];
@@ -28,10 +29,16 @@ struct ingest_item {
     char home[PARTITION_BYTES_MAX + 1];
     struct mono_time drawn;
     unsigned rounds;
+    bool examined; /* adopted: its object was read or described */
     bool settled;
 };
 
 struct ingest {
+    /* Makes the chunk of an item under a new name, once it is known to be new; sets *ret_maybe if,
+     * unless OK, an object of that name may exist. */
+    enum hf_status (*put)(struct ingest *ingest, struct ingest_item *item, bool *ret_maybe,
+                          struct hf_error *error);
+    bool adopts; /* the bytes are in the bucket already: no writer has to be slowed down */
     struct catalog_tree *tree;
     const struct ingest_options *options;
     struct span patience;
@@ -70,6 +77,24 @@ const char *ingest_schema_path(struct ingest *ingest);
 void ingest_follow_schema(struct ingest *ingest, const char *path);
 
 void ingest_release_schema(struct ingest *ingest);
+
+/* Allocates the arrays and reads the settings. Afterwards, release the arena in any case. */
+enum hf_status ingest_prepare(struct ingest *ingest, struct hf_error *error);
+
+/* Adds the items of a batch, whose identities and routes are known, and empties it. */
+void ingest_take_items(struct ingest *ingest);
+
+/* Inspects a file. INVALID: it is empty, or has too many unreadable rows. */
+struct survey;
+enum hf_status ingest_inspect(struct ingest *ingest, const char *path,
+                              struct survey *ret_survey, struct hf_error *error);
+
+/* Fills in what the survey found: size, rows, times and checksum. */
+void ingest_describe(struct ingest *ingest, struct ingest_item *item,
+                     const struct survey *survey);
+
+/* A hash of the identity as a time, for identities that do not determine the hour of the data. */
+int64_t ingest_route_of(struct view file_id);
 
 /* Surveys a file and fills in the results. */
 enum hf_status ingest_survey(struct ingest *ingest, struct ingest_item *item,

@@ -50,22 +50,6 @@ static bool fetch_goes_on(void *argument, uint64_t done, uint64_t total)
     return batch_goes_on(argument, 0, 0);
 }
 
-/* Whether the object is in one of Holdfast's own folders. */
-static bool is_holdfast_object(struct view key)
-{
-    static const struct view folders[] = {
-        { LAYOUT_DATA_FOLDER, sizeof LAYOUT_DATA_FOLDER - 1 },
-        { LAYOUT_CHUNK_FOLDER, sizeof LAYOUT_CHUNK_FOLDER - 1 },
-        { LAYOUT_ROSTER_FOLDER, sizeof LAYOUT_ROSTER_FOLDER - 1 },
-        { LAYOUT_INDEX_FOLDER, sizeof LAYOUT_INDEX_FOLDER - 1 },
-        { ".", 1 },
-    };
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
-        if (view_starts_with(key, folders[i]))
-            return true;
-    return false;
-}
-
 static enum hf_status get_with_retries(struct fetched *fetched, struct view key, int fd,
                                        struct hf_error *error)
 {
@@ -98,7 +82,7 @@ static void fetch_into_batch(struct fetched *fetched, struct ingest_file *asked)
                         fetched->count, VIEW_ARGS(scratch_name_end(key)));
     if (!batch_goes_on(fetched, 0, 0))
         status = error_set(error, HF_CANCELLED, "stopped before it was ingested");
-    else if (is_holdfast_object(key))
+    else if (layout_in_own_folder(key))
         status = error_set(error, HF_INVALID, "Holdfast's own objects cannot be ingested");
     else if (size < 0 || size >= PATH_MAX)
         status = error_set(error, HF_INVALID, "the path of the scratch folder is too long");

@@ -2,6 +2,7 @@
 /* ingest_schema.c: the columns with which a new Parquet file must agree. Only the footer of a
  * chunk is read, by one or two ranged gets, into an otherwise empty file of the same size, which
  * is enough to learn the columns. */
+#include "compact/catalog/chunk_object.h"
 #include "compact/work/ingest_inside.h"
 #include "file/bytes.h"
 #include "file/new_file.h"
@@ -31,10 +32,14 @@ void ingest_choose_schema(struct ingest *ingest, const struct catalog *catalog)
         if (chunk->quarantine.size == 0 && (!best || chunk->rows > best->rows))
             best = chunk;
     }
-    if (!has_parquet(ingest) || !best || best->key.size > KEY_BYTES_MAX)
+    if (!has_parquet(ingest) || !best)
         return;
-    memcpy(schema->key, best->key.data, best->key.size);
-    schema->key[best->key.size] = '\0';
+    struct get_call get = chunk_get_call(best);
+    if (get.key.size > KEY_BYTES_MAX)
+        return;
+    memcpy(schema->key, get.key.data, get.key.size);
+    schema->key[get.key.size] = '\0';
+    schema->match = get.match;
     schema->size = best->size;
 }
 
@@ -42,6 +47,7 @@ static bool read_tail(struct ingest *ingest, uint64_t size, struct buffer *tail)
 {
     struct chunk_schema *schema = &ingest->schema;
     struct get_call get = { .key = view_of(schema->key),
+                            .match = schema->match,
                             .offset = schema->size - size,
                             .body = tail };
     buffer_clear(tail);

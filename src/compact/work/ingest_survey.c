@@ -32,32 +32,41 @@ static void identify(const struct ingest *ingest, struct ingest_item *item,
     hex_encode(digest, FILE_ID_DIGITS / 2, item->file_id);
 }
 
-static void fill_in_item(struct ingest *ingest, struct ingest_item *item,
-                         const struct survey *survey)
+int64_t ingest_route_of(struct view file_id)
+{
+    return (int64_t)(hash_xxh3(file_id) >> 12);
+}
+
+void ingest_describe(struct ingest *ingest, struct ingest_item *item,
+                     const struct survey *survey)
 {
     int64_t now_ms = env_wall(ingest->tree->env).us / 1000;
     item->coding = survey->coding;
+    item->chunk.size = survey->size;
+    item->chunk.rows_known = survey->rows_counted;
+    item->chunk.rows = survey->rows;
+    item->chunk.min_ms = survey->times_known ? survey->min_ms : now_ms;
+    item->chunk.max_ms = survey->times_known ? survey->max_ms : now_ms;
+    item->chunk.crc32c = survey->crc32c;
+    item->file->size = survey->size;
+    item->file->rows = survey->rows;
+    item->file->malformed = survey->malformed;
+}
+
+static void fill_in_item(struct ingest *ingest, struct ingest_item *item,
+                         const struct survey *survey)
+{
     identify(ingest, item, survey);
-    item->chunk = (struct chunk){
-        .size = survey->size,
-        .rows_known = survey->rows_counted,
-        .rows = survey->rows,
-        .min_ms = survey->times_known ? survey->min_ms : now_ms,
-        .max_ms = survey->times_known ? survey->max_ms : now_ms,
-        .writer = ingest->options->writer,
-        .file_id = view_of(item->file_id),
-        .crc32c = survey->crc32c,
-    };
+    item->chunk =
+        (struct chunk){ .writer = ingest->options->writer, .file_id = view_of(item->file_id) };
+    ingest_describe(ingest, item, survey);
     /* Files are routed by the hour of their data, so chunks that are merged together share a
      * catalog. The route must depend on the identity alone: two clients that ingest the same file
      * must change the same document, whose swap then refuses the second. So if the identity does
      * not determine the hour (no times, or an id that another file may use), it selects one. */
     item->route_ms = survey->times_known && ingest->options->id.size == 0
                          ? item->chunk.min_ms
-                         : (int64_t)(hash_xxh3(view_of(item->file_id)) >> 12);
-    item->file->size = survey->size;
-    item->file->rows = survey->rows;
-    item->file->malformed = survey->malformed;
+                         : ingest_route_of(view_of(item->file_id));
 }
 
 /* Refuses a file if a merge would keep none of its rows, or would fail because of it. */
@@ -78,23 +87,28 @@ static enum hf_status check_malformed(const struct ingest *ingest, const struct 
                      survey->malformed_first, survey->malformed_why);
 }
 
-enum hf_status ingest_survey(struct ingest *ingest, struct ingest_item *item,
-                             struct hf_error *error)
+enum hf_status ingest_inspect(struct ingest *ingest, const char *path,
+                              struct survey *ret_survey, struct hf_error *error)
 {
     struct merge_options options = compact_chunk_options(&ingest->settings);
-    struct survey survey;
-    const char *path = item->file->path;
     options.progress.step = survey_step;
     options.progress.context = ingest;
     options.columns_like = ingest_schema_path(ingest);
+    enum hf_status status = merge_survey(ingest->tree->env, &options, path, ret_survey, error);
+    return status == HF_OK ? check_malformed(ingest, ret_survey, error) : status;
+}
+
+enum hf_status ingest_survey(struct ingest *ingest, struct ingest_item *item,
+                             struct hf_error *error)
+{
+    struct survey survey;
+    const char *path = item->file->path;
     if (!ingest_goes_on(ingest, 0))
         return ingest_stopped(error);
     bool is_there = stat(path, &item->seen) == 0;
     if (is_there && S_ISREG(item->seen.st_mode) && item->seen.st_size == 0)
         return error_set(error, HF_INVALID, "it is empty");
-    enum hf_status status = merge_survey(ingest->tree->env, &options, path, &survey, error);
-    if (status == HF_OK)
-        status = check_malformed(ingest, &survey, error);
+    enum hf_status status = ingest_inspect(ingest, path, &survey, error);
     if (status == HF_OK) {
         fill_in_item(ingest, item, &survey);
         ingest_follow_schema(ingest, path);

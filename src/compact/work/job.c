@@ -25,9 +25,11 @@ static bool copy_chunk(struct arena *arena, const struct chunk *from, struct chu
     *to = *from;
     to->key = arena_copy(arena, from->key);
     to->writer = arena_copy(arena, from->writer);
+    to->object = arena_copy(arena, from->object);
+    to->etag = arena_copy(arena, from->etag);
     to->quarantine = VIEW("");
     to->raw = VIEW("");
-    return to->key.data && to->writer.data;
+    return to->key.data && to->writer.data && to->object.data && to->etag.data;
 }
 
 enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *group,

@@ -4,6 +4,7 @@
  * data is never merged. */
 #include "base/hash.h"
 #include "base/rule.h"
+#include "compact/catalog/chunk_object.h"
 #include "compact/work/merger_inside.h"
 
 #include <errno.h>
@@ -64,19 +65,19 @@ static enum hf_status wrong_source(const struct chunk *source, uint64_t size, ui
 }
 
 /* Reads an object into the file, replacing its contents. */
-enum hf_status merge_get_object(struct merge_run *run, struct view key, int fd,
+enum hf_status merge_get_object(struct merge_run *run, const struct chunk *chunk, int fd,
                                 const struct progress *progress, struct hf_error *error)
 {
     struct file_merger *files = run->files;
     enum hf_status status = HF_OK;
     for (int i = 0; i < TRIES_MAX; i++) {
-        struct get_call call = { .key = key };
+        struct get_call call = chunk_get_call(chunk);
         /* A new file is not truncated: some file systems treat truncation as replacing the file,
          * and write it out on close. */
         if (lseek(fd, 0, SEEK_END) > 0 && ftruncate(fd, 0) != 0)
             return merge_local_failure(error, errno, "empty a scratch file");
-        status = store_get_file(files->store, &call, fd, progress);
-        *error = call.error;
+        store_get_file(files->store, &call, fd, progress);
+        status = chunk_got(chunk, &call, error);
         bool may_pass = status == HF_UNAVAILABLE || status == HF_TIMEOUT;
         if (!may_pass || atomic_load(&run->stop) || i + 1 == TRIES_MAX ||
             merge_disk_is_full(run))
@@ -92,7 +93,7 @@ static bool borrow_source(struct merge_run *run, size_t index)
 {
     const struct chunk *source = &run->order->sources[index];
     struct lent *lent = &run->lent[index];
-    struct get_call call = { .key = source->key };
+    struct get_call call = chunk_get_call(source);
     struct hf_error error;
     uint64_t size = 0;
     uint32_t crc = 0;
@@ -151,7 +152,7 @@ static enum hf_status fetch_one(struct merge_run *run, size_t index,
     for (int i = 0; i < READS_MAX; i++) {
         uint64_t size = 0;
         uint32_t crc = 0;
-        status = merge_get_object(run, source->key, fd, progress, error);
+        status = merge_get_object(run, source, fd, progress, error);
         if (status == HF_OK)
             status = file_checksum(fd, "read back", &size, &crc, error);
         env_mutex_lock(&run->shared.mutex);
@@ -165,7 +166,7 @@ static enum hf_status fetch_one(struct merge_run *run, size_t index,
     }
     close(fd);
     if (status != HF_OK)
-        error_prefix(error, "%.*s", VIEW_ARGS(view_first(source->key, 120)));
+        error_prefix(error, "%.*s", VIEW_ARGS(view_first(chunk_object_key(source), 120)));
     return status;
 }
 

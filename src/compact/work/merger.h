@@ -9,7 +9,8 @@
 #include "compact/work/allow_exec.h"
 #include "store/store.h"
 
-/* A merge to be done. Only the key, size, rows and checksum of a source are used. */
+/* A merge to be done. Only the key, size, rows, checksum and object of a source are
+ * used. */
 struct merge_order {
     const struct compact_settings *settings;
     const struct chunk *sources;
@@ -46,7 +47,8 @@ struct merge_product {
 /*   OK           the output is stored and durable, or was thrown away in a test, and the rows add
  *                up: rows_in = rows_out + superseded + rejected, and rows_in is the number in the
  *                catalog
- *   CORRUPT      the size, checksum or rows of a source differ from the catalog (culprit)
+ *   CORRUPT      the size, checksum or rows of a source differ from the catalog, or its adopted
+ *                object was rewritten (culprit)
  *   NOT_FOUND    a source is gone (culprit): the caller checks whether it is still live
  *   DENIED       the settings name a command that may not run here, or the store refused
  *   CANCELLED    go_on returned false

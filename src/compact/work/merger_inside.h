@@ -82,7 +82,7 @@ enum hf_status merge_local_failure(struct hf_error *error, int errno_value, cons
 bool merge_disk_is_full(struct merge_run *run);
 
 /* Reads an object into the file, replacing its contents. */
-enum hf_status merge_get_object(struct merge_run *run, struct view key, int fd,
+enum hf_status merge_get_object(struct merge_run *run, const struct chunk *chunk, int fd,
                                 const struct progress *progress, struct hf_error *error);
 
 /* Fetches all sources, a few concurrently. */

@@ -223,7 +223,8 @@ static void wait_for_change(struct worker *worker, bool goes_on)
         until = mono_earlier(until, worker->plan_at);
     env_mutex_lock(&worker->shared.mutex);
     bool news = worker->shared.running < worker_running(worker) ||
-                (goes_on && worker->maintain_task && worker->shared.maintain_ended);
+                (goes_on && worker->maintain_task && worker->shared.maintain_ended) ||
+                (goes_on && worker->inbox_task && worker->shared.inbox_ended);
     if (!news)
         env_cond_wait_until(&worker->shared.changed, &worker->shared.mutex, until);
     env_mutex_unlock(&worker->shared.mutex);
@@ -240,6 +241,7 @@ static void run_until_done(struct worker *worker)
             keep_roster(worker);
         start_ready(worker);
         maintain_in_time(worker);
+        worker_scan_inbox(worker);
         if (is_done(worker))
             break;
         if (goes_on)
@@ -289,6 +291,10 @@ enum hf_status worker_new(struct catalog_tree *tree, struct merger *merger,
     env_mutex_init(tree->env, &worker->reporting);
     env_mutex_init(tree->env, &worker->shared.mutex);
     env_cond_init(tree->env, &worker->shared.changed);
+    if (options->inbox.size > 0 && worker_open_inbox(worker, error) != HF_OK) {
+        worker_free(worker);
+        return error->status;
+    }
     *ret_worker = worker;
     return HF_OK;
 }
@@ -299,6 +305,7 @@ enum hf_status worker_run(struct worker *worker, struct hf_compact_totals *ret_t
     struct hf_error why = { .status = HF_OK };
     error_clear(&worker->result);
     run_until_done(worker);
+    worker_end_inbox(worker, /* wait */ true);
     worker_end_maintaining(worker, /* wait */ true);
     if (!worker_stops(worker) && !worker->paused && worker_maintain(worker, &why) != HF_OK)
         worker_report_trouble(worker, &why);
@@ -322,8 +329,10 @@ void worker_free(struct worker *worker)
 {
     if (!worker)
         return;
-    check(worker_running(worker) == 0 && !worker->maintain_task && !worker->joined);
+    check(worker_running(worker) == 0 && !worker->maintain_task && !worker->joined &&
+          !worker->inbox_task);
     worker_plan_release(worker);
+    inbox_free(worker->inbox);
     env_cond_release(&worker->shared.changed);
     env_mutex_release(&worker->shared.mutex);
     env_mutex_release(&worker->reporting);

@@ -5,6 +5,7 @@
 #define COMPACT_WORK_WORKER_H
 
 #include "compact/care/maintain.h"
+#include "compact/work/inbox.h"
 #include "compact/work/job.h"
 #include "elect/roster.h"
 
@@ -27,6 +28,11 @@ struct worker_options {
     struct span beat;        /* the roster's heartbeat interval; zero: 10 s */
     struct view fingerprint; /* empty: a random one */
     struct view label;
+    /* HF_COMPACT_WATCH: a prefix whose objects the worker adopts (inbox.h); empty: none. */
+    struct view inbox;
+    const char *inbox_scratch; /* a folder for one object at a time */
+    /* As in adopt_options, with `argument` as its argument; may be NULL. */
+    bool (*inbox_describe)(void *argument, struct view key, struct adopt_facts *ret_facts);
     void (*tell)(void *argument, const struct worker_notice *notice);
     void *argument;
 };

@@ -4,6 +4,7 @@
  *   worker.c       the main loop: pausing, maintenance, stopping
  *   worker_plan.c  what to do: leases, catalogs, ranks; a list of candidates
  *   worker_jobs.c  doing it: tasks, totals, reports
+ *   worker_inbox.c adopting what writers put into an inbox
  *
  * The task that calls worker_run plans, starts jobs and joins them. Only that task uses the members
  * outside `shared`. Jobs and maintenance run in their own tasks and use `shared` under its
@@ -93,6 +94,9 @@ struct worker {
     struct mono_time failing; /* since the first of these failures */
     struct mono_time maintain_at;
     struct env_task *maintain_task;
+    struct inbox *inbox; /* NULL: none; only its task uses it */
+    struct mono_time inbox_at;
+    struct env_task *inbox_task;
     bool paused;
     struct hf_error result; /* the first error that made it give up, or that remains */
     struct hf_error last_trouble;
@@ -107,6 +111,8 @@ struct worker {
         size_t running;
         bool maintain_ended;
         struct hf_error maintain_error;
+        bool inbox_ended, inbox_added;
+        struct hf_error inbox_error;
     } shared;
 };
 
@@ -153,5 +159,13 @@ size_t worker_running(struct worker *worker);
 void worker_start_maintaining(struct worker *worker);
 void worker_end_maintaining(struct worker *worker, bool wait);
 enum hf_status worker_maintain(struct worker *worker, struct hf_error *error);
+
+/* ---- worker_inbox.c ------------------------------------------------------------------ */
+
+/* Starts a scan of the inbox as a task of its own, if it is time; joins one that has ended or, with
+ * `wait`, waits for its end. */
+enum hf_status worker_open_inbox(struct worker *worker, struct hf_error *error);
+void worker_scan_inbox(struct worker *worker);
+void worker_end_inbox(struct worker *worker, bool wait);
 
 #endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compact_adopt.c: adopts objects that are in the bucket, and reports each of them. */
+#include "api/compact_inside.h"
+#include "compact/work/adopt_manifest.h"
+
+#include <stdlib.h>
+
+struct adopting {
+    struct hf_compact_adopt_options options;
+    struct hf_compact_adopt_report report;
+    struct adopt_manifest *manifest;
+    bool stopped; /* by `each` */
+};
+
+static bool adopting_goes_on(void *argument, size_t objects_done, uint64_t bytes_done)
+{
+    const struct adopting *adopting = argument;
+    const struct hf_compact_adopt_options *options = &adopting->options;
+    if (adopting->stopped)
+        return false;
+    return !options->progress || options->progress(options->argument, objects_done, bytes_done);
+}
+
+static bool describe_object(void *argument, struct view key, struct adopt_facts *ret_facts)
+{
+    const struct adopting *adopting = argument;
+    return adopt_manifest_describe(adopting->manifest, key, ret_facts);
+}
+
+/* Every object is wanted; the manifest learns that it is there. */
+static bool note_in_manifest(void *argument, struct view key, const struct etag *etag)
+{
+    const struct adopting *adopting = argument;
+    (void)etag;
+    if (adopting->manifest)
+        adopt_manifest_listed(adopting->manifest, key);
+    return true;
+}
+
+static void report_adopted(void *argument, const struct ingest_file *file, struct view etag)
+{
+    struct adopting *adopting = argument;
+    struct hf_compact_adopt_report *report = &adopting->report;
+    const struct hf_compact_adopt_options *options = &adopting->options;
+    bool added = file->error.status == HF_OK && !file->already;
+    (void)etag;
+    const struct hf_compact_ingested told = {
+        .struct_size = sizeof told,
+        .source = file->path,
+        .status = file->error.status,
+        .why = file->error.status == HF_OK ? "" : file->error.why,
+        .already = file->already,
+        .key = added ? file->key : NULL,
+        .size = file->size,
+        .rows = file->rows,
+        .malformed = file->malformed,
+    };
+    report->bytes += added ? file->size : 0;
+    report->rows += added ? file->rows : 0;
+    report->malformed += added ? file->malformed : 0;
+    if (options->each && !adopting->stopped)
+        adopting->stopped = !options->each(options->argument, &told);
+}
+
+/* An object of the manifest that was not listed is not adopted, which must not go unnoticed. */
+static enum hf_status check_all_used(struct adopting *adopting, struct hf_error *error)
+{
+    struct view first = VIEW("");
+    uint64_t count = adopting->manifest && !adopting->stopped
+                         ? adopt_manifest_unlisted(adopting->manifest, &first)
+                         : 0;
+    adopting->report.failed += count;
+    if (count == 0)
+        return HF_OK;
+    return error_set(error, HF_NOT_FOUND,
+                     "the manifest describes %.*s%s, but there is no such object under these "
+                     "paths",
+                     VIEW_ARGS(view_first(first, ERROR_PATH_MAX)),
+                     count > 1 ? " and others" : "");
+}
+
+static enum hf_status adopt_objects(struct hf_compact *compact, struct adopting *adopting,
+                                    const struct view *paths, size_t count,
+                                    struct hf_error *error)
+{
+    const struct hf_compact_adopt_options *given = &adopting->options;
+    struct env *env = client_env(compact->client);
+    const char *writer = given->writer ? given->writer : client_holder(compact->client);
+    struct adopt_report report;
+    struct adopt_options options = {
+        .own = given->own,
+        .writer = view_first(view_of(writer), given->writer ? SIZE_MAX : WRITER_BYTES_MAX),
+        .until = mono_add(env_now(env), span_of_ms(given->wait_ms)),
+        .patience = span_of_ms(given->patience_ms),
+        .scratch = compact->scratch,
+        .describe = adopting->manifest ? describe_object : NULL,
+        .wants = note_in_manifest,
+        .each = report_adopted,
+        .go_on = adopting_goes_on,
+        .argument = adopting,
+    };
+    enum hf_status status = adopt_paths(compact->tree, paths, count, &options, &report, error);
+    adopting->report.added = report.added;
+    adopting->report.already = report.already;
+    adopting->report.failed = report.failed;
+    adopting->report.skipped = report.skipped;
+    return status == HF_OK ? check_all_used(adopting, error) : status;
+}
+
+static enum hf_status adopt_strings(struct hf_compact *compact, struct adopting *adopting,
+                                    const char *const *paths, size_t count,
+                                    struct hf_error *error)
+{
+    const struct hf_compact_adopt_options *options = &adopting->options;
+    if (options->wait_ms < 0 || options->patience_ms < 0)
+        return error_set(error, HF_INVALID, "%s must not be negative",
+                         options->wait_ms < 0 ? "wait_ms" : "patience_ms");
+    struct view *views = calloc(count + 1, sizeof *views);
+    if (!views)
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++)
+        views[i] = view_of(paths[i]);
+    enum hf_status status =
+        options->manifest ? adopt_manifest_read(options->manifest, &adopting->manifest, error)
+                          : HF_OK;
+    if (status == HF_OK)
+        status = adopt_objects(compact, adopting, views, count, error);
+    adopt_manifest_free(adopting->manifest);
+    free(views);
+    return status;
+}
+
+enum hf_status hf_compact_adopt(struct hf_compact *compact, const char *const *paths,
+                                size_t count, const struct hf_compact_adopt_options *options,
+                                struct hf_compact_adopt_report *report, struct hf_error *error)
+{
+    struct adopting adopting = { .options = HF_COMPACT_ADOPT_OPTIONS,
+                                 .report = HF_COMPACT_ADOPT_REPORT };
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, compact, paths) != HF_OK ||
+        error_if_null_among(error, "paths", paths, count) != HF_OK)
+        return HF_INVALID;
+    if (READ_OPTIONS(HF_COMPACT_ADOPT_OPTIONS, options, &adopting.options, &why) != HF_OK ||
+        CHECK_REPORT(HF_COMPACT_ADOPT_REPORT, report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    error_clear(&why);
+    enum hf_status status = adopt_strings(compact, &adopting, paths, count, &why);
+    write_caller_report(report, &adopting.report, sizeof adopting.report);
+    return error_tell(error, status, &why);
+}
