@@ -7,6 +7,7 @@
 #include "parquet/schema.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 
 /* Row groups of a fixed number of rows, so that equal rows give equal bytes. */
 #define WRITE_OPTIONS ", COMPRESSION zstd, USE_TMP_FILE false, ROW_GROUP_SIZE "
@@ -256,33 +257,12 @@ static enum hf_status write_rejects(struct engine *engine, const struct schemas 
     return engine_run(engine, take_written, &written, error);
 }
 
-/* The rows in order. Rows that are equal in the fields are ordered by all other columns, so that
- * the order of the inputs does not matter. */
-static void add_sorted(struct engine *engine, const struct schemas *schemas, bool latest)
-{
-    const struct parquet_request *request = engine->request;
-    sql_add(engine, "SELECT ");
-    add_columns(engine, schemas);
-    sql_add(engine, " FROM ");
-    add_all_inputs(engine);
-    sql_add(engine, " WHERE ");
-    add_null_test(engine, /* is_null */ false);
-    sql_add(engine, " ORDER BY ");
-    sql_add_name(engine, view_of(has_key(engine) ? request->key : request->time));
-    if (latest) {
-        sql_add(engine, ", ");
-        sql_add_name(engine, view_of(request->time));
-        sql_add(engine, " DESC");
-    }
-    add_rest(engine, schemas, latest ? " DESC" : "");
-}
-
-/* Counts the rows that pass through it, and those of them that are kept. The window before it
- * runs in one thread at a time. */
+/* Counts the rows that pass through it, and those of them that are kept. Several threads call
+ * it. */
 #define COUNT_FUNCTION "holdfast_count"
 static struct {
     const struct duckdb *duckdb;
-    uint64_t seen, kept;
+    atomic_uint_fast64_t seen, kept;
 } counter;
 
 static void count_kept(duck_call call, duck_chunk arguments, duck_vector result)
@@ -292,11 +272,13 @@ static void count_kept(duck_call call, duck_chunk arguments, duck_vector result)
     const bool *keep = duckdb->vector_get_data(duckdb->data_chunk_get_vector(arguments, 0));
     bool *same = duckdb->vector_get_data(result);
     (void)call;
+    uint64_t kept = 0;
     for (uint64_t i = 0; i < rows; i++) {
         same[i] = keep[i];
-        counter.kept += keep[i];
+        kept += keep[i];
     }
-    counter.seen += rows;
+    atomic_fetch_add(&counter.seen, rows);
+    atomic_fetch_add(&counter.kept, kept);
 }
 
 static enum hf_status add_counter(struct engine *engine, struct hf_error *error)
@@ -315,25 +297,42 @@ static enum hf_status add_counter(struct engine *engine, struct hf_error *error)
     return error_set(error, HF_UNSUPPORTED, "DuckDB: a function cannot be registered");
 }
 
-/* The first row of each key. One sort is enough: a window without an order reads the sorted rows as
- * a stream. The materialized table gives full vectors to the writer, so that row groups end at the
- * same rows whatever the number of threads. */
+/* The rows to merge, without those that were rejected. */
+static void add_rows(struct engine *engine, const struct schemas *schemas, bool has_rejects)
+{
+    sql_add(engine, "SELECT ");
+    add_columns(engine, schemas);
+    sql_add(engine, " FROM ");
+    add_all_inputs(engine);
+    if (!has_rejects)
+        return;
+    sql_add(engine, " WHERE ");
+    add_null_test(engine, /* is_null */ false);
+}
+
+/* The latest row of each key, in the order of keys. Of rows with the same time, the greatest by
+ * all other columns is kept, so that the order of the inputs does not matter. A window by key
+ * was faster, and needed less memory, than one sort of all rows. */
 static void add_latest(struct engine *engine, const struct schemas *schemas)
 {
-    struct view key = view_of(engine->request->key);
-    sql_add(engine, "WITH kept AS MATERIALIZED (SELECT ");
-    add_columns(engine, schemas);
-    sql_add(engine, " FROM (SELECT *, lag(");
-    sql_add_name(engine, key);
-    sql_add(engine, ") OVER () AS ");
-    sql_add_name(engine, VIEW("holdfast previous key"));
-    sql_add(engine, " FROM (");
-    add_sorted(engine, schemas, /* latest */ true);
-    sql_add(engine, ")) WHERE " COUNT_FUNCTION "(");
-    sql_add_name(engine, VIEW("holdfast previous key"));
-    sql_add(engine, " IS DISTINCT FROM ");
-    sql_add_name(engine, key);
-    sql_add(engine, ")) SELECT * FROM kept");
+    const struct parquet_request *request = engine->request;
+    sql_add(engine, " QUALIFY " COUNT_FUNCTION "(row_number() OVER (PARTITION BY ");
+    sql_add_name(engine, view_of(request->key));
+    sql_add(engine, " ORDER BY ");
+    sql_add_name(engine, view_of(request->time));
+    sql_add(engine, " DESC");
+    add_rest(engine, schemas, " DESC");
+    sql_add(engine, ") = 1) ORDER BY ");
+    sql_add_name(engine, view_of(request->key));
+}
+
+/* All rows in the order of the field; equal ones in the order of all other columns. */
+static void add_order(struct engine *engine, const struct schemas *schemas)
+{
+    const struct parquet_request *request = engine->request;
+    sql_add(engine, " ORDER BY ");
+    sql_add_name(engine, view_of(has_key(engine) ? request->key : request->time));
+    add_rest(engine, schemas, "");
 }
 
 static enum hf_status write_merged(struct engine *engine, const struct schemas *schemas,
@@ -344,16 +343,18 @@ static enum hf_status write_merged(struct engine *engine, const struct schemas *
     if (status != HF_OK)
         return status;
     sql_begin(engine, "COPY (");
+    add_rows(engine, schemas, report->rows_rejected > 0);
     if (latest)
         add_latest(engine, schemas);
     else
-        add_sorted(engine, schemas, /* latest */ false);
+        add_order(engine, schemas);
     sql_add(engine, ") TO ");
     sql_add_file(engine, engine->output);
     add_write_options(engine, "parquet");
     status = engine_run(engine, take_written, &report->rows_out, error);
-    report->rows_in = report->rows_rejected + (latest ? counter.seen : report->rows_out);
-    report->rows_superseded = latest ? counter.seen - counter.kept : 0;
+    uint64_t seen = latest ? atomic_load(&counter.seen) : report->rows_out;
+    report->rows_in = report->rows_rejected + seen;
+    report->rows_superseded = latest ? seen - atomic_load(&counter.kept) : 0;
     return status;
 }
 
