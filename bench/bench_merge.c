@@ -7,6 +7,8 @@
  *             kernel limit; and in a tenth of the input's size
  *   ndjson    641 MB in sorted files, beside DuckDB
  *   csv       502 MB in sorted files, all fields quoted
+ *   parquet   32 files of 250,000 rows, beside the same library of DuckDB, which a program that
+ *             does nothing else gives the same statement, memory and threads
  *   others    for information: a dict of Python, an upsert into SQLite, zstd; a tenth of the data
  *
  * Every program runs as its users would run it. The time of every program counts until its
@@ -24,6 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,7 +74,10 @@ static void set_environment(void)
     if (size < 0)
         bench_die("/proc/self/exe: %s", strerror(errno));
     self[size] = '\0';
-    set_path("HOLDFAST", dirname(self), "../src/cli/holdfast");
+    const char *folder = dirname(self);
+    set_path("HOLDFAST", folder, "../src/cli/holdfast");
+    set_path("HOLDFAST_PARQUET", folder, "../src/parquet/holdfast-parquet");
+    set_path("DUCKDB_SQL", folder, "duckdb_sql");
     set_path("PEERS", ".", "bench/peers");
     setenv("US", "\x1f", 1);
 }
@@ -94,12 +101,17 @@ static pid_t start_command(const char *command, const char *folder)
     return pid;
 }
 
-static void run_command(const char *command, const struct merge_data *data)
+static void run_in(const char *command, const char *folder)
 {
     int status;
-    pid_t pid = start_command(command, data->folder);
+    pid_t pid = start_command(command, folder);
     if (waitpid(pid, &status, 0) != pid || status != 0)
         bench_die("failed: %s", command);
+}
+
+static void run_command(const char *command, const struct merge_data *data)
+{
+    run_in(command, data->folder);
 }
 
 /* It is when it loads: its packages are for some machines only. */
@@ -112,6 +124,26 @@ static bool has_duckdb(void)
     if (!has)
         fputs("  DuckDB is not installed (tools/bench.sh does that): not measured\n", stderr);
     return has;
+}
+
+/* The library that the tests use, unless another one is named. */
+static bool has_duckdb_library(void)
+{
+    char path[PATH_MAX];
+    struct utsname machine;
+    bool is_arm = uname(&machine) == 0 && strcmp(machine.machine, "aarch64") == 0;
+    if (getenv("HOLDFAST_DUCKDB"))
+        return true;
+    if (realpath(
+            is_arm ? "tests/servers/node_modules/@duckdb/node-bindings-linux-arm64/libduckdb.so"
+                   : "tests/servers/node_modules/@duckdb/node-bindings-linux-x64/libduckdb.so",
+            path)) {
+        setenv("HOLDFAST_DUCKDB", path, 1);
+        return true;
+    }
+    fputs("  DuckDB's library is not installed (make setup-test does that): not measured\n",
+          stderr);
+    return false;
 }
 
 static void run_once(struct contender *contender, const struct merge_data *data)
@@ -317,6 +349,71 @@ static void bench_csv(struct bench *bench)
     data_remove(&data);
 }
 
+/* ---- Parquet ------------------------------------------------------------------------- */
+
+#define PARQUET_FILES  32
+#define PARQUET_ROWS   250000
+#define PARQUET_MEMORY "512MiB"
+
+#define PARQUET_OURS                                                                        \
+    "exec \"$HOLDFAST\" merge --quiet --format parquet --key id --time updated --threads 2" \
+    " --memory " PARQUET_MEMORY " -o out in/*"
+
+/* What somebody would write who wants the same: the latest row of each id, ties decided by all
+ * columns, in the order of ids. Of the ways to say it, this one was the fastest. */
+#define PARQUET_RAW(out)                                                                     \
+    "\"$DUCKDB_SQL\" \"$HOLDFAST_DUCKDB\" \"SET threads = 2\" \"SET memory_limit = "         \
+    "'" PARQUET_MEMORY "'\" \"SET temp_directory = 'temporary'\" \"COPY (SELECT * FROM "     \
+    "read_parquet('in/*', union_by_name = true) QUALIFY row_number() OVER (PARTITION BY id " \
+    "ORDER BY updated DESC, name DESC, value DESC, seq DESC, token DESC) = 1 ORDER BY id) "  \
+    "TO '" out "' (FORMAT parquet, COMPRESSION zstd)\" && sync " out
+
+static void make_parquet(const char *folder)
+{
+    char command[2048];
+    for (int i = 0; i < PARQUET_FILES; i++) {
+        snprintf(command, sizeof command,
+                 "mkdir -p in && \"$DUCKDB_SQL\" \"$HOLDFAST_DUCKDB\" \"COPY (SELECT "
+                 "(hash(i * %d + %d) %% %d)::BIGINT AS id, make_timestamp(1700000000000000 + "
+                 "(hash(i + %d * 7919) %% 1000000000)::BIGINT * 1000) AS updated, 'user-' || "
+                 "(hash(i) %% 1000) AS name, (hash(i + 1) %% 100000) / 100.0 AS value, i AS "
+                 "seq, md5(i::VARCHAR) AS token FROM range(%d) t(i)) TO 'in/%02d.parquet'\"",
+                 PARQUET_FILES, i, PARQUET_FILES * PARQUET_ROWS, i, PARQUET_ROWS, i);
+        run_in(command, folder);
+    }
+}
+
+static void bench_parquet(struct bench *bench)
+{
+    enum { OURS, RAW, COUNT };
+    struct contender c[COUNT] = {
+        [OURS] = { .name = "parquet: holdfast merge", .command = PARQUET_OURS },
+        [RAW] = { .name = "parquet: DuckDB's library alone", .command = PARQUET_RAW("out") },
+    };
+    struct merge_data data;
+    set_environment();
+    if (!has_duckdb_library())
+        return;
+    snprintf(data.folder, sizeof data.folder, "%s/parquet", bench_folder());
+    if (mkdir(data.folder, 0700) != 0)
+        bench_die("%s: %s", data.folder, strerror(errno));
+    make_parquet(data.folder);
+    run_in(PARQUET_RAW("expected"), data.folder);
+    size_t rounds = bench->rounds;
+    bench->rounds = rounds < ROUNDS_SLOW ? rounds : ROUNDS_SLOW;
+    run_rounds(bench, c, COUNT, &data);
+    bench->rounds = rounds;
+    print_times(bench, c, COUNT);
+    bench_figure(bench, "parquet: holdfast merge, memory", "MiB", &c[OURS].rss_mib);
+    bench_figure(bench, "parquet: DuckDB's library alone, memory", "MiB", &c[RAW].rss_mib);
+    bench_ratio_at_most(bench, "parquet: beside DuckDB's library", &c[OURS].ms, &c[RAW].ms,
+                        1.15);
+    bench_bar(bench, "parquet: memory beyond DuckDB's", "MiB",
+              series_median(&c[OURS].rss_mib) - series_median(&c[RAW].rss_mib), 16,
+              /* at_most */ true);
+    data_remove(&data);
+}
+
 static void bench_others(struct bench *bench)
 {
     struct contender c[] = {
@@ -336,8 +433,13 @@ static void bench_others(struct bench *bench)
 }
 
 static const struct bench_part parts[] = {
-    { "sorted", bench_sorted }, { "unsorted", bench_unsorted }, { "ndjson", bench_ndjson },
-    { "csv", bench_csv },       { "others", bench_others },     { NULL, NULL },
+    { "sorted", bench_sorted },
+    { "unsorted", bench_unsorted },
+    { "ndjson", bench_ndjson },
+    { "csv", bench_csv },
+    { "parquet", bench_parquet },
+    { "others", bench_others },
+    { NULL, NULL },
 };
 
 int main(int argc, char **argv)
