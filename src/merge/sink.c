@@ -36,6 +36,8 @@ static enum hf_status sink_write_file(void *context, struct view bytes, struct h
             continue;
         if (size < 0 && sink->disk_full)
             *sink->disk_full = errno == ENOSPC || errno == EDQUOT;
+        if (size < 0 && errno == EPIPE)
+            return error_set(error, HF_CANCELLED, "the reader of the output is gone");
         if (size < 0)
             return error_from_errno(error, errno, "write");
         done += (size_t)size;
@@ -128,6 +130,23 @@ enum hf_status sink_scratch(struct sink *sink, const char *folder, struct budget
     return status;
 }
 
+enum hf_status sink_descriptor(struct sink *sink, int fd, enum hf_merge_coding coding,
+                               struct budget *budget, struct hf_error *error)
+{
+    enum hf_status status = sink_init(sink, budget, error);
+    if (status == HF_OK) {
+        sink->is_foreign = true;
+        sink->file.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (sink->file.fd < 0)
+            status = error_from_errno(error, errno, "use the descriptor of the output");
+    }
+    if (status == HF_OK && coding != HF_MERGE_PLAIN)
+        status = encoder_new(coding, &sink->encoder, error);
+    if (status != HF_OK)
+        sink_release(sink);
+    return status;
+}
+
 /* ---- Write --------------------------------------------------------------------------- */
 
 bool sink_room(struct sink *sink, size_t size)
@@ -172,7 +191,9 @@ enum hf_status sink_status(const struct sink *sink, struct hf_error *error)
     if (sink->error.status == HF_OK)
         return HF_OK;
     *error = sink->error;
-    error_about(error, sink->file.path ? sink->file.path : "a scratch file");
+    error_about(error, sink->file.path    ? sink->file.path
+                       : sink->is_foreign ? "the output"
+                                          : "a scratch file");
     return error->status;
 }
 

@@ -13,6 +13,7 @@
 struct sink {
     struct new_file file; /* a scratch file has no name */
     bool is_run;          /* rows are written in run format (run.h) */
+    bool is_foreign;      /* a descriptor of the caller, not a file of ours */
     bool *disk_full;      /* set if a write finds no room; may be NULL */
     struct budget *budget;
     size_t charged;
@@ -49,6 +50,11 @@ enum hf_status sink_create(struct sink *sink, struct env *env,
 /* Opens an unnamed file in a folder; it is gone once it is closed. */
 enum hf_status sink_scratch(struct sink *sink, const char *folder, struct budget *budget,
                             struct hf_error *error);
+
+/* Writes to a copy of a descriptor, such as a pipe, which is never synced. If its reader is gone,
+ * the error is CANCELLED. */
+enum hf_status sink_descriptor(struct sink *sink, int fd, enum hf_merge_coding coding,
+                               struct budget *budget, struct hf_error *error);
 
 /* Makes room to offer `size` bytes. False if that, or a write, has failed (see sink->error). */
 bool sink_room(struct sink *sink, size_t size);
