@@ -432,6 +432,18 @@
         play_status(play, hf_compact_reader_check(READER(0), ERROR(1))))                       \
     ROW(hf_compact_reader_fetch,                                                               \
         play_status(play, hf_compact_reader_fetch(READER(0), CHUNK(1), FILE_AT(2), ERROR(3)))) \
+    ROW(hf_compact_reader_export,                                                              \
+        play_status(play,                                                                      \
+                    hf_compact_reader_export(READER(0), play_merge_output(play, 1),            \
+                                             play_export_options(play, 2),                     \
+                                             REPORT(3, hf_compact_export_report), ERROR(4))))  \
+    ROW(hf_compact_reader_rows,                                                                \
+        play_status(play,                                                                      \
+                    hf_compact_reader_rows(READER(0), play_on_row(play, 1), NULL,              \
+                                           play_export_options(play, 2),                       \
+                                           REPORT(3, hf_compact_export_report), ERROR(4))))    \
+    ROW(hf_compact_reader_detach,                                                              \
+        play_status(play, hf_compact_reader_detach(TAKE(READER, 0), NULL, NULL, ERROR(1))))    \
     ROW(hf_compact_reader_close, hf_compact_reader_close(TAKE(READER, 0)))                     \
     ROW(hf_compact_pin,                                                                        \
         play_made(play, KIND_LOCK, 0,                                                          \

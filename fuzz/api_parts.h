@@ -61,6 +61,9 @@ const struct hf_compact_settings *play_settings(const struct play *play, int ind
 const struct hf_compact_ingest_options *play_ingest_options(const struct play *play, int index);
 const struct hf_compact_adopt_options *play_adopt_options(const struct play *play, int index);
 const struct hf_compact_reader_options *play_reader_options(const struct play *play, int index);
+const struct hf_compact_export_options *play_export_options(const struct play *play, int index);
+bool (*play_on_row(const struct play *play, int index))(void *argument,
+                                                        const struct hf_compact_row *row);
 
 /* Of a run, which ends by itself, and of any worker. */
 const struct hf_compact_worker_options *play_run_options(const struct play *play, int index);

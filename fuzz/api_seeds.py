@@ -81,6 +81,8 @@ SEEDS.update({
     "compact_readers": COMPACT + "hf_compact_reader_open\nhf_compact_chunks\nhf_compact_reader_next\nhf_compact_reader_fetch 0 0 1\n"
                        "hf_compact_pin 0 0 1 5\nhf_compact_close\nhf_client_close\nhf_compact_reader_check\nhf_compact_reader_rewind\n"
                        "hf_compact_reader_next\nhf_compact_reader_close",
+    "compact_exports": COMPACT + "hf_compact_reader_open\nhf_compact_reader_export 0 0 1\nhf_compact_reader_rows 0 0 1\n"
+                       "hf_compact_reader_export 0 0 4\nhf_compact_reader_detach",
     "compact_workers": COMPACT + "hf_compact_worker_start\nhf_compact_worker_start 1 0 2\nhf_compact_worker_wait 0 5\nhf_compact_ingest 0 2 1\n"
                        "hf_compact_close\nhf_compact_worker_wait 0 5\nhf_compact_worker_stop\nhf_client_close\nhf_compact_worker_wait\nhf_compact_worker_free 1",
     "compact_engine": OPEN + "hf_compact_open\nhf_compact_create 0 2\nhf_compact_ingest 0 3\nhf_compact_run 0 1\nhf_compact_run 0 4\n"

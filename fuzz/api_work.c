@@ -257,6 +257,44 @@ const struct hf_compact_reader_options *play_reader_options(const struct play *p
     return PLAY_ROW(rows);
 }
 
+static bool on_export(void *argument, const struct hf_compact_export_progress *progress)
+{
+    (void)argument;
+    check(progress->bytes_done <= progress->bytes_total);
+    return play_goes_on();
+}
+
+const struct hf_compact_export_options *play_export_options(const struct play *play, int index)
+{
+    static const struct hf_compact_export_options rows[] = {
+        { .until_ms = INT64_MAX },
+        { .convert = true,
+          .format = HF_MERGE_NDJSON,
+          .since_ms = INT64_MIN,
+          .until_ms = INT64_MAX },
+        { .convert = true, .format = HF_MERGE_CSV, .key_prefix = "a", .until_ms = INT64_MAX },
+        { .convert = true, .format = HF_MERGE_EXEC },
+        { .progress = on_export, .skip_quarantined = true, .until_ms = INT64_MAX },
+        { .since_ms = 1, .until_ms = 0, .threads = 1000 },
+        { .memory_bytes = 1, .coding = HF_MERGE_GZIP },
+        { .threads = 1000 },
+    };
+    return PLAY_ROW(rows);
+}
+
+static bool on_row(void *argument, const struct hf_compact_row *row)
+{
+    (void)argument;
+    check(row->bytes && row->size > 0);
+    return play_goes_on();
+}
+
+bool (*play_on_row(const struct play *play, int index))(void *argument,
+                                                        const struct hf_compact_row *row)
+{
+    return play_byte(play, index) == 255 ? NULL : on_row;
+}
+
 static enum hf_status merge_own(void *argument, const struct hf_merger_job *job,
                                 struct hf_merged *merged, struct hf_error *error)
 {

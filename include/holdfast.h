@@ -82,7 +82,7 @@
  *
  *     holdfast/adopt.h    objects of others as chunks, where they are
  *     holdfast/base.h     statuses, errors, conventions, the client
- *     holdfast/compact.h  compaction: partitions, workers, readers
+ *     holdfast/compact.h  compaction: partitions, workers
  *     holdfast/drop.h     removal of a whole partition
  *     holdfast/elect.h    elections without messages
  *     holdfast/fenced.h   objects that refuse a stale token
@@ -92,6 +92,7 @@
  *     holdfast/lock.h     locks
  *     holdfast/merge.h    merging files of records
  *     holdfast/observe.h  lock listings, events, counters
+ *     holdfast/reader.h   snapshots of a partition, and its records
  *     holdfast/store.h    objects in a store, the probe, the store's clock, restores
  *     holdfast/sweep.h    removal of expired leases and unused tables */
 #ifndef HOLDFAST_H
@@ -109,6 +110,7 @@
 #include "holdfast/lock.h"
 #include "holdfast/merge.h"
 #include "holdfast/observe.h"
+#include "holdfast/reader.h"
 #include "holdfast/store.h"
 #include "holdfast/sweep.h"
 

@@ -13,6 +13,13 @@ struct good {
 static const char *const names[] = { "a", "b" };
 static const char *const with_null[] = { "a", NULL };
 
+static bool see_row(void *argument, const struct hf_compact_row *row)
+{
+    (void)argument;
+    (void)row;
+    return true;
+}
+
 static bool see_chunk(void *argument, const struct hf_chunk_info *chunk)
 {
     (void)argument, (void)chunk;
@@ -42,6 +49,7 @@ static int open_it(const struct good *good, int argument, struct hf_error *error
 static struct hf_compact_settings settings;
 static struct hf_compact_status status_of;
 static struct hf_chunk_info info;
+static const struct hf_merge_file file = { "/nowhere/at/all", -1 };
 static struct hf_lock *lock;
 static enum hf_compact_policy policy;
 static bool start;
@@ -70,6 +78,9 @@ CALL_OF(fsck, 0, LEFT_OUT(0, good->desk->client), NULL, NULL, NULL)
 CALL_OF(reader_next, 1, LEFT_OUT(0, good->reader), LEFT_OUT(1, &info))
 CALL_OF(reader_check, 0, LEFT_OUT(0, good->reader))
 CALL_OF(reader_fetch, 1, LEFT_OUT(0, good->reader), LEFT_OUT(1, "k"), 0)
+CALL_OF(reader_export, 1, LEFT_OUT(0, good->reader), LEFT_OUT(1, &file), NULL, NULL)
+CALL_OF(reader_rows, 1, LEFT_OUT(0, good->reader), LEFT_OUT(1, see_row), NULL, NULL, NULL)
+CALL_OF(reader_detach, 0, LEFT_OUT(0, good->reader), NULL, NULL)
 CALL_OF(worker_wait, 0, NULL, 0, NULL)
 
 static int pin(const struct good *good, int argument, struct hf_error *error)
@@ -128,6 +139,9 @@ static const struct public_call_row calls[] = {
     ROW(reader_next),
     ROW(reader_check),
     ROW(reader_fetch),
+    ROW(reader_export),
+    ROW(reader_rows),
+    ROW(reader_detach),
     ROW(pin),
     ROW(plan),
     ROW(should_start),
@@ -178,7 +192,7 @@ static void calls_without_a_status_take_null(void **state)
 static void no_call_of_the_header_is_left_out_here(void **state)
 {
     (void)state;
-    assert_calls_listed("{adopt,compact,drop,fsck}", calls, sizeof calls / sizeof *calls,
+    assert_calls_listed("{adopt,compact,drop,fsck,reader}", calls, sizeof calls / sizeof *calls,
                         others, sizeof others / sizeof *others);
 }
 

@@ -19,7 +19,8 @@
  * lost or duplicated.
  *
  * A merged chunk is kept for a grace period, during which hf_compact_undelete can undo the merge. A
- * READER pins its chunks: they are not deleted until the reader is closed, however long that takes.
+ * READER (reader.h) pins its chunks: they are not deleted until the reader is closed, however long
+ * that takes.
  * A chunk that is damaged or missing, or whose merges fail too many times, is QUARANTINED with the
  * reason, and the other chunks are still merged.
  *
@@ -42,6 +43,7 @@
 #include "holdfast/fsck.h"
 #include "holdfast/lock.h"
 #include "holdfast/merge.h"
+#include "holdfast/reader.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -301,53 +303,7 @@ HF_API enum hf_status hf_compact_unquarantine(struct hf_compact *compact, const 
 HF_API enum hf_status hf_compact_undelete(struct hf_compact *compact, const char *key,
                                           uint64_t *ret_restored, struct hf_error *error);
 
-/* ---- Readers ------------------------------------------------------------------------- */
-
-/* A pinned snapshot of the live chunks. */
-struct hf_compact_reader;
-
-struct hf_compact_reader_options {
-    size_t struct_size;
-    int64_t ttl_ms; /* of the pins, which are renewed in the background; 0: a minute */
-};
-#define HF_COMPACT_READER_OPTIONS \
-    HF_VALUE_(hf_compact_reader_options, sizeof(struct hf_compact_reader_options), 0)
-
-/* Pins all live chunks. Together they contain each row of the partition once, as of the time at
- * which the catalog was read. If the partition was split, its catalogs are read at different times.
- * Merges continue, and do not change what the reader sees. `options` may be NULL. Returns
- * HF_NOT_FOUND if the partition does not exist. Returns HF_UNAVAILABLE if the store does not reply,
- * or if chunks were deleted faster than they could be pinned. Returns HF_CORRUPT if a catalog
- * cannot be read, because rows would be missing. */
-HF_API enum hf_status hf_compact_reader_open(struct hf_compact *compact,
-                                             const struct hf_compact_reader_options *options,
-                                             struct hf_compact_reader **ret_reader,
-                                             struct hf_error *error);
-
-/* Returns the next chunk, or HF_NOT_FOUND at the end. The reader owns the strings of the chunk. */
-HF_API enum hf_status hf_compact_reader_next(struct hf_compact_reader *reader,
-                                             struct hf_chunk_info *ret_chunk,
-                                             struct hf_error *error);
-
-/* Starts again with the first chunk. */
-HF_API void hf_compact_reader_rewind(struct hf_compact_reader *reader);
-
-/* Returns the number of chunks. Local. */
-HF_API uint64_t hf_compact_reader_count(struct hf_compact_reader *reader);
-
-/* Checks whether all chunks are still pinned. Returns HF_OK, HF_EXPIRED or HF_LOST, like
- * hf_lock_check. Call it after the last read: HF_OK means that all data was pinned. Local. */
-HF_API enum hf_status hf_compact_reader_check(struct hf_compact_reader *reader,
-                                              struct hf_error *error);
-
-/* Writes one of the reader's chunks to a file, from the start of the file, and verifies the bytes.
- * Returns HF_CORRUPT if the bytes do not match the catalog. Returns HF_NOT_FOUND if the reader does
- * not contain the chunk, or if the chunk's object no longer exists. */
-HF_API enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, const char *key,
-                                              int fd, struct hf_error *error);
-
-/* Closes a reader and releases its pins. Does nothing if `reader` is NULL. */
-HF_API void hf_compact_reader_close(struct hf_compact_reader *reader);
+/* ---- Pins ---------------------------------------------------------------------------- */
 
 /* Pins 1 to 512 chunks of one partition while the lock is held. The chunks are given by key, and
  * may be live or in their grace period. HF_NOT_FOUND: one is gone, and none is pinned. */

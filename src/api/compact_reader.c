@@ -3,11 +3,16 @@
  * pins the chunks, so none of them is deleted before it has been read. */
 #include "api/compact_inside.h"
 #include "compact/care/pin.h"
-#include "compact/care/snapshot.h"
+#include "compact/work/export.h"
+#include "file/new_file.h"
+#include "merge/files.h"
 
 #include <stdlib.h>
 
 #define TTL_USUAL_MS INT64_C(60000)
+
+/* With this, an export and the program that runs it take less than 64 MiB. */
+#define EXPORT_MEMORY_USUAL (40 * MIB)
 
 struct hf_compact_reader {
     struct hf_compact *compact;
@@ -77,6 +82,30 @@ void hf_compact_reader_close(struct hf_compact_reader *reader)
     free(reader);
 }
 
+enum hf_status hf_compact_reader_detach(struct hf_compact_reader *reader,
+                                        void (*each)(void *argument, const char *lease),
+                                        void *argument, struct hf_error *error)
+{
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, reader) != HF_OK)
+        return HF_INVALID;
+    struct snapshot *snapshot = &reader->snapshot;
+    enum hf_status status = snapshot_check(snapshot, &why);
+    for (size_t i = 0; status == HF_OK && i < snapshot->pin_count; i++) {
+        char text[HF_LEASE_TEXT_MAX];
+        struct hf_lock **lock = &snapshot->pins[i].lock;
+        status = hf_lock_text(*lock, text, &why);
+        if (status != HF_OK)
+            break;
+        hf_lock_detach(*lock);
+        *lock = NULL;
+        if (each)
+            each(argument, text);
+    }
+    hf_compact_reader_close(reader);
+    return error_tell(error, status, &why);
+}
+
 enum hf_status hf_compact_reader_next(struct hf_compact_reader *reader,
                                       struct hf_chunk_info *ret_chunk, struct hf_error *error)
 {
@@ -138,4 +167,178 @@ enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, const c
                                  .etag = view_of(chunk->etag) };
     enum hf_status status = pin_read(reader->compact->tree, &asked, fd, &why);
     return error_tell(error, status, &why);
+}
+
+/* ---- Records ------------------------------------------------------------------------- */
+
+/* An export that a caller asked for. */
+struct asked_export {
+    const struct hf_compact_export_options *options;
+    bool (*each)(void *argument, const struct hf_compact_row *row);
+    void *argument;
+    bool stopped; /* `each` returned false */
+};
+
+static bool report_export(void *argument, uint64_t done, uint64_t total)
+{
+    const struct asked_export *asked = argument;
+    const struct hf_compact_export_progress progress = { sizeof progress, done, total };
+    return asked->options->progress(asked->options->argument, &progress);
+}
+
+static void report_export_file(void *argument, int which, const char *path)
+{
+    const struct asked_export *asked = argument;
+    asked->options->unfinished(asked->options->argument, (enum hf_merge_part)which, path);
+}
+
+static int64_t ms_of_instant(struct instant instant)
+{
+    return instant.s * 1000 + (int64_t)(instant.atto / UINT64_C(1000000000000000));
+}
+
+static struct instant instant_of_ms(int64_t ms)
+{
+    int64_t s = ms / 1000 - (ms % 1000 < 0);
+    return (struct instant){ s, (uint64_t)(ms - s * 1000) * UINT64_C(1000000000000000) };
+}
+
+static enum hf_status pass_row(void *context, const struct merge_record *record,
+                               struct hf_error *error)
+{
+    struct asked_export *asked = context;
+    const struct hf_compact_row row = { .struct_size = sizeof row,
+                                        .bytes = record->bytes.data,
+                                        .size = record->bytes.size,
+                                        .key = record->key.data,
+                                        .key_size = record->key.size,
+                                        .has_time = record->has_time,
+                                        .time_ms = ms_of_instant(record->time),
+                                        .header = record->header.data,
+                                        .header_size = record->header.size };
+    if (asked->each(asked->argument, &row))
+        return HF_OK;
+    asked->stopped = true;
+    return error_set(error, HF_CANCELLED, "stopped by the caller");
+}
+
+static enum hf_status check_export_options(const struct hf_compact_export_options *options,
+                                           struct hf_error *error)
+{
+    if ((unsigned)options->format >= HF_MERGE_FORMAT_COUNT ||
+        (unsigned)options->coding >= HF_MERGE_CODING_COUNT)
+        return error_set(error, HF_INVALID, "unknown format or compression");
+    if (options->convert && !merge_has_records(options->format))
+        return error_set(error, HF_INVALID, "records cannot be written as %s",
+                         hf_merge_format_name(options->format));
+    if (options->since_ms > options->until_ms)
+        return error_set(error, HF_INVALID, "since must not be after until");
+    if (options->threads > HF_MERGE_THREADS_MAX)
+        return error_set(error, HF_INVALID, "an export can use at most %d threads",
+                         HF_MERGE_THREADS_MAX);
+    if (options->memory_bytes > 0 && options->memory_bytes < HF_MERGE_MEMORY_MIN)
+        return error_set(error, HF_INVALID, "an export needs at least 8 MiB of memory");
+    return HF_OK;
+}
+
+static struct export_order make_export(struct hf_compact_reader *reader,
+                                       struct asked_export *asked)
+{
+    const struct hf_compact_export_options *options = asked->options;
+    const struct compact_settings *settings = &reader->snapshot.settings;
+    struct export_order order = {
+        .snapshot = &reader->snapshot,
+        .scratch = scratch_or_usual(reader->compact->scratch),
+        .threads = options->threads ? options->threads : merge_threads_usual(),
+        .memory_bytes = options->memory_bytes ? options->memory_bytes : EXPORT_MEMORY_USUAL,
+        .to = options->convert ? options->format : settings->format,
+        .coding = options->coding == HF_MERGE_AUTO ? HF_MERGE_PLAIN : options->coding,
+        .skip_quarantined = options->skip_quarantined,
+        .each = pass_row,
+        .context = asked,
+        .go_on = options->progress ? report_export : NULL,
+        .writes = options->unfinished ? report_export_file : NULL,
+        .argument = asked,
+    };
+    order.selection.key_prefix = options->key_prefix ? view_of(options->key_prefix) : VIEW("");
+    order.selection.has_since = options->since_ms != INT64_MIN;
+    order.selection.has_until = options->until_ms != INT64_MAX;
+    order.selection.since = instant_of_ms(options->since_ms);
+    order.selection.until = instant_of_ms(options->until_ms);
+    return order;
+}
+
+static void tell_export(const struct export_report *done, struct span took,
+                        struct hf_compact_export_report *report)
+{
+    struct hf_compact_export_report told = HF_COMPACT_EXPORT_REPORT;
+    told.chunks = done->chunks;
+    told.skipped = done->chunks_skipped;
+    told.quarantined = done->quarantined;
+    told.bytes_read = done->bytes_read;
+    told.rows_counted = done->rows_counted;
+    told.rows_in = done->rows_in;
+    told.rows_superseded = done->rows_superseded;
+    told.rows_rejected = done->rows_rejected;
+    told.rows_unselected = done->rows_unselected;
+    told.rows_out = done->rows_out;
+    told.bytes_out = done->bytes_out;
+    told.took_ms = took.us / 1000;
+    write_caller_report(report, &told, sizeof told);
+}
+
+/* Exports to a file, or to asked->each if `output` is NULL. */
+static enum hf_status run_export(struct hf_compact_reader *reader,
+                                 const struct hf_merge_file *output,
+                                 const struct hf_compact_export_options *options,
+                                 struct asked_export *asked,
+                                 struct hf_compact_export_report *report,
+                                 struct hf_error *error)
+{
+    struct hf_compact_export_options used = HF_COMPACT_EXPORT_OPTIONS;
+    struct export_report done = { 0 };
+    struct env *env = client_env(reader->compact->client);
+    struct hf_error why;
+    if (READ_OPTIONS(HF_COMPACT_EXPORT_OPTIONS, options, &used, &why) != HF_OK ||
+        CHECK_REPORT(HF_COMPACT_EXPORT_REPORT, report, &why) != HF_OK ||
+        check_export_options(&used, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    struct mono_time began = env_now(env);
+    asked->options = &used;
+    struct export_order order = make_export(reader, asked);
+    order.output = output;
+    if (output && output->path && used.coding == HF_MERGE_AUTO)
+        order.coding = merge_coding_of_name(view_of(output->path));
+    client_active(reader->compact->client);
+    enum hf_status status = export_run(&order, &done, &why);
+    if (status == HF_CANCELLED && asked->stopped)
+        status = HF_OK;
+    tell_export(&done, mono_since(env_now(env), began), report);
+    return error_tell(error, status, &why);
+}
+
+enum hf_status hf_compact_reader_export(struct hf_compact_reader *reader,
+                                        const struct hf_merge_file *output,
+                                        const struct hf_compact_export_options *options,
+                                        struct hf_compact_export_report *report,
+                                        struct hf_error *error)
+{
+    struct asked_export asked = { .options = NULL };
+    if (ERROR_IF_NULL(error, reader, output) != HF_OK)
+        return HF_INVALID;
+    return run_export(reader, output, options, &asked, report, error);
+}
+
+enum hf_status hf_compact_reader_rows(
+    struct hf_compact_reader *reader,
+    bool (*each)(void *argument, const struct hf_compact_row *row), void *argument,
+    const struct hf_compact_export_options *options, struct hf_compact_export_report *report,
+    struct hf_error *error)
+{
+    struct asked_export asked = { .each = each, .argument = argument };
+    if (ERROR_IF_NULL(error, reader) != HF_OK)
+        return HF_INVALID;
+    if (!each)
+        return error_set(error, HF_INVALID, "each must not be NULL");
+    return run_export(reader, /* output */ NULL, options, &asked, report, error);
 }

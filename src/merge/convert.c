@@ -80,8 +80,8 @@ static bool reserve_columns(struct convert *convert, size_t count)
 }
 
 /* Adds a column; an empty name stands for its number. */
-static enum hf_status add_column(struct convert *convert, struct view name,
-                                 struct hf_error *error)
+static enum hf_status convert_add_column(struct convert *convert, struct view name,
+                                         struct hf_error *error)
 {
     char digits[24];
     size_t index = convert->column_count;
@@ -132,7 +132,7 @@ static enum hf_status columns_of_header(struct convert *convert, struct view hea
                                 error);
         if (!csv_append_value(&convert->text, &value))
             return error_no_memory(error);
-        enum hf_status status = add_column(convert, buffer_view(&convert->text), error);
+        enum hf_status status = convert_add_column(convert, buffer_view(&convert->text), error);
         if (status != HF_OK)
             return status;
     }
@@ -163,7 +163,7 @@ static enum hf_status need_column(struct convert *convert, size_t column,
 {
     if (column < convert->column_count)
         return HF_OK;
-    return add_column(convert, VIEW(""), error);
+    return convert_add_column(convert, VIEW(""), error);
 }
 
 static enum hf_status convert_read_usv(struct convert *convert, struct view record,
@@ -224,7 +224,7 @@ static enum hf_status column_of_member(struct convert *convert, const struct jso
         (convert->collect ||
          (convert->key_name.data && view_equal(plain, convert->key_name)))) {
         *ret_column = convert->column_count;
-        status = add_column(convert, plain, error);
+        status = convert_add_column(convert, plain, error);
     }
     convert->text.size = before;
     return status;
@@ -519,7 +519,7 @@ enum hf_status merge_convert(struct env *env, const struct merge_options *option
     struct sink sink;
     struct buffer header = BUFFER_INIT(HF_MERGE_RECORD_MAX);
     enum hf_status status = job_check(options, error);
-    check(merge_has_records(options->format) && merge_has_records(order->to));
+    check(merge_is_text(options->format) && merge_is_text(order->to));
     if (status == HF_OK)
         status = feed_init(&feed, order->input, error);
     if (status != HF_OK)

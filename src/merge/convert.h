@@ -58,7 +58,7 @@ struct convert_result {
 #define CONVERT_NAMES_BYTES_MAX (1 * MIB) /* of all columns together */
 
 /* `options` describes the input as for merge_files; of the other members, memory_bytes and progress
- * are used. Both formats must have records.
+ * are used. Both formats must be text.
  *
  *   INVALID      a value cannot be written in that format, the input is not UTF-8 and the output is
  *                JSON, or there are too many columns; the error names the record

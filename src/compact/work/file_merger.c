@@ -595,6 +595,35 @@ static enum hf_status allows_settings(struct merger *merger,
     return HF_OK;
 }
 
+enum hf_status merge_run_begin(struct merge_run *run, struct hf_error *error)
+{
+    enum hf_status status = make_job_folder(run, error);
+    if (status != HF_OK)
+        return status;
+    run->room = scratch_room(run->folder);
+    env_mutex_init(run->files->env, &run->shared.mutex);
+    env_cond_init(run->files->env, &run->shared.changed);
+    status = name_files(run, error);
+    if (status != HF_OK)
+        merge_run_end(run);
+    return status;
+}
+
+void merge_drop_sources(struct merge_run *run)
+{
+    for (size_t i = 0; i < run->order->source_count; i++)
+        if (run->lent[i].fd < 0)
+            unlink(run->paths[i]);
+}
+
+void merge_run_end(struct merge_run *run)
+{
+    merge_give_back(run);
+    env_cond_release(&run->shared.changed);
+    env_mutex_release(&run->shared.mutex);
+    scratch_remove(&run->files->scratch, run->name);
+}
+
 static enum hf_status make_output(struct merger *merger, const struct merge_order *order,
                                   struct merge_product *ret_product, struct hf_error *error)
 {
@@ -611,24 +640,18 @@ static enum hf_status make_output(struct merger *merger, const struct merge_orde
                          HF_MERGE_MEMORY_MIN / MIB);
     enum hf_status status = resolve_program(files, order->settings, &run.program, error);
     if (status == HF_OK)
-        status = make_job_folder(&run, error);
-    if (status != HF_OK)
+        status = merge_run_begin(&run, error);
+    if (status != HF_OK) {
+        arena_release(&run.arena);
         return status;
-    run.room = scratch_room(run.folder);
-    env_mutex_init(files->env, &run.shared.mutex);
-    env_cond_init(files->env, &run.shared.changed);
+    }
     uint32_t crc = 0;
-    status = name_files(&run, error);
-    if (status == HF_OK)
-        status = merge_fetch_all(&run, error);
+    status = merge_fetch_all(&run, error);
     if (status == HF_OK)
         status = merge_sources(&run, &crc, error);
     if (status == HF_OK && !order->test)
         status = put_output(&run, crc, error);
-    merge_give_back(&run);
-    env_cond_release(&run.shared.changed);
-    env_mutex_release(&run.shared.mutex);
-    scratch_remove(&files->scratch, run.name);
+    merge_run_end(&run);
     if (status != HF_OK && atomic_load(&run.disk_full))
         blame_full_disk(&run, error);
     arena_release(&run.arena);

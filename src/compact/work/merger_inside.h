@@ -85,6 +85,15 @@ bool merge_disk_is_full(struct merge_run *run);
 enum hf_status merge_get_object(struct merge_run *run, const struct chunk *chunk, int fd,
                                 const struct progress *progress, struct hf_error *error);
 
+/* Prepares a run whose `files`, `order`, `product` and arena are set: creates its folder, and names
+ * its files. merge_run_end closes lent objects and removes the folder; the caller releases the
+ * arena. */
+enum hf_status merge_run_begin(struct merge_run *run, struct hf_error *error);
+
+/* Removes the copies of the sources, once they are merged. */
+void merge_drop_sources(struct merge_run *run);
+void merge_run_end(struct merge_run *run);
+
 /* Fetches all sources, a few concurrently. */
 enum hf_status merge_fetch_all(struct merge_run *run, struct hf_error *error);
 
