@@ -211,7 +211,7 @@ def _(s):
             wrong += differences(name, table, objects, schema)
     equal(wrong, NEVER)
     equal(sorted(set(commands(s)) - set(tables)),
-          ["elect-run", "help", "index-get", "index-query", "run", "version"],
+          ["compact-cat", "elect-run", "help", "index-get", "index-query", "run", "version"],
           "commands that tell something else")
 
 

@@ -38,6 +38,9 @@ for program in "$build"/bench/bench_* "$build"/bench/*_speed; do
 	echo "== ${program##*/}"
 	"$program" || failed="$failed ${program##*/}"
 done
+echo "== export beside holdfast merge, while workers compact"
+HOLDFAST_PROGRAM=$build/src/cli/holdfast python3 tests/export_chaos_test.py \
+	--chunks 100 --rows 5000000 --rounds 5 --bars || failed="$failed export"
 if [ -z "$found" ]; then
 	echo "bench: no benchmark found in '$build'; build it first" >&2
 	exit 1

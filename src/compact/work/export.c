@@ -102,7 +102,9 @@ static enum hf_status choose_chunks(struct export *export, struct hf_error *erro
         } else if (is_outside(export, chunk)) {
             export->report->chunks_skipped++;
         } else {
-            export->names[export->source_count] = chunk->key.data; /* ends with a NUL */
+            /* For an adopted chunk, the name of its object. Both end with a NUL. */
+            export->names[export->source_count] =
+                chunk_is_adopted(chunk) ? chunk->object.data : chunk->key.data;
             export->sources[export->source_count++] = *chunk;
             export->bytes += chunk->size;
         }
