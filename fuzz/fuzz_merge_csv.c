@@ -113,7 +113,8 @@ static void header_resolves(struct cutter *cutter, struct view header)
 {
     static struct reading reading;
     struct hf_error error = { .why = "" };
-    size_t wanted = cutter->key.number;
+    struct field *key = &cutter->key.parts[0].field;
+    size_t wanted = key->number;
     read_record(header, cutter->separator, wanted, &reading);
     enum hf_status status = format_csv.resolve(cutter, header, &error);
     check(status == HF_INVALID ? error.why[0] != '\0' : status == HF_OK);
@@ -121,10 +122,9 @@ static void header_resolves(struct cutter *cutter, struct view header)
     if (status != HF_OK)
         return;
     check(cutter->columns == reading.fields);
-    cutter->key = (struct field){ true, 0, { reading.value, reading.value_size } };
+    *key = (struct field){ true, 0, { reading.value, reading.value_size } };
     status = format_csv.resolve(cutter, header, &error);
-    check(status == HF_INVALID ? strstr(error.why, "number") != NULL
-                               : cutter->key.number == wanted);
+    check(status == HF_INVALID ? strstr(error.why, "number") != NULL : key->number == wanted);
 }
 
 /* More bytes may change the result until the header is found; then it must stay. To know that a
@@ -132,7 +132,8 @@ static void header_resolves(struct cutter *cutter, struct view header)
 static void header_holds(const struct cut_setup *setup, struct view input, size_t step)
 {
     static char block[CUT_ROWS_MAX + BLOCK_SLACK];
-    struct cutter cutter = { .separator = setup->separator, .key = setup->key };
+    struct cutter cutter = { .separator = setup->separator,
+                             .key = { .parts = { { .field = setup->key } }, .count = 1 } };
     struct view header, part;
     memcpy(block, input.data, input.size);
     input.data = block;

@@ -68,7 +68,9 @@ static struct cutter cutter_of(uint8_t choice)
                                         : &format_csv;
     bool named = cutter.format == &format_ndjson;
     if (keyed)
-        cutter.key = (struct field){ true, named ? 0 : 1, VIEW("k") };
+        cutter.key =
+            (struct merge_key){ .parts = { { .field = { true, named ? 0 : 1, VIEW("k") } } },
+                                .count = 1 };
     if (timed)
         cutter.time = (struct field){ true, named ? 0 : 2, VIEW("t") };
     return cutter;

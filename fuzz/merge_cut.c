@@ -41,7 +41,8 @@ static struct cutter cutter_of(const struct cut_setup *setup, struct batch *batc
 {
     return (struct cutter){ .format = setup->format,
                             .separator = setup->separator,
-                            .key = setup->key,
+                            .key = { .parts = { { .field = setup->key } },
+                                     .count = setup->key.asked },
                             .time = setup->time,
                             .columns = setup->columns,
                             .record_bytes_max = CUT_ROWS_MAX,

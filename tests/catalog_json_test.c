@@ -324,6 +324,56 @@ static void later_versions_are_refused(void **state)
     free(text);
 }
 
+/* Versions without `keys` refuse version 2, so they never merge by the wrong key. */
+static void a_key_that_version_1_cannot_hold_makes_version_2(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in_document, *key, *version;
+    } cases[] = {
+        { "\"key\":\"id\"", "id", "holdfast.catalog/1" },
+        { "\"key\":\"a,b:desc\"", "a\\,b\\:desc", "holdfast.catalog/1" },
+        { "\"key\":\"a\\\\b\"", "a\\\\b", "holdfast.catalog/1" },
+        { "\"keys\":\"a,b:number:desc\"", "a,b:number:desc", "holdfast.catalog/2" },
+        { "\"keys\":\"a\\\\,b:desc\"", "a\\,b:desc", "holdfast.catalog/2" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct catalog *catalog = NULL;
+        struct hf_error error;
+        char *text = replaced("\"format\":\"usv\",\"key\":\"1\"", "\"format\":\"ndjson\",@");
+        char whole_text[8192];
+        char *at = strchr(text, '@');
+        snprintf(whole_text, sizeof whole_text, "%.*s%s%s", (int)(at - text), text,
+                 cases[i].in_document, at + 1);
+        free(text);
+        assert_status(HF_OK, kit_decode(whole_text, &catalog, &error), &error);
+        assert_true(view_equal(catalog->settings.key, view_of(cases[i].key)));
+        struct buffer written = catalog_kit_encode(catalog);
+        assert_true(contains(&written, cases[i].in_document));
+        assert_true(contains(&written, cases[i].version));
+        assert_false(contains(&written, strstr(cases[i].in_document, "keys") ? "\"key\":\"a"
+                                                                             : "\"keys\":\""));
+        buffer_release(&written);
+        catalog_free(catalog);
+    }
+}
+
+static void the_kinds_of_keys_are_kept(void **state)
+{
+    (void)state;
+    struct catalog *catalog = NULL;
+    struct hf_error error;
+    char *text = replaced("\"color\":\"red\"", "\"key_kinds\":6");
+    assert_status(HF_OK, kit_decode(text, &catalog, &error), &error);
+    free(text);
+    assert_int_equal(catalog->live[0].key_kinds, 6);
+    assert_int_equal(catalog->live[1].key_kinds, 0);
+    struct buffer written = catalog_kit_encode(catalog);
+    assert_true(contains(&written, "\"key_kinds\":6"));
+    buffer_release(&written);
+    catalog_free(catalog);
+}
+
 static void another_partition_is_corrupt(void **state)
 {
     (void)state;
@@ -484,6 +534,9 @@ int main(void)
         IT("a document that breaks an invariant is corrupt", invariants_are_checked),
         IT("children and references that cannot be are corrupt", children_are_checked),
         IT("a later version is refused", later_versions_are_refused),
+        IT("a key that version 1 cannot hold makes version 2",
+           a_key_that_version_1_cannot_hold_makes_version_2),
+        IT("the kinds of keys are kept", the_kinds_of_keys_are_kept),
         IT("a catalog of another partition is corrupt", another_partition_is_corrupt),
         IT("damage anywhere is told, or leaves a catalog", damage_anywhere),
         IT("settings survive as JSON", settings_survive),

@@ -20,6 +20,17 @@ static const char *fault_name(enum row_fault fault)
     return names[fault];
 }
 
+static struct merge_key key_named(const struct cut_setup *setup, char space[KEY_TEXT_MAX])
+{
+    struct merge_key key = { .count = 0 };
+    struct hf_error error;
+    bool by_name = setup->format == &format_ndjson;
+    if (setup->key)
+        assert_status(HF_OK, key_parse(view_of(setup->key), by_name, space, &key, &error),
+                      &error);
+    return key;
+}
+
 static struct field field_named(const struct cut_setup *setup, const char *text)
 {
     struct field field = { 0 };
@@ -40,7 +51,7 @@ void cut_open(struct cut *cut, const struct cut_setup *setup, struct view input)
     cut->cutter =
         (struct cutter){ .format = setup->format,
                          .separator = setup->separator ? setup->separator : ',',
-                         .key = field_named(setup, setup->key),
+                         .key = key_named(setup, cut->key_space),
                          .time = field_named(setup, setup->time),
                          .columns = setup->columns,
                          .record_bytes_max =
@@ -48,13 +59,17 @@ void cut_open(struct cut *cut, const struct cut_setup *setup, struct view input)
                          .any_order = true,
                          .batch = &cut->batch,
                          .last_key = BUFFER_INIT(TEXT_MAX),
-                         .scratch = BUFFER_INIT(TEXT_MAX) };
+                         .scratch = BUFFER_INIT(TEXT_MAX),
+                         .encoded = BUFFER_INIT(TEXT_MAX),
+                         .fields = BUFFER_INIT(TEXT_MAX) };
 }
 
 void cut_close(struct cut *cut)
 {
     buffer_release(&cut->cutter.last_key);
     buffer_release(&cut->cutter.scratch);
+    buffer_release(&cut->cutter.encoded);
+    buffer_release(&cut->cutter.fields);
     batch_release(&cut->batch);
 }
 
@@ -64,13 +79,13 @@ static void show_row(const struct cut *cut, size_t i, struct buffer *text)
     const struct row *row = &batch->rows[i];
     if (row->fault)
         buffer_print(text, "!%s", fault_name(row->fault));
-    else if (!cut->cutter.key.asked)
+    else if (!cut->cutter.key.count)
         buffer_print(text, "@%" PRId64, row->time.s);
     else
         buffer_append(text, batch_key(batch, row));
     buffer_append(text, VIEW("|"));
     buffer_append(text, batch_record(batch, row));
-    if (!row->fault && cut->cutter.key.asked && cut->cutter.time.asked)
+    if (!row->fault && cut->cutter.key.count && cut->cutter.time.asked)
         buffer_print(text, "|%" PRId64, row->time.s);
     buffer_append(text, VIEW("\n"));
 }

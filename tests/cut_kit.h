@@ -23,6 +23,7 @@ void assert_rows_of(const struct cut_setup *setup, struct view input, const char
 
 /* A cutter with a batch that holds these bytes. */
 struct cut {
+    char key_space[KEY_TEXT_MAX];
     struct cutter cutter;
     struct batch batch;
 };

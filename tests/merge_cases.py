@@ -8,6 +8,7 @@ only: nothing here needs to know whether a row is good.
 import datetime
 import gzip
 import json
+import re
 import subprocess
 
 from merge_reference import ATTO, INT64_MAX, Options
@@ -377,7 +378,7 @@ def draw_case(rng, name):
     packed = rng.random() < 0.3
     on_disk = [compressed(rng, data) if packed and rng.random() < 0.5 else data for data in plain]
     args = ["--format", name]
-    args += ["--key", key] if key is not None else []
+    args += ["--key", re.sub(r"([,:\\])", r"\\\1", key)] if key is not None else []
     args += ["--time", time] if time is not None else []
     if isinstance(form, Separated) and form.header is None:
         args.append("--no-header")

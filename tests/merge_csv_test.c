@@ -272,14 +272,14 @@ static void names_become_numbers(void **state)
     struct cutter cutter;
     struct hf_error error;
     assert_status(HF_OK, resolve("id,name,at", "id", "at", &cutter, &error), &error);
-    assert_int_equal(cutter.key.number, 1);
+    assert_int_equal(cutter.key.parts[0].field.number, 1);
     assert_int_equal(cutter.time.number, 3);
     assert_int_equal(cutter.columns, 3);
     assert_status(HF_OK, resolve("a,\"b \"\"c\"\"\"", "b \"c\"", NULL, &cutter, &error),
                   &error);
-    assert_int_equal(cutter.key.number, 2);
+    assert_int_equal(cutter.key.parts[0].field.number, 2);
     assert_status(HF_OK, resolve("a,a,b", "2", "b", &cutter, &error), &error);
-    assert_int_equal(cutter.key.number, 2);
+    assert_int_equal(cutter.key.parts[0].field.number, 2);
     assert_int_equal(cutter.time.number, 3);
     assert_status(HF_OK, resolve("one", "1", NULL, &cutter, &error), &error);
     assert_int_equal(cutter.columns, 1);

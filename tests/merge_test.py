@@ -116,7 +116,7 @@ def unpack(data):
 # ---- Against the reference ----------------------------------------------------------------------
 
 SUMMARY = ["format", "input_bytes", "inputs", "inputs_unsorted", "output", "output_bytes",
-           "reasons", "rejects", "rows_in", "rows_out", "rows_rejected", "rows_superseded",
+           "reasons", "rejects", "rows_deleted", "rows_in", "rows_out", "rows_rejected", "rows_superseded",
            "spilled_bytes", "took_ms"]
 
 

@@ -13,14 +13,28 @@
  * ORDER. With a key or a time, records are sorted by that field. Records with the same value in
  * that field keep their order within a file; between files, the smaller record comes first. With
  * both a key and a time, only the record with the latest time is kept for each key; if times are
- * equal, the record that is greatest in byte order is kept. Keys are compared as bytes, without
- * CSV quotes and JSON escapes. Records are written unchanged, each followed by LF. The order of
- * the inputs does not affect the output. An input that is not sorted is detected and sorted.
+ * equal, the record that is greatest in byte order is kept. Keys are compared as bytes, without CSV
+ * quotes and JSON escapes, or as numbers of any size ("id:number"); in descending order ("id:desc",
+ * "id:number:desc"); by several fields ("country,id"). With :number, a key is a number as in JSON,
+ * which may also start with + or zeros; in NDJSON, it must not be a string. Any other key, such as
+ * nothing or NaN, rejects the record. Records are written unchanged, each followed by LF. The order
+ * of the inputs does not affect the output. An input that is not sorted is detected and sorted.
+ *
+ * COLUMNS. CSV and TSV inputs may have different headers. The output then has the columns of all of
+ * them, by name, in the order in which they appear first in the inputs as given; where an input
+ * lacks a column, its records get an empty field. Key, time and deleted field are found by name in
+ * each input; if they are given by number, the column must have the same name in all inputs. If
+ * headers differ, no header may have a name twice. Times that are equal are then decided by the
+ * records as they are written. NDJSON records keep their members.
+ *
+ * DELETIONS. If a deleted field is given, a record in which it is true is a deletion. It replaces
+ * or is replaced by other records of its key, according to its time, and is written like them, so
+ * that it also counts in a later merge. drop_deleted drops it instead.
  *
  * REJECTS. Each record that cannot be read is copied byte for byte to the reject file, one per
- * line. In the report, rows_in = rows_out + rows_superseded + rows_rejected. If more than
- * rejects_max records are rejected, the merge fails: the reject file is kept, but the output is
- * not. A time without a time zone makes the whole merge fail immediately, unless the options
+ * line. In the report, rows_in = rows_out + rows_superseded + rows_rejected + rows_deleted. If more
+ * than rejects_max records are rejected, the merge fails: the reject file is kept, but the output
+ * is not. A time without a time zone makes the whole merge fail immediately, unless the options
  * specify a time zone.
  *
  * PARQUET. A key and a time are columns, found by name. Keys are ordered by their type. Rows
@@ -48,7 +62,7 @@ extern "C" {
 /* File formats. Each row: constant, name, description. */
 #define HF_MERGE_FORMAT_TABLE(ROW)                                                \
     ROW(USV, "usv", "fields separated by 0x1F, records terminated by LF or 0x1E") \
-    ROW(CSV, "csv", "RFC 4180; all inputs have the same header")                  \
+    ROW(CSV, "csv", "RFC 4180; inputs may have different headers")                \
     ROW(TSV, "tsv", "like csv, separated by tabs")                                \
     ROW(NDJSON, "ndjson", "one JSON object per line")                             \
     ROW(CONCAT, "concat", "no records: the bytes of the inputs, decompressed")    \
@@ -112,10 +126,12 @@ enum hf_merge_part {
 struct hf_merge_options {
     size_t struct_size;
     enum hf_merge_format format;
-    /* A field: its number from 1, or its name in a header or JSON object. */
+    /* One to eight fields, separated by commas: each its number from 1, or its name in a header or
+     * JSON object, then optionally :number, :desc or :number:desc. In a name, a comma, a colon and
+     * a backslash are preceded by a backslash. */
     const char *key;
-    /* A field, specified in the same way. Times are RFC 3339, or s, ms, us or ns since 1970,
-     * distinguished by their magnitude. */
+    /* One field: its number or name, without any of these additions. Times are RFC 3339, or s, ms,
+     * us or ns since 1970, distinguished by their magnitude. */
     const char *time;
     /* For times without a time zone: "UTC", or an offset such as "+02:00". */
     const char *zone;
@@ -158,11 +174,21 @@ struct hf_merge_options {
     const char *const *input_names;
     /* The same for the output: HF_MERGE_AUTO takes the compression from its suffix. */
     const char *output_name;
+
+    /* A field that marks deletions, by number or name; needs a key and a time. A record in which it
+     * is true, yes or 1 (in upper or lower case, and in NDJSON as a string, number or boolean) is a
+     * deletion. false, no, 0, null and nothing mean that it is not; any other value rejects the
+     * record. An input whose header lacks the field has no deletions. */
+    const char *deleted;
+    /* Drops deletions that win, instead of writing them. Needs inputs_are_all: if a file that is
+     * not among the inputs has an earlier record of the key, that record would come back. */
+    bool drop_deleted;
+    bool inputs_are_all; /* the caller states that no other file has records of these keys */
 };
 #define HF_MERGE_OPTIONS                                                                   \
     HF_VALUE_(hf_merge_options, sizeof(struct hf_merge_options), HF_MERGE_USV, NULL, NULL, \
               NULL, false, HF_MERGE_AUTO, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, NULL,  \
-              NULL, NULL, NULL, NULL)
+              NULL, NULL, NULL, NULL, NULL, false, false)
 
 #define HF_MERGE_REASONS_MAX 4
 
@@ -180,10 +206,11 @@ struct hf_merge_report {
     int64_t took_ms;
     uint64_t reason_count; /* number of `reasons`: why the first few rows were rejected */
     char reasons[HF_MERGE_REASONS_MAX][HF_WHY_MAX];
+    uint64_t rows_deleted; /* deletions that were dropped */
 };
 #define HF_MERGE_REPORT                                                                      \
     HF_VALUE_(hf_merge_report, sizeof(struct hf_merge_report), false, false, false, 0, 0, 0, \
-              0, 0, 0, 0, 0, 0, 0, { { 0 } })
+              0, 0, 0, 0, 0, 0, 0, { { 0 } }, 0)
 
 /* ---- Merging ------------------------------------------------------------------------- */
 
@@ -195,13 +222,13 @@ struct hf_merge_report {
  * program may write to several of them.
  *
  * Returns HF_OK if the output is complete and on disk. Returns HF_INVALID if an option is out of
- * range, an input is a folder, headers differ, no header contains the key, too many records were
- * rejected, or a time has no time zone. Returns HF_NOT_FOUND if an input does not exist, and
- * HF_DENIED if it may not be read. Returns HF_CORRUPT if compressed data is damaged or truncated.
- * Returns HF_UNSUPPORTED if an input was compressed with a window that exceeds the memory limit, or
- * if what Parquet needs is not installed.
- * Returns HF_UNAVAILABLE if there is not enough space or memory, an I/O error occurred, an input
- * changed during the merge, or a command failed. Returns HF_TIMEOUT if a command ran too long, and
+ * range, an input is a folder, a header lacks the key or the time, headers differ and one of them
+ * has a name twice, too many records were rejected, or a time has no time zone. Returns
+ * HF_NOT_FOUND if an input does not exist, and HF_DENIED if it may not be read. Returns HF_CORRUPT
+ * if compressed data is damaged or truncated. Returns HF_UNSUPPORTED if an input was compressed
+ * with a window that exceeds the memory limit, or if what Parquet needs is not installed. Returns
+ * HF_UNAVAILABLE if there is not enough space or memory, an I/O error occurred, an input changed
+ * during the merge, or a command failed. Returns HF_TIMEOUT if a command ran too long, and
  * HF_CANCELLED if `progress` stopped the merge. */
 HF_API enum hf_status hf_merge(const char *const *inputs, size_t input_count,
                                const char *output, const struct hf_merge_options *options,

@@ -106,6 +106,9 @@ static enum hf_status convert_options(struct hf_merge_options *given, const char
     options.format = given->format;
     options.key = text_or_none(given->key);
     options.time = text_or_none(given->time);
+    options.deleted = text_or_none(given->deleted);
+    options.drop_deleted = given->drop_deleted;
+    options.inputs_are_all = given->inputs_are_all;
     options.headless = given->headless;
     options.coding = choose_coding(given, output);
     if (given->memory_bytes > 0)
@@ -143,6 +146,7 @@ static struct hf_merge_report report_of(const struct merge_result *result, struc
     report.rows_out = result->rows_out;
     report.rows_superseded = result->rows_superseded;
     report.rows_rejected = result->rows_rejected;
+    report.rows_deleted = result->rows_deleted;
     report.bytes_in = result->bytes_in;
     report.bytes_out = result->bytes_out;
     report.bytes_spilled = result->bytes_spilled;

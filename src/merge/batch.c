@@ -39,8 +39,10 @@ bool batch_init(struct batch *batch, size_t capacity)
         .capacity = capacity,
         .row_capacity = rows,
         .keys = BUFFER_INIT(UINT32_MAX),
+        .texts = BUFFER_INIT(UINT32_MAX),
     };
     batch->block = malloc(capacity + BLOCK_SLACK);
+    batch->text = batch->block;
     batch->rows = aligned_alloc(sizeof *batch->rows, (rows + 1) * sizeof *batch->rows);
     return batch->block && batch->rows;
 }
@@ -50,6 +52,7 @@ void batch_release(struct batch *batch)
     free(batch->block);
     free(batch->rows);
     buffer_release(&batch->keys);
+    buffer_release(&batch->texts);
     *batch = (struct batch){ 0 };
 }
 
@@ -57,5 +60,8 @@ void batch_clear(struct batch *batch)
 {
     batch->row_count = 0;
     batch->unsorted = false;
+    batch->key_kinds = 0;
+    batch->text = batch->block;
     buffer_clear(&batch->keys);
+    buffer_clear(&batch->texts);
 }

@@ -29,6 +29,8 @@
     ROW(BAD_JSON, "is not one JSON object")                                            \
     ROW(TOO_DEEP, "is nested too deeply")                                              \
     ROW(KEY_KIND, "has a key that is neither a string nor a number")                   \
+    ROW(KEY_NUMBER, "has a key that is not a number")                                  \
+    ROW(BAD_DELETED, "has a deleted field that is neither true nor false")             \
     ROW(NOT_UTF8, "is not UTF-8")
 
 #define ROW_FAULT_ENUM_(name, text) ROW_##name,
@@ -46,12 +48,13 @@ static_assert(BLOCK_SLACK >= KEY_SLACK, "a key may stand at the end of a block")
 struct row {
     order_code code;     /* of the key, relative to the previous good row's key */
     struct instant time; /* if a time field was requested */
-    uint32_t at;         /* offset of the record in the block, without its terminator */
+    uint32_t at;         /* offset of the record in `text`, without its terminator */
     uint32_t size;
     uint32_t key_at; /* offset in the block, or in `keys` */
     uint32_t key_size;
     uint16_t fault;    /* enum row_fault; ROW_PIECE: part of a record that is too long */
     bool key_is_apart; /* in `keys`: the record has another form of it, such as escaped */
+    bool is_deleted;   /* a deletion marker */
 };
 
 struct batch {
@@ -62,6 +65,9 @@ struct batch {
     size_t row_count;
     size_t row_capacity;
     struct buffer keys;   /* keys whose records have them in another form */
+    struct buffer texts;  /* the records, if they are rewritten for the output's columns */
+    const char *text;     /* where the records are: in the block, or in `texts` */
+    unsigned key_kinds;   /* ndjson: the kinds of the keys (merge.h) */
     bool unsorted;        /* the row after the last one is smaller than it; nothing follows */
     uint64_t rows_before; /* rows of its input before this batch */
     uint64_t position;    /* bytes read from the file when this batch was filled */
@@ -82,7 +88,7 @@ static inline bool batch_full(const struct batch *batch)
 
 static inline struct view batch_record(const struct batch *batch, const struct row *row)
 {
-    return (struct view){ batch->block + row->at, row->size };
+    return (struct view){ batch->text + row->at, row->size };
 }
 
 static inline struct view batch_key(const struct batch *batch, const struct row *row)

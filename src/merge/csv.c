@@ -37,8 +37,8 @@ static struct scan scan_to(const struct cutter *cutter, const char *end)
     return (struct scan){ .end = end,
                           .separator = cutter->separator,
                           .separators = EACH_BYTE(cutter->separator),
-                          .key_number = cutter->key.asked ? cutter->key.number : 0,
-                          .time_number = cutter->time.asked ? cutter->time.number : 0 };
+                          .key_number = cutter->key.parts[0].field.number,
+                          .time_number = cutter->time.number };
 }
 
 /* ---- Well-formed records ------------------------------------------------------------- */
@@ -233,10 +233,172 @@ bool csv_append_value(struct buffer *to, const struct csv_value *value)
     return buffer_append(to, rest);
 }
 
+bool csv_split(struct view record, char separator, struct buffer *fields, size_t *ret_count)
+{
+    bool more = true;
+    buffer_clear(fields);
+    for (*ret_count = 0; more; ++*ret_count) {
+        struct csv_field field = { .raw = record };
+        if (!csv_take_field(&record, separator, &field.value, &more))
+            return false;
+        if (more)
+            field.raw.size = (size_t)(record.data - 1 - field.raw.data);
+        if (!buffer_append(fields, (struct view){ (const char *)&field, sizeof field }))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Rows whose key is encoded, that can be deletions, or that are rewritten ----------- */
+
+/* All fields of a record. */
+struct csv_fields {
+    const struct csv_field *fields;
+    size_t count;
+};
+
+static bool plain_value(struct cutter *cutter, const struct csv_value *value,
+                        struct view *ret_text)
+{
+    *ret_text = value->text;
+    if (!value->doubled)
+        return true;
+    buffer_clear(&cutter->scratch);
+    bool copied = csv_append_value(&cutter->scratch, value);
+    *ret_text = buffer_view(&cutter->scratch);
+    return copied;
+}
+
+static enum row_fault take_csv_key(struct cutter *cutter, struct csv_fields record,
+                                   struct view *ret_key)
+{
+    const struct merge_key *key = &cutter->key;
+    bool copied = true;
+    *ret_key = VIEW("");
+    buffer_clear(&cutter->encoded);
+    for (size_t i = 0; i < key->count && copied; i++) {
+        const struct key_part *part = &key->parts[i];
+        struct view value;
+        if (part->field.number > record.count)
+            return ROW_NO_KEY;
+        copied = plain_value(cutter, &record.fields[part->field.number - 1].value, &value);
+        if (!key->is_encoded)
+            *ret_key = value;
+        else if (copied && !key_append(&cutter->encoded, part, value))
+            return ROW_KEY_NUMBER;
+    }
+    if (key->is_encoded)
+        *ret_key = buffer_view(&cutter->encoded);
+    if (!copied || cutter->encoded.failed)
+        cutter->batch->keys.failed = true;
+    return ROW_NONE;
+}
+
+static enum row_fault take_csv_deleted(struct cutter *cutter, struct csv_fields record,
+                                       bool *ret_is_deleted)
+{
+    size_t number = cutter->deleted.number;
+    *ret_is_deleted = false;
+    if (number == 0 || number > record.count)
+        return ROW_NONE;
+    bool good = cut_deleted(record.fields[number - 1].value.text, ret_is_deleted);
+    return good ? ROW_NONE : ROW_BAD_DELETED;
+}
+
+void csv_append_raw(struct buffer *to, struct view raw)
+{
+    bool needs_quotes = raw.size > 0 && raw.data[raw.size - 1] == '\r';
+    if (needs_quotes)
+        buffer_append_byte(to, QUOTE);
+    buffer_append(to, raw);
+    if (needs_quotes)
+        buffer_append_byte(to, QUOTE);
+}
+
+/* Writes a record with the columns of the output into `texts`. */
+static void rewrite(struct cutter *cutter, struct view text, struct csv_fields record)
+{
+    const struct column_map *map = cutter->map;
+    struct buffer *to = &cutter->batch->texts;
+    buffer_reserve(to, text.size + map->count + BLOCK_SLACK);
+    if (map->empty_after > 0)
+        buffer_append(to, text);
+    for (size_t i = 0; i < map->empty_after; i++)
+        buffer_append_byte(to, cutter->separator);
+    for (size_t i = 0; i < map->count && map->empty_after == 0; i++) {
+        if (i > 0)
+            buffer_append_byte(to, cutter->separator);
+        if (map->from[i] > 0)
+            csv_append_raw(to, record.fields[map->from[i] - 1].raw);
+    }
+    buffer_reserve(to, BLOCK_SLACK);
+    if (to->failed)
+        cutter->batch->keys.failed = true;
+}
+
+/* A row that is good in itself: its key, whether it is a deletion, and its record. */
+struct special {
+    struct view key;
+    bool is_deleted;
+    size_t start; /* of the record in `texts`, if it is rewritten */
+};
+
+/* Adds the row, then replaces its record by the one that was written to `texts`. */
+static void add_rewritten(struct cutter *cutter, struct view text, const struct special *row,
+                          const struct instant *time)
+{
+    struct batch *batch = cutter->batch;
+    size_t count = batch->row_count, size = batch->texts.size - row->start;
+    if (size > cutter->record_bytes_max) {
+        batch->texts.size = row->start;
+        cut_fault(cutter, text, ROW_TOO_LONG);
+        return;
+    }
+    cut_row_slowly(cutter, text, row->key, /* apart */ true, time, row->is_deleted);
+    if (batch->row_count == count) {
+        batch->texts.size = row->start;
+        return;
+    }
+    batch->rows[count].at = (uint32_t)row->start;
+    batch->rows[count].size = (uint32_t)size;
+}
+
+__attribute__((noinline)) static void add_special(struct cutter *cutter, struct view text,
+                                                  const struct instant *time)
+{
+    struct batch *batch = cutter->batch;
+    struct special row = { .start = batch->texts.size };
+    struct csv_fields record;
+    if (!csv_split(text, cutter->separator, &cutter->fields, &record.count)) {
+        batch->keys.failed = true; /* the quotes are right, so there was no memory */
+        return;
+    }
+    record.fields = (const struct csv_field *)(const void *)cutter->fields.data;
+    enum row_fault fault = take_csv_key(cutter, record, &row.key);
+    if (fault == ROW_NONE)
+        fault = take_csv_deleted(cutter, record, &row.is_deleted);
+    if (fault == ROW_NONE && text.size > cutter->record_bytes_max)
+        fault = ROW_TOO_LONG;
+    if (fault == ROW_NONE && cutter->map)
+        rewrite(cutter, text, record);
+    if (batch->keys.failed)
+        return;
+    if (fault != ROW_NONE)
+        cut_fault(cutter, text, fault);
+    else if (cutter->map)
+        add_rewritten(cutter, text, &row, time);
+    else
+        cut_row_slowly(cutter, text, row.key, /* apart */ true, time, row.is_deleted);
+}
+
 static void add_good(struct cutter *cutter, struct view text, const struct record *record,
                      const struct instant *time)
 {
     struct buffer *scratch = &cutter->scratch;
+    if (cutter->key.is_encoded || cutter->deleted.number || cutter->map) {
+        add_special(cutter, text, time);
+        return;
+    }
     if (!record->key.doubled) {
         cut_row(cutter, text, record->key.text, /* apart */ false, time);
         return;
@@ -259,7 +421,7 @@ static inline bool add_csv_row(struct cutter *cutter, struct view text,
         cut_fault(cutter, text, ROW_QUOTES);
     else if (cutter->columns && record->fields != cutter->columns)
         cut_fault(cutter, text, ROW_COLUMNS);
-    else if (cutter->key.asked && record->fields < cutter->key.number)
+    else if (cutter->key.count > 0 && record->fields < cutter->key.parts[0].field.number)
         cut_fault(cutter, text, ROW_NO_KEY);
     else if (cutter->time.asked && record->fields < cutter->time.number)
         cut_fault(cutter, text, ROW_NO_TIME);
@@ -356,10 +518,20 @@ static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
 
 #define NAMES_SHOWN_BYTES 120
 
+/* A requested field, and what the header has by its name. */
+struct wanted {
+    struct field *field;
+    bool is_optional;
+    size_t matches;
+    size_t number; /* of the last match */
+};
+
+#define WANTED_MAX (KEY_PARTS_MAX + 2)
+
 struct names {
+    struct wanted wanted[WANTED_MAX];
+    size_t wanted_count;
     size_t count;
-    size_t key_matches;
-    size_t time_matches;
     size_t shown; /* bytes of `text` */
     bool more;    /* there are more than fit into `text` */
     char text[NAMES_SHOWN_BYTES];
@@ -392,18 +564,25 @@ static void show_name(struct names *names, struct view name)
     }
 }
 
-static void match_name(struct field *field, const struct csv_value *value, size_t number,
-                       size_t *matches)
+static void want_field(struct names *names, struct field *field, bool is_optional)
 {
-    if (!field->asked || !value_is(value, field->name))
-        return;
-    ++*matches;
-    field->number = number;
+    if (field->asked)
+        names->wanted[names->wanted_count++] = (struct wanted){ field, is_optional, 0, 0 };
+}
+
+static void match_names(struct names *names, const struct csv_value *value, size_t number)
+{
+    for (size_t i = 0; i < names->wanted_count; i++) {
+        struct wanted *wanted = &names->wanted[i];
+        if (value_is(value, wanted->field->name)) {
+            wanted->matches++;
+            wanted->number = number;
+        }
+    }
 }
 
 /* Finds the fields given by name; `bytes` is the header, with slack after it. */
-static bool read_header_names(struct cutter *cutter, struct view bytes, struct field *key,
-                              struct field *time, struct names *names)
+static bool read_header_names(struct cutter *cutter, struct view bytes, struct names *names)
 {
     struct scan scan = scan_to(cutter, bytes.data + bytes.size);
     struct reach reach = { scan.end, true, true };
@@ -413,8 +592,7 @@ static bool read_header_names(struct cutter *cutter, struct view bytes, struct f
         record.fields++;
         at = pass_field(&scan, reach, at, &record, &value);
         show_name(names, value.text);
-        match_name(key, &value, record.fields, &names->key_matches);
-        match_name(time, &value, record.fields, &names->time_matches);
+        match_names(names, &value, record.fields);
         if (at == scan.end || *at == '\n')
             break;
     }
@@ -423,30 +601,30 @@ static bool read_header_names(struct cutter *cutter, struct view bytes, struct f
 }
 
 /* Sets the number of the field: the requested number, or the number found by name. */
-static enum hf_status resolve_field(struct field *field, const struct field *found,
-                                    size_t matches, const struct names *names,
+static enum hf_status resolve_field(const struct wanted *wanted, const struct names *names,
                                     struct hf_error *error)
 {
+    struct field *field = wanted->field;
     struct view name = view_first(field->name, 60);
-    if (!field->asked)
+    if (wanted->is_optional && field->number == 0 && wanted->matches == 0)
         return HF_OK;
-    if (field->number > names->count)
+    if (field->number > names->count && !wanted->is_optional)
         return error_set(error, HF_INVALID, "there is no field %zu; the header has %zu: %.*s%s",
                          field->number, names->count, (int)names->shown, names->text,
                          names->more ? ", ..." : "");
     if (field->number)
         return HF_OK;
-    if (matches == 0)
+    if (wanted->matches == 0)
         return error_set(error, HF_INVALID,
                          "the header has no field '%.*s'; its fields are %.*s%s",
                          VIEW_ARGS(name), (int)names->shown, names->text,
                          names->more ? ", ..." : "");
-    if (matches > 1)
+    if (wanted->matches > 1)
         return error_set(
             error, HF_INVALID,
             "the header has %zu fields named \"%.*s\"; give the field's number, counted from 1",
-            matches, VIEW_ARGS(name));
-    field->number = found->number;
+            wanted->matches, VIEW_ARGS(name));
+    field->number = wanted->number;
     return HF_OK;
 }
 
@@ -463,13 +641,16 @@ static enum hf_status needs_numbers(const struct field *field, struct hf_error *
 static enum hf_status resolve_names(struct cutter *cutter, struct view header,
                                     struct hf_error *error)
 {
-    struct names names = { 0 };
-    struct field key = cutter->key, time = cutter->time;
-    if (!read_header_names(cutter, header, &key, &time, &names))
+    struct names names = { .count = 0 };
+    for (size_t i = 0; i < cutter->key.count; i++)
+        want_field(&names, &cutter->key.parts[i].field, /* optional */ false);
+    want_field(&names, &cutter->time, /* optional */ false);
+    want_field(&names, &cutter->deleted, /* optional */ true);
+    if (!read_header_names(cutter, header, &names))
         return error_set(error, HF_INVALID, "the header %s", row_fault_text(ROW_QUOTES));
-    enum hf_status status = resolve_field(&cutter->key, &key, names.key_matches, &names, error);
-    if (status == HF_OK)
-        status = resolve_field(&cutter->time, &time, names.time_matches, &names, error);
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < names.wanted_count && status == HF_OK; i++)
+        status = resolve_field(&names.wanted[i], &names, error);
     if (status == HF_OK)
         cutter->columns = names.count;
     return status;
@@ -479,9 +660,13 @@ static enum hf_status csv_resolve(struct cutter *cutter, struct view header,
                                   struct hf_error *error)
 {
     if (!header.data) {
-        enum hf_status status = needs_numbers(&cutter->key, error);
+        enum hf_status status = HF_OK;
+        for (size_t i = 0; i < cutter->key.count && status == HF_OK; i++)
+            status = needs_numbers(&cutter->key.parts[i].field, error);
+        if (status == HF_OK)
+            status = needs_numbers(&cutter->time, error);
         cutter->columns = 0;
-        return status == HF_OK ? needs_numbers(&cutter->time, error) : status;
+        return status == HF_OK ? needs_numbers(&cutter->deleted, error) : status;
     }
     struct buffer copy =
         BUFFER_INIT(header.size + BLOCK_SLACK); /* the header may have no slack */

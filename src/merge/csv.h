@@ -18,6 +18,20 @@ struct csv_value {
 bool csv_take_field(struct view *record, char separator, struct csv_value *ret_value,
                     bool *ret_more);
 
+/* A field of a record, with its quotes in `raw`. */
+struct csv_field {
+    struct csv_value value;
+    struct view raw;
+};
+
+/* Splits a record into its fields: an array of struct csv_field in `fields`. As for csv_take_field.
+ * False also if out of memory. */
+bool csv_split(struct view record, char separator, struct buffer *fields, size_t *ret_count);
+
+/* Appends a field, with its quotes, to another record. A CR at the end of a field without quotes
+ * would become part of the line end if the field came last, so such a field gets quotes. */
+void csv_append_raw(struct buffer *to, struct view raw);
+
 /* Appends the value, with each doubled quote replaced by one quote; false if out of memory. */
 bool csv_append_value(struct buffer *to, const struct csv_value *value);
 

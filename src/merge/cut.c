@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cut.c: what all formats share when they turn bytes into rows. Every record becomes a row or a
  * rejected row, so the counts add up. */
-#include "base/parse.h"
 #include "merge/format.h"
 
 bool cut_key_apart(struct cutter *cutter, struct view key, uint32_t *ret_at)
@@ -13,6 +12,17 @@ bool cut_key_apart(struct cutter *cutter, struct view key, uint32_t *ret_at)
     return buffer_append(keys, key);
 }
 
+/* Copies a record into the batch's `texts`; false if out of memory. */
+static bool cut_text(struct cutter *cutter, struct view record, size_t *ret_at)
+{
+    struct batch *batch = cutter->batch;
+    *ret_at = batch->texts.size;
+    bool added = buffer_reserve(&batch->texts, record.size + BLOCK_SLACK) &&
+                 buffer_append(&batch->texts, record);
+    batch->keys.failed = batch->keys.failed || !added;
+    return added;
+}
+
 void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault)
 {
     struct batch *batch = cutter->batch;
@@ -22,11 +32,27 @@ void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault)
      * block. */
     if (fault != ROW_PIECE && record.size > cutter->record_bytes_max)
         fault = ROW_TOO_LONG;
+    size_t at = (size_t)(record.data - batch->block);
+    /* Where records are rewritten, all rows of a batch are in `texts`. */
+    if (cutter->map && !cut_text(cutter, record, &at)) {
+        batch->row_count--;
+        return;
+    }
     *row = (struct row){
-        .at = (uint32_t)(record.data - batch->block),
+        .at = (uint32_t)at,
         .size = (uint32_t)record.size,
         .fault = (uint16_t)fault,
     };
+}
+
+void cut_row_slowly(struct cutter *cutter, struct view record, struct view key,
+                    bool key_is_apart, const struct instant *time, bool is_deleted)
+{
+    struct batch *batch = cutter->batch;
+    size_t count = batch->row_count;
+    cut_row(cutter, record, key, key_is_apart, time);
+    if (batch->row_count > count && batch->rows[count].fault == ROW_NONE)
+        batch->rows[count].is_deleted = is_deleted;
 }
 
 enum row_fault cut_local_time(const struct cutter *cutter, struct view text,
@@ -44,20 +70,25 @@ size_t format_skip_line(struct view bytes, bool *ret_ended)
     return at + *ret_ended;
 }
 
-#define FIELD_NUMBER_MAX 100000
-
-enum hf_status field_parse(struct view text, bool by_name, struct field *ret_field,
-                           struct hf_error *error)
+/* Compares ASCII letters in either case; `word` is in lower case. */
+static bool is_any_case(struct view text, struct view word)
 {
-    uint64_t number = 0;
-    if (text.size == 0 && !by_name)
-        return error_set(error, HF_INVALID, "a field must be a number or a name");
-    bool digits = !by_name;
-    for (size_t i = 0; i < text.size; i++)
-        digits = digits && text.data[i] >= '0' && text.data[i] <= '9';
-    if (digits && (parse_u64(text, FIELD_NUMBER_MAX, &number, NULL) != HF_OK || number == 0))
-        return error_set(error, HF_INVALID, "fields are numbered from 1 to %d, not %.*s",
-                         FIELD_NUMBER_MAX, VIEW_ARGS(view_first(text, 40)));
-    *ret_field = (struct field){ .asked = true, .number = (size_t)number, .name = text };
-    return HF_OK;
+    if (text.size != word.size)
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        char byte = text.data[i];
+        if (byte >= 'A' && byte <= 'Z')
+            byte = (char)(byte - 'A' + 'a');
+        if (byte != word.data[i])
+            return false;
+    }
+    return true;
+}
+
+bool cut_deleted(struct view value, bool *ret_is_deleted)
+{
+    *ret_is_deleted = is_any_case(value, VIEW("true")) || is_any_case(value, VIEW("yes")) ||
+                      is_any_case(value, VIEW("1"));
+    return *ret_is_deleted || value.size == 0 || is_any_case(value, VIEW("false")) ||
+           is_any_case(value, VIEW("no")) || is_any_case(value, VIEW("0"));
 }

@@ -5,13 +5,15 @@
 #define MERGE_FORMAT_H
 
 #include "merge/batch.h"
+#include "merge/key.h"
 #include "merge/merge.h"
 
-/* A requested field: by number, or by name if the format has names. */
-struct field {
-    bool asked;
-    size_t number; /* from 1; 0: by name */
-    struct view name;
+/* csv, tsv: how records of an input become records of the output, whose columns differ. */
+struct column_map {
+    size_t count;         /* columns of the output */
+    const uint32_t *from; /* for each, the column of the input, from 1; 0: the input has none */
+    size_t
+        empty_after; /* the output has the input's columns, then so many more; 0: it has not */
 };
 
 /* Turns one input into rows. A format changes only its own members, and adds rows only with cut_row
@@ -19,11 +21,13 @@ struct field {
 struct cutter {
     const struct format *format;
     char separator; /* csv, tsv */
-    struct field key;
+    struct merge_key key;
     struct field time;
-    size_t columns;      /* csv, tsv: columns of the header; 0: no header, any number allowed */
-    bool has_zone;       /* times without a zone are in this one: */
-    int64_t zone_east_s; /* seconds east of UTC */
+    struct field deleted; /* marks deletions; may be missing from a header or record */
+    size_t columns; /* csv, tsv: columns of the header; 0: no header, any number allowed */
+    const struct column_map *map; /* csv, tsv: NULL: records are written unchanged */
+    bool has_zone;                /* times without a zone are in this one: */
+    int64_t zone_east_s;          /* seconds east of UTC */
     size_t record_bytes_max;
     bool any_order; /* rows will be sorted: compute no codes, accept any order */
     /* The position in the input. */
@@ -34,6 +38,8 @@ struct cutter {
     size_t wanted;          /* bytes needed by an incomplete record; 0: unknown */
     /* For the format's own use. */
     struct buffer scratch;
+    struct buffer encoded; /* a key */
+    struct buffer fields;  /* csv, tsv: all fields of a record */
 };
 
 struct format {
@@ -114,6 +120,10 @@ static inline bool cut_time(const struct cutter *cutter, struct view text,
     return *ret_fault == ROW_NONE;
 }
 
+/* Whether the value of a field marks a deletion: true, yes or 1; or false, no, 0 or nothing, in
+ * upper or lower case. False if it is anything else. */
+bool cut_deleted(struct view value, bool *ret_is_deleted);
+
 /* Adds a row that cannot be merged. There must be room for a row. */
 void cut_fault(struct cutter *cutter, struct view record, enum row_fault fault);
 
@@ -131,7 +141,7 @@ static inline void cut_row(struct cutter *cutter, struct view record, struct vie
         return;
     }
     char time_key[INSTANT_BYTES];
-    if (!cutter->key.asked) {
+    if (cutter->key.count == 0) {
         instant_bytes(*time, time_key);
         key = (struct view){ time_key, INSTANT_BYTES };
         key_is_apart = true;
@@ -149,12 +159,13 @@ static inline void cut_row(struct cutter *cutter, struct view record, struct vie
     row->at = (uint32_t)(record.data - batch->block);
     row->size = (uint32_t)record.size;
     row->fault = ROW_NONE;
+    row->is_deleted = false;
     row->time = cutter->time.asked ? *time : (struct instant){ 0 };
     cutter->last_good = ++batch->row_count;
 }
 
-/* "3" is a field number, unless fields have only names; "name" is a field name. */
-enum hf_status field_parse(struct view text, bool by_name, struct field *ret_field,
-                           struct hf_error *error);
+/* Like cut_row, for rows that are rare or slow anyway; so cut_row is inlined where it is fast. */
+void cut_row_slowly(struct cutter *cutter, struct view record, struct view key,
+                    bool key_is_apart, const struct instant *time, bool is_deleted);
 
 #endif

@@ -23,6 +23,26 @@ static size_t record_bytes_max(const struct merge_options *options)
     return quarter < MERGE_RECORD_DEFAULT ? quarter : MERGE_RECORD_DEFAULT;
 }
 
+/* Without a key and a time, no record replaces another, so a deletion has nothing to delete. */
+static enum hf_status check_deleted_field(const struct merge_options *options,
+                                          struct hf_error *error)
+{
+    if (options->deleted.data && options->format == HF_MERGE_PARQUET)
+        return error_set(error, HF_INVALID, "parquet files cannot have a deleted field");
+    if (options->deleted.data && !(options->key.data && options->time.data))
+        return error_set(error, HF_INVALID,
+                         "a deleted field needs both a key and a time: a deletion replaces the "
+                         "earlier records of its key");
+    if (options->drop_deleted && !options->deleted.data)
+        return error_set(error, HF_INVALID,
+                         "deletions can be dropped only if the deleted field is given");
+    if (options->drop_deleted && !options->inputs_are_all)
+        return error_set(error, HF_INVALID,
+                         "deletions can be dropped only if the inputs are all files there are: "
+                         "otherwise, an earlier record in another file would come back");
+    return HF_OK;
+}
+
 enum hf_status job_check(const struct merge_options *options, struct hf_error *error)
 {
     char text[SIZE_TEXT_MAX];
@@ -43,11 +63,11 @@ enum hf_status job_check(const struct merge_options *options, struct hf_error *e
         return error_set(error, HF_INVALID,
                          "no field to merge by: set the key field, the time field, or both to "
                          "keep the latest record of each key");
-    if (!has_records && has_fields)
+    if (!has_records && (has_fields || options->deleted.data))
         return error_set(error, HF_INVALID,
                          "%s has no fields, so it cannot have a key or a time",
                          hf_merge_format_name(options->format));
-    return HF_OK;
+    return check_deleted_field(options, error);
 }
 
 void job_init(struct job *job, struct env *env, const struct merge_options *options)
@@ -253,7 +273,9 @@ enum hf_status job_scan(struct job *job, const struct feed *feed, struct job_sca
                         struct hf_error *error)
 {
     struct source source;
-    const struct source_options options = { scan->cutter, job->header, SCAN_BLOCK_BYTES,
+    struct cutter cutter = *job_cutter_of(job, feed);
+    cutter.any_order = scan->any_order;
+    const struct source_options options = { &cutter, job_header_of(job, feed), SCAN_BLOCK_BYTES,
                                             /* batches */ 1, &job->budget };
     enum hf_status status = source_init(&source, feed, &options, error);
     struct batch *batch = &source.batches[0];
@@ -269,6 +291,7 @@ enum hf_status job_scan(struct job *job, const struct feed *feed, struct job_sca
     }
     scan->rows = source.rows;
     scan->too_wide = source.too_wide;
+    job->headers_differ |= source.other_header;
     source_release(&source);
     return status;
 }

@@ -13,8 +13,11 @@ struct job {
     const char *output;
     const char *scratch_folder;
     size_t record_bytes_max;
-    struct cutter cutter; /* how the inputs are cut; its fields are resolved */
-    struct view header;   /* common to all inputs; data NULL: the format has none */
+    struct cutter asked;          /* how the inputs are cut; its fields are as given */
+    struct cutter cutter;         /* the same, with the fields of the common header */
+    char key_space[KEY_TEXT_MAX]; /* the names of key fields */
+    struct view header;           /* of the output; data NULL: the format has none */
+    bool headers_differ;          /* an input has another one than expected */
     bool latest_wins;
     struct budget budget;
     size_t group;        /* maximum number of inputs merged at a time */
@@ -56,7 +59,7 @@ enum hf_status job_progress_end(struct job *job, struct hf_error *error);
 
 /* Reads an input from start to end, batch by batch. */
 struct job_scan {
-    const struct cutter *cutter;
+    bool any_order; /* accept any order, and compute no codes */
     enum hf_status (*use)(void *context, const struct source *source, const struct batch *batch,
                           struct hf_error *error);
     void *context;
@@ -66,6 +69,17 @@ struct job_scan {
 };
 enum hf_status job_scan(struct job *job, const struct feed *feed, struct job_scan *scan,
                         struct hf_error *error);
+
+/* How an input is cut, and the header that it must have. */
+static inline const struct cutter *job_cutter_of(const struct job *job, const struct feed *feed)
+{
+    return feed->layout ? &feed->layout->cutter : &job->cutter;
+}
+
+static inline struct view job_header_of(const struct job *job, const struct feed *feed)
+{
+    return feed->layout ? feed->layout->header : job->header;
+}
 
 /* The same without records: only the decompressed bytes. */
 typedef enum hf_status job_use_bytes(void *context, struct view bytes, struct hf_error *error);
@@ -96,8 +110,8 @@ enum hf_status job_refuse(struct job *job, struct hf_error *error);
  * them. */
 enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *error);
 
-/* Determines how inputs that consist of records are cut: the fields, and the common header, which
- * is stored in `header`. */
+/* Determines how inputs that consist of records are cut: the fields, and the header of the first
+ * input that has one, which is stored in `header`. */
 enum hf_status records_prepare(struct job *job, const struct feed *feeds, size_t count,
                                struct buffer *header, struct hf_error *error);
 

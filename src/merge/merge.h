@@ -12,12 +12,18 @@
  *   latest wins   both fields are given: for each key only the record with the latest time is
  *                 kept; if the times are equal, the record that compares greater bytewise
  *
- * Keys are ordered by the bytes of their values: a quoted CSV field without its quotes, a JSON
- * string without its escapes. Records are written unchanged, each ended by LF. Equal inputs in any
- * order give the same output. An input that is not in order is detected and sorted.
+ * Keys are ordered by the bytes of their values (a quoted CSV field without its quotes, a JSON
+ * string without its escapes), or as key.h describes. Records are written unchanged, each ended by
+ * LF; if the headers of csv or tsv inputs differ, as layout.h describes. Equal inputs in any order
+ * give the same output, except for the order of columns if headers differ. An input that is not in
+ * order is detected and sorted.
+ *
+ * With a deleted field, a record in which it is true is a deletion: it wins or loses against other
+ * records of its key by time, as they do. A deletion that wins is written like a record, so that
+ * it also wins in a later merge, or dropped.
  *
  * A record that cannot be read is rejected: it is written to the reject file, byte for byte, one
- * record per line. So rows_in = rows_out + rows_superseded + rows_rejected. If there are more
+ * record per line. So rows_in = rows_out + superseded + rejected + deleted. If there are more
  * rejects than allowed (default: none), the merge fails: the reject file is kept, but the output is
  * not. An empty line is not a record. A time without a zone fails the merge immediately, instead of
  * being rejected, unless the options specify the zone. */
@@ -88,13 +94,25 @@ struct merge_command {
     const char *program;
 };
 
+/* What the key is in the records of an ndjson input: two bits per key field, the first field's
+ * lowest. 0: unknown, or not ndjson. */
+#define MERGE_KEY_STRING    1U
+#define MERGE_KEY_NUMBER    2U
+#define MERGE_KEY_BOTH      3U
+#define MERGE_KEY_KIND_BITS 2
+
 struct merge_options {
     enum hf_merge_format format;
-    struct view key;  /* a field: its number from 1, or its name in a header or JSON object */
-    struct view time; /* the same; RFC 3339, or s, ms, us or ns since 1970, by magnitude */
-    bool has_zone;    /* times without a zone are in this one: */
-    int64_t zone_east_s; /* seconds east of UTC */
-    bool headless;       /* csv, tsv: the first record is not a header */
+    struct view
+        key; /* fields, by number from 1, or by name in a header or JSON object (key.h) */
+    struct view time;      /* a field; RFC 3339, or s, ms, us or ns since 1970, by magnitude */
+    struct view deleted;   /* a field that marks deletions; needs a key and a time */
+    bool drop_deleted;     /* drop deletions that win; only if ... */
+    bool inputs_are_all;   /* ... no other file has records of their keys */
+    bool distinct_columns; /* a survey refuses a header that has a name twice */
+    bool has_zone;         /* times without a zone are in this one: */
+    int64_t zone_east_s;   /* seconds east of UTC */
+    bool headless;         /* csv, tsv: the first record is not a header */
     enum hf_merge_coding coding;
     size_t memory_bytes;      /* memory limit, including sorting */
     size_t record_bytes_max;  /* longer records are streamed to the reject file; 0: 16 MiB, or a
@@ -135,6 +153,8 @@ struct merge_result {
     uint64_t rows_out;
     uint64_t rows_superseded;
     uint64_t rows_rejected;
+    uint64_t rows_deleted;  /* deletions that were dropped */
+    unsigned key_kinds;     /* of all inputs together */
     uint64_t bytes_in;      /* of the input files, as stored on disk */
     uint64_t bytes_out;     /* of the output, likewise */
     uint64_t bytes_spilled; /* written to scratch files */
@@ -159,8 +179,9 @@ struct merge_paths {
 /* Merges the inputs into the output, replacing it if it exists. `ret_result` is filled in even on
  * failure, so that a caller can show why rows were rejected.
  *
- *   INVALID      options out of range, an input that is not a file, headers that differ, a key
- *                that is not in the header, more rejects than allowed, a time without a zone
+ *   INVALID      options out of range, an input that is not a file, a header without the key or
+ *                the time, headers that differ and have a name twice, more rejects than allowed, a
+ *                time without a zone
  *   CORRUPT      compressed data that is damaged or ends early
  *   UNAVAILABLE  no space, no memory, an I/O error, an input that changed; a command that failed
  *   UNSUPPORTED  compressed with a window larger than the memory setting allows; what Parquet

@@ -4,22 +4,41 @@
  * that contain only blanks are not records. */
 #include "merge/format.h"
 
-/* The requested members; if a name occurs twice, the last member counts. */
+/* The requested members; if a name occurs twice, the last member counts. The kind of a member that
+ * is missing is JSON_KIND_NONE. */
 struct members {
-    bool has_key;
-    bool has_time;
-    struct json_text key;
+    struct json_text key[KEY_PARTS_MAX];
     struct json_text time;
+    struct json_text deleted;
 };
 
 static inline void match_member(const struct field *field, const struct json_text *name,
-                                const struct json_text *value, bool *found,
-                                struct json_text *ret_value)
+                                const struct json_text *value, struct json_text *ret_value)
 {
-    if (field->asked && json_text_is(name, field->name)) {
-        *found = true;
+    if (field->asked && json_text_is(name, field->name))
         *ret_value = *value;
-    }
+}
+
+/* The members of long keys and of deletions, which few merges have. */
+__attribute__((noinline)) static void match_more(const struct cutter *cutter,
+                                                 const struct json_text *name,
+                                                 const struct json_text *value,
+                                                 struct members *ret_members)
+{
+    for (size_t i = 1; i < cutter->key.count; i++)
+        match_member(&cutter->key.parts[i].field, name, value, &ret_members->key[i]);
+    match_member(&cutter->deleted, name, value, &ret_members->deleted);
+}
+
+/* Only what is requested is cleared: it happens for each record. */
+static inline void clear_members(const struct cutter *cutter, struct members *members)
+{
+    const struct json_text none = { .kind = JSON_KIND_NONE };
+    members->key[0] = members->time = none;
+    if (cutter->deleted.asked)
+        members->deleted = none;
+    for (size_t i = 1; i < cutter->key.count; i++)
+        members->key[i] = none;
 }
 
 static enum row_fault find_members(const struct cutter *cutter, struct view line,
@@ -27,10 +46,13 @@ static enum row_fault find_members(const struct cutter *cutter, struct view line
 {
     struct json_reader reader = json_read_data(line);
     struct json_text name, value;
+    bool more = cutter->key.count > 1 || cutter->deleted.asked;
     json_enter_object(&reader);
     while (json_next_pair(&reader, &name, &value)) {
-        match_member(&cutter->key, &name, &value, &ret_members->has_key, &ret_members->key);
-        match_member(&cutter->time, &name, &value, &ret_members->has_time, &ret_members->time);
+        match_member(&cutter->key.parts[0].field, &name, &value, &ret_members->key[0]);
+        match_member(&cutter->time, &name, &value, &ret_members->time);
+        if (more)
+            match_more(cutter, &name, &value, ret_members);
     }
     json_end(&reader);
     return row_fault_of_json(reader.fault);
@@ -62,7 +84,7 @@ static enum row_fault member_time(struct cutter *cutter, const struct members *m
     struct view value;
     if (!cutter->time.asked)
         return ROW_NONE;
-    if (!members->has_time)
+    if (members->time.kind == JSON_KIND_NONE)
         return ROW_NO_TIME;
     if (!is_text_or_number(&members->time) ||
         value_of(cutter, &members->time, &value) != ROW_NONE)
@@ -71,25 +93,74 @@ static enum row_fault member_time(struct cutter *cutter, const struct members *m
     return cut_time(cutter, value, ret_time, &fault) ? ROW_NONE : fault;
 }
 
+static unsigned kind_of_key(const struct json_text *value)
+{
+    return value->kind == JSON_KIND_NUMBER ? MERGE_KEY_NUMBER : MERGE_KEY_STRING;
+}
+
+/* The value of one part of the key, which must be a number if the part is one. */
+static enum row_fault part_of_key(struct cutter *cutter, const struct key_part *part,
+                                  const struct json_text *member, struct view *ret_value)
+{
+    if (member->kind == JSON_KIND_NONE)
+        return ROW_NO_KEY;
+    if (part->is_number && member->kind != JSON_KIND_NUMBER)
+        return ROW_KEY_NUMBER;
+    if (!is_text_or_number(member))
+        return ROW_KEY_KIND;
+    return value_of(cutter, member, ret_value);
+}
+
+static enum row_fault encode_key(struct cutter *cutter, const struct members *members,
+                                 struct view *ret_key)
+{
+    const struct merge_key *key = &cutter->key;
+    buffer_clear(&cutter->encoded);
+    for (size_t i = 0; i < key->count; i++) {
+        struct view value;
+        enum row_fault fault = part_of_key(cutter, &key->parts[i], &members->key[i], &value);
+        if (fault != ROW_NONE)
+            return fault;
+        if (!key_append(&cutter->encoded, &key->parts[i], value))
+            return ROW_KEY_NUMBER;
+    }
+    if (cutter->encoded.failed)
+        cutter->batch->keys.failed = true;
+    *ret_key = buffer_view(&cutter->encoded);
+    return ROW_NONE;
+}
+
 static enum row_fault ndjson_member_key(struct cutter *cutter, const struct members *members,
                                         struct view *ret_key)
 {
-    if (!cutter->key.asked)
+    if (cutter->key.is_encoded)
+        return encode_key(cutter, members, ret_key);
+    if (cutter->key.count == 0)
         return ROW_NONE;
-    if (!members->has_key)
-        return ROW_NO_KEY;
-    if (!is_text_or_number(&members->key))
-        return ROW_KEY_KIND;
-    return value_of(cutter, &members->key, ret_key);
+    return part_of_key(cutter, &cutter->key.parts[0], &members->key[0], ret_key);
+}
+
+/* true and 1 mark a deletion, as do the strings that do so in other formats. */
+static enum row_fault member_deleted(const struct members *members, bool *ret_is_deleted)
+{
+    const struct json_text *value = &members->deleted;
+    *ret_is_deleted = false;
+    if (value->kind == JSON_KIND_NONE || value->kind == JSON_KIND_NULL)
+        return ROW_NONE;
+    bool known = !value->escaped && cut_deleted(value->text, ret_is_deleted);
+    return known ? ROW_NONE : ROW_BAD_DELETED;
 }
 
 /* False if the row was not added, because it is out of order or there is no memory for it. */
 static bool add_line(struct cutter *cutter, struct view line)
 {
-    struct members members = { 0 };
+    struct members members;
     struct instant time = { 0 };
     struct view key = { 0 };
-    size_t count = cutter->batch->row_count;
+    struct batch *batch = cutter->batch;
+    size_t count = batch->row_count;
+    bool is_deleted = false;
+    clear_members(cutter, &members);
     enum row_fault fault = find_members(cutter, line, &members);
     /* The key comes last, because it stays in scratch until the row is added. */
     enum row_fault time_fault = fault ? fault : member_time(cutter, &members, &time);
@@ -97,13 +168,22 @@ static bool add_line(struct cutter *cutter, struct view line)
         fault = ndjson_member_key(cutter, &members, &key);
     if (!fault)
         fault = time_fault;
-    if (cutter->batch->keys.failed)
+    if (!fault && cutter->deleted.asked)
+        fault = member_deleted(&members, &is_deleted);
+    if (batch->keys.failed)
         return false;
     if (fault)
         cut_fault(cutter, line, fault);
     else
-        cut_row(cutter, line, key, members.key.escaped, &time);
-    return cutter->batch->row_count > count;
+        cut_row(cutter, line, key, cutter->key.is_encoded || members.key[0].escaped, &time);
+    if (batch->row_count == count)
+        return false;
+    if (batch->rows[count].fault == ROW_NONE) {
+        batch->rows[count].is_deleted = is_deleted;
+        for (size_t i = 0; i < cutter->key.count; i++)
+            batch->key_kinds |= kind_of_key(&members.key[i]) << MERGE_KEY_KIND_BITS * i;
+    }
+    return true;
 }
 
 static inline bool is_blank_line(struct view line)

@@ -6,6 +6,7 @@
 #include "file/bytes.h"
 #include "install_paths.h"
 #include "merge/command.h"
+#include "merge/key.h"
 #include "merge/parquet_footer.h"
 #include "merge/parquet_message.h"
 
@@ -175,7 +176,11 @@ static enum hf_status fill_in_fields(struct parquet_call *call, struct arena *ar
                                      struct hf_error *error)
 {
     const struct merge_options *options = call->options;
-    call->request.key = text_of(options->key, arena);
+    char space[KEY_TEXT_MAX];
+    struct view key = options->key;
+    if (key.data && key_parse_name(options->key, space, &key, error) != HF_OK)
+        return HF_INVALID;
+    call->request.key = text_of(key, arena);
     call->request.time = text_of(options->time, arena);
     return call->request.key && call->request.time ? HF_OK : error_no_memory(error);
 }

@@ -65,6 +65,7 @@ static bool next_batch(struct pass *pass, size_t input)
         return false;
     }
     pass->status = job_progress(pass->job, batch->position - head->position, pass->error);
+    pass->job->result.key_kinds |= batch->key_kinds;
     *head = (struct head){ batch->rows, batch, batch->position };
     return pass->status == HF_OK;
 }
@@ -95,7 +96,7 @@ static inline order_code advance(struct pass *pass, size_t input)
     if (head->row->fault)
         return find_next_row(pass, input);
     /* Prefetches what is needed when this input wins, and when it advances. */
-    const char *record = head->batch->block + head->row->at;
+    const char *record = head->batch->text + head->row->at;
     __builtin_prefetch(record);
     __builtin_prefetch(record + 64);
     __builtin_prefetch(record + head->row->size);
@@ -136,18 +137,31 @@ static inline bool offer_row(struct pass *pass, const struct head *head)
     return sink_offer(pass->to, batch_record(head->batch, head->row));
 }
 
-/* Merges with latest wins: the offered row becomes final when the next key arrives. */
+/* The last record of a key is known: it becomes final, or is dropped if it is a deletion. */
+static inline void end_key(struct pass *pass, bool is_dropped, uint64_t *dropped)
+{
+    if (is_dropped) {
+        sink_withdraw(pass->to);
+        ++*dropped;
+    }
+    sink_settle(pass->to);
+}
+
+/* Merges with latest wins: the offered row becomes final when the next key arrives. A deletion that
+ * wins is dropped only from the output: in a run, it must still win against records that are
+ * elsewhere. */
 static void merge_latest(struct pass *pass)
 {
     struct tree *tree = &pass->tree;
     struct instant kept = { 0 };
-    uint64_t out = 0, superseded = 0;
+    bool drops = pass->job->options->drop_deleted && !pass->to->is_run, is_dropped = false;
+    uint64_t out = 0, superseded = 0, dropped = 0;
     while (tree->winner.code != CODE_END) {
         const struct head *head = &pass->heads[tree->winner.input];
         struct instant time = head->row->time;
         bool again = tree->winner.code == CODE_EQUAL && out;
         if (!again) {
-            sink_settle(pass->to);
+            end_key(pass, is_dropped, &dropped);
             out++;
         } else {
             superseded++;
@@ -155,6 +169,7 @@ static void merge_latest(struct pass *pass)
         if (!again || job_is_later(time, batch_record(head->batch, head->row), kept,
                                    sink_offered_record(pass->to))) {
             kept = time;
+            is_dropped = drops && head->row->is_deleted;
             if (!offer_row(pass, head))
                 break;
         }
@@ -162,8 +177,9 @@ static void merge_latest(struct pass *pass)
         if (pass->status != HF_OK)
             break;
     }
-    sink_settle(pass->to);
-    pass->job->result.rows_out = out;
+    end_key(pass, is_dropped, &dropped);
+    pass->job->result.rows_out = out - dropped;
+    pass->job->result.rows_deleted = dropped;
     pass->job->result.rows_superseded += superseded;
 }
 
@@ -204,8 +220,8 @@ static void open_sources(struct pass *pass, const struct feed *feeds, size_t bat
         options.block_bytes = block_bytes(job, pass->count, batch_count);
     for (size_t i = 0; i < pass->count; i++) {
         bool is_run = feeds[i].run >= 0;
-        options.like = is_run ? &of_run : &job->cutter;
-        options.header = is_run ? RUN_MARK : job->header;
+        options.like = is_run ? &of_run : job_cutter_of(job, &feeds[i]);
+        options.header = is_run ? RUN_MARK : job_header_of(job, &feeds[i]);
         pass->status = source_init(&pass->sources[i], &feeds[i], &options, pass->error);
         if (pass->status != HF_OK)
             return;
@@ -230,6 +246,7 @@ static void end_pass(struct pass *pass, struct pass_end *ret_end)
     *ret_end = (struct pass_end){ .unsorted = pass->unsorted, .too_wide = pass->to->too_wide };
     for (size_t i = 0; i < pass->count; i++) {
         ret_end->too_wide = ret_end->too_wide || pass->sources[i].too_wide;
+        pass->job->headers_differ |= pass->sources[i].other_header;
         if (pass->sources[i].feed && pass->sources[i].feed->run < 0)
             pass->job->result.rows_in += pass->sources[i].rows;
         source_release(&pass->sources[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records.c: merges formats that consist of records: compares headers, finds the inputs to sort,
- * and chooses the passes. If there is too little memory, it starts again with fewer inputs at a
- * time. */
+/* records.c: merges formats that consist of records: reads headers, finds the inputs to sort, and
+ * chooses the passes. If there is too little memory, it starts again with fewer inputs at a time.
+ */
 #include "base/check.h"
 #include "base/hash.h"
 #include "merge/job.h"
@@ -27,7 +27,7 @@
 static enum hf_status init_cutter(struct job *job, struct hf_error *error)
 {
     const struct merge_options *options = job->options;
-    struct cutter *cutter = &job->cutter;
+    struct cutter *cutter = &job->asked;
     *cutter = (struct cutter){ .record_bytes_max = job->record_bytes_max,
                                .has_zone = options->has_zone,
                                .zone_east_s = options->zone_east_s };
@@ -38,10 +38,28 @@ static enum hf_status init_cutter(struct job *job, struct hf_error *error)
     bool by_name = options->format == HF_MERGE_NDJSON;
     enum hf_status status = HF_OK;
     if (options->key.data)
-        status = field_parse(options->key, by_name, &cutter->key, error);
+        status = key_parse(options->key, by_name, job->key_space, &cutter->key, error);
     if (status == HF_OK && options->time.data)
         status = field_parse(options->time, by_name, &cutter->time, error);
-    job->latest_wins = cutter->key.asked && cutter->time.asked;
+    if (status == HF_OK && options->deleted.data)
+        status = field_parse(options->deleted, by_name, &cutter->deleted, error);
+    job->latest_wins = cutter->key.count > 0 && cutter->time.asked;
+    job->cutter = *cutter;
+    return status;
+}
+
+static enum hf_status read_header(struct job *job, const struct feed *feed,
+                                  struct buffer *header, struct hf_error *error)
+{
+    struct source source;
+    const struct source_options options = { .like = &job->asked,
+                                            .block_bytes = HEADER_BLOCK_BYTES,
+                                            .batch_count = 1,
+                                            .budget = &job->budget };
+    enum hf_status status = source_init(&source, feed, &options, error);
+    if (status == HF_OK)
+        status = source_read_header(&source, header, error);
+    source_release(&source);
     return status;
 }
 
@@ -53,17 +71,9 @@ static enum hf_status read_common_header(struct job *job, const struct feed *fee
 {
     if (!job->cutter.format->header || job->options->headless)
         return job->cutter.format->resolve(&job->cutter, job->header, error);
-    const struct source_options options = { .like = &job->cutter,
-                                            .block_bytes = HEADER_BLOCK_BYTES,
-                                            .batch_count = 1,
-                                            .budget = &job->budget };
     size_t first = 0; /* whose header is used */
     for (; first < count; first++) {
-        struct source source;
-        enum hf_status status = source_init(&source, &feeds[first], &options, error);
-        if (status == HF_OK)
-            status = source_read_header(&source, header, error);
-        source_release(&source);
+        enum hf_status status = read_header(job, &feeds[first], header, error);
         if (status != HF_OK)
             return status;
         if (header->size > 0)
@@ -83,6 +93,45 @@ enum hf_status records_prepare(struct job *job, const struct feed *feeds, size_t
 {
     enum hf_status status = init_cutter(job, error);
     return status == HF_OK ? read_common_header(job, feeds, count, header, error) : status;
+}
+
+/* ---- Headers that differ ------------------------------------------------------------- */
+
+/* Reads the header of one input; its layout stays NULL if the input is empty. */
+static enum hf_status read_layout(struct job *job, struct feed *feed, struct layouts *layouts,
+                                  struct buffer *header, struct hf_error *error)
+{
+    buffer_clear(header);
+    enum hf_status status = read_header(job, feed, header, error);
+    if (status != HF_OK || header->size == 0)
+        return status;
+    status = layouts_add(layouts, &job->asked, buffer_view(header), &feed->layout, error);
+    if (status == HF_INVALID)
+        error_about(error, feed->name);
+    return status;
+}
+
+/* Reads the headers of all inputs in the order in which the inputs were given, which is the order
+ * of the columns. Called only once it is known that headers differ. */
+static enum hf_status read_layouts(struct job *job, struct feed *feeds, size_t count,
+                                   struct layouts *layouts, struct hf_error *error)
+{
+    struct buffer header = BUFFER_INIT(HF_MERGE_RECORD_MAX);
+    size_t *order = calloc(count, sizeof *order);
+    if (!order)
+        return error_no_memory(error);
+    for (size_t i = 0; i < count; i++)
+        order[feeds[i].given] = i;
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < count && status == HF_OK; i++)
+        status = read_layout(job, &feeds[order[i]], layouts, &header, error);
+    if (status == HF_OK)
+        status = layouts_end(layouts, error);
+    if (status == HF_OK)
+        job->header = buffer_view(&layouts->header);
+    free(order);
+    buffer_release(&header);
+    return status;
 }
 
 /* ---- The order of the inputs --------------------------------------------------------- */
@@ -146,7 +195,7 @@ static enum hf_status find_unsorted(struct job *job, struct feed *feeds, size_t 
 {
     job->bytes_left = 3 * job->result.bytes_in; /* now, while sorting, and in the last pass */
     for (size_t i = 0; i < count; i++) {
-        struct job_scan scan = { &job->cutter, check_batch, .context = &feeds[i] };
+        struct job_scan scan = { /* any_order */ false, check_batch, .context = &feeds[i] };
         enum hf_status status = job_scan(job, &feeds[i], &scan, error);
         if (status != HF_OK)
             return status;
@@ -161,9 +210,11 @@ struct attempt {
     struct job *job;
     struct feed *feeds; /* the inputs, in an order independent of the arguments */
     size_t count;
-    struct runs *sorted; /* runs of the unsorted inputs */
-    struct runs *merged; /* runs of merged groups */
-    struct feed *last;   /* inputs of the last pass */
+    bool looked;             /* it is known which inputs are unsorted */
+    struct runs *sorted;     /* runs of the unsorted inputs */
+    struct runs *merged;     /* runs of merged groups */
+    struct layouts *layouts; /* of inputs whose headers differ */
+    struct feed *last;       /* inputs of the last pass */
     size_t last_count;
     struct pass_end end;
     struct hf_error *error;
@@ -246,8 +297,8 @@ static enum hf_status last_pass(struct attempt *attempt)
         pass_run(job, attempt->last, attempt->last_count, &sink, &attempt->end, attempt->error);
     if (status == HF_OK) {
         const struct merge_result *result = &job->result;
-        check(result->rows_in ==
-              result->rows_out + result->rows_superseded + result->rows_rejected);
+        check(result->rows_in == result->rows_out + result->rows_superseded +
+                                     result->rows_rejected + result->rows_deleted);
         job->refused = job_overrun(job);
         status = job->refused ? HF_INVALID : job_progress_end(job, attempt->error);
         if (status == HF_OK)
@@ -271,6 +322,7 @@ static void start_anew(struct attempt *attempt)
     }
     job_release(job, JOB_REJECTS, &job->rejects);
     job->refused = false;
+    job->headers_differ = false;
     attempt->last_count = 0;
     attempt->end = (struct pass_end){ 0 };
 }
@@ -316,27 +368,42 @@ static bool reduce_memory(struct job *job, const struct pass_end *end)
     return false;
 }
 
-/* The first attempt assumes that all inputs are sorted and fit into memory together. If that is
- * wrong, the merge starts again with another strategy, at most a few times. */
+static enum hf_status input_changed(struct hf_error *error)
+{
+    return error_set(error, HF_UNAVAILABLE, "an input changed while it was being read");
+}
+
+/* After an attempt failed with `status`: prepares another one, and returns OK. */
+static enum hf_status change_strategy(struct attempt *attempt, enum hf_status status)
+{
+    struct job *job = attempt->job;
+    struct hf_error *error = attempt->error;
+    if (!job->headers_differ && attempt->end.unsorted) {
+        if (attempt->looked)
+            return input_changed(error);
+        status = find_unsorted(job, attempt->feeds, attempt->count, error);
+        attempt->looked = status == HF_OK;
+    } else if (!job->headers_differ) {
+        return reduce_memory(job, &attempt->end) ? HF_OK : status;
+    }
+    if (!job->headers_differ)
+        return status;
+    if (attempt->layouts->count > 0)
+        return input_changed(error);
+    return read_layouts(job, attempt->feeds, attempt->count, attempt->layouts, error);
+}
+
+/* The first attempt assumes that all inputs have the same header, are sorted, and fit into memory
+ * together. If that is wrong, the merge starts again with another strategy, at most a few times. */
 static enum hf_status run_attempts(struct attempt *attempt)
 {
-    bool looked = false;
     for (;;) {
         enum hf_status status = run_attempt(attempt);
         if (status == HF_OK || status == HF_CANCELLED)
             return status;
-        if (attempt->end.unsorted && !looked) {
-            status =
-                find_unsorted(attempt->job, attempt->feeds, attempt->count, attempt->error);
-            if (status != HF_OK)
-                return status;
-            looked = true;
-        } else if (attempt->end.unsorted) {
-            return error_set(attempt->error, HF_UNAVAILABLE,
-                             "an input changed while it was being read");
-        } else if (!reduce_memory(attempt->job, &attempt->end)) {
+        status = change_strategy(attempt, status);
+        if (status != HF_OK)
             return status;
-        }
     }
 }
 
@@ -351,9 +418,12 @@ enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
     attempt.last = calloc(count + 2 * RUNS_MAX, sizeof *attempt.last);
     attempt.sorted = calloc(1, sizeof *attempt.sorted);
     attempt.merged = calloc(1, sizeof *attempt.merged);
+    attempt.layouts = calloc(1, sizeof *attempt.layouts);
     enum hf_status status = HF_OK;
-    if (!attempt.last || !attempt.sorted || !attempt.merged)
+    if (!attempt.last || !attempt.sorted || !attempt.merged || !attempt.layouts)
         status = error_no_memory(error);
+    else
+        layouts_init(attempt.layouts, &job->budget);
     if (status == HF_OK)
         status = records_prepare(job, feeds, count, &header, error);
     if (status == HF_OK && !job->latest_wins)
@@ -366,6 +436,9 @@ enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
     free(attempt.last);
     free(attempt.sorted);
     free(attempt.merged);
+    if (attempt.layouts)
+        layouts_release(attempt.layouts);
+    free(attempt.layouts);
     buffer_release(&header);
     return status;
 }

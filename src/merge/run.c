@@ -11,6 +11,7 @@ static struct run_row head_of(const struct row *row)
         .size = row->size,
         .key_at = inside ? row->key_at - row->at : RUN_KEY_APART,
         .key_size = row->key_size,
+        .is_deleted = row->is_deleted,
         .time = row->time,
     };
 }
@@ -59,7 +60,10 @@ static size_t run_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
             cutter->wanted = row_size;
             break;
         }
+        size_t count = batch->row_count;
         cut_row(cutter, run_record(bytes), run_key(bytes), /* apart */ false, &head->time);
+        if (batch->row_count > count)
+            batch->rows[count].is_deleted = head->is_deleted;
         used += row_size;
     }
     return used;
@@ -80,8 +84,10 @@ struct cutter run_cutter(const struct cutter *like)
 {
     struct cutter cutter = *like;
     cutter.format = &format_run;
-    cutter.key.asked = true;
-    /* The longest record, with its key and header. */
-    cutter.record_bytes_max = 2 * like->record_bytes_max + sizeof(struct run_row);
+    cutter.key.count = 1; /* even if it is the time */
+    /* The longest record, with its header and its key, which can take twice as much: an encoded key
+     * has two bytes for each zero. */
+    cutter.record_bytes_max =
+        3 * like->record_bytes_max + sizeof(struct run_row) + KEY_ENCODING_EXTRA;
     return cutter;
 }

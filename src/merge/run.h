@@ -15,7 +15,7 @@ struct run_row {
     uint32_t size;
     uint32_t key_at; /* within the record, or RUN_KEY_APART */
     uint32_t key_size;
-    uint32_t padding;
+    uint32_t is_deleted; /* 0 or 1 */
     struct instant time; /* zero if none was requested */
 };
 

@@ -95,6 +95,12 @@ static inline void sink_settle(struct sink *sink)
     sink->offered = 0;
 }
 
+/* Takes back what was offered. */
+static inline void sink_withdraw(struct sink *sink)
+{
+    sink->offered = 0;
+}
+
 static inline struct view sink_offered_record(const struct sink *sink)
 {
     return (struct view){ sink->bytes + sink->settled + sink->record_at, sink->record_size };

@@ -220,6 +220,7 @@ static enum hf_status add_batch(void *context, const struct source *source,
                                 const struct batch *batch, struct hf_error *error)
 {
     struct sorter *sorter = context;
+    sorter->job->result.key_kinds |= batch->key_kinds;
     for (size_t i = 0; i < batch->row_count; i++) {
         const struct row *row = &batch->rows[i];
         enum hf_status status = row->fault ? job_reject(sorter->job, source, batch, row, error)
@@ -235,11 +236,9 @@ enum hf_status sort_feeds(struct job *job, const struct feed *feeds, size_t coun
 {
     struct sorter sorter = { .job = job, .runs = runs, .end = ret_end, .error = error };
     *ret_end = (struct pass_end){ 0 };
-    struct cutter cutter = job->cutter;
-    cutter.any_order = true;
     enum hf_status status = sorter_take_memory(&sorter);
     for (size_t i = 0; i < count; i++) {
-        struct job_scan scan = { &cutter, add_batch, .context = &sorter };
+        struct job_scan scan = { /* any_order */ true, add_batch, .context = &sorter };
         if (status != HF_OK || !feeds[i].unsorted)
             continue;
         status = job_scan(job, &feeds[i], &scan, error);

@@ -112,6 +112,8 @@ enum hf_status source_init(struct source *source, const struct feed *feed,
     /* Their contents come from a block, whose size is limited and charged. */
     source->cutter.last_key = BUFFER_INIT(UINT32_MAX);
     source->cutter.scratch = BUFFER_INIT(UINT32_MAX);
+    source->cutter.encoded = BUFFER_INIT(UINT32_MAX);
+    source->cutter.fields = BUFFER_INIT(SIZE_MAX / 4);
     enum hf_status status =
         charge(source, source->batch_count * source_memory(source->block_bytes), error);
     for (size_t i = 0; i < source->batch_count; i++)
@@ -130,6 +132,8 @@ void source_release(struct source *source)
         batch_release(&source->batches[i]);
     buffer_release(&source->cutter.last_key);
     buffer_release(&source->cutter.scratch);
+    buffer_release(&source->cutter.encoded);
+    buffer_release(&source->cutter.fields);
     decoder_free(source->decoder);
     if (source->budget)
         budget_give(source->budget, source->charged + source->buffers_charged);
@@ -264,9 +268,11 @@ static bool keep_last_key(struct cutter *cutter)
  * block is not known before. */
 static enum hf_status charge_buffers(struct source *source, struct hf_error *error)
 {
-    size_t bytes = source->cutter.last_key.capacity + source->cutter.scratch.capacity;
+    const struct cutter *cutter = &source->cutter;
+    size_t bytes = cutter->last_key.capacity + cutter->scratch.capacity +
+                   cutter->encoded.capacity + cutter->fields.capacity;
     for (size_t i = 0; i < source->batch_count; i++)
-        bytes += source->batches[i].keys.capacity;
+        bytes += source->batches[i].keys.capacity + source->batches[i].texts.capacity;
     if (bytes <= source->buffers_charged)
         return HF_OK;
     if (!budget_take(source->budget, bytes - source->buffers_charged))
@@ -276,9 +282,6 @@ static enum hf_status charge_buffers(struct source *source, struct hf_error *err
 }
 
 /* ---- The start ----------------------------------------------------------------------- */
-
-/* The limit for a header, including the empty lines before it. */
-#define HEADER_BYTES_MAX (1 * MIB)
 
 /* Reads until the header is complete; ret_record->data is NULL if the input is empty. */
 static enum hf_status find_header(struct source *source, struct batch *batch,
@@ -348,8 +351,10 @@ static enum hf_status fill_batch(struct source *source, struct batch *batch,
     source->rest_from = 0;
     status = source->started ? read_block(source, batch, source->block_bytes, error)
                              : find_header(source, batch, &header, error);
-    if (status == HF_OK && header.data && !view_equal(header, source->header))
+    if (status == HF_OK && header.data && !view_equal(header, source->header)) {
+        source->other_header = true;
         return error_set(error, HF_INVALID, "its header differs from that of the other inputs");
+    }
     struct view bytes = { batch->block, batch->filled };
     if (first && !source->header.data && source->cutter.format->is_text)
         source->rest_from = format_mark_size(bytes);
@@ -373,6 +378,7 @@ enum hf_status source_fill(struct source *source, struct batch *batch, struct hf
         name_source(source, error);
         return status;
     }
+    batch->text = source->cutter.map ? batch->texts.data : batch->block;
     batch->rows[batch->row_count].fault = ROW_END;
     batch->rows_before = source->rows;
     source->rows += batch->row_count - source->skipping; /* the last may be a piece */

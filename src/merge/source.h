@@ -9,7 +9,7 @@
 
 #include "merge/budget.h"
 #include "merge/codec.h"
-#include "merge/format.h"
+#include "merge/layout.h"
 
 /* A file to read: one of the inputs, or a run that we wrote ourselves. */
 struct feed {
@@ -17,8 +17,10 @@ struct feed {
     const char *name; /* for messages; usually the path */
     int run;          /* a run's descriptor, or -1 */
     uint64_t size;
-    uint64_t hash; /* of its bytes, if another input has the same size */
-    bool unsorted; /* known to be unsorted */
+    uint64_t hash;               /* of its bytes, if another input has the same size */
+    bool unsorted;               /* known to be unsorted */
+    size_t given;                /* its place among the arguments */
+    const struct layout *layout; /* NULL: its header is that of all inputs */
 };
 
 /* An input. INVALID if it is not a regular file. */
@@ -40,11 +42,12 @@ struct source {
     size_t batch_count;
     size_t rest_from; /* in the batch filled last: start of the uncut rest */
     const struct batch *last;
-    bool started;  /* the header, if any, was read */
-    bool at_end;   /* all bytes are read */
-    bool skipping; /* in the middle of a record that is too long */
-    bool too_wide; /* ended because the budget is used up */
-    uint64_t rows; /* rows cut so far, including rejected ones */
+    bool started;      /* the header, if any, was read */
+    bool at_end;       /* all bytes are read */
+    bool skipping;     /* in the middle of a record that is too long */
+    bool too_wide;     /* ended because the budget is used up */
+    bool other_header; /* ended because its header is not the expected one */
+    uint64_t rows;     /* rows cut so far, including rejected ones */
     /* For the pump: */
     size_t filler;         /* the batch to be filled next */
     size_t user;           /* the batch in use, or to be used next */

@@ -37,6 +37,7 @@ static enum hf_status look_at_batch(void *context, const struct source *source,
 {
     struct look *look = context;
     look->survey->coding = decoder_coding(source->decoder);
+    look->survey->key_kinds |= batch->key_kinds;
     for (size_t i = 0; i < batch->row_count; i++) {
         const struct row *row = &batch->rows[i];
         if (row->fault == ROW_NONE && source->cutter.time.asked)
@@ -54,15 +55,33 @@ static enum hf_status look_at_batch(void *context, const struct source *source,
     return HF_OK;
 }
 
+/* Whether the file can be merged with files that have other columns. */
+static enum hf_status check_columns(struct job *job, const struct feed *feed,
+                                    struct hf_error *error)
+{
+    const struct layout *layout;
+    struct layouts *layouts = malloc(sizeof *layouts);
+    if (!layouts)
+        return error_no_memory(error);
+    layouts_init(layouts, &job->budget);
+    enum hf_status status = layouts_add(layouts, &job->asked, job->header, &layout, error);
+    if (status == HF_INVALID)
+        error_about(error, feed->name);
+    layouts_release(layouts);
+    free(layouts);
+    return status;
+}
+
 /* Records are counted in any order. Nothing is compared or kept. */
 static enum hf_status survey_records(struct job *job, const struct feed *feed,
                                      struct survey *survey, struct hf_error *error)
 {
     struct buffer header = BUFFER_INIT(HF_MERGE_RECORD_MAX);
     struct look look = { .survey = survey };
-    struct job_scan scan = { &job->cutter, look_at_batch, .context = &look };
+    struct job_scan scan = { /* any_order */ true, look_at_batch, .context = &look };
     enum hf_status status = records_prepare(job, feed, 1, &header, error);
-    job->cutter.any_order = true;
+    if (status == HF_OK && job->options->distinct_columns && job->header.size > 0)
+        status = check_columns(job, feed, error);
     if (status == HF_OK)
         status = job_scan(job, feed, &scan, error);
     buffer_release(&header);

@@ -13,6 +13,7 @@ struct survey {
     uint64_t malformed;
     uint64_t malformed_first;           /* the number of the first malformed row, ... */
     const char *malformed_why;          /* ... and its fault: "record 3 has no time" */
+    unsigned key_kinds;                 /* what its key is (merge.h) */
     bool times_known;                   /* a time was requested, and some record has one */
     int64_t min_ms, max_ms;             /* since 1970, rounded down and up */
     uint32_t crc32c;                    /* of the file as stored on disk ... */

@@ -22,12 +22,61 @@ struct place {
 static inline void end_field(const struct cutter *cutter, struct place *place, size_t at)
 {
     const char *block = cutter->batch->block;
-    if (place->number == cutter->key.number)
+    if (place->number == cutter->key.parts[0].field.number)
         place->key = (struct view){ block + place->field, at - place->field };
     if (place->number == cutter->time.number)
         place->time = (struct view){ block + place->field, at - place->field };
     place->number++;
     place->field = at + 1;
+}
+
+/* A field of a record; false if the record has fewer. */
+static bool usv_field(struct view record, size_t number, struct view *ret_value)
+{
+    for (size_t i = 1; i < number; i++) {
+        size_t end = view_find(record, UNIT_SEPARATOR);
+        if (end == record.size)
+            return false;
+        record = view_from(record, end + 1);
+    }
+    *ret_value = view_first(record, view_find(record, UNIT_SEPARATOR));
+    return true;
+}
+
+static enum row_fault take_usv_key(struct cutter *cutter, struct view record)
+{
+    buffer_clear(&cutter->encoded);
+    for (size_t i = 0; i < cutter->key.count; i++) {
+        const struct key_part *part = &cutter->key.parts[i];
+        struct view value;
+        if (!usv_field(record, part->field.number, &value))
+            return ROW_NO_KEY;
+        if (!key_append(&cutter->encoded, part, value))
+            return ROW_KEY_NUMBER;
+    }
+    if (cutter->encoded.failed)
+        cutter->batch->keys.failed = true;
+    return ROW_NONE;
+}
+
+/* A row whose key is encoded, or that can be a deletion. */
+__attribute__((noinline)) static void add_special_usv(struct cutter *cutter, struct view record,
+                                                      struct view key,
+                                                      const struct instant *time)
+{
+    bool is_encoded = cutter->key.is_encoded, is_deleted = false;
+    struct view value;
+    enum row_fault fault = is_encoded ? take_usv_key(cutter, record) : ROW_NONE;
+    if (fault == ROW_NONE && cutter->deleted.asked &&
+        usv_field(record, cutter->deleted.number, &value) && !cut_deleted(value, &is_deleted))
+        fault = ROW_BAD_DELETED;
+    if (cutter->batch->keys.failed)
+        return;
+    if (fault != ROW_NONE)
+        cut_fault(cutter, record, fault);
+    else
+        cut_row_slowly(cutter, record, is_encoded ? buffer_view(&cutter->encoded) : key,
+                       is_encoded, time, is_deleted);
 }
 
 static inline void end_record(struct cutter *cutter, struct place *place, size_t at)
@@ -38,12 +87,14 @@ static inline void end_record(struct cutter *cutter, struct place *place, size_t
     if (record.size == 0)
         return;
     end_field(cutter, place, at);
-    if (cutter->key.asked && !place->key.data)
+    if (cutter->key.count > 0 && !place->key.data)
         cut_fault(cutter, record, ROW_NO_KEY);
     else if (cutter->time.asked && !place->time.data)
         cut_fault(cutter, record, ROW_NO_TIME);
     else if (cutter->time.asked && !cut_time(cutter, place->time, &time, &fault))
         cut_fault(cutter, record, fault);
+    else if (cutter->key.is_encoded || cutter->deleted.asked)
+        add_special_usv(cutter, record, place->key, &time);
     else
         cut_row(cutter, record, place->key, /* apart */ false, &time);
 }
@@ -101,9 +152,12 @@ static size_t usv_skip(struct view bytes, bool *ret_ended)
 static enum hf_status usv_resolve(struct cutter *cutter, struct view header,
                                   struct hf_error *error)
 {
+    bool named = (cutter->time.asked && !cutter->time.number) ||
+                 (cutter->deleted.asked && !cutter->deleted.number);
     (void)header;
-    if ((cutter->key.asked && !cutter->key.number) ||
-        (cutter->time.asked && !cutter->time.number))
+    for (size_t i = 0; i < cutter->key.count; i++)
+        named = named || !cutter->key.parts[i].field.number;
+    if (named)
         return error_set(error, HF_INVALID,
                          "usv fields have no names; give their numbers, counted from 1");
     return HF_OK;

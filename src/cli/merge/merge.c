@@ -38,6 +38,9 @@ static const struct {
     { "key", WITH_FIELDS, IN_WORDS },
     { "time", WITH_FIELDS, IN_WORDS },
     { "zone", RECORDS, "usv, csv, tsv or ndjson" },
+    { "deleted-field", RECORDS, "usv, csv, tsv or ndjson" },
+    { "drop-deleted", RECORDS, "usv, csv, tsv or ndjson" },
+    { "all-files", RECORDS, "usv, csv, tsv or ndjson" },
     { "no-header", FORMAT(CSV) | FORMAT(TSV), "csv or tsv" },
     { "compress", RECORDS | FORMAT(CONCAT), "usv, csv, tsv, ndjson or concat" },
     { "max-record", RECORDS, "usv, csv, tsv or ndjson" },
@@ -141,6 +144,24 @@ static enum hf_status take_file_names(struct merge *merge)
     return HF_OK;
 }
 
+static enum hf_status take_deletions(struct cli *cli, struct hf_merge_options *options)
+{
+    options->deleted = option_text(cli, "deleted-field");
+    options->drop_deleted = cli_given(cli, "drop-deleted");
+    options->inputs_are_all = cli_given(cli, "all-files");
+    if (options->deleted && !(options->key && options->time))
+        return cli_invalid(cli,
+                           "--deleted-field requires --key and --time: a deletion replaces "
+                           "the earlier records of its key");
+    if (options->drop_deleted && !options->deleted)
+        return cli_invalid(cli, "--drop-deleted requires --deleted-field");
+    if (options->drop_deleted != options->inputs_are_all)
+        return cli_invalid(
+            cli, "--drop-deleted and --all-files must be given together: if these were not all "
+                 "files there are, an earlier record in another file would come back");
+    return HF_OK;
+}
+
 /* By default, the suffix of the output's name selects the compression. */
 static enum hf_status take_merge_options(struct merge *merge)
 {
@@ -172,6 +193,9 @@ static enum hf_status take_merge_options(struct merge *merge)
     if (options->rejects_max > 0 && !options->reject_path && (RECORDS & 1U << options->format))
         return cli_invalid(cli, "--max-rejects requires --rejects FILE if the output is not a "
                                 "local file");
+    status = take_deletions(cli, options);
+    if (status != HF_OK)
+        return status;
     if (options->zone && !options->time)
         return cli_invalid(cli, "--zone requires --time");
     if (options->zone && !zone_parse(view_of(options->zone), &east_s))

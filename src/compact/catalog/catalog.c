@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/layout.h"
 #include "compact/catalog/catalog_inside.h"
+#include "merge/key.h"
 
 #include <stdlib.h>
 
@@ -28,7 +29,7 @@ struct catalog *catalog_blank(void)
         free(inside);
         return NULL;
     }
-    inside->space = BUFFER_INIT(CATALOG_BYTES_READ_MAX);
+    inside->space = BUFFER_INIT(CATALOG_BYTES_READ_MAX + KEY_TEXT_MAX);
     inside->unknown = BUFFER_INIT(CATALOG_BYTES_READ_MAX);
     inside->unknown_settings = BUFFER_INIT(CATALOG_BYTES_READ_MAX);
     inside->arena = ARENA_INIT;

@@ -99,6 +99,7 @@ struct chunk {
     struct stamp since;     /* when it was added, last tried, or restored */
     unsigned tries;         /* leases on it that ended without success */
     unsigned tested;        /* tests that it passed alone, after its groups had failed */
+    unsigned key_kinds;     /* ndjson: what its key is (merge.h); 0: unknown */
     struct view quarantine; /* the reason; empty: not quarantined */
     struct view object;     /* adopted: the key of its object; empty: not adopted */
     struct view etag;       /* adopted: the version of that object */

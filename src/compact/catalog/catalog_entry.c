@@ -114,6 +114,7 @@ static const struct member chunk_members[] = {
       .take = take_chunk_object },
     MEMBER(chunk, "etag", MEMBER_TEXT, etag, ETAG_BYTES_MAX, MEMBER_OPTIONAL),
     MEMBER(chunk, "own", MEMBER_BOOL, own, 0, MEMBER_OPTIONAL),
+    MEMBER(chunk, "key_kinds", MEMBER_U32, key_kinds, UINT16_MAX, MEMBER_OPTIONAL),
 };
 static const struct member_table chunk_table =
     MEMBER_TABLE(chunk_members, "a member of a chunk is missing");

@@ -7,6 +7,7 @@
 #include "base/layout.h"
 #include "base/parse.h"
 #include "compact/catalog/catalog_inside.h"
+#include "merge/key.h"
 
 #include <stdlib.h>
 
@@ -134,10 +135,11 @@ static void write_dropping(const struct catalog *catalog, struct buffer *text)
 }
 
 /* A program that knows only the first version must not use a catalog that is being dropped: it
- * would add chunks that are deleted at once. */
+ * would add chunks that are deleted at once. And it would misread a key of several fields. */
 static bool needs_format_2(const struct catalog *catalog)
 {
-    return catalog->is_dropping || catalog_has_adopted(catalog);
+    return catalog->is_dropping || catalog_has_adopted(catalog) ||
+           compact_settings_version(&catalog->settings) > 1;
 }
 
 bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buffer *text)
@@ -594,7 +596,7 @@ static bool check_whole(struct part_reader *reader)
     return true;
 }
 
-/* Copies the text, and reserves room for its unescaped strings. */
+/* Copies the text, and reserves room for its unescaped strings and for a key with escapes. */
 static bool copy_document(struct catalog *catalog, struct view text)
 {
     struct catalog_inside *inside = catalog->inside;
@@ -603,7 +605,7 @@ static bool copy_document(struct catalog *catalog, struct view text)
         return false;
     memcpy(inside->text, text.data, text.size);
     bool escapes = memchr(text.data, '\\', text.size) != NULL;
-    return !escapes || buffer_reserve(&inside->space, text.size);
+    return buffer_reserve(&inside->space, (escapes ? text.size : 0) + KEY_TEXT_MAX);
 }
 
 enum hf_status catalog_decode(struct view text, struct mono_time arrived,

@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "base/utf8.h"
 #include "merge/command.h"
+#include "merge/key.h"
 
 #define FIELD_BYTES_MAX   256
 #define COMMAND_BYTES_MAX 4096
@@ -63,6 +64,7 @@ struct merge_options compact_chunk_options(const struct compact_settings *settin
     if (merge_has_records(settings->format) && settings->time.size > 0)
         options.time = settings->time;
     options.headless = settings->headless;
+    options.distinct_columns = settings->command.size == 0;
     options.record_bytes_max = CHUNK_RECORD_MAX;
     options.record_max_is_fixed = true;
     return options;
@@ -119,6 +121,64 @@ static void write_header(const void *object, struct buffer *text)
     buffer_append(text, is_with_header(object) ? VIEW("true") : VIEW("false"));
 }
 
+/* ---- Keys ---------------------------------------------------------------------------- */
+
+/* A key that is one field, compared as bytes, is stored as the name of this field, as it always
+ * was. Any other key is stored as its text, which earlier versions would read as a name; so it
+ * needs another version of the document (compact_settings_version). */
+
+/* Whether a key is one field, compared as bytes; if so, the name of the field. */
+static bool is_plain_key(struct view text, char space[KEY_TEXT_MAX], struct view *ret_name)
+{
+    return key_parse_name(text, space, ret_name, NULL) == HF_OK;
+}
+
+static bool take_plain_key(struct member_reader *reader, void *object)
+{
+    struct compact_settings *settings = object;
+    struct view name;
+    if (!json_take_text(reader->json, reader->space, &name))
+        return false;
+    if (name.size > FIELD_BYTES_MAX || memchr(name.data, '\0', name.size))
+        return json_fail(reader->json, "text too long");
+    size_t start = reader->space->size;
+    settings->key = name;
+    if (!memchr(name.data, ',', name.size) && !memchr(name.data, ':', name.size) &&
+        !memchr(name.data, '\\', name.size))
+        return true;
+    if (!key_append_name(reader->space, name))
+        return json_fail(reader->json, "out of memory");
+    settings->key = (struct view){ reader->space->data + start, reader->space->size - start };
+    return true;
+}
+
+static bool lacks_plain_key(const void *object)
+{
+    const struct compact_settings *settings = object;
+    char space[KEY_TEXT_MAX];
+    struct view name;
+    return settings->key.size == 0 || !is_plain_key(settings->key, space, &name);
+}
+
+static void write_plain_key(const void *object, struct buffer *text)
+{
+    const struct compact_settings *settings = object;
+    char space[KEY_TEXT_MAX];
+    struct view name = settings->key;
+    is_plain_key(settings->key, space, &name);
+    json_write_string(text, name);
+}
+
+unsigned compact_settings_version(const struct compact_settings *settings)
+{
+    return settings->key.size > 0 && lacks_plain_key(settings) ? 2 : 1;
+}
+
+static bool lacks_other_key(const void *object)
+{
+    return compact_settings_version(object) == 1;
+}
+
 #define TEXT(member, most) \
     MEMBER(compact_settings, #member, MEMBER_TEXT, member, most, MEMBER_OPTIONAL)
 #define WORD(text, member, function, count)                                     \
@@ -136,7 +196,15 @@ static void write_header(const void *object, struct buffer *text)
 static const struct member members[] = {
     { WORD("format", format, format_word, HF_MERGE_FORMAT_COUNT),
       .unknown_word = "unknown format in settings" },
-    TEXT(key, FIELD_BYTES_MAX),
+    { .name = { "key", 3 },
+      .take = take_plain_key,
+      .is_omitted = lacks_plain_key,
+      .write = write_plain_key },
+    { .name = { "keys", 4 },
+      .kind = MEMBER_TEXT,
+      .offset = offsetof(struct compact_settings, key),
+      .max = KEY_TEXT_MAX,
+      .is_omitted = lacks_other_key },
     TEXT(time, FIELD_BYTES_MAX),
     { .name = { "header", 6 },
       .take = take_header,
@@ -242,6 +310,19 @@ static enum hf_status check_text(const char *what, struct view text, size_t max,
     return HF_OK;
 }
 
+static enum hf_status check_key_text(struct view text, struct hf_error *error)
+{
+    char space[KEY_TEXT_MAX];
+    struct merge_key key;
+    enum hf_status status = check_text("key", text, KEY_TEXT_MAX, error);
+    if (status != HF_OK || text.size == 0)
+        return status;
+    status = key_parse(text, /* by_name */ true, space, &key, error);
+    for (size_t i = 0; i < key.count && status == HF_OK; i++)
+        status = check_text("key", key.parts[i].field.name, FIELD_BYTES_MAX, error);
+    return status;
+}
+
 static enum hf_status check_together(const struct compact_settings *settings,
                                      struct hf_error *error)
 {
@@ -259,6 +340,9 @@ static enum hf_status check_together(const struct compact_settings *settings,
             error, HF_INVALID,
             "no field to merge %s records by: set a key field, a time field, or both",
             hf_merge_format_name(settings->format));
+    if (settings->format == HF_MERGE_PARQUET && compact_settings_version(settings) > 1)
+        return error_set(error, HF_INVALID,
+                         "the key of parquet files is one column, ordered by its type");
     if (settings->format == HF_MERGE_PARQUET && settings->coding != HF_MERGE_PLAIN)
         return error_set(error, HF_INVALID,
                          "a Parquet file compresses its own columns; it cannot be compressed "
@@ -278,7 +362,7 @@ static enum hf_status check_bounds(const struct compact_settings *settings,
         (unsigned)settings->policy >= HF_COMPACT_POLICY_COUNT)
         return error_set(error, HF_INVALID,
                          "unknown format, compression or policy in settings");
-    enum hf_status status = check_text("key", settings->key, FIELD_BYTES_MAX, error);
+    enum hf_status status = check_key_text(settings->key, error);
     if (status == HF_OK)
         status = check_text("time", settings->time, FIELD_BYTES_MAX, error);
     if (status == HF_OK)
@@ -326,6 +410,18 @@ static enum hf_status check_field(const char *what, struct view field, struct hf
     return HF_OK;
 }
 
+static enum hf_status check_key_fields(struct view text, struct hf_error *error)
+{
+    char space[KEY_TEXT_MAX];
+    struct merge_key key = { .count = 0 };
+    enum hf_status status = HF_OK;
+    if (text.size > 0)
+        status = key_parse(text, /* by_name */ true, space, &key, error);
+    for (size_t i = 0; i < key.count && status == HF_OK; i++)
+        status = check_field("key", key.parts[i].field.name, error);
+    return status;
+}
+
 enum hf_status compact_settings_check(const struct compact_settings *settings,
                                       struct hf_error *error)
 {
@@ -337,7 +433,7 @@ enum hf_status compact_settings_check(const struct compact_settings *settings,
         status = error_set(error, HF_INVALID,
                            "retention needs the times of records: set the time field");
     if (status == HF_OK && numbered)
-        status = check_field("key", settings->key, error);
+        status = check_key_fields(settings->key, error);
     if (status == HF_OK && numbered)
         status = check_field("time", settings->time, error);
     /* Ingest must not be blocked before there are enough chunks for a merge. */

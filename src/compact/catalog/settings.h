@@ -18,7 +18,7 @@
 /* Times are in milliseconds, as in the document. */
 struct compact_settings {
     enum hf_merge_format format; /* of the chunks; with a command, only their extension */
-    struct view key, time;       /* fields, as in merge.h */
+    struct view key, time;       /* as in merge.h */
     bool headless;
     enum hf_merge_coding coding; /* of merged chunks */
     struct view command;         /* exec: the merge command; otherwise empty */
@@ -53,6 +53,11 @@ enum hf_status compact_settings_check(const struct compact_settings *settings,
 bool compact_settings_encode(const struct compact_settings *settings, struct buffer *text);
 bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
                              struct buffer *unknown, struct compact_settings *ret_settings);
+
+/* The version of the document that can contain the settings: 1, or 2 for a key other than one field
+ * that is compared as bytes. Programs that do not know the version refuse the document, because
+ * they would merge in another order. */
+unsigned compact_settings_version(const struct compact_settings *settings);
 
 /* Whether two settings are equal. */
 bool compact_settings_equal(const struct compact_settings *a, const struct compact_settings *b);

@@ -230,6 +230,7 @@ static enum hf_status check_merged_rows(struct merge_run *run,
     product->rows_out = result->rows_out;
     product->rows_superseded = result->rows_superseded;
     product->rows_rejected = result->rows_rejected;
+    product->key_kinds = result->key_kinds;
     if (!result->rows_counted || !rows_of_sources(run->order, &expected) ||
         expected == result->rows_in)
         return HF_OK;

@@ -106,9 +106,11 @@ struct catalog_room {
     bool has_children;
     bool full;
     uint64_t pressure;
-    size_t waiting; /* to be merged */
-    size_t dead;    /* to be deleted */
-    size_t count;   /* chunks that may be added now */
+    size_t waiting;     /* to be merged */
+    size_t dead;        /* to be deleted */
+    size_t count;       /* chunks that may be added now */
+    bool kinds_known;   /* of the keys of all chunks, if there are any: */
+    unsigned key_kinds; /* (merge.h) */
 };
 
 static size_t smaller_size(size_t a, size_t b)
@@ -131,8 +133,15 @@ static void look_for_room(void *argument, const struct catalog *catalog,
                                .pressure = ingest->adopts ? 100 * catalog_is_clogged(catalog)
                                                           : catalog_pressure(catalog),
                                .dead = catalog->dead_count };
-    for (size_t i = 0; i < catalog->live_count; i++)
-        room->waiting += catalog->live[i].level == 0 && catalog->live[i].quarantine.size == 0;
+    room->kinds_known = true;
+    for (size_t i = 0; i < catalog->live_count; i++) {
+        const struct chunk *chunk = &catalog->live[i];
+        if (chunk->quarantine.size > 0)
+            continue;
+        room->waiting += chunk->level == 0;
+        room->kinds_known = room->kinds_known && chunk->key_kinds != 0;
+        room->key_kinds |= chunk->key_kinds;
+    }
     uint64_t backlog = ingest->adopts ? UINT64_MAX : catalog->settings.backlog_max;
     size_t most = room->full ? 0 : CATALOG_LIVE_MAX - catalog->live_count;
     if (backlog > room->waiting && backlog - room->waiting < most)
@@ -548,6 +557,26 @@ static void put_chosen(struct ingest *ingest, struct catalog_ref *ref)
     ingest->chosen_count = kept;
 }
 
+/* Refuses the chosen files whose keys are numbers where those of the chunks, or of the files before
+ * them, are strings, or the other way round. It is best effort: two clients may add such files at
+ * once. Merges accept both kinds, so that nothing is lost. */
+static void refuse_other_kinds(struct ingest *ingest, struct catalog_room *room)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < ingest->chosen_count; i++) {
+        struct ingest_item *item = ingest->chosen[i];
+        struct hf_error error;
+        if (room->kinds_known && ingest_check_kinds(&ingest->settings, room->key_kinds,
+                                                    item->chunk.key_kinds, &error) != HF_OK) {
+            fail_file(ingest, item, &error);
+            continue;
+        }
+        room->key_kinds |= item->chunk.key_kinds;
+        ingest->chosen[kept++] = item;
+    }
+    ingest->chosen_count = kept;
+}
+
 /* Ingests the chosen files of one catalog, as many as it has room for. */
 static void take_chosen(struct ingest *ingest)
 {
@@ -579,6 +608,7 @@ static void take_chosen(struct ingest *ingest)
     count_rounds(ingest);
     if (room.has_children || room.full)
         return; /* the files belong to its children now */
+    refuse_other_kinds(ingest, &room);
     put_chosen(ingest, ref);
     if (ingest->chosen_count)
         add_chosen(ingest, ref);

@@ -100,4 +100,8 @@ int64_t ingest_route_of(struct view file_id);
 enum hf_status ingest_survey(struct ingest *ingest, struct ingest_item *item,
                              struct hf_error *error);
 
+/* INVALID if a field of the key has another kind than in the chunks, unless they have both. */
+enum hf_status ingest_check_kinds(const struct compact_settings *settings, unsigned of_chunks,
+                                  unsigned of_file, struct hf_error *error);
+
 #endif

@@ -3,6 +3,7 @@
  * identity. A chunk with which every later merge would fail must not be added to a catalog. */
 #include "base/parse.h"
 #include "compact/work/ingest_inside.h"
+#include "merge/key.h"
 #include "merge/survey.h"
 
 #include <inttypes.h>
@@ -48,6 +49,7 @@ void ingest_describe(struct ingest *ingest, struct ingest_item *item,
     item->chunk.min_ms = survey->times_known ? survey->min_ms : now_ms;
     item->chunk.max_ms = survey->times_known ? survey->max_ms : now_ms;
     item->chunk.crc32c = survey->crc32c;
+    item->chunk.key_kinds = survey->key_kinds;
     item->file->size = survey->size;
     item->file->rows = survey->rows;
     item->file->malformed = survey->malformed;
@@ -85,6 +87,39 @@ static enum hf_status check_malformed(const struct ingest *ingest, const struct 
                   survey->malformed, survey->rows, ingest->settings.rejects_max);
     return error_set(error, HF_INVALID, "%s: record %" PRIu64 " %s", error->why,
                      survey->malformed_first, survey->malformed_why);
+}
+
+static const char *kind_word(unsigned kind)
+{
+    return kind == MERGE_KEY_NUMBER ? "a number" : "a string";
+}
+
+enum hf_status ingest_check_kinds(const struct compact_settings *settings, unsigned of_chunks,
+                                  unsigned of_file, struct hf_error *error)
+{
+    char space[KEY_TEXT_MAX];
+    struct merge_key key;
+    if (of_file == 0 ||
+        key_parse(settings->key, /* by_name */ true, space, &key, error) != HF_OK)
+        return HF_OK;
+    for (size_t i = 0; i < key.count; i++) {
+        unsigned shift = MERGE_KEY_KIND_BITS * (unsigned)i;
+        unsigned before = of_chunks >> shift & MERGE_KEY_BOTH;
+        unsigned kind = of_file >> shift & MERGE_KEY_BOTH;
+        struct view name = view_first(key.parts[i].field.name, 60);
+        if (before == MERGE_KEY_BOTH || (before | kind) != MERGE_KEY_BOTH)
+            continue;
+        if (kind == MERGE_KEY_BOTH)
+            return error_set(
+                error, HF_INVALID,
+                "the key '%.*s' is a string in some records and a number in others",
+                VIEW_ARGS(name));
+        return error_set(error, HF_INVALID,
+                         "the key '%.*s' is %s, but %s in the partition: convert the file, or "
+                         "ingest it into another partition",
+                         VIEW_ARGS(name), kind_word(kind), kind_word(before));
+    }
+    return HF_OK;
 }
 
 enum hf_status ingest_inspect(struct ingest *ingest, const char *path,

@@ -386,7 +386,8 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
                                          .crc32c = product->crc32c,
                                          .writer = VIEW(""),
                                          .quarantine = VIEW(""),
-                                         .rejects = product->rows_rejected },
+                                         .rejects = product->rows_rejected,
+                                         .key_kinds = product->key_kinds },
                              .drawn = job->drawn };
     times_of(job->order, &op.target.min_ms, &op.target.max_ms);
     enum hf_status status = catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });

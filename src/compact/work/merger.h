@@ -33,6 +33,7 @@ struct merge_product {
     uint32_t crc32c;
     bool rows_known;
     uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
+    unsigned key_kinds; /* of the rows, as in merge.h; 0: unknown */
     uint64_t bytes_read;
     bool put_sent; /* the output may exist, regardless of the status */
     /* The index of a source that is known to be damaged, missing or unreadable, or
