@@ -375,7 +375,7 @@ static enum hf_status deliver(struct convert *convert, struct view record,
     }
     const struct merge_record delivered = { .bytes = record,
                                             .header = buffer_view(&convert->header),
-                                            .has_key = cutter->key.asked,
+                                            .has_key = cutter->key.count > 0,
                                             .has_time = cutter->time.asked,
                                             .key = convert->key,
                                             .time = row->time };
@@ -446,7 +446,7 @@ static void make_header(struct convert *convert)
 static enum hf_status scan_all(struct convert *convert, const struct feed *feed, bool collect,
                                struct hf_error *error)
 {
-    struct job_scan scan = { &convert->job->cutter, convert_batch, .context = convert };
+    struct job_scan scan = { /* any_order */ true, convert_batch, .context = convert };
     convert->collect = collect;
     enum hf_status status = job_scan(convert->job, feed, &scan, error);
     convert->result.rows_in = scan.rows;
@@ -457,14 +457,15 @@ static enum hf_status convert_file(struct convert *convert, const struct feed *f
                                    struct hf_error *error)
 {
     const struct cutter *cutter = &convert->job->cutter;
+    const struct field *key = &cutter->key.parts[0].field;
     bool from_json = convert->from == HF_MERGE_NDJSON;
     bool same = convert->order->to == convert->from;
     struct view header = convert->job->header;
     enum hf_status status = HF_OK;
     convert->has_names = from_json || header.size > 0;
-    convert->key_index = cutter->key.number > 0 ? cutter->key.number - 1 : SIZE_MAX;
-    if (from_json && cutter->key.asked)
-        convert->key_name = cutter->key.name;
+    convert->key_index = key->number > 0 ? key->number - 1 : SIZE_MAX;
+    if (from_json && key->asked)
+        convert->key_name = key->name;
     if (header.size > 0)
         status = columns_of_header(convert, header, cutter->separator, error);
     if (status == HF_OK && from_json && !same)
@@ -538,7 +539,6 @@ enum hf_status merge_convert(struct env *env, const struct merge_options *option
                                .line = BUFFER_INIT(line_max),
                                .header = BUFFER_INIT(8 * CONVERT_NAMES_BYTES_MAX) };
     status = records_prepare(&job, &feed, 1, &header, error);
-    job.cutter.any_order = true;
     if (status == HF_OK)
         status = convert_open_output(&convert, &sink, error);
     if (status == HF_OK)
