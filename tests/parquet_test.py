@@ -262,16 +262,22 @@ def _(s):
     equal((report["rows_in"], report["rows_out"], rows(s)), (0, 0, []))
 
 
-@parquet("a file of 10,000 columns is merged, or refused with a reason if there is too little memory")
+@parquet("a file of 10,000 columns is merged, or refused with a reason if there is too little memory",
+         ["dir"])
 def _(s):
     wide = ", ".join(f"i + {n} AS c{n}" for n in range(10000))
     write(s, "wide.parquet", f"SELECT i AS id, i AS seen, {wide} FROM range(3) t(i)")
     write(s, "good.parquet", "SELECT 7::BIGINT AS id, 1::BIGINT AS seen")
     text = refused(s, "UNAVAILABLE", LATEST + ["--threads", "1"], ["wide.parquet", "good.parquet"])
     true("needs more than the 256.0 MiB of memory" in text, text)
-    equal(merge(s, LATEST + ["--memory", "2GiB"], ["wide.parquet", "good.parquet"])["rows_out"], 4)
+    enough = LATEST + ["--memory", "4GiB", "--threads", "1"]  # most of it is only reserved
+    equal(merge(s, enough, ["wide.parquet", "good.parquet"])["rows_out"], 4)
     equal(rows(s, what="id, c0, c9999"), [("0", "0", "9999"), ("1", "1", "10000"),
                                           ("2", "2", "10001"), ("7", None, None)])
+    create(s)
+    done = s.run("compact", "ingest", "wide.parquet", "good.parquet", expect=code(s, "UNAVAILABLE"))
+    true(b"wide.parquet: it needs more than the 128.0 MiB of memory" in done.stderr, done.stderr)
+    equal([chunk["rows"] for chunk in live(s)], [1])
 
 
 # ---- Partitions -----------------------------------------------------------------------------------
