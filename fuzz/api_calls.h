@@ -291,6 +291,9 @@
     ROW(hf_index_compile,                                                                      \
         play_status(play, hf_index_compile(INDEX(0), play_compile_options(play, 1),            \
                                            REPORT(2, hf_index_compile_report), ERROR(3))))     \
+    ROW(hf_index_drop,                                                                         \
+        play_status(play, hf_index_drop(CLIENT(0), TEXT(1), NULL,                              \
+                                        REPORT(2, hf_index_drop_report), ERROR(3))))           \
     ROW(hf_index_status,                                                                       \
         play_status(play, hf_index_status(INDEX(0), play_status_options(play, 1),              \
                                           REPORT(2, hf_index_stats), ERROR(3))))

@@ -43,7 +43,7 @@ WORK = [
     "elect run crew --step 0s -- touch started",
     "elect rank crew 1 w=1", "index create i --fields a,b,c --key a --time c",
     "index put i a=1 c=1", "index get i 1", "index query i", "index export i -o out.csv",
-    "index rm i 1", "index count i", "index compile i", "index status i", "sweep --once", "sweep status",
+    "index rm i 1", "index count i", "index compile i", "index status i", "index drop i", "sweep --once", "sweep status",
 ]
 OBJECTS = ["store ls", "store get o", "store put o file", "store rm o", "store cp o p", "clock",
            "store probe"]

@@ -219,5 +219,26 @@ def _(s):
         compile_(s)
 
 
+@it("an index is dropped: nobody opens it, and its name is not free yet", LOCAL)
+def _(s):
+    create(s)
+    put(s, "a")
+    compile_(s)
+    put(s, "b")
+    told = json.loads(s.out("index", "drop", "domains", "--dry-run", "--json"))
+    equal((told["marked"], told["deleted"], told["objects"] > 2), (False, 0, True))
+    equal(keys(s), ["a", "b"])
+    text = s.out("index", "drop", "domains").decode()
+    true(re.fullmatch(r"deleted \d+ objects of index domains; run this again in .+\n", text), text)
+    equal(objects(s, "indexes/domains/"), ["indexes/domains/index.json"])
+    for command in (["get", "domains", "a"], ["put", "domains", "domain=a"], ["status", "domains"],
+                    ["rm", "domains", "a"], ["compile", "domains"]):
+        true("being dropped" in fails(s, "NOT_FOUND", *command), command)
+    true("free in" in fails(s, "CONFLICT", "create", "domains", "--fields", "a,b", "--key", "a", "--time", "b"),
+         "the name is not free")
+    equal(json.loads(s.out("index", "drop", "domains", "--json"))["deleted"], 0)
+    fails(s, "NOT_FOUND", "drop", "others")
+
+
 if __name__ == "__main__":
     sys.exit(cases.main())

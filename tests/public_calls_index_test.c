@@ -154,6 +154,14 @@ static int index_delete(const struct good *good, int argument, struct hf_error *
                                 error);
 }
 
+static int index_drop(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 1)
+        return -1;
+    return (int)hf_index_drop(LEFT_OUT(0, good->client), LEFT_OUT(1, "things"), NULL, NULL,
+                              error);
+}
+
 static int index_header(const struct good *good, int argument, struct hf_error *error)
 {
     char *text;
@@ -228,16 +236,27 @@ static int index_status(const struct good *good, int argument, struct hf_error *
 }
 
 static const struct public_call_row calls[] = {
-    { "hf_index_create", index_create },     { "hf_index_open", index_open },
-    { "hf_index_list", index_list },         { "hf_index_describe", index_describe },
-    { "hf_index_find_field", find_field },   { "hf_index_put", index_put },
-    { "hf_index_get_many", index_get_many }, { "hf_index_delete", index_delete },
-    { "hf_index_put_many", put_many },       { "hf_index_put_records", put_records },
-    { "hf_index_load", index_load },         { "hf_index_get", index_get },
-    { "hf_index_header", index_header },     { "hf_index_cursor_open", cursor_open },
-    { "hf_index_cursor_next", cursor_next }, { "hf_index_count", index_count },
-    { "hf_index_export", index_export },     { "hf_index_compile", index_compile },
-    { "hf_index_status", index_status },     { "hf_index_cursor_progress", cursor_progress },
+    { "hf_index_create", index_create },
+    { "hf_index_open", index_open },
+    { "hf_index_list", index_list },
+    { "hf_index_describe", index_describe },
+    { "hf_index_find_field", find_field },
+    { "hf_index_put", index_put },
+    { "hf_index_drop", index_drop },
+    { "hf_index_get_many", index_get_many },
+    { "hf_index_delete", index_delete },
+    { "hf_index_put_many", put_many },
+    { "hf_index_put_records", put_records },
+    { "hf_index_load", index_load },
+    { "hf_index_get", index_get },
+    { "hf_index_header", index_header },
+    { "hf_index_cursor_open", cursor_open },
+    { "hf_index_cursor_next", cursor_next },
+    { "hf_index_count", index_count },
+    { "hf_index_export", index_export },
+    { "hf_index_compile", index_compile },
+    { "hf_index_status", index_status },
+    { "hf_index_cursor_progress", cursor_progress },
 };
 
 /* Those that give no status, or take no pointer. */

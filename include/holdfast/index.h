@@ -510,6 +510,48 @@ HF_API enum hf_status hf_index_compile(struct hf_index *index,
                                        struct hf_index_compile_report *report,
                                        struct hf_error *error);
 
+/* ---- Dropping ------------------------------------------------------------------------ */
+
+struct hf_index_drop_options {
+    size_t struct_size;
+    bool dry_run; /* only report what would be deleted */
+    /* Optional. Called between two steps. Return false to stop with HF_CANCELLED; call again to
+     * continue. */
+    bool (*progress)(void *argument);
+    void *argument;
+};
+#define HF_INDEX_DROP_OPTIONS \
+    HF_VALUE_(hf_index_drop_options, sizeof(struct hf_index_drop_options), false, NULL, NULL)
+
+struct hf_index_drop_report {
+    size_t struct_size;
+    bool marked;             /* the drop has begun */
+    bool gone;               /* nothing is left, and the name can be used again */
+    uint64_t objects, bytes; /* found by this call, without the description of the index */
+    uint64_t deleted;        /* objects that this call deleted */
+    int64_t wait_ms;         /* after this time, another call can finish the drop */
+};
+#define HF_INDEX_DROP_REPORT                                                                 \
+    HF_VALUE_(hf_index_drop_report, sizeof(struct hf_index_drop_report), false, false, 0, 0, \
+              0, 0)
+
+/* Removes an index with its records, its inbox and everything else. The first call marks the
+ * index: from then on, no client can open it, and clients that have opened it can no longer write
+ * after a minute. All its objects are deleted. Entries that were on their way may still arrive, so
+ * the mark stays for about a day (wait_ms), and until then the name cannot be used again. A call
+ * after that deletes the rest. This cannot be undone. `options` and `report` may be NULL; the
+ * report is set regardless of the status.
+ *
+ * Returns HF_OK if the index is marked, or with `dry_run` if it could be; report.gone tells
+ * whether anything is left. Returns HF_NOT_FOUND if the index does not exist, HF_CANCELLED if
+ * `progress` stopped the call, and HF_CORRUPT or HF_UNSUPPORTED if the description of the index
+ * cannot be read: then nothing is deleted. Other statuses come from the store; call again to
+ * continue. */
+HF_API enum hf_status hf_index_drop(struct hf_client *client, const char *name,
+                                    const struct hf_index_drop_options *options,
+                                    struct hf_index_drop_report *report,
+                                    struct hf_error *error);
+
 /* ---- Status -------------------------------------------------------------------------- */
 
 /* The status of an index. Times are in milliseconds since 1970. */

@@ -5,6 +5,7 @@
 
 #include "base/parse.h"
 #include "index/compile.h"
+#include "index/drop.h"
 #include "index/load.h"
 #include "index/stats.h"
 
@@ -146,6 +147,25 @@ enum hf_status hf_index_compile(struct hf_index *index,
     write_caller_report(report, &totals, sizeof totals);
     if (status == HF_OK && compiling.stopped && !compiling.options.watch)
         status = error_set(&why, HF_CANCELLED, "stopped by the caller");
+    return error_tell(error, status, &why);
+}
+
+/* ---- Dropping ------------------------------------------------------------------------ */
+
+enum hf_status hf_index_drop(struct hf_client *client, const char *name,
+                             const struct hf_index_drop_options *options,
+                             struct hf_index_drop_report *report, struct hf_error *error)
+{
+    struct hf_index_drop_options used = HF_INDEX_DROP_OPTIONS;
+    struct hf_index_drop_report done = HF_INDEX_DROP_REPORT;
+    struct hf_error why;
+    if (ERROR_IF_NULL(&why, client, name) != HF_OK ||
+        READ_OPTIONS(HF_INDEX_DROP_OPTIONS, options, &used, &why) != HF_OK ||
+        CHECK_REPORT(HF_INDEX_DROP_REPORT, report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    const struct drop_options inside = { used.dry_run, used.progress, used.argument };
+    enum hf_status status = index_drop(client, view_of(name), &inside, &done, &why);
+    write_caller_report(report, &done, sizeof done);
     return error_tell(error, status, &why);
 }
 

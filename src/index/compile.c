@@ -339,6 +339,8 @@ static bool fold_records(struct shard_compile *job)
      * condition protect the shard. */
     if (hf_lock_check(job->lock, &why) != HF_OK)
         return end_with(job, HF_INDEX_END_LOST, &why);
+    if (index_check_mark(job->index, &why) != HF_OK)
+        return end_with(job, HF_INDEX_END_FAILED, &why);
     /* Deletions are dropped only after all entries that were listed have been folded. */
     bool last = job->listed.taken == job->listed.count && !job->list.more;
     const struct shard_records new = { job->report->shard, job->records, job->record_count };
@@ -441,7 +443,9 @@ enum hf_status compile_straight(struct index *index, const struct compile_option
     if (status == HF_TIMEOUT && wait.us > 0)
         status = why.status = HF_HELD;
     if (status == HF_OK) {
-        status = hf_lock_check(lock, &why);
+        status = index_check_mark(index, &why);
+        if (status == HF_OK)
+            status = hf_lock_check(lock, &why);
         if (status == HF_OK)
             status = fold_under_lock(index, lock, new, /* keep */ SPAN_US(0), ret_report, &why);
         unlock_shard(lock);

@@ -102,6 +102,8 @@ void index_learn(struct index *index, const struct index *copy)
     struct schema *had = &index->schema;
     const struct schema *later = &copy->schema;
     had->deletes = had->deletes || later->deletes;
+    if (mono_before(index->checked, copy->checked))
+        index->checked = copy->checked;
     if (later->version_count <= had->version_count)
         return;
     memcpy(had->fields + had->field_count, later->fields + had->field_count,
@@ -137,6 +139,8 @@ static enum hf_status take_schema(struct index *index, const struct get_call *ge
     enum hf_status status = schema_decode(buffer_view(get->body), schema, error);
     if (status != HF_OK)
         error_prefix(error, "%.*s", VIEW_ARGS(get->key));
+    else if (schema->dropped)
+        status = error_set(error, HF_NOT_FOUND, "the index %s is being dropped", index->name);
     else
         status = check_later_schema(index, schema, error);
     if (status == HF_OK) {
@@ -153,7 +157,10 @@ enum hf_status index_refresh(struct index *index, struct hf_error *error)
     struct buffer text = BUFFER_INIT(INDEX_BYTES_MAX);
     check(index_key(index, key, LAYOUT_INDEX));
     struct get_call get = { .key = view_of(key), .none_match = index->etag, .body = &text };
+    const struct mono_time now = env_now(index->env);
     enum hf_status status = store_get(index->store, &get);
+    if (status == HF_OK || status == HF_NOT_MODIFIED)
+        index->checked = now;
     if (status == HF_OK)
         status = take_schema(index, &get, error);
     else if (status == HF_NOT_MODIFIED)
@@ -166,6 +173,13 @@ enum hf_status index_refresh(struct index *index, struct hf_error *error)
         *error = get.error;
     buffer_release(&text);
     return status;
+}
+
+enum hf_status index_check_mark(struct index *index, struct hf_error *error)
+{
+    if (mono_since(env_now(index->env), index->checked).us < INDEX_TRUST.us)
+        return HF_OK;
+    return index_refresh(index, error);
 }
 
 enum hf_status index_open(struct store *store, struct hf_client *client, struct view name,
@@ -266,6 +280,20 @@ static const struct doc_type definition_type = {
     .free = definition_free,
 };
 
+/* How long the mark of a dropped index must stay: writers trust their copy of index.json for
+ * INDEX_TRUST, and what they have sent arrives within D. */
+static struct span drop_wait(const struct schema *schema, const struct lease_settings *settings,
+                             const struct evidence *evidence)
+{
+    struct span whole = SPAN_US(INDEX_TRUST.us + settings->late_bound.us);
+    if (stamp_passed(schema->dropped_at, /* seen */ evidence->now, whole,
+                     settings->skew_tolerance, evidence))
+        return SPAN_US(0);
+    struct span age = stamp_age(schema->dropped_at, /* unreadable */ SPAN_US(0), evidence);
+    struct span left = SPAN_US(whole.us + settings->skew_tolerance.us - age.us);
+    return span_larger(left, SPAN_US(1000));
+}
+
 struct creation {
     struct doc_op op;
     const struct schema *wanted;
@@ -277,12 +305,22 @@ struct creation {
 static enum hf_status apply_creation(struct doc_op *op, void *body,
                                      const struct evidence *evidence)
 {
-    (void)evidence;
     struct creation *creation = (struct creation *)(void *)op;
     struct definition *definition = body;
     enum hf_status status = HF_OK;
     op->changed = true;
-    if (definition->exists)
+    if (definition->exists && definition->schema.dropped) {
+        struct lease_settings settings = lease_settings_default();
+        struct span wait = drop_wait(&definition->schema, &settings, evidence);
+        char text[SPAN_TEXT_MAX];
+        if (wait.us > 0)
+            status = error_set(&op->error, HF_CONFLICT,
+                               "the index is being dropped; its name is free in %s",
+                               span_text(wait, text));
+        definition->exists = status != HF_OK;
+        definition->schema = *creation->wanted;
+        buffer_clear(&definition->unknown);
+    } else if (definition->exists)
         status = schema_extend(&definition->schema, creation->wanted, &op->changed, &op->error);
     else
         definition->schema = *creation->wanted;
@@ -307,6 +345,69 @@ enum hf_status index_create(struct store *store, struct view name, const struct 
     if (status == HF_OK)
         *ret_made = creation.made;
     index_close(index);
+    return status;
+}
+
+/* ---- Dropping ------------------------------------------------------------------------ */
+
+struct marking {
+    struct doc_op op;
+    const struct lease_settings *settings;
+    bool dry_run;
+    struct drop_mark mark;
+};
+
+/* A stamp of another clock, for example from before a reboot, is made anew, so that a later call
+ * can read it. */
+static enum hf_status apply_mark(struct doc_op *op, void *body, const struct evidence *evidence)
+{
+    struct marking *marking = (struct marking *)(void *)op;
+    struct definition *definition = body;
+    struct schema *schema = &definition->schema;
+    if (!definition->exists)
+        return error_set(&op->error, HF_NOT_FOUND, "there is no such index");
+    bool readable = schema->dropped && stamp_is_readable(schema->dropped_at, evidence);
+    op->changed =
+        !marking->dry_run && (!schema->dropped || (!readable && evidence->time_known));
+    marking->mark.marked = schema->dropped || op->changed;
+    if (op->changed || !schema->dropped) {
+        schema->dropped = true;
+        schema->dropped_at = stamp_now(evidence);
+    }
+    marking->mark.wait = drop_wait(schema, marking->settings, evidence);
+    return HF_OK;
+}
+
+enum hf_status index_mark_dropped(struct hf_client *client, struct view name, bool dry_run,
+                                  struct index **ret_index, struct drop_mark *ret_mark,
+                                  struct hf_error *error)
+{
+    struct marking marking = { .op.apply = apply_mark,
+                               .settings = client_settings(client),
+                               .dry_run = dry_run };
+    struct index *index = NULL;
+    char key[KEY_BYTES_MAX + 1];
+    struct buffer byte;
+    enum hf_status status = index_new(client_store(client), client, name, &index, error);
+    if (status != HF_OK)
+        return status;
+    status = index_change(index, LAYOUT_INDEX, &definition_type, &marking.op, error);
+    /* The mark is never removed, so whatever version is there now has it. */
+    if (status == HF_OK && !dry_run && marking.mark.wait.us == 0) {
+        check(index_key(index, key, LAYOUT_INDEX));
+        struct get_call get = first_byte_of(view_of(key), &byte);
+        store_get(index->store, &get);
+        buffer_release(&byte);
+        marking.mark.etag = get.info.etag;
+        status = get.error.status;
+        *error = get.error;
+    }
+    if (status == HF_OK) {
+        *ret_index = index;
+        *ret_mark = marking.mark;
+    } else {
+        index_close(index);
+    }
     return status;
 }
 
@@ -526,9 +627,12 @@ static enum hf_status put_records(struct index *index, bool deletions,
                                   struct hf_error *error)
 {
     struct put_batch batch = { .index = index, .deletions = deletions, .arena = ARENA_INIT };
+    enum hf_status status = index_check_mark(index, error);
+    if (status != HF_OK)
+        return status;
     batch.calls = calloc(count, sizeof *batch.calls);
     struct buffer space = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
-    enum hf_status status = batch.calls ? HF_OK : error_no_memory(error);
+    status = batch.calls ? HF_OK : error_no_memory(error);
     while (status == HF_OK && batch.count < count) {
         status = add_put(&batch, records[batch.count], &space, error);
         if (status == HF_INVALID)

@@ -14,8 +14,27 @@ struct index {
     struct hf_client *client; /* NULL if the handle is not used to compile */
     char name[INDEX_NAME_MAX + 1];
     struct schema schema;
-    struct etag etag; /* of index.json, as it was read */
+    struct etag etag;         /* of index.json, as it was read */
+    struct mono_time checked; /* when it was read, or found to be unchanged */
 };
+
+/* A handle writes for this long without reading index.json again, which may say that the index is
+ * being dropped. */
+#define INDEX_TRUST SPAN_S(60)
+
+/* Reads index.json again before a write if that is due. NOT_FOUND: the index is being dropped. */
+enum hf_status index_check_mark(struct index *index, struct hf_error *error);
+
+/* Marks the index as dropped (see drop.h), and opens a handle for that only. With `dry_run`, only
+ * tells what the mark would be. */
+struct drop_mark {
+    bool marked;
+    struct span wait; /* until index.json may go; 0: it may go now */
+    struct etag etag; /* of index.json with the mark */
+};
+enum hf_status index_mark_dropped(struct hf_client *client, struct view name, bool dry_run,
+                                  struct index **ret_index, struct drop_mark *ret_mark,
+                                  struct hf_error *error);
 
 enum index_made {
     INDEX_CREATED,
@@ -24,7 +43,7 @@ enum index_made {
 };
 
 /* Creates the index, or extends the existing one. INVALID: the existing index differs; the error
- * says how. */
+ * says how. CONFLICT: it is being dropped. */
 enum hf_status index_create(struct store *store, struct view name, const struct schema *schema,
                             enum index_made *ret_made, struct hf_error *error);
 

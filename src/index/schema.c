@@ -269,9 +269,10 @@ enum hf_status schema_check_version(const struct schema *schema, uint64_t versio
 bool schema_encode(const struct schema *schema, struct view unknown, struct view nonce,
                    struct buffer *text)
 {
-    char zone[ZONE_TEXT_MAX];
+    char zone[ZONE_TEXT_MAX], stamp[STAMP_TEXT_MAX];
     buffer_print(text, "{\"format\":\"%s\",\"write\":",
-                 schema->has_zone || schema->deletes ? INDEX_FORMAT_LATER : INDEX_FORMAT);
+                 schema->has_zone || schema->deletes || schema->dropped ? INDEX_FORMAT_LATER
+                                                                        : INDEX_FORMAT);
     json_write_string(text, nonce);
     buffer_print(text,
                  ",\"digits\":%u,\"foreign\":%s,\"key\":\"%s\",\"time\":\"%s\",\"fields\":[",
@@ -288,6 +289,8 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
         buffer_print(text, ",\"zone\":\"%s\"", zone_text(schema, zone));
     if (schema->deletes)
         buffer_append(text, VIEW(",\"deletes\":true"));
+    if (schema->dropped)
+        buffer_print(text, ",\"dropped\":\"%s\"", stamp_text(schema->dropped_at, stamp));
     buffer_append(text, unknown);
     return buffer_append(text, VIEW("}\n"));
 }
@@ -295,7 +298,7 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
 /* The members as text. They are parsed only once the format is known, because a newer format may
  * have other members. */
 struct parts {
-    struct view format, key, time, fields, versions, zone;
+    struct view format, key, time, fields, versions, zone, dropped;
     uint64_t digits;
     bool foreign, foreign_given, deletes;
 };
@@ -311,6 +314,8 @@ static void read_part(struct json_reader *reader, struct view name, struct parts
         json_take_plain(reader, &parts->time);
     else if (view_equal(name, VIEW("zone")))
         json_take_plain(reader, &parts->zone);
+    else if (view_equal(name, VIEW("dropped")))
+        json_take_plain(reader, &parts->dropped);
     else if (view_equal(name, VIEW("deletes")))
         json_take_bool(reader, &parts->deletes);
     else if (view_equal(name, VIEW("fields")))
@@ -327,8 +332,9 @@ static void read_part(struct json_reader *reader, struct view name, struct parts
 
 static bool is_known_member(struct view name)
 {
-    static const char *const names[] = { "format", "write",  "digits",   "foreign", "key",
-                                         "time",   "fields", "versions", "zone",    "deletes" };
+    static const char *const names[] = { "format", "write",   "digits", "foreign",
+                                         "key",    "time",    "fields", "versions",
+                                         "zone",   "deletes", "dropped" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (view_equal(name, view_of(names[i])))
             return true;
@@ -429,7 +435,10 @@ enum hf_status schema_decode(struct view text, struct schema *ret_schema,
                          !readable ? reader.why : "a member is missing or out of range");
     struct schema schema = { .digits = (unsigned)parts.digits,
                              .foreign = parts.foreign,
-                             .deletes = later && parts.deletes };
+                             .deletes = later && parts.deletes,
+                             .dropped = later && parts.dropped.size > 0 };
+    if (schema.dropped && !stamp_parse(parts.dropped, &schema.dropped_at))
+        return error_set(error, HF_CORRUPT, "index.json is damaged: its mark is not a stamp");
     if (!read_schema_fields(parts.fields, &schema) ||
         set_roles(&schema, parts.key, parts.time, NULL) != HF_OK ||
         schema_set_zone(&schema, later ? parts.zone : VIEW(""), NULL) != HF_OK)

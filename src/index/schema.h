@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/instant.h"
+#include "base/stamp.h"
 #include "base/view.h"
 
 #include <stdint.h>
@@ -34,6 +35,9 @@ struct schema {
     /* Keys have been deleted, so that inboxes and shards may contain deletions; never becomes
      * false. Such an index has the later format too. */
     bool deletes;
+    /* The index is being dropped, since then; it has the later format too. */
+    bool dropped;
+    struct stamp dropped_at;
     size_t field_count;
     char fields[INDEX_FIELDS_MAX][INDEX_FIELD_BYTES + 1];
     size_t version_count;

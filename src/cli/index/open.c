@@ -36,6 +36,8 @@ enum hf_status cli_open_index(struct cli *cli)
     if (status != HF_NOT_FOUND || !cli->client)
         return status;
     hf_index_list(cli->client, offer_index, &similar, /* error */ NULL);
+    if (strcmp(similar.name, name) == 0) /* it is there, but is being dropped */
+        return status;
     if (similar.name[0])
         return error_set(
             &cli->error, HF_NOT_FOUND,

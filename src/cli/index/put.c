@@ -274,3 +274,36 @@ enum hf_status run_index_rm(struct cli *cli)
         record_tell(cli, deleted_keys_record, &deleted, "deleted {deleted key} from {index}\n");
     return index_option_error(cli, status);
 }
+
+/* ---- Dropping ------------------------------------------------------------------------ */
+
+struct dropped_index {
+    const char *index;
+    bool dry_run;
+    struct hf_index_drop_report report;
+};
+
+const struct field dropped_index_record[] = DROPPED_INDEX_RECORD;
+
+static bool index_drop_goes_on(void *argument)
+{
+    (void)argument;
+    return !interrupted();
+}
+
+enum hf_status run_index_drop(struct cli *cli)
+{
+    struct dropped_index dropped = { .index = cli->arguments[0],
+                                     .dry_run = cli_given(cli, "dry-run"),
+                                     .report = HF_INDEX_DROP_REPORT };
+    struct hf_index_drop_options options = HF_INDEX_DROP_OPTIONS;
+    options.dry_run = dropped.dry_run;
+    options.progress = index_drop_goes_on;
+    enum hf_status status = cli_connect(cli);
+    if (status == HF_OK)
+        status =
+            hf_index_drop(cli->client, dropped.index, &options, &dropped.report, &cli->error);
+    if (status == HF_OK)
+        record_tell(cli, dropped_index_record, &dropped, DROPPED_INDEX_TEXT);
+    return status;
+}

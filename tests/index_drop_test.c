@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index_drop_test.c KIND: an index is marked, and nobody uses it any more; its objects are
+ * deleted, and its name is free once what was on its way has arrived. KIND is mem or sqlite. */
+#include "index/drop.h"
+#include "index/read.h"
+#include "index_scene.h"
+#include "lock/client_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RECORD "example.com" US "v" US "2026-02-06T10:00:00Z"
+
+/* The wait is INDEX_TRUST + D, so a D that is negative makes it as short as a test needs. */
+static struct hf_index_drop_report drop(struct scene *scene, bool dry_run, int64_t wait_ms)
+{
+    struct hf_index_drop_report report;
+    const struct drop_options options = { .dry_run = dry_run };
+    struct lease_settings *settings = &scene->other.client->space.settings;
+    const struct span before = settings->late_bound;
+    settings->late_bound = SPAN_US(wait_ms * 1000 - INDEX_TRUST.us);
+    assert_status(HF_OK,
+                  index_drop(scene->other.client, VIEW("domains"), &options, &report,
+                             &scene->error),
+                  &scene->error);
+    settings->late_bound = before;
+    return report;
+}
+
+#define LONG_MS 3600000
+
+static enum hf_status put(struct crew *crew)
+{
+    struct view record = VIEW(RECORD);
+    size_t bad;
+    return index_put(crew->index, &record, 1, &bad, &crew->error);
+}
+
+/* Whether the index can be opened. */
+static enum hf_status open_anew(struct scene *scene)
+{
+    struct index *index = NULL;
+    enum hf_status status =
+        index_open(scene->other.index->store, NULL, VIEW("domains"), &index, &scene->error);
+    index_close(index);
+    return status;
+}
+
+static void fill(struct scene *scene)
+{
+    crew_fill(&scene->other, "a3", "k", 0, 5, "v");
+    crew_compile(&scene->other);
+    crew_fill(&scene->other, "10", "k", 0, 5, "v");
+}
+
+static void an_index_is_dropped_in_two_steps(void **state)
+{
+    struct scene *scene = *state;
+    fill(scene);
+    const size_t objects = yard_count(&scene->yard, "") - 1;
+    struct hf_index_drop_report report = drop(scene, /* dry_run */ true, LONG_MS);
+    assert_true(!report.marked && !report.gone && report.deleted == 0);
+    assert_int_equal(report.objects, objects);
+    assert_status(HF_OK, open_anew(scene), &scene->error);
+    report = drop(scene, false, LONG_MS);
+    assert_true(report.marked && !report.gone);
+    assert_int_equal(report.deleted, objects);
+    assert_in_range(report.wait_ms, LONG_MS / 2, 2 * LONG_MS);
+    assert_int_equal(yard_count(&scene->yard, ""), 1);
+    assert_status(HF_NOT_FOUND, open_anew(scene), &scene->error);
+    assert_non_null(strstr(scene->error.why, "being dropped"));
+    /* A writer that has not seen the mark; the name is not free. */
+    assert_status(HF_OK, put(&scene->crew), &scene->crew.error);
+    enum index_made made;
+    struct schema schema = yard_schema("domain,name,updated_at");
+    assert_status(HF_CONFLICT,
+                  index_create(scene->other.index->store, VIEW("domains"), &schema, &made,
+                               &scene->error),
+                  &scene->error);
+    report = drop(scene, false, LONG_MS);
+    assert_true(report.marked && !report.gone && report.deleted == 1);
+    env_sleep(env_real(), SPAN_MS(10));
+    report = drop(scene, false, /* wait_ms */ 1);
+    assert_true(report.gone && report.deleted == 0);
+    /* A store without conditional deletes keeps the mark. */
+    const bool conditional = scene->other.index->store->traits.delete_conditional;
+    assert_int_equal(yard_count(&scene->yard, ""), conditional ? 0 : 1);
+}
+
+static void an_old_handle_finds_the_mark(void **state)
+{
+    struct scene *scene = *state;
+    assert_status(HF_OK, put(&scene->crew), &scene->crew.error);
+    drop(scene, false, LONG_MS);
+    assert_status(HF_OK, put(&scene->crew), &scene->crew.error);
+    scene->crew.index->checked = mono_add(env_now(env_real()), SPAN_US(-INDEX_TRUST.us));
+    assert_status(HF_NOT_FOUND, put(&scene->crew), &scene->crew.error);
+    struct compile_report report = crew_compile_shard(&scene->crew, A3);
+    assert_int_equal(report.end, HF_INDEX_END_FAILED);
+    assert_int_equal(yard_count(&scene->yard, "shards/a3.usv"), 0);
+}
+
+static void whichever_call_fails_the_next_drop_goes_on(void **state)
+{
+    (void)state;
+    for (unsigned fails = 0; fails < 40; fails++) {
+        void *own;
+        scene_set_up(&own);
+        struct scene *scene = own;
+        struct hf_index_drop_report report;
+        const struct drop_options options = { .dry_run = false };
+        fill(scene);
+        script_rule(&scene->gate, .name = "fails",
+                    .on = ON_PUT | ON_DELETE | ON_LIST | ON_GET | ON_CHANGE, .skip = fails,
+                    .times = 1, .fate = REFUSE(HF_DENIED));
+        enum hf_status status =
+            index_drop(scene->crew.client, VIEW("domains"), &options, &report, &scene->error);
+        bool failed = script_met(&scene->gate, "fails") > 0;
+        report = drop(scene, false, LONG_MS);
+        assert_true(report.marked);
+        assert_int_equal(yard_count(&scene->yard, ""), 1);
+        scene_tear_down(&own);
+        if (!failed) {
+            assert_status(HF_OK, status, &scene->error);
+            return;
+        }
+    }
+    fail_msg("a drop takes too many calls");
+}
+
+static void what_is_not_there_is_not_dropped(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_index_drop_report report;
+    const struct drop_options options = { .dry_run = false };
+    assert_status(HF_NOT_FOUND,
+                  index_drop(scene->other.client, VIEW("others"), &options, &report,
+                             &scene->error),
+                  &scene->error);
+    yard_write(&scene->yard, "index.json", VIEW("{\"format\":\"holdfast.index/9\"}"));
+    fill(scene);
+    assert_status(HF_UNSUPPORTED,
+                  index_drop(scene->other.client, VIEW("domains"), &options, &report,
+                             &scene->error),
+                  &scene->error);
+    assert_in_range(yard_count(&scene->yard, ""), 5, 100);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        COMPILES("an index is marked and emptied at once, and is gone after the wait",
+                 an_index_is_dropped_in_two_steps),
+        COMPILES("a handle from before reads index.json again, and writes no more",
+                 an_old_handle_finds_the_mark),
+        IT("whichever call of a drop fails, the next drop goes on",
+           whichever_call_fails_the_next_drop_goes_on),
+        COMPILES("what does not exist, or cannot be read, is not dropped",
+                 what_is_not_there_is_not_dropped),
+    };
+    if (!yard_kind_set(argc, argv))
+        return 2;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
