@@ -105,7 +105,7 @@ enum hf_status condition_parse(const struct schema *schema, struct view text,
 /* ---- Patterns ------------------------------------------------------------------------ */
 
 /* Takes the next byte of a field, without its escape. */
-static char take_byte(struct view written, size_t *at)
+static char take_field_byte(struct view written, size_t *at)
 {
     char byte = written.data[(*at)++];
     if (byte == ESCAPE && *at < written.size)
@@ -123,14 +123,14 @@ static bool match_step(struct view pattern, size_t *at_pattern, struct view writ
 {
     char step = pattern.data[(*at_pattern)++];
     if (step == '?') {
-        take_byte(written, at);
+        take_field_byte(written, at);
         while (continues_character(written, *at))
             ++*at;
         return true;
     }
     if (step == '\\')
         step = pattern.data[(*at_pattern)++];
-    return take_byte(written, at) == step;
+    return take_field_byte(written, at) == step;
 }
 
 /* If a step does not match, the last * takes one more byte. Earlier ones need not be tried
@@ -149,7 +149,7 @@ static bool field_matches(struct view written, struct view pattern)
             step = next_step;
             at = next;
         } else if (starred) {
-            take_byte(written, &resume);
+            take_field_byte(written, &resume);
             step = star;
             at = resume;
         } else {

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rule.h"
+#include "index/adopt.h"
 
 #include <inttypes.h>
 
@@ -113,11 +114,66 @@ static enum hf_status keep_first_blocks(struct shard_cursor *cursor, struct hf_e
     return use_blocks(cursor, (size_t)head->line_size, 0, count, error);
 }
 
+/* Adopts an object of bare records. Its records may have fields that were added to the schema after
+ * we read it, so the schema is read again before they are refused. */
+static enum hf_status adopt_object(struct shard_cursor *cursor, struct view text,
+                                   struct hf_error *error)
+{
+    struct index *index = cursor->index;
+    enum hf_status status = shard_adopt(cursor, text, error);
+    if (status == HF_CORRUPT) {
+        struct etag known = index->etag;
+        struct hf_error why = *error;
+        if (index_refresh(index, error) != HF_OK)
+            return error->status;
+        *error = why;
+        if (!etag_equal(&known, &index->etag)) {
+            shard_head_release(&cursor->head);
+            status = shard_adopt(cursor, text, error);
+        }
+    }
+    cursor->bare = status == HF_OK;
+    return status == HF_OK ? HF_OK : name_shard(cursor, error);
+}
+
+/* Reads the rest of an object that does not start like a shard, which may consist of bare
+ * records. */
+static enum hf_status read_bare(struct shard_cursor *cursor, uint64_t object_size,
+                                struct hf_error *error)
+{
+    if (object_size > ADOPT_BYTES_MAX)
+        return shard_corrupt(cursor,
+                             "it does not start like a shard, and is too large to be read "
+                             "as bare records",
+                             error);
+    if (cursor->window.size == object_size)
+        return adopt_object(cursor, buffer_view(&cursor->window), error);
+    struct buffer text = BUFFER_INIT(ADOPT_BYTES_MAX);
+    struct get_call get = { .key = view_of(cursor->object),
+                            .match = cursor->etag,
+                            .body = &text };
+    enum hf_status status = store_get(cursor->index->store, &get);
+    if (status == HF_OK) {
+        status = adopt_object(cursor, buffer_view(&text), error);
+    } else {
+        *error = get.error;
+        if (status == HF_NOT_FOUND)
+            error_set(error, HF_CONFLICT, "it is gone");
+        status = name_shard(cursor, error);
+    }
+    buffer_release(&text);
+    return status;
+}
+
 static enum hf_status read_head(struct shard_cursor *cursor, uint64_t object_size,
                                 struct hf_error *error)
 {
     uint64_t size;
-    if (shard_line_size(buffer_view(&cursor->window), &size, error) != HF_OK)
+    enum hf_status start = shard_line_size(buffer_view(&cursor->window), &size, error);
+    bool ours = view_starts_with(buffer_view(&cursor->window), VIEW("{\"format\":\"holdfast."));
+    if (start == HF_CORRUPT && !ours && cursor->index->schema.foreign)
+        return read_bare(cursor, object_size, error);
+    if (start != HF_OK)
         return name_shard(cursor, error);
     if (size > object_size)
         return shard_corrupt(cursor, "the object ends within its header line", error);
@@ -141,6 +197,7 @@ static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
 {
     shard_head_release(&cursor->head);
     buffer_clear(&cursor->window);
+    cursor->bare = false;
     struct get_call get = { .key = view_of(cursor->object),
                             .length = first,
                             .body = &cursor->window };
@@ -159,7 +216,7 @@ static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
     cursor->exists = true;
     cursor->etag = get.info.etag;
     status = read_head(cursor, get.info.size, error);
-    return status == HF_OK ? keep_first_blocks(cursor, error) : status;
+    return status == HF_OK && !cursor->bare ? keep_first_blocks(cursor, error) : status;
 }
 
 enum hf_status shard_cursor_open(struct shard_cursor *cursor, struct index *index,

@@ -11,6 +11,7 @@ struct shard_cursor {
     struct shard_id shard;
     char object[KEY_BYTES_MAX + 1];
     bool exists; /* otherwise there is no shard yet, and the cursor is at its end */
+    bool bare;   /* another program wrote it, without a header line (adopt.h) */
     struct etag etag;
     struct shard_head head;
     /* The complete, checked blocks in memory. */

@@ -50,7 +50,7 @@ static enum hf_status delete_page(struct dropping *dropping, const struct list_c
 }
 
 /* Deletes, or counts, everything except index.json. */
-static enum hf_status delete_objects(struct dropping *dropping, struct hf_error *error)
+static enum hf_status delete_all_objects(struct dropping *dropping, struct hf_error *error)
 {
     char root[KEY_BYTES_MAX + 1];
     const struct drop_options *options = dropping->options;
@@ -100,7 +100,7 @@ enum hf_status index_drop(struct hf_client *client, struct view name,
         return status;
     ret_report->marked = mark.marked;
     ret_report->wait_ms = mark.wait.us > 0 ? (mark.wait.us + 999) / 1000 : 0;
-    status = delete_objects(&dropping, error);
+    status = delete_all_objects(&dropping, error);
     if (status == HF_OK && !options->dry_run && mark.wait.us == 0)
         status = delete_mark(&dropping, &mark.etag, error);
     index_close(dropping.index);

@@ -159,8 +159,6 @@ enum hf_status index_refresh(struct index *index, struct hf_error *error)
     struct get_call get = { .key = view_of(key), .none_match = index->etag, .body = &text };
     const struct mono_time now = env_now(index->env);
     enum hf_status status = store_get(index->store, &get);
-    if (status == HF_OK || status == HF_NOT_MODIFIED)
-        index->checked = now;
     if (status == HF_OK)
         status = take_schema(index, &get, error);
     else if (status == HF_NOT_MODIFIED)
@@ -171,6 +169,8 @@ enum hf_status index_refresh(struct index *index, struct hf_error *error)
         status = error_set(error, HF_CORRUPT, "%s: too large to be an index schema", key);
     else
         *error = get.error;
+    if (status == HF_OK)
+        index->checked = now;
     buffer_release(&text);
     return status;
 }
