@@ -21,8 +21,10 @@
  * sees it from then on. For each key, the index keeps the record with the latest time; if times are
  * equal, it keeps the record that is greatest in byte order. The order of arrival and the clocks of
  * the machines do not matter, and putting a record twice has the same effect as putting it once.
- * Reads and puts never wait for a compile, which only makes reads cheaper. An entry that cannot be
- * read is set aside with the reason, and never dropped. A damaged shard does not affect the others.
+ * The one exception is a record that is older than a deletion that its shard has dropped, which
+ * happens after a week; see hf_index_delete. Reads and puts never wait for a compile, which only
+ * makes reads cheaper. An entry that cannot be read is set aside with the reason, and never
+ * dropped. A damaged shard does not affect the others.
  *
  * RECORDS are lists of fields, in the order that the index defines. In byte form, fields are
  * separated by 0x1F. ESC, 0x1C to 0x1F, LF and NUL within a value are escaped as ESC followed by
