@@ -490,6 +490,47 @@ def _(s):
             equal([chunk["rows"] for chunk in live(s)], [2])
 
 
+@parquet("a partition of Parquet files is exported as text, and filtered", ["dir"])
+def _(s):
+    create(s)
+    ingest(s, *some_chunks(s, 3))
+    write(s, "more.parquet", "SELECT 12::BIGINT AS id, TIMESTAMPTZ '2026-01-02 00:00:00+02' AT TIME ZONE "
+                             "'UTC' AS seen, NULL::INTEGER AS v, [1, 2] AS l")
+    ingest(s, "more.parquet")
+    s.run("compact", "export", "-q", "-o", "all.parquet")
+    equal(rows(s, "all.parquet", "id, v, l"), [("0", "2", None), ("1", "0", None), ("2", "1", None),
+                                               ("3", "2", None), ("12", None, "[1, 2]")])
+    told = [json.loads(line) for line in s.out("compact", "cat", "--format", "ndjson").splitlines()]
+    equal(told[4], {"id": 12, "seen": "2026-01-01T22:00:00.000000Z", "v": None, "l": [1, 2]})
+    s.run("compact", "export", "-q", "-o", "all.csv")
+    equal(s.read("all.csv").splitlines()[:2], [b"id,seen,v,l", b"0,2026-01-01T00:02:00.000000Z,2,"])
+    for args, ids in ((["--prefix", "1"], [1, 12]), (["--since", "2026-01-01T20:00:00Z"], [12]),
+                      (["--until", "2026-01-01T00:01:00Z"], [1])):
+        told = s.out("compact", "cat", "--format", "ndjson", *args).splitlines()
+        equal([json.loads(line)["id"] for line in told], ids, args)
+    s.run("compact", "export", "-q", "-o", "some.parquet", "--prefix", "1")
+    equal(rows(s, "some.parquet", "id, v"), [("1", "0"), ("12", None)])
+
+
+@parquet("partitions of text are exported as Parquet", ["dir"])
+def _(s):
+    for form, fields, data, wanted in (
+            ("csv", ("id", "t"), b'id,t,v\n1,5,"a,\n""b"\n2,6,\n1,4,old\n',
+             [("1", "5", 'a,\n"b'), ("2", "6", None)]),
+            ("ndjson", ("id", "t"), b'{"id":1,"t":5,"v":{"x":[1]}}\n{"id":2,"t":6}\n',
+             [("1", "5", "{'x': [1]}"), ("2", "6", None)]),
+            ("usv", ("1", "2"), b"1\x1f5\x1fa\n2\x1f6\x1fb\n", [("1", "5", "a"), ("2", "6", "b")])):
+        s.run("compact", "create", "-q", "--partition", form, "--format", form, "--key", fields[0],
+              "--time", fields[1])
+        s.write("in", data)
+        s.run("compact", "ingest", "-q", "--partition", form, "in")
+        s.run("compact", "export", "-q", "--partition", form, "-o", f"{form}.parquet")
+        equal(rows(s, f"{form}.parquet"), wanted, form)
+    s.run("compact", "create", "-q", "--partition", "none", "--format", "csv", "--key", "id")
+    text = fails(s, "UNSUPPORTED", "compact", "export", "--partition", "none", "-o", "none.parquet")
+    true("no records" in text, text)
+
+
 @parquet("Parquet passes through pipes, as other formats do")
 def _(s):
     files = some_chunks(s, 2)

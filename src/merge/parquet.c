@@ -536,7 +536,8 @@ enum hf_status parquet_convert(struct env *env, const struct merge_options *opti
 {
     struct arena arena = ARENA_INIT;
     struct parquet_call call = new_call(env, options, PARQUET_CONVERT);
-    call.request.from = hf_merge_format_name(from_format);
+    bool headless = from_format == HF_MERGE_CSV && options->headless;
+    call.request.from = headless ? PARQUET_CSV_HEADLESS : hf_merge_format_name(from_format);
     call.request.to = hf_merge_format_name(to_format);
     call.request.output = to;
     call.request.threads = choose_threads(options, call.request.memory_bytes);

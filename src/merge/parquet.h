@@ -33,9 +33,10 @@ enum hf_status parquet_merge(struct job *job, const char *const *inputs, size_t 
 enum hf_status parquet_survey(struct job *job, const char *path, struct survey *survey,
                               struct hf_error *error);
 
-/* Converts one file from or to Parquet: csv, tsv and ndjson. The columns of a csv or tsv file
- * become texts. `to` must not exist; after a failure it does not. Only the memory, threads, time
- * limit and progress of the options are used. */
+/* Converts one file from or to Parquet: csv, tsv and ndjson. To JSON, a timestamp is RFC 3339 in
+ * UTC; one without a zone is taken as UTC. A csv file has a header, unless `headless` is set.
+ * The columns of a csv or tsv file become texts. `to` must not exist; after a failure it does
+ * not. Only the memory, threads, time limit, headless and progress of the options are used. */
 enum hf_status parquet_convert(struct env *env, const struct merge_options *options,
                                const char *from, enum hf_merge_format from_format,
                                const char *to, enum hf_merge_format to_format,

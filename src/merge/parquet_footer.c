@@ -42,7 +42,7 @@ struct thrift {
     bool failed;
 };
 
-static uint8_t take_byte(struct thrift *in)
+static uint8_t thrift_byte(struct thrift *in)
 {
     if (in->rest.size == 0) {
         in->failed = true;
@@ -57,7 +57,7 @@ static uint64_t take_varint(struct thrift *in)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-        uint8_t byte = take_byte(in);
+        uint8_t byte = thrift_byte(in);
         value |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80))
             return value;
@@ -83,7 +83,7 @@ static void skip_bytes(struct thrift *in, uint64_t count)
 /* The next field of a struct; false at its end. */
 static bool next_field(struct thrift *in, int32_t *number, enum thrift_type *ret_type)
 {
-    uint8_t head = take_byte(in);
+    uint8_t head = thrift_byte(in);
     if (in->failed || head == THRIFT_STOP)
         return false;
     int64_t id = head >> 4 ? *number + (head >> 4) : take_integer(in);
@@ -97,7 +97,7 @@ static bool next_field(struct thrift *in, int32_t *number, enum thrift_type *ret
 /* The head of a list: every element takes at least one byte, so a larger count is damage. */
 static uint64_t take_list(struct thrift *in, enum thrift_type *ret_type)
 {
-    uint8_t head = take_byte(in);
+    uint8_t head = thrift_byte(in);
     uint64_t count = head >> 4 == 15 ? take_varint(in) : head >> 4;
     *ret_type = (enum thrift_type)(head & 0x0f);
     if (count > in->rest.size)
@@ -121,7 +121,7 @@ static void skip_elements(struct thrift *in, enum thrift_type type, int depth)
     uint64_t count;
     if (type == THRIFT_MAP) {
         count = take_varint(in);
-        uint8_t types = count > 0 ? take_byte(in) : 0;
+        uint8_t types = count > 0 ? thrift_byte(in) : 0;
         if (count > in->rest.size)
             in->failed = true;
         for (uint64_t i = 0; i < count && !in->failed; i++) {

@@ -16,6 +16,9 @@
 #define PARQUET_REPORT_MAX  ((size_t)64 << 10)
 #define PARQUET_INPUTS_MAX  4096 /* every input is an open file of the helper */
 
+/* A format besides those of merge.h: csv, whose columns get names by number. */
+#define PARQUET_CSV_HEADLESS "csv without header"
+
 enum parquet_work {
     PARQUET_PROBE,   /* load the library, and report its version */
     PARQUET_SURVEY,  /* read every value of the first input; a second one only tells types */

@@ -104,6 +104,7 @@ int main(int count, char **words)
         return 1;
     }
     lower_limits(&request);
+    setenv("TZ", "UTC", 1); /* times with a zone are written in UTC */
     report.status = do_work(&engine, &request, &report, &error);
     report.why = report.status == HF_OK ? "" : error.why;
     if (!write_report(words[2], &report)) {

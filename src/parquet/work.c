@@ -384,12 +384,16 @@ static const struct {
       ", header = true, all_varchar = true, delim = ',', quote = '\"', "
       "escape = '\"', sample_size = -1)",
       " (FORMAT csv, HEADER true, USE_TMP_FILE false)" },
+    { PARQUET_CSV_HEADLESS, "read_csv(",
+      ", header = false, all_varchar = true, delim = ',', quote = '\"', escape = '\"', "
+      "sample_size = -1)",
+      "" },
     { "tsv", "read_csv(",
       ", header = true, all_varchar = true, delim = '\t', quote = '\"', "
       "escape = '\"', sample_size = -1)",
       " (FORMAT csv, HEADER true, DELIMITER '\t', USE_TMP_FILE false)" },
     { "ndjson", "read_json(", ", format = 'newline_delimited', sample_size = -1)",
-      " (FORMAT json, USE_TMP_FILE false)" },
+      " (FORMAT json, TIMESTAMPFORMAT '%Y-%m-%dT%H:%M:%S.%fZ', USE_TMP_FILE false)" },
 };
 #define FORMAT_COUNT (sizeof formats / sizeof formats[0])
 

@@ -62,6 +62,8 @@ static enum hf_status take_export_format(struct exporting *exporting, const char
     struct view path = arena_copy(&cli->arena, name);
     if (!path.data)
         return error_no_memory(&cli->error);
+    if (!format && view_ends_with(path, VIEW(".parquet")))
+        format = hf_merge_format_name(HF_MERGE_PARQUET);
     if (!format && hf_index_format_of_path(path.data, &named))
         format = hf_index_format_name(named);
     if (!format)

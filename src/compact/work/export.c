@@ -8,6 +8,8 @@
 #include "merge/parquet.h"
 #include "merge/sink.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -126,11 +128,6 @@ static enum hf_status check_order(const struct export *export, struct hf_error *
         return error_set(error, HF_INVALID,
                          "the format %s has no records, which could be filtered or converted",
                          hf_merge_format_name(settings->format));
-    if (export->converts &&
-        (!merge_is_text(settings->format) || !merge_is_text(export->order->to)))
-        return error_set(error, HF_UNSUPPORTED,
-                         "%s can be exported only as it is: all rows, in the same format",
-                         hf_merge_format_name(HF_MERGE_PARQUET));
     if (selection->key_prefix.size > 0 && settings->key.size == 0)
         return error_set(
             error, HF_INVALID,
@@ -198,6 +195,61 @@ static enum hf_status merge_to_output(struct export *export, struct merge_run *r
     return status;
 }
 
+/* A path in the scratch folder; NULL: no memory, or it is too long. */
+static const char *scratch_path(struct merge_run *run, const char *name)
+{
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%s/%s", run->folder, name);
+    if (size < 0 || size >= (int)sizeof path)
+        return NULL;
+    return arena_copy(&run->arena, (struct view){ path, (size_t)size }).data;
+}
+
+/* Turns the merged Parquet file into JSON, which keeps types and NULL, so that it can be selected
+ * from and converted like other text. Its timestamps have no zone, or are in UTC. */
+static enum hf_status read_parquet_rows(struct merge_run *run, struct merge_options *options,
+                                        const char **input, struct hf_error *error)
+{
+    const char *rows = scratch_path(run, "rows");
+    if (!rows)
+        return error_no_memory(error);
+    enum hf_status status = parquet_convert(run->files->env, options, *input, HF_MERGE_PARQUET,
+                                            rows, HF_MERGE_NDJSON, error);
+    unlink(*input);
+    *input = rows;
+    options->format = HF_MERGE_NDJSON;
+    options->has_zone = true;
+    return status;
+}
+
+/* Turns the selected records into Parquet, and copies that to the output. */
+static enum hf_status write_parquet_rows(struct export *export, struct merge_run *run,
+                                         const struct merge_options *options,
+                                         enum hf_merge_format text, const char *selected,
+                                         struct hf_error *error)
+{
+    struct merge_options copy = *options;
+    struct merge_result result = { 0 };
+    const char *made = scratch_path(run, "parquet");
+    if (!made)
+        return error_no_memory(error);
+    copy.headless = options->headless || options->format == HF_MERGE_USV;
+    enum hf_status status =
+        parquet_convert(run->files->env, &copy, selected, text, made, HF_MERGE_PARQUET, error);
+    if (status != HF_OK)
+        return status;
+    copy = MERGE_OPTIONS;
+    copy.format = HF_MERGE_CONCAT;
+    copy.progress = options->progress;
+    const struct hf_merge_file input = { .path = made, .fd = -1 };
+    const struct merge_handles handles = { .inputs = &input,
+                                           .input_count = 1,
+                                           .output = export->order->output };
+    status = merge_any_files(run->files->env, &copy, &handles, &result, error);
+    export->report->bytes_out = result.bytes_out;
+    return status;
+}
+
 /* Merges into a scratch file, and converts that. */
 static enum hf_status merge_and_convert(struct export *export, struct merge_run *run,
                                         struct hf_error *error)
@@ -216,12 +268,25 @@ static enum hf_status merge_and_convert(struct export *export, struct merge_run 
     if (status != HF_OK)
         return status;
     merge_drop_sources(run); /* their space may be needed */
-    const struct convert_order convert = { .input = run->output,
+    const char *input = run->output;
+    bool to_parquet = order->to == HF_MERGE_PARQUET && order->output;
+    if (options.format == HF_MERGE_PARQUET)
+        status = read_parquet_rows(run, &options, &input, error);
+    if (status != HF_OK)
+        return status;
+    /* A CSV file with names, or a JSON file with types, is what DuckDB reads. */
+    enum hf_merge_format text =
+        options.format == HF_MERGE_NDJSON ? HF_MERGE_NDJSON : HF_MERGE_CSV;
+    const struct hf_merge_file selected = { .path = scratch_path(run, "selected"), .fd = -1 };
+    if (!selected.path)
+        return error_no_memory(error);
+    const struct convert_order convert = { .input = input,
                                            .input_name = "the merged records",
-                                           .to = order->to,
+                                           .to = merge_is_text(order->to) ? order->to : text,
                                            .selection = order->selection,
-                                           .output = order->output,
-                                           .coding = order->coding,
+                                           .output = to_parquet ? &selected : order->output,
+                                           .coding =
+                                               to_parquet ? HF_MERGE_PLAIN : order->coding,
                                            .each = order->each,
                                            .context = order->context };
     options.progress = (struct merge_progress){ .step = export_convert_goes_on,
@@ -231,6 +296,8 @@ static enum hf_status merge_and_convert(struct export *export, struct merge_run 
     export->report->rows_out = result.rows_out;
     export->report->rows_unselected = result.rows_in - result.rows_out;
     export->report->bytes_out = result.bytes_out;
+    if (status == HF_OK && to_parquet)
+        status = write_parquet_rows(export, run, &options, text, selected.path, error);
     return status;
 }
 
@@ -322,6 +389,11 @@ enum hf_status export_run(const struct export_order *order, struct export_report
     enum hf_status status = check_order(&export, error);
     if (status == HF_OK)
         status = choose_chunks(&export, error);
+    if (status == HF_OK && export.source_count == 0 && order->to == HF_MERGE_PARQUET &&
+        order->output)
+        status = error_set(error, HF_UNSUPPORTED,
+                           "there are no records, and a Parquet file needs the columns of "
+                           "some");
     if (status == HF_OK && export.source_count == 0) {
         status = write_nothing(&export, env, error);
     } else if (status == HF_OK) {

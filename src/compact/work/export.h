@@ -49,8 +49,8 @@ struct export_report {
 
 /*   INVALID      the selection needs a key or a time that the partition does not have; or a value
  *                cannot be written in that format
- *   UNSUPPORTED  only a command can merge the chunks of this partition; or Parquet is to be
- *                filtered or converted
+ *   UNSUPPORTED  only a command can merge the chunks of this partition; there is no record to make
+ *                a Parquet file of; or what Parquet needs is not installed
  *   CORRUPT      a chunk differs from the catalog, or its object is missing although it is pinned
  *   EXPIRED, LOST  the pins ended, and a chunk has been deleted
  *   CANCELLED    go_on returned false, or the reader of a descriptor is gone
