@@ -423,7 +423,7 @@ static enum hf_status reserve_files(struct parquet_merge *merge, struct hf_error
     if (job->options->rejects_max == 0)
         return HF_OK;
     status = new_file_reserve(&merge->rejects, job->env, job->options->reject_path,
-                              (struct file_watch){ NULL }, error);
+                              (struct file_watch){ NULL, NULL, 0 }, error);
     if (status != HF_OK)
         error_about(error, job->options->reject_path);
     else
