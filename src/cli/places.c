@@ -100,14 +100,17 @@ enum hf_status place_fetch(struct places *places, const char *url, int *ret_fd)
 
 /* ---- Writing ------------------------------------------------------------------------- */
 
-/* Reads one byte, because only a get returns the ETag. */
+/* Reads two bytes, because only a get returns the ETag. For a range of one byte, s3rver sends the
+ * whole object. */
+#define PEEK_BYTES 2
+
 static enum hf_status place_see_version(struct cli *cli, struct place_target *target)
 {
     struct hf_store_get_options options = HF_STORE_GET_OPTIONS;
     void *data = NULL;
     size_t size;
-    options.length = 1;
-    enum hf_status status = hf_store_get(target->store, target->key, /* most */ 1, &options,
+    options.length = PEEK_BYTES;
+    enum hf_status status = hf_store_get(target->store, target->key, PEEK_BYTES, &options,
                                          &data, &size, &target->info, &cli->error);
     hf_free(data);
     target->exists = status == HF_OK;
