@@ -4,6 +4,8 @@
  *   plan    100,000 chunks: how long a worker without a cache takes to plan, the size of the
  *           largest document, and the memory used
  *   run     one group of 64 chunks from lease to commit, beside the bare merger on the same files
+ *   ranges  one group of 4 GiB, which is divided: one worker, two workers, and a worker that is
+ *           killed when it has done 80 %
  *   claims  1, 5, 16 and 64 worker processes on a Ceph gateway: writes to the lease table per
  *           granted lease, and how many of them failed */
 #include "base/check.h"
@@ -14,6 +16,8 @@
 #include "place.h"
 
 #include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -270,6 +274,182 @@ static void bench_run(struct bench *bench)
     bench_ratio(bench, "run on sqlite over the bare merger", &sqlite, &bare, 0.7);
 }
 
+/* ---- ranges -------------------------------------------------------------------------- */
+
+#define RANGES_FILES  8
+#define RANGES_BYTES  (4 * GIB)
+#define RANGES_OUTPUT (256 * MIB)
+
+/* What the workers have done, for the process that measures. */
+struct progress {
+    _Atomic uint64_t ranges, merged_bytes; /* of ranges that are done; read, even in vain */
+};
+
+/* Each file is sorted, and has every eighth key. */
+static void write_sorted(const char *path, unsigned number, uint64_t bytes)
+{
+    static const char value[] =
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    FILE *file = fopen(path, "w");
+    check(file);
+    for (uint64_t written = 0, i = number; written < bytes; i += RANGES_FILES) {
+        int size = fprintf(file, "key-%016" PRIx64 "\x1f%s\x1f%d\n", i, value, 1700000000);
+        check(size > 0);
+        written += (uint64_t)size;
+    }
+    check(fclose(file) == 0);
+}
+
+/* Merged chunks, which only a forced run merges further. */
+static void fill_for_ranges(const char *url, const char *folder)
+{
+    struct hf_compact_settings settings = settings_of_records();
+    char paths[RANGES_FILES][900];
+    const char *inputs[RANGES_FILES];
+    struct bucket bucket;
+    struct hf_error error;
+    settings.level0_count = 2;
+    settings.level1_bytes = UINT64_C(1) << 40;
+    settings.output_max = RANGES_OUTPUT;
+    settings.ttl_ms = 5000;
+    make_partition(url, &settings);
+    bucket_open(&bucket, url, folder, NULL, NULL);
+    for (unsigned i = 0; i < RANGES_FILES; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/file-%u", folder, i);
+        inputs[i] = paths[i];
+        write_sorted(paths[i], i, RANGES_BYTES / RANGES_FILES);
+    }
+    ingest(&bucket, inputs, RANGES_FILES);
+    for (unsigned i = 0; i < RANGES_FILES; i++)
+        unlink(paths[i]);
+    must(hf_compact_run(bucket.compact, NULL, NULL, &error), &error, "run");
+    bucket_close(&bucket);
+}
+
+static bool note_range(void *argument, const struct hf_compact_event *event)
+{
+    struct progress *progress = argument;
+    if (event->kind != HF_COMPACT_ENDED)
+        return true;
+    progress->merged_bytes += event->result->merged_bytes;
+    progress->ranges += event->result->end == HF_COMPACT_END_RANGE ||
+                        event->result->end == HF_COMPACT_END_COMMITTED;
+    return true;
+}
+
+/* A worker in a process of its own. It ends when nothing is left to do, for others either. */
+static pid_t start_worker(const char *url, const char *folder, struct progress *progress)
+{
+    struct hf_compact_worker_options options = HF_COMPACT_WORKER_OPTIONS;
+    struct bucket bucket;
+    struct hf_error error;
+    pid_t child = fork();
+    check(child >= 0);
+    if (child > 0)
+        return child;
+    options.mode = HF_COMPACT_DRAIN;
+    options.force = true;
+    options.jobs = 1;
+    options.threads = 1;
+    options.memory_bytes = MEMORY;
+    options.event = note_range;
+    options.argument = progress;
+    bucket_open(&bucket, url, folder, NULL, NULL);
+    must(hf_compact_run(bucket.compact, &options, NULL, &error), &error, "run");
+    bucket_close(&bucket);
+    _exit(0);
+}
+
+static void end_worker(pid_t child)
+{
+    int status;
+    check(waitpid(child, &status, 0) == child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        bench_die("a worker failed");
+}
+
+struct first_dead {
+    char key[1025];
+};
+
+static bool take_dead(void *argument, const struct hf_chunk_info *chunk)
+{
+    struct first_dead *dead = argument;
+    bool is_source =
+        chunk->state == HF_CHUNK_TOMBSTONE && chunk->level == 1 && chunk->into[0] != 0;
+    if (is_source)
+        snprintf(dead->key, sizeof dead->key, "%s", chunk->key);
+    return !is_source;
+}
+
+/* Undoes the merge, so that it can be measured again. */
+static void undo_merge(const char *url, const char *folder)
+{
+    struct first_dead dead = { "" };
+    struct bucket bucket;
+    struct hf_error error;
+    bucket_open(&bucket, url, folder, NULL, NULL);
+    must(hf_compact_chunks(bucket.compact, HF_CHUNKS_ALL, take_dead, &dead, &error), &error,
+         "chunks");
+    must(hf_compact_undelete(bucket.compact, dead.key, NULL, &error), &error, "undelete");
+    bucket_close(&bucket);
+}
+
+static double merge_by(const char *url, const char *folder, unsigned workers,
+                       struct progress *progress)
+{
+    pid_t children[2];
+    double begun = now_s();
+    for (unsigned i = 0; i < workers; i++)
+        children[i] = start_worker(url, folder, progress);
+    for (unsigned i = 0; i < workers; i++)
+        end_worker(children[i]);
+    return now_s() - begun;
+}
+
+/* The share of the bytes that the successor of a killed worker reads. */
+static double merge_after_kill(const char *url, const char *folder, struct progress *progress)
+{
+    uint64_t ranges = RANGES_BYTES / RANGES_OUTPUT;
+    *progress = (struct progress){ 0 };
+    pid_t child = start_worker(url, folder, progress);
+    while (progress->ranges < ranges * 4 / 5)
+        usleep(1000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    *progress = (struct progress){ 0 };
+    end_worker(start_worker(url, folder, progress));
+    return (double)progress->merged_bytes / (double)RANGES_BYTES;
+}
+
+static void bench_ranges(struct bench *bench)
+{
+    struct series one = { .count = 0 }, two = { .count = 0 };
+    struct progress *progress =
+        mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char folder[700], url[800];
+    check(progress != MAP_FAILED);
+    snprintf(folder, sizeof folder, "%s/ranges", bench_folder());
+    snprintf(url, sizeof url, "dir:%s/store", folder);
+    mkdir(folder, 0777);
+    fill_for_ranges(url, folder);
+    double mb = (double)RANGES_BYTES / 1e6;
+    for (size_t round = 0; round < (bench->rounds < 3 ? bench->rounds : 3); round++) {
+        series_add(&one, mb / merge_by(url, folder, 1, progress));
+        undo_merge(url, folder);
+        series_add(&two, mb / merge_by(url, folder, 2, progress));
+        undo_merge(url, folder);
+    }
+    double share = merge_after_kill(url, folder, progress);
+    remove_tree(folder);
+    munmap(progress, sizeof *progress);
+    bench_figure(bench, "a group of 4 GiB, one worker", "MB/s", &one);
+    bench_figure(bench, "the same, two workers", "MB/s", &two);
+    bench_ratio(bench, "two workers over one", &two, &one, 1.6);
+    bench_bar(bench, "read again after a kill at 80 %", "of the bytes", share, 0.25,
+              /* at most */ true);
+}
+
 /* ---- claims -------------------------------------------------------------------------- */
 
 #define CLAIMS_EACH 6 /* groups for each worker */
@@ -391,9 +571,11 @@ static void bench_claims(struct bench *bench)
 
 int main(int argc, char **argv)
 {
-    static const struct bench_part parts[] = {
-        { "plan", bench_plan }, { "run", bench_run }, { "claims", bench_claims }, { NULL, NULL }
-    };
+    static const struct bench_part parts[] = { { "plan", bench_plan },
+                                               { "run", bench_run },
+                                               { "ranges", bench_ranges },
+                                               { "claims", bench_claims },
+                                               { NULL, NULL } };
     struct bench bench = { .rounds = PAIRS, .seconds = 1 };
     return bench_main(&bench, parts, argc, argv);
 }

@@ -91,6 +91,25 @@ static size_t check_references(const struct catalog *catalog)
     return catalog->reference_count;
 }
 
+/* The outputs of finished ranges are pending; returns how many there are. */
+static size_t check_merges(const struct catalog *catalog)
+{
+    size_t pending = 0;
+    check(catalog->merge_count <= CATALOG_MERGES_MAX);
+    for (size_t i = 0; i < catalog->merge_count; i++) {
+        const struct divided_merge *merge = &catalog->merges[i];
+        size_t done = 0;
+        for (size_t k = 0; k < merge->range_count; k++) {
+            if (merge->ranges[k].done)
+                check_slot(catalog, merge->ranges[k].target.key, CHUNK_PENDING, 0);
+            done += merge->ranges[k].done;
+        }
+        check(done < merge->range_count);
+        pending += done;
+    }
+    return pending;
+}
+
 static void check_writers(const struct catalog *catalog)
 {
     check(catalog->writer_count <= CATALOG_WRITERS_MAX + 1);
@@ -141,9 +160,9 @@ void catalog_check(const struct catalog *catalog)
     check((catalog->parent.size > 0) == (catalog->depth > 0));
     size_t live = check_live(catalog);
     size_t dead = check_graves(catalog, &bytes) + check_removals(catalog, &bytes);
-    size_t moved = check_references(catalog);
+    size_t moved = check_references(catalog), pending = check_merges(catalog);
     check(dead == catalog->dead_count && bytes == catalog->dead_bytes);
-    check(live + dead + moved == catalog->inside->index.count);
+    check(live + dead + moved + pending == catalog->inside->index.count);
     check(!catalog->is_dropped || (catalog->is_dropping && dead == 0));
     check_writers(catalog);
     check_files(catalog);

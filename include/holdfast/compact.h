@@ -136,12 +136,13 @@ struct hf_compact_settings {
     uint64_t backlog_max;      /* ingest waits at this many chunks of level 0 */
     uint64_t tries_max;        /* quarantine a chunk after it alone fails this many times */
     int64_t step_ms;           /* how much later each rank may start */
+    uint64_t output_max;       /* a merge of more bytes is divided into ranges, if it can be */
 };
 #define HF_COMPACT_SETTINGS                                                                 \
     HF_VALUE_(hf_compact_settings, sizeof(struct hf_compact_settings), HF_MERGE_USV, NULL,  \
               NULL, false, HF_MERGE_AUTO, NULL, 3600000, 0, HF_COMPACT_LEVELS, 15,          \
               UINT64_C(2147483648), 5, 20, 256, 60000, 900000, 86400000, 30000, 0, 3000, 3, \
-              1000)
+              1000, UINT64_C(1073741824))
 
 /* Creates the partition. Also returns HF_OK if the partition exists with the same settings. Returns
  * HF_CONFLICT if it exists with different settings, and HF_INVALID if settings are out of range
@@ -326,6 +327,8 @@ struct hf_compact_group {
     /* The only chunk is tested by itself, because its merges with others failed: it is merged, and
      * the output is thrown away. */
     bool test;
+    /* Number `range`, from 1, of the `ranges` of a divided merge; 0: a whole group. */
+    unsigned range, ranges;
 };
 
 struct hf_compact_plan_report {
@@ -419,16 +422,18 @@ struct hf_merger {
 /* ---- Workers ------------------------------------------------------------------------- */
 
 /* How a merge ended. */
-#define HF_COMPACT_END_TABLE(ROW)                                                     \
-    ROW(COMMITTED, "committed", "the merge took effect")                              \
-    ROW(HELD, "held", "another worker is merging the group")                          \
-    ROW(PASSED, "passed", "the merge was no longer due")                              \
-    ROW(LOST, "lost", "another worker committed first; the output is discarded")      \
-    ROW(FAILED, "failed", "the merge failed; the error says why")                     \
-    ROW(STOPPED, "stopped", "the worker was stopped")                                 \
-    ROW(UNSURE, "unsure", "the store does not answer: the next worker will find out") \
-    ROW(TESTED, "tested",                                                             \
-        "a chunk whose merges failed can be merged by itself; nothing changed")
+#define HF_COMPACT_END_TABLE(ROW)                                                       \
+    ROW(COMMITTED, "committed", "the merge took effect")                                \
+    ROW(HELD, "held", "another worker is merging the group")                            \
+    ROW(PASSED, "passed", "the merge was no longer due")                                \
+    ROW(LOST, "lost", "another worker committed first; the output is discarded")        \
+    ROW(FAILED, "failed", "the merge failed; the error says why")                       \
+    ROW(STOPPED, "stopped", "the worker was stopped")                                   \
+    ROW(UNSURE, "unsure", "the store does not answer: the next worker will find out")   \
+    ROW(TESTED, "tested",                                                               \
+        "a chunk whose merges failed can be merged by itself; nothing changed")         \
+    ROW(DIVIDED, "divided", "the merge was divided into ranges, which are merged next") \
+    ROW(RANGE, "range", "one range of a divided merge is done, and the others are not")
 
 #define HF_COMPACT_END_ENUM_(name, word, text) HF_COMPACT_END_##name,
 enum hf_compact_end { HF_COMPACT_END_TABLE(HF_COMPACT_END_ENUM_) HF_COMPACT_END_COUNT };

@@ -20,6 +20,7 @@ static const char *const state_words[] = {
     [LISTED_NOWHERE] = "nowhere",     [LISTED_LIVE] = "live",
     [LISTED_TOMBSTONE] = "tombstone", [LISTED_RETIRED] = "retired",
     [LISTED_CONDEMNED] = "condemned", [LISTED_MOVED] = "moved",
+    [LISTED_PENDING] = "pending",
 };
 
 static enum listed_state state_of(const struct listed *entry)
@@ -125,13 +126,32 @@ static void checker_object(const struct step *step, const struct checked_chunk *
 
 /* ---- Keys that become live ----------------------------------------------------------- */
 
+/* The chunks that a group of tombstones was merged into. */
+static size_t targets_of(const struct listed_group *group)
+{
+    return group->target_count > 0 ? group->target_count : group->into.size > 0;
+}
+
+static struct view target_of(const struct listed_group *group, size_t index)
+{
+    return group->target_count > 0 ? group->targets[index] : group->into;
+}
+
+static bool is_target(const struct listed_group *group, struct view key)
+{
+    for (size_t i = 0; i < targets_of(group); i++)
+        if (view_equal(target_of(group, i), key))
+            return true;
+    return false;
+}
+
 /* The group of tombstones in this write that were merged into the chunk; NULL: the chunk was
  * added. */
 static const struct listed_group *grave_into(const struct catalog_version *version,
                                              struct view key)
 {
     for (size_t i = 0; version && i < version->group_count; i++)
-        if (view_equal(version->groups[i].into, key))
+        if (is_target(&version->groups[i], key))
             return &version->groups[i];
     return NULL;
 }
@@ -186,18 +206,43 @@ static void checker_copy(const struct step *step, const struct listed_group *gra
         STEP_FAIL(step, only, "%s", "is committed again, merged with no other chunk");
 }
 
+/* The rows of all targets of a merge, in the order of the targets. Ranges do not overlap: no key is
+ * in two of them, and their keys ascend. */
+static struct row *rows_of_targets(const struct step *step, const struct listed_group *grave,
+                                   size_t *ret_count)
+{
+    size_t count = 0, room = 0;
+    for (size_t i = 0; i < targets_of(grave); i++)
+        room += checked_chunk_of(step->checker, target_of(grave, i))->row_count;
+    struct row *rows = checker_allocate((room + 1) * sizeof *rows);
+    for (size_t i = 0; i < targets_of(grave); i++) {
+        const struct checked_chunk *target =
+            checked_chunk_of(step->checker, target_of(grave, i));
+        if (target->row_count == 0)
+            continue;
+        if (count > 0 && rows[count - 1].key >= target->rows[0].key)
+            STEP_FAIL(step, target, "%s", "has keys of the range before it");
+        memcpy(rows + count, target->rows, target->row_count * sizeof *rows);
+        count += target->row_count;
+    }
+    *ret_count = count;
+    return rows;
+}
+
 static void checker_merge(const struct step *step, const struct checked_chunk *chunk,
                           const struct listed_group *grave)
 {
-    size_t count;
+    size_t count, made;
     checker_copy(step, grave);
     struct row *rows = rows_of_sources(step, grave, &count);
-    bool same = same_rows(rows, count, chunk->rows, chunk->row_count);
+    struct row *targets = rows_of_targets(step, grave, &made);
+    bool same = same_rows(rows, count, targets, made);
     free(rows);
+    free(targets);
     if (!same)
         STEP_FAIL(step, chunk,
-                  "is merged, and is not what its sources come to: %zu rows, not %zu",
-                  chunk->row_count, count);
+                  "is merged, and is not what its sources come to: %zu rows, not %zu", made,
+                  count);
 }
 
 static void note_rows(struct catalog_checker *checker, const struct checked_chunk *chunk)
@@ -231,9 +276,21 @@ static void checker_name(const struct step *step, const struct checked_chunk *ch
         STEP_FAIL(step, chunk, "%s", "comes to be live after somebody was told that it is not");
     if (!is_home(step, chunk))
         STEP_FAIL(step, chunk, "comes to be live in %s, which is not its home", step->doc->key);
+    if (chunk->ever_pending)
+        return;
     if (chunk->drawn_us >= 0 && age_us > options->late_bound.us / 2 + options->standstill.us)
         STEP_FAIL(step, chunk, "comes to be live %" PRId64 " s after its name was generated",
                   age_us / 1000000);
+}
+
+/* The output of a finished range: its merge is not committed yet. */
+static void becomes_pending(const struct step *step, struct checked_chunk *chunk)
+{
+    checker_name(step, chunk);
+    checker_object(step, chunk);
+    if (!chunk->lease)
+        STEP_FAIL(step, chunk, "%s", "is the output of a range, and has no lease");
+    chunk->ever_pending = true;
 }
 
 static void comes(const struct step *step, struct checked_chunk *chunk)
@@ -270,9 +327,10 @@ static bool is_undone(const struct step *step, const struct checked_chunk *chunk
     struct view key = view_of(chunk->key);
     for (size_t i = 0; before && i < before->count; i++) {
         const struct listed *entry = &before->entries[i];
-        bool was = entry->state == LISTED_TOMBSTONE &&
-                   view_equal(before->groups[entry->group].into, key);
-        if (was && !view_equal(into_of(step->now, entry->chunk->after), key))
+        bool was =
+            entry->state == LISTED_TOMBSTONE && is_target(&before->groups[entry->group], key);
+        if (was && !view_equal(into_of(step->now, entry->chunk->after),
+                               before->groups[entry->group].into))
             return true;
     }
     return false;
@@ -304,15 +362,17 @@ static void set_expired(struct catalog_checker *checker, struct checked_chunk *c
 
 static void dies(const struct step *step, struct checked_chunk *chunk)
 {
-    struct view into = step->now->groups[chunk->after->group].into;
+    const struct listed_group *group = &step->now->groups[chunk->after->group];
     chunk->live = false;
-    if (into.size > 0) {
-        struct checked_chunk *target = checked_chunk_of(step->checker, into);
+    for (size_t i = 0; i < targets_of(group); i++) {
+        struct checked_chunk *target = checked_chunk_of(step->checker, target_of(group, i));
         enum listed_state from = state_of(target->before), to = state_of(target->after);
-        if (from != LISTED_NOWHERE || (to != LISTED_LIVE && to != LISTED_TOMBSTONE))
+        if ((from != LISTED_NOWHERE && from != LISTED_PENDING) ||
+            (to != LISTED_LIVE && to != LISTED_TOMBSTONE))
             STEP_FAIL(step, chunk, "is merged into %s, which was %s and is %s by that",
                       target->key, state_words[from], state_words[to]);
-    } else if (!is_undone(step, chunk)) {
+    }
+    if (targets_of(group) == 0 && !is_undone(step, chunk)) {
         checker_retention(step, chunk);
         set_expired(step->checker, chunk, true);
     }
@@ -365,8 +425,10 @@ static void comes_back(const struct step *step, struct checked_chunk *chunk)
             STEP_FAIL(step, chunk, "is undeleted without %s, which was merged with it",
                       entry->chunk->key);
     }
-    if (into.size > 0)
-        checker_undone_target(step, chunk, checked_chunk_of(step->checker, into));
+    const struct listed_group *merged = &step->before->groups[group];
+    for (size_t i = 0; i < targets_of(merged); i++)
+        checker_undone_target(step, chunk,
+                              checked_chunk_of(step->checker, target_of(merged, i)));
     checker_object(step, chunk);
     chunk->live = true;
     chunk->came_us = catalog_now_us(step->checker);
@@ -389,8 +451,20 @@ static void is_reaped(const struct step *step, struct checked_chunk *chunk)
     chunk->ever_deleting = true;
 }
 
+/* Whether this write commits the merge of a pending output. */
+static bool is_committed_by(const struct step *step, const struct checked_chunk *chunk)
+{
+    struct view id = step->before->merges[chunk->before->group].id;
+    for (size_t i = 0; i < step->now->group_count; i++)
+        if (view_equal(step->now->groups[i].into, id))
+            return true;
+    return false;
+}
+
 static void is_condemned(const struct step *step, struct checked_chunk *chunk)
 {
+    if (state_of(chunk->before) == LISTED_PENDING && is_committed_by(step, chunk))
+        STEP_FAIL(step, chunk, "%s", "is condemned, and its merge is committed");
     if (chunk->ever_live && !chunk->dropped) /* a dropped name is forgotten */
         STEP_FAIL(step, chunk, "%s", "is condemned, and was live");
     if (!is_home(step, chunk))
@@ -424,6 +498,8 @@ static void note_blame(const struct step *step, const struct checked_chunk *outp
     bool must = lease->died && !own && !step->checker->condemns_any[node_number(sender.node)];
     for (size_t i = 0; i < lease->source_count; i++) {
         lease->sources[i]->leases_ended_badly += own && !lease->bad;
+        if (own && !lease->bad)
+            checker_bad_range(step->checker, lease->sources[i]);
         lease->sources[i]->must_count += must;
         lease->sources[i]->tried_alone = lease->source_count == 1;
     }
@@ -480,6 +556,9 @@ static void checker_way(const struct step *step, struct checked_chunk *chunk)
     enum listed_state from = state_of(chunk->before), to = state_of(chunk->after);
     switch (WAY(from, to)) {
     case WAY(LISTED_NOWHERE, LISTED_LIVE): comes(step, chunk); break;
+    case WAY(LISTED_NOWHERE, LISTED_PENDING): becomes_pending(step, chunk); break;
+    case WAY(LISTED_PENDING, LISTED_LIVE): comes(step, chunk); break;
+    case WAY(LISTED_PENDING, LISTED_CONDEMNED):
     case WAY(LISTED_NOWHERE, LISTED_CONDEMNED): is_condemned(step, chunk); break;
     case WAY(LISTED_NOWHERE, LISTED_TOMBSTONE): comes_and_goes(step, chunk); break;
     case WAY(LISTED_LIVE, LISTED_LIVE): stays_live(step, chunk); break;
@@ -492,6 +571,7 @@ static void checker_way(const struct step *step, struct checked_chunk *chunk)
     case WAY(LISTED_LIVE, LISTED_MOVED):
     case WAY(LISTED_RETIRED, LISTED_RETIRED):
     case WAY(LISTED_CONDEMNED, LISTED_CONDEMNED):
+    case WAY(LISTED_PENDING, LISTED_PENDING):
     case WAY(LISTED_MOVED, LISTED_MOVED): break;
     default: STEP_FAIL(step, chunk, "goes from %s to %s", state_words[from], state_words[to]);
     }

@@ -38,7 +38,7 @@ struct checked_chunk {
 
     /* Its state in the catalogs. */
     bool live; /* in a reachable catalog */
-    bool ever_live, ever_deleting, ever_condemned;
+    bool ever_live, ever_deleting, ever_condemned, ever_pending;
     bool dropped;    /* once */
     int64_t came_us; /* since when it has been live */
     bool expired;    /* retention made it a tombstone */
@@ -148,7 +148,7 @@ int64_t checked_sent_us(const struct catalog_checker *checker);
 /* Whether any catalog has ever contained the chunk. */
 static inline bool checked_is_settled(const struct checked_chunk *chunk)
 {
-    return chunk->ever_live || chunk->ever_deleting;
+    return chunk->ever_live || chunk->ever_deleting || chunk->ever_pending;
 }
 
 /* compact_diff.c */
@@ -157,6 +157,9 @@ void catalog_checker_written(struct catalog_checker *checker, struct checked_doc
 struct checked_doc *checked_doc_of(struct catalog_checker *checker, struct view partition);
 
 /* compact_lease.c */
+/* A lease on this name ended badly. If the name is that of a range, a try may be counted for each
+ * source of its merge, when that is given up. */
+void checker_bad_range(struct catalog_checker *checker, const struct checked_chunk *name);
 void checker_leases_written(struct catalog_checker *checker, struct view key, struct view body);
 
 #endif

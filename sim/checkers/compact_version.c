@@ -57,6 +57,8 @@ static void read_entry(struct json_reader *r, struct listed *entry)
             json_take_i64(r, &entry->min_ms);
         else if (view_equal(name, VIEW("max")))
             json_take_i64(r, &entry->max_ms);
+        else if (view_equal(name, VIEW("run")))
+            json_take_plain(r, &entry->run);
         else if (view_equal(name, VIEW("quarantine")))
             entry->quarantined = json_skip(r, &raw) && raw.size > strlen("\"\"");
         else
@@ -80,6 +82,48 @@ static void read_keys(struct json_reader *r, struct catalog_version *version, si
 
 /* ---- The catalog --------------------------------------------------------------------- */
 
+static void read_texts(struct json_reader *r, struct view **texts, size_t *count)
+{
+    struct view text;
+    for (json_enter_array(r); json_next_element(r) && json_take_plain(r, &text);) {
+        *texts = checker_grow(*texts, *count, sizeof text);
+        (*texts)[(*count)++] = text;
+    }
+}
+
+/* An output stands in the record of its merge until the merge is committed. */
+static void read_range(struct json_reader *r, struct catalog_version *version, size_t merge)
+{
+    struct view name, raw;
+    for (json_enter_object(r); json_next_member(r, &name);) {
+        if (view_equal(name, VIEW("output")))
+            read_entry(r, add_listed(version, LISTED_PENDING, merge));
+        else
+            json_skip(r, &raw);
+    }
+}
+
+static void read_merge(struct json_reader *r, struct catalog_version *version)
+{
+    struct view name, raw;
+    version->merges =
+        checker_grow(version->merges, version->merge_count, sizeof *version->merges);
+    size_t index = version->merge_count++;
+    struct listed_merge merge = { .id = VIEW("") };
+    for (json_enter_object(r); json_next_member(r, &name);) {
+        if (view_equal(name, VIEW("id")))
+            json_take_plain(r, &merge.id);
+        else if (view_equal(name, VIEW("sources")))
+            read_texts(r, &merge.sources, &merge.source_count);
+        else if (view_equal(name, VIEW("ranges")))
+            for (json_enter_array(r); json_next_element(r); merge.range_count++)
+                read_range(r, version, index);
+        else
+            json_skip(r, &raw);
+    }
+    version->merges[index] = merge;
+}
+
 static void read_grave(struct json_reader *r, struct catalog_version *version)
 {
     size_t group = add_group(version);
@@ -87,6 +131,9 @@ static void read_grave(struct json_reader *r, struct catalog_version *version)
     for (json_enter_object(r); json_next_member(r, &name);) {
         if (view_equal(name, VIEW("into")))
             json_take_plain(r, &version->groups[group].into);
+        else if (view_equal(name, VIEW("targets")))
+            read_texts(r, &version->groups[group].targets,
+                       &version->groups[group].target_count);
         else if (view_equal(name, VIEW("since")))
             json_take_plain(r, &version->groups[group].since);
         else if (view_equal(name, VIEW("chunks")))
@@ -178,6 +225,9 @@ static bool read_catalog(struct catalog_version *version, struct view text)
         else if (view_equal(name, VIEW("deleting")))
             for (json_enter_array(&r); json_next_element(&r);)
                 read_removal(&r, version);
+        else if (view_equal(name, VIEW("merges")))
+            for (json_enter_array(&r); json_next_element(&r);)
+                read_merge(&r, version);
         else if (view_equal(name, VIEW("moved")))
             for (json_enter_array(&r); json_next_element(&r);)
                 read_moved(&r, version);
@@ -209,6 +259,11 @@ void catalog_version_free(struct catalog_version *version)
 {
     if (!version)
         return;
+    for (size_t i = 0; i < version->group_count; i++)
+        free(version->groups[i].targets);
+    for (size_t i = 0; i < version->merge_count; i++)
+        free(version->merges[i].sources);
+    free(version->merges);
     free(version->entries);
     free(version->groups);
     free(version->text);

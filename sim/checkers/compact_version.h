@@ -20,6 +20,7 @@ enum listed_state {
     LISTED_RETIRED,
     LISTED_CONDEMNED,
     LISTED_MOVED,
+    LISTED_PENDING, /* the output of a finished range; `group` is the merge */
 };
 
 /* A key of a catalog. */
@@ -32,17 +33,28 @@ struct listed {
     bool rows_known, quarantined;
     uint64_t rows;
     int64_t min_ms, max_ms;
+    struct view run;
     struct checked_chunk *chunk; /* the checker's data about the key */
 };
 
 /* The keys that one write turned into tombstones, or moved to the deleting list. */
 struct listed_group {
-    struct view into;  /* empty: retired or undone */
+    struct view into;     /* empty: retired or undone */
+    struct view *targets; /* of a divided merge; all its tombstones have the same ones */
+    size_t target_count;
     struct view since; /* the stamp, as raw text */
     bool condemned;
 };
 
 #define LISTED_CHILDREN_MAX 16
+
+/* A divided merge. */
+struct listed_merge {
+    struct view id;
+    struct view *sources;
+    size_t source_count;
+    size_t range_count;
+};
 
 /* One version of a catalog, with a copy of its text. */
 struct catalog_version {
@@ -53,6 +65,8 @@ struct catalog_version {
     size_t count;
     struct listed_group *groups;
     size_t group_count;
+    struct listed_merge *merges;
+    size_t merge_count;
     struct view children[LISTED_CHILDREN_MAX];
     size_t child_count;
 };

@@ -94,19 +94,44 @@ static bool is_due_at_level_0(const struct catalog_checker *checker,
     return lone >= group_size(checker, entry);
 }
 
+/* The chunks that one divided merge made are one run, and are merged together. */
+static bool same_run(const struct listed *a, const struct listed *b)
+{
+    return a == b || (b->state == LISTED_LIVE && a->run.size > 0 && view_equal(a->run, b->run));
+}
+
+static uint64_t run_bytes(const struct catalog_version *version, const struct listed *entry)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < version->count; i++)
+        bytes += same_run(entry, &version->entries[i]) ? version->entries[i].size : 0;
+    return bytes;
+}
+
+static bool is_first_of_run(const struct catalog_version *version, size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (same_run(&version->entries[index], &version->entries[i]) &&
+            may_be_merged(&version->entries[i]))
+            return false;
+    return true;
+}
+
 static bool is_due_above(const struct catalog_checker *checker,
                          const struct catalog_version *version, const struct listed *entry)
 {
-    uint64_t wanted = level_bytes(checker, entry->level), count = 0, bytes = 0;
+    uint64_t wanted = level_bytes(checker, entry->level), count = 0, runs = 0, bytes = 0;
     for (size_t i = 0; i < version->count; i++) {
-        if (!are_alike(entry, &version->entries[i]) || version->entries[i].size >= wanted)
+        const struct listed *other = &version->entries[i];
+        if (!are_alike(entry, other) || run_bytes(version, other) >= wanted)
             continue;
         count++;
-        bytes += version->entries[i].size;
+        runs += is_first_of_run(version, i);
+        bytes += other->size;
     }
-    if (entry->size >= wanted || entry->tries > 0)
-        return entry->size < wanted;
-    return count >= 2 && (bytes >= wanted || count >= group_size(checker, entry));
+    if (run_bytes(version, entry) >= wanted || entry->tries > 0)
+        return run_bytes(version, entry) < wanted;
+    return runs >= 2 && (bytes >= wanted || count >= group_size(checker, entry));
 }
 
 /* With a cascade, a merge may omit some chunks (already tried, too many, or from another home) and
@@ -115,6 +140,8 @@ static bool is_due_above(const struct catalog_checker *checker,
 static const char *unmerged_in(struct catalog_checker *checker, const struct checked_doc *doc)
 {
     const struct catalog_version *version = doc->now;
+    if (version->merge_count > 0)
+        return UNSETTLED(checker, "a divided merge is not committed in %s", doc->key);
     if (!view_equal(version->policy, VIEW("levels")))
         return NULL;
     for (size_t i = 0; i < version->count; i++) {

@@ -31,8 +31,22 @@ static struct checked_lease *lease_new(struct catalog_checker *checker,
     return lease;
 }
 
+void checker_bad_range(struct catalog_checker *checker, const struct checked_chunk *name)
+{
+    for (const struct checked_doc *doc = checker->docs; doc; doc = doc->next)
+        for (size_t i = 0; doc->now && i < doc->now->merge_count; i++) {
+            const struct listed_merge *merge = &doc->now->merges[i];
+            if (!strstr(name->key, "/range/") ||
+                strncmp(strstr(name->key, "/range/") + 7, merge->id.data, merge->id.size) != 0)
+                continue;
+            for (size_t k = 0; k < merge->source_count; k++)
+                checked_chunk_of(checker, merge->sources[k])->leases_ended_badly++;
+        }
+}
+
 /* The end of a lease is counted only once, so it adds at most one failed try for each source. */
-static void note_end(struct checked_lease *lease, const struct leased *leased)
+static void note_end(struct catalog_checker *checker, struct checked_lease *lease,
+                     const struct leased *leased)
 {
     bool died = view_equal(leased->status, VIEW("expired")) ||
                 view_equal(leased->status, VIEW("broken"));
@@ -41,8 +55,10 @@ static void note_end(struct checked_lease *lease, const struct leased *leased)
     lease->died |= died;
     lease->completed |= view_equal(leased->status, VIEW("completed"));
     if (bad && !lease->bad)
-        for (size_t i = 0; i < lease->source_count; i++)
+        for (size_t i = 0; i < lease->source_count; i++) {
             lease->sources[i]->leases_ended_badly++;
+            checker_bad_range(checker, lease->sources[i]);
+        }
     lease->bad |= bad;
 }
 
@@ -83,7 +99,7 @@ void checker_leases_written(struct catalog_checker *checker, struct view key, st
         if (!lease)
             lease = lease_new(checker, &now->leases[i], number);
         lease->seen = true;
-        note_end(lease, &now->leases[i]);
+        note_end(checker, lease, &now->leases[i]);
     }
     for (size_t i = 0; i < checker->lease_count; i++) {
         struct checked_lease *lease = checker->leases[i];

@@ -7,6 +7,7 @@
 #include "base/rule.h"
 #include "sim/workloads/compact_work.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define GET_TRIES_MAX 4
@@ -16,12 +17,12 @@
 
 /* ---- Retried requests ---------------------------------------------------------------- */
 
-static enum hf_status get_object(const struct actor *actor, struct view key,
-                                 struct buffer *bytes, struct hf_error *error)
+static enum hf_status get_part(const struct actor *actor, struct view key, uint64_t start,
+                               uint64_t size, struct buffer *bytes, struct hf_error *error)
 {
     enum hf_status status = HF_UNAVAILABLE;
     for (int i = 0; i < GET_TRIES_MAX && status == HF_UNAVAILABLE; i++) {
-        struct get_call call = { .key = key, .body = bytes };
+        struct get_call call = { .key = key, .offset = start, .length = size, .body = bytes };
         buffer_clear(bytes);
         if (i > 0)
             actor_rest(actor, SPAN_MS(200 << i));
@@ -29,6 +30,12 @@ static enum hf_status get_object(const struct actor *actor, struct view key,
         *error = call.error;
     }
     return status;
+}
+
+static enum hf_status get_object(const struct actor *actor, struct view key,
+                                 struct buffer *bytes, struct hf_error *error)
+{
+    return get_part(actor, key, 0, 0, bytes, error);
 }
 
 /* The put may have been refused because of this node's own earlier put, or because of another
@@ -132,11 +139,35 @@ static bool is_as_the_catalog_says(const struct chunk *source, struct view bytes
            (bytes.size == source->size && crc32c(0, bytes) == source->crc32c);
 }
 
+/* Reads the part of a source that belongs to a range. The catalog checks the checksums of all
+ * ranges together. */
+static enum hf_status fetch_part(struct merging *merging, size_t index, struct buffer *bytes,
+                                 struct hf_error *error)
+{
+    const struct merge_parts *parts = merging->order->parts;
+    const struct chunk *source = &merging->order->sources[index];
+    enum hf_status status = HF_OK;
+    if (parts->sizes[index] > 0)
+        status = get_part(merging->actor, source->key, parts->starts[index],
+                          parts->sizes[index], bytes, error);
+    if (status == HF_OK && bytes->size != parts->sizes[index]) {
+        merging->product->group_fault = true;
+        status = error_set(error, HF_CORRUPT, "it is shorter than the catalog says");
+    }
+    if (status == HF_NOT_FOUND)
+        merging->product->culprit = index;
+    parts->ret_crcs[index] = crc32c(0, buffer_view(bytes));
+    merging->product->bytes_read += bytes->size;
+    return status;
+}
+
 /* Reads one source, and reads it again if its contents are wrong. */
 static enum hf_status fetch(struct merging *merging, size_t index, struct buffer *bytes,
                             struct hf_error *error)
 {
     const struct chunk *source = &merging->order->sources[index];
+    if (merging->order->parts)
+        return fetch_part(merging, index, bytes, error);
     enum hf_status status = get_object(merging->actor, source->key, bytes, error);
     if (status == HF_OK && !is_as_the_catalog_says(source, buffer_view(bytes)))
         status = get_object(merging->actor, source->key, bytes, error);
@@ -154,8 +185,10 @@ static enum hf_status take_in(struct merging *merging, size_t index, struct hf_e
     enum hf_status status = fetch(merging, index, &bytes, error);
     size_t count = rows_in(buffer_view(&bytes));
     if (status == HF_OK && (merging->count + count > ROW_MAX ||
-                            !rows_read(buffer_view(&bytes), merging->rows + merging->count)))
+                            !rows_read(buffer_view(&bytes), merging->rows + merging->count))) {
+        merging->product->group_fault = merging->order->parts != NULL;
         status = error_set(error, HF_CORRUPT, "these are no rows");
+    }
     buffer_release(&bytes);
     if (status != HF_OK)
         return status;
@@ -238,7 +271,69 @@ static enum hf_status make(struct merger *merger, const struct merge_order *orde
     return status;
 }
 
+/* ---- Dividing ------------------------------------------------------------------------ */
+
+/* Where the rows with this key or a greater one start. The rows of a merged chunk are sorted. */
+static enum hf_status find_starts(const struct actor *actor, const struct merge_order *order,
+                                  size_t index, uint64_t *starts, const unsigned *first_keys,
+                                  size_t count, struct hf_error *error)
+{
+    struct buffer bytes = BUFFER_INIT(BYTES_MAX);
+    struct row *rows = malloc(ROW_MAX * sizeof *rows);
+    enum hf_status status = get_object(actor, order->sources[index].key, &bytes, error);
+    size_t row_count = rows_in(buffer_view(&bytes));
+    check(rows);
+    if (status == HF_OK && (bytes.size != order->sources[index].size || row_count > ROW_MAX ||
+                            !rows_read(buffer_view(&bytes), rows)))
+        status = error_set(error, HF_CORRUPT, "these are no rows");
+    for (size_t r = 0; status == HF_OK && r < count; r++) {
+        size_t before = 0;
+        while (before < row_count && rows[before].key < first_keys[r])
+            before++;
+        starts[r * order->source_count + index] = before * ROW_BYTES;
+    }
+    free(rows);
+    buffer_release(&bytes);
+    return status;
+}
+
+/* Any keys will do. A source that cannot be read is left to a merge of the whole group. */
+static enum hf_status divide(struct merger *merger, const struct merge_order *order,
+                             struct arena *arena, struct range **ret_ranges, size_t *ret_count,
+                             struct hf_error *error)
+{
+    const struct actor *actor = ((struct sim_merger *)merger)->actor;
+    unsigned first_keys[ROW_KEYS] = { 0 };
+    size_t count = 1;
+    for (unsigned key = 1; key < ROW_KEYS; key++)
+        if (actor_one_in(actor, 3))
+            first_keys[count++] = key;
+    struct range *ranges = arena_take(arena, count * sizeof *ranges);
+    uint64_t *starts = arena_take(arena, count * order->source_count * sizeof *starts);
+    check(ranges && starts);
+    for (size_t r = 0; r < count; r++) {
+        static const char digits[] = "0123456789";
+        const char from[] = { '3', '0', '3', digits[first_keys[r]] }; /* "0" and the digit */
+        ranges[r] = (struct range){
+            .from = r > 0 ? arena_copy(arena, (struct view){ from, sizeof from }) : VIEW(""),
+            .starts = starts + r * order->source_count,
+        };
+        check(ranges[r].from.data);
+    }
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; status == HF_OK && i < order->source_count; i++)
+        status = find_starts(actor, order, i, starts, first_keys, count, error);
+    *ret_ranges = ranges;
+    *ret_count = count;
+    if (status == HF_CORRUPT || status == HF_NOT_FOUND) {
+        *ret_count = 1;
+        status = HF_OK;
+    }
+    return status;
+}
+
 void compact_merger_init(struct actor *actor)
 {
-    actor->merger = (struct sim_merger){ .merger = { .make = make }, .actor = actor };
+    actor->merger =
+        (struct sim_merger){ .merger = { .make = make, .divide = divide }, .actor = actor };
 }

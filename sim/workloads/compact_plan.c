@@ -64,6 +64,12 @@ struct compact_plan compact_plan_draw(const struct world *world)
         plan.settings.level0_count = 2;
         plan.splits = plan.splits || prng_below(&prng, 2) == 0;
     }
+    if (plan.latest_wins && prng_below(&prng, 2) == 0) {
+        /* Nearly all merges of merged chunks are divided. */
+        plan.settings.output_max = ROW_BYTES * (2 + prng_below(&prng, 4));
+        plan.settings.level0_count = 2;
+        plan.settings.level1_bytes = ROW_BYTES * (3 + prng_below(&prng, 6));
+    }
     return plan;
 }
 

@@ -273,7 +273,9 @@ static void note_job(struct actor *actor, const struct job_report *report)
 {
     ACTOR_TRACE(actor, "node %u: its merge into %s ended %s", node_number(actor->node),
                 report->output, hf_compact_end_name(report->end));
-    if (report->output[0] != '\0' && report->end != HF_COMPACT_END_UNSURE)
+    /* The output of a range is neither live nor condemned yet. */
+    if (report->output[0] != '\0' && report->end != HF_COMPACT_END_UNSURE &&
+        report->end != HF_COMPACT_END_RANGE)
         checker_told_merged(actor->compact->checker, report->output,
                             report->end == HF_COMPACT_END_COMMITTED);
 }

@@ -221,6 +221,7 @@ enum hf_status hf_compact_policy_parse(const char *text, enum hf_compact_policy 
     ROW(backlog_max)       \
     ROW(tries_max)         \
     ROW(step_ms)           \
+    ROW(output_max)        \
     ROW(headless)
 
 static struct view text_or_nothing(const char *text)

@@ -37,7 +37,10 @@ static bool copy_group(struct planning *planning, const struct catalog_ref *ref,
                                    .rows = group->rows,
                                    .sources = sources,
                                    .source_count = group->count,
-                                   .test = group->test };
+                                   .test = group->test,
+                                   .range = group->merge ? (unsigned)group->range + 1 : 0,
+                                   .ranges =
+                                       group->merge ? (unsigned)group->merge->range_count : 0 };
     return true;
 }
 

@@ -68,15 +68,18 @@ static bool group_of(const struct order *order, struct arena *arena,
     for (size_t i = 0; i < order->count; i++)
         if (!(sources[i] = text_in(arena, order->sources[i].key)))
             return false;
-    *ret_group = (struct hf_compact_group){ .struct_size = sizeof *ret_group,
-                                            .partition = order->ref->partition,
-                                            .level = order->level,
-                                            .forced = order->forced,
-                                            .bytes = order->bytes,
-                                            .rows = order->rows,
-                                            .sources = sources,
-                                            .source_count = order->count,
-                                            .test = order->test };
+    *ret_group =
+        (struct hf_compact_group){ .struct_size = sizeof *ret_group,
+                                   .partition = order->ref->partition,
+                                   .level = order->level,
+                                   .forced = order->forced,
+                                   .bytes = order->bytes,
+                                   .rows = order->rows,
+                                   .sources = sources,
+                                   .source_count = order->count,
+                                   .test = order->test,
+                                   .range = order->range_count ? (unsigned)order->range + 1 : 0,
+                                   .ranges = (unsigned)order->range_count };
     return true;
 }
 

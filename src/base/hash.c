@@ -132,3 +132,28 @@ uint32_t crc32c(uint32_t crc, struct view bytes)
 }
 
 #endif
+
+/* The product of two polynomials modulo that of the checksum. Bit 31 is the coefficient of 1, as in
+ * a checksum. */
+static uint32_t multiply_polynomials(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (uint32_t bit = UINT32_C(1) << 31; bit != 0; bit >>= 1) {
+        if (a & bit)
+            product ^= b;
+        b = (b >> 1) ^ (b & 1 ? POLYNOMIAL : 0);
+    }
+    return product;
+}
+
+uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_size)
+{
+    /* Each byte that follows multiplies the first checksum by x^8. */
+    uint32_t power = UINT32_C(1) << 31, square = UINT32_C(1) << (31 - 8);
+    for (; second_size > 0; second_size >>= 1) {
+        if (second_size & 1)
+            power = multiply_polynomials(power, square);
+        square = multiply_polynomials(square, square);
+    }
+    return multiply_polynomials(power, first) ^ second;
+}

@@ -21,6 +21,9 @@ uint64_t hash_stream_xxh3(const struct hash_stream *stream);
 /* CRC32C (Castagnoli). Start with 0, and pass the previous result to continue. */
 uint32_t crc32c(uint32_t crc, struct view bytes);
 
+/* The checksum of two texts one after the other, from their checksums and the second size. */
+uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_size);
+
 /* The same function, computed from a table on every machine. Tests compare crc32c with it. */
 uint32_t crc32c_by_table(uint32_t crc, struct view bytes);
 

@@ -130,6 +130,10 @@
     ROW(CONDEMN_SPARES_LIVE, "compact", "condemns a live chunk")                               \
     ROW(CONDEMN_SPARES_TOMBSTONES, "compact", "condemns a tombstone in its grace period")      \
     ROW(CONDEMN_KNOWS_MOVED, "compact", "condemns a chunk that a split moved to a child")      \
+    ROW(CONDEMN_SPARES_PENDING, "compact", "condemns the output of a finished range")          \
+    ROW(COMMIT_NEEDS_ALL_RANGES, "compact", "commits a divided merge without all its ranges")  \
+    ROW(GIVEN_UP_IS_CONDEMNED, "compact", "forgets the outputs of a merge that it gives up")   \
+    ROW(UNDELETE_TAKES_ALL_TARGETS, "compact", "leaves targets of an undone merge live")       \
     ROW(UNDELETE_UNDOES_ALL, "compact", "undeletes one source and leaves the target live")     \
     ROW(TRY_COUNTS_WHEN_LEASED, "compact", "counts no try for a lease that just died")         \
     ROW(QUARANTINE_ALONE, "compact",                                                           \

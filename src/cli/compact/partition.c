@@ -147,6 +147,7 @@ static const struct option_field {
     FIELD("backlog", COUNT, backlog_max, false),
     FIELD("tries", COUNT, tries_max, false),
     FIELD("step", SPAN, step_ms, false),
+    FIELD("output-max", COUNT, output_max, false),
 #undef FIELD
 };
 

@@ -27,7 +27,7 @@ struct chore {
     uint64_t split_generation;  /* of a catalog with children; 0: unknown */
     bool retire;
     int64_t cutoff_ms;
-    bool move;   /* a grave is past grace, or a stamp needs to be renewed */
+    bool move; /* a grave is past grace, a stamp is to be renewed, or a merge to be given up */
     bool remove; /* there are objects to delete, or names to drop */
     bool drop;   /* the catalog is marked: the partition is being dropped */
     struct chore *next;
@@ -132,6 +132,8 @@ static enum hf_status visit_for_chores(void *argument, struct catalog_ref *ref,
                              .drop = catalog->is_dropping };
     round->dropping |= catalog->is_dropping;
     chore->move |= catalog->is_dropping && needs_restamp(round, &catalog->dropping, evidence);
+    for (size_t i = 0; i < catalog->merge_count; i++)
+        chore->move |= catalog_merge_is_broken(catalog, &catalog->merges[i]);
     struct span skew = SPAN_MS(catalog->settings.skew_tolerance_ms);
     if (catalog->settings.retention_ms > 0 && catalog->live_count > 0) {
         chore->cutoff_ms = retention_cutoff(round, catalog, evidence);

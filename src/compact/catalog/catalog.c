@@ -413,8 +413,9 @@ enum hf_status catalog_copy_entry(struct catalog *catalog, const struct chunk *c
                                   struct hf_error *error)
 {
     struct chunk copy = *chunk;
-    struct view *texts[] = { &copy.key, &copy.writer,  &copy.file_id, &copy.quarantine,
-                             &copy.raw, &copy.unknown, &copy.object,  &copy.etag };
+    struct view *texts[] = { &copy.key,        &copy.writer, &copy.file_id,
+                             &copy.quarantine, &copy.raw,    &copy.unknown,
+                             &copy.object,     &copy.etag,   &copy.run };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         *texts[i] = catalog_keep(catalog, *texts[i]);
         if (!texts[i]->data)
@@ -453,6 +454,7 @@ const char *chunk_state_name(enum chunk_state state)
         [CHUNK_UNKNOWN] = "unknown",     [CHUNK_LIVE] = "live",
         [CHUNK_TOMBSTONE] = "tombstone", [CHUNK_RETIRED] = "retired",
         [CHUNK_CONDEMNED] = "condemned", [CHUNK_MOVED] = "moved",
+        [CHUNK_PENDING] = "pending",
     };
     return names[state];
 }

@@ -6,6 +6,8 @@
  *
  *     (unknown) -> live -> tombstone -> retired       add; commit, retire; maintain
  *     (unknown) ----------------------> condemned     condemn
+ *     (unknown) -> pending -> live                    range; the last range
+ *                  pending -----------> condemned     condemn, maintain: the merge is given up
  *
  * There are two exceptions: undelete makes a tombstone live again, and a split moves live entries
  * to the catalogs of its children, once, and leaves a reference for each. Retired and condemned
@@ -35,6 +37,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/evidence.h"
+#include "base/layout.h"
 #include "base/stamp.h"
 #include "compact/catalog/settings.h"
 #include "elect/cascade.h"
@@ -96,6 +99,7 @@ struct chunk {
     struct view file_id; /* identity of the added file; empty: merged, or unknown */
     uint32_t crc32c;
     uint64_t rejects;       /* rows that its merge rejected, kept in layout's kept folder */
+    struct view run;        /* id of the divided merge that made it; empty: none */
     struct stamp since;     /* when it was added, last tried, or restored */
     unsigned tries;         /* leases on it that ended without success */
     unsigned tested;        /* tests that it passed alone, after its groups had failed */
@@ -125,8 +129,10 @@ struct dead_part {
 /* The chunks that one swap turned into tombstones. */
 struct grave {
     struct dead_part part;
-    struct view into; /* key of the chunk they were merged into; empty: retired or undone */
-    bool undone;      /* the target of an undone merge: its sources came back */
+    struct view into;     /* key of the chunk they were merged into; empty: retired or undone */
+    struct view *targets; /* of a divided merge, whose id is `into` then; NULL: not divided */
+    size_t target_count;
+    bool undone; /* the target of an undone merge: its sources came back */
     struct chunk *chunks;
     size_t count;
 };
@@ -173,6 +179,53 @@ struct reference {
     unsigned child;
 };
 
+/* ---- Divided merges ------------------------------------------------------------------ */
+
+/* A merge that is too large for one output is divided into ranges of keys (docs/design.md section
+ * 8). Its record is in the catalog until the last range is done, which commits the merge, or until
+ * the merge is given up. The outputs of finished ranges are pending until then. */
+
+#define MERGE_ID_DIGITS    32
+#define MERGE_RANGES_MAX   64
+#define MERGE_STARTS_MAX   4096 /* sources times ranges */
+#define MERGE_FROM_MAX     256  /* digits of the first key of a range */
+#define CATALOG_MERGES_MAX 8    /* at once; more groups wait */
+
+/* One range of keys, and its output once it is done. */
+struct range {
+    struct view from; /* its first possible key, in hexadecimal; empty: the first range */
+    const uint64_t
+        *starts; /* of its part of each source; the part ends where the next starts */
+    unsigned tries;
+    bool done;
+    struct chunk target; /* if done, like the rest */
+    uint64_t rows_in, superseded;
+    const uint64_t *crcs; /* CRC32C of its part of each source */
+    struct view unknown;
+};
+
+struct divided_merge {
+    struct view id;
+    unsigned level;
+    struct stamp since;
+    struct view *sources; /* keys */
+    size_t source_count;
+    struct range *ranges;
+    size_t range_count;
+    struct view unknown;
+};
+
+/* The size of a range's part of a source. */
+uint64_t range_part(const struct divided_merge *merge, size_t range, size_t source,
+                    uint64_t source_size);
+
+/* The name on which the job of a range has its lease. It looks like the key of a chunk, so its home
+ * is the partition. Parsing returns false for any other name; `ret_id` points into it. */
+#define RANGE_LEASE_MAX (PARTITION_BYTES_MAX + MERGE_ID_DIGITS + 40)
+const char *range_lease_name(struct view partition, const struct divided_merge *merge,
+                             size_t range, char ret_name[RANGE_LEASE_MAX + 1]);
+bool range_lease_parse(struct view name, struct view *ret_id, size_t *ret_range);
+
 struct catalog {
     struct view partition;
     struct view parent;               /* empty: none */
@@ -206,6 +259,8 @@ struct catalog {
     struct view
         *kept_file_ids; /* of adopted objects that are not ours, and no longer entries */
     size_t kept_file_id_count;
+    struct divided_merge merges[CATALOG_MERGES_MAX]; /* oldest first */
+    size_t merge_count;
     struct catalog_inside *inside; /* memory, an index by key, unknown members */
 };
 
@@ -246,7 +301,8 @@ enum chunk_state {
     CHUNK_TOMBSTONE,
     CHUNK_RETIRED,
     CHUNK_CONDEMNED,
-    CHUNK_MOVED, /* to a child */
+    CHUNK_MOVED,   /* to a child */
+    CHUNK_PENDING, /* the output of a range that is done; its merge is not committed yet */
 };
 
 /* The hour of a timestamp in milliseconds since 1970. */
@@ -280,6 +336,11 @@ bool catalog_knows_file(const struct catalog *catalog, struct view file_id);
 
 /* The child that a chunk belongs to. */
 unsigned split_route(struct view partition, enum split_by by, struct view key, int64_t min_ms);
+
+/* The record of a divided merge, or NULL; and whether it can no longer be committed, because a
+ * source or an output of it is no longer what it was. */
+const struct divided_merge *catalog_merge(const struct catalog *catalog, struct view id);
+bool catalog_merge_is_broken(const struct catalog *catalog, const struct divided_merge *merge);
 
 /* How full the catalog is, in percent: level-0 chunks relative to backlog_max, or dead keys
  * relative to their limits, whichever is larger. Writers wait while it is 100 or more. */
@@ -319,6 +380,8 @@ enum catalog_op_kind {
     CATALOG_PASS,       /* keys[0] passed its test alone; its tries are reset */
     CATALOG_DROP,       /* mark as dropping, and turn all live chunks into tombstones */
     CATALOG_DROPPED,    /* the end of a drop, if the document cannot be deleted */
+    CATALOG_DIVIDE,     /* merge */
+    CATALOG_RANGE,      /* id, range, target, rows_in, superseded, crcs */
 };
 
 enum condemned { CONDEMN_DONE, CONDEMN_HAPPENED };
@@ -355,6 +418,11 @@ struct catalog_op {
     enum split_by split_by;
     uint64_t live_hash;
     const struct compact_settings *settings; /* set */
+    const struct divided_merge *merge;       /* divide; the outputs are ignored */
+    struct view id;                          /* range: of the merge, like the rest */
+    size_t range;
+    uint64_t rows_in, superseded;
+    const uint64_t *crcs; /* one per source */
 
     /* The result. */
     bool changed;
@@ -365,6 +433,7 @@ struct catalog_op {
                                     * split */
     enum condemned *ret_condemned; /* one per key; may be NULL */
     size_t moved;                  /* retire, maintain, undelete: keys that were moved */
+    bool committed;                /* range: it was the last one, and the merge is committed */
     struct hf_error error;
 };
 
@@ -387,6 +456,13 @@ struct catalog_op {
  *   split       CONFLICT: the live entries changed. MISMATCH: it has other children. EXPIRED: as
  *               for add
  *   set         INVALID: it changes how chunks are read, and there are chunks
+ *   divide      CONFLICT: a source is not live, has failed, or is in another divided merge.
+ *               UNAVAILABLE: there are too many divided merges. OK with `already`: it was done
+ *               before
+ *   range       CONFLICT: the merge was given up, the range is done, or the target is condemned;
+ *               condemn the target. CORRUPT: it is the last range, and the rows or checksums of
+ *               all ranges together are not those of the sources. EXPIRED: as for add. OK with
+ *               `already`: it was done before
  *   pass        OK, whether or not the chunk is still live; a repetition changes nothing
  *   drop        OK with `already`: it was marked before
  *   dropped     CONFLICT: it is not marked, lists a name, or was marked less than D ago

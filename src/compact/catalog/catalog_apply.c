@@ -21,8 +21,7 @@
 
 /* ---- Shared by transitions ----------------------------------------------------------- */
 
-/* Whether a key in this state was once live, that is, added or committed. */
-static bool chunk_was_live(enum chunk_state state)
+bool chunk_was_live(enum chunk_state state)
 {
     return state == CHUNK_LIVE || state == CHUNK_TOMBSTONE || state == CHUNK_RETIRED ||
            state == CHUNK_MOVED;
@@ -368,6 +367,64 @@ static void count_left_behind(struct catalog *catalog, unsigned level)
     }
 }
 
+/* Seals the targets, and makes room for everything that a commit adds. */
+static enum hf_status prepare_commit(struct catalog *catalog, struct catalog_op *op,
+                                     size_t source_count, struct chunk *targets,
+                                     size_t target_count, const struct evidence *evidence)
+{
+    if (!catalog_room_live(catalog, target_count) || !catalog_room_graves(catalog, 1) ||
+        !catalog_reserve_keys(catalog, source_count + target_count))
+        return error_no_memory(&op->error);
+    for (size_t i = 0; i < target_count; i++) {
+        struct chunk *target = &targets[i];
+        target->since = stamp_now(evidence);
+        target->sequence = 0;
+        target->file_id = VIEW("");
+        target->tries = target->tested = 0;
+        target->quarantine = target->object = target->etag = VIEW("");
+        target->own = false;
+        enum hf_status status = chunk_keep(catalog, target, &op->error);
+        if (status != HF_OK)
+            return status;
+    }
+    return HF_OK;
+}
+
+enum hf_status catalog_commit(struct catalog *catalog, struct catalog_op *op,
+                              const struct grave *into, const struct view *sources,
+                              size_t source_count, struct chunk *targets, size_t target_count,
+                              const struct evidence *evidence)
+{
+    struct chunk *dead = catalog_take(catalog, source_count * sizeof *dead);
+    if (!dead)
+        return error_no_memory(&op->error);
+    enum hf_status status =
+        prepare_commit(catalog, op, source_count, targets, target_count, evidence);
+    if (status != HF_OK)
+        return status;
+    unsigned before = catalog_cascade(catalog);
+    struct grave grave = catalog_new_grave(evidence, into->into, dead, 0);
+    grave.targets = into->targets;
+    grave.target_count = into->target_count;
+    for (size_t i = 0; i < source_count; i++) {
+        struct chunk *source = catalog_live_by_key(catalog, sources[i]);
+        if (source && !source->leaving) {
+            dead[grave.count++] = *source;
+            source->leaving = true;
+        }
+    }
+    catalog_sweep_live(catalog);
+    if (grave.count > 0)
+        catalog_push_grave(catalog, &grave);
+    for (size_t i = 0; i < target_count; i++)
+        catalog_push_live(catalog, &targets[i]);
+    cascade_completed(&catalog->cascade, targets[0].level);
+    count_left_behind(catalog, targets[0].level);
+    catalog_set_due(catalog, before, evidence);
+    op->changed = true;
+    return HF_OK;
+}
+
 enum hf_status catalog_apply_commit(struct catalog *catalog, struct catalog_op *op,
                                     const struct evidence *evidence)
 {
@@ -377,37 +434,11 @@ enum hf_status catalog_apply_commit(struct catalog *catalog, struct catalog_op *
     if (status != HF_OK || op->already)
         return status;
     struct chunk target = op->target;
-    target.since = stamp_now(evidence);
-    target.sequence = 0;
-    target.file_id = VIEW("");
-    target.tries = target.tested = 0;
-    target.quarantine = target.object = target.etag = VIEW("");
-    target.own = false;
-    struct chunk *sources = catalog_take(catalog, op->key_count * sizeof *sources);
-    if (!sources || !catalog_room_live(catalog, 1) || !catalog_room_graves(catalog, 1) ||
-        !catalog_reserve_keys(catalog, op->key_count + 1))
+    target.run = VIEW("");
+    struct grave into = { .into = catalog_keep(catalog, target.key) };
+    if (!into.into.data)
         return error_no_memory(&op->error);
-    status = chunk_keep(catalog, &target, &op->error);
-    if (status != HF_OK)
-        return status;
-    unsigned before = catalog_cascade(catalog);
-    struct grave grave = catalog_new_grave(evidence, target.key, sources, 0);
-    for (size_t i = 0; i < op->key_count; i++) {
-        struct chunk *source = catalog_live_by_key(catalog, op->keys[i]);
-        if (source && !source->leaving) {
-            sources[grave.count++] = *source;
-            source->leaving = true;
-        }
-    }
-    catalog_sweep_live(catalog);
-    if (grave.count > 0)
-        catalog_push_grave(catalog, &grave);
-    catalog_push_live(catalog, &target);
-    cascade_completed(&catalog->cascade, target.level);
-    count_left_behind(catalog, target.level);
-    catalog_set_due(catalog, before, evidence);
-    op->changed = true;
-    return HF_OK;
+    return catalog_commit(catalog, op, &into, op->keys, op->key_count, &target, 1, evidence);
 }
 
 /* ---- All transitions ----------------------------------------------------------------- */
@@ -464,8 +495,10 @@ enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
         [CATALOG_PASS] = catalog_apply_pass,
         [CATALOG_DROP] = catalog_apply_drop,
         [CATALOG_DROPPED] = catalog_apply_dropped,
+        [CATALOG_DIVIDE] = catalog_apply_divide,
+        [CATALOG_RANGE] = catalog_apply_range,
     };
-    op->changed = op->already = op->full = false;
+    op->changed = op->already = op->full = op->committed = false;
     op->moved = 0;
     error_clear(&op->error);
     size_t used = catalog->live_bytes + catalog->dead_bytes;

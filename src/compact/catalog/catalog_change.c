@@ -189,6 +189,19 @@ void catalog_exhume(struct catalog *catalog, struct grave *grave, struct view ke
     }
 }
 
+/* The chunks that a grave was merged into: none, one, or all outputs of a divided merge. */
+static size_t targets_of(const struct grave *grave)
+{
+    if (RULE(UNDELETE_TAKES_ALL_TARGETS) && grave->target_count > 0)
+        return grave->target_count;
+    return grave->into.size > 0;
+}
+
+static struct view target_of(const struct grave *grave, size_t index)
+{
+    return grave->target_count > 0 ? grave->targets[index] : grave->into;
+}
+
 static enum hf_status check_undelete(const struct catalog *catalog, struct catalog_op *op,
                                      const struct grave *grave)
 {
@@ -202,29 +215,33 @@ static enum hf_status check_undelete(const struct catalog *catalog, struct catal
     if (grave->undone)
         return error_set(&op->error, HF_CONFLICT,
                          "this chunk is the output of a merge that was undone");
-    if (grave->into.size > 0 && !catalog_live_by_key(catalog, grave->into))
-        return error_set(
-            &op->error, HF_CONFLICT,
-            "the chunk it was merged into is no longer live, so the merge cannot be undone");
+    for (size_t i = 0; i < targets_of(grave); i++)
+        if (!catalog_live_by_key(catalog, target_of(grave, i)))
+            return error_set(&op->error, HF_CONFLICT,
+                             "the chunk it was merged into is no longer live, so the merge "
+                             "cannot be undone");
     return HF_OK;
 }
 
 static void do_undelete(struct catalog *catalog, struct grave *grave, const struct blamed *back,
                         struct chunk *place, const struct evidence *evidence)
 {
-    struct view into = grave->into;
+    struct grave undone = *grave;
     unsigned target = catalog_cascade(catalog);
     if (place)
         grave->part.leaving = true;
     else
         catalog_exhume(catalog, grave, back->chunks[0].key);
     catalog_sweep_graves(catalog);
-    if (place) { /* the target of the undone merge moves to a grave of its own */
-        struct chunk *live = catalog_live_by_key(catalog, into);
-        *place = *live;
-        live->leaving = true;
+    if (place) { /* the targets of the undone merge move to a grave of their own */
+        for (size_t i = 0; i < targets_of(&undone); i++) {
+            struct chunk *live = catalog_live_by_key(catalog, target_of(&undone, i));
+            place[i] = *live;
+            live->leaving = true;
+        }
         catalog_sweep_live(catalog);
-        struct grave target_grave = catalog_new_grave(evidence, VIEW(""), place, 1);
+        struct grave target_grave =
+            catalog_new_grave(evidence, VIEW(""), place, targets_of(&undone));
         target_grave.undone = true;
         catalog_push_grave(catalog, &target_grave);
     }
@@ -254,12 +271,12 @@ static enum hf_status prepare_undelete(struct catalog *catalog, struct catalog_o
             return status;
     }
     if (undo) {
-        *ret_place = catalog_take(catalog, sizeof **ret_place);
+        *ret_place = catalog_take(catalog, targets_of(grave) * sizeof **ret_place);
         if (!*ret_place)
             return error_no_memory(&op->error);
     }
     bool room = catalog_room_live(catalog, back->count) && catalog_room_graves(catalog, 1) &&
-                catalog_reserve_keys(catalog, back->count + 1);
+                catalog_reserve_keys(catalog, back->count + targets_of(grave));
     return room ? HF_OK : error_no_memory(&op->error);
 }
 

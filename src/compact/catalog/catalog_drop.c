@@ -21,7 +21,8 @@ bool catalog_is_spent(const struct catalog *catalog, const struct evidence *evid
     bool is_young =
         RULE(DROP_WAITS_FOR_D) && !catalog_has_stood(catalog, &catalog->dropping,
                                                      catalog->settings.late_bound_ms, evidence);
-    return catalog->is_dropping && catalog->live_count + catalog->dead_count == 0 && !is_young;
+    size_t names = catalog->live_count + catalog->dead_count + catalog->merge_count;
+    return catalog->is_dropping && names == 0 && !is_young;
 }
 
 /* The chunks become tombstones, not names in deleting: a reader without a pin has the grace period

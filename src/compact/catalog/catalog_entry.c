@@ -76,6 +76,7 @@ static bool take_chunk_object(struct member_reader *members, void *part);
 static bool take_rows(struct member_reader *members, void *part);
 static bool rows_are_unknown(const void *part);
 static void write_rows(const void *part, struct buffer *text);
+static bool take_targets(struct member_reader *members, void *part);
 static bool take_grave_chunks(struct member_reader *members, void *part);
 static bool take_how(struct member_reader *members, void *part);
 static bool take_removal_keys(struct member_reader *members, void *part);
@@ -105,6 +106,7 @@ static const struct member chunk_members[] = {
     MEMBER(chunk, "crc32c", MEMBER_U32, crc32c, UINT32_MAX, MEMBER_NEEDED),
     MEMBER(chunk, "since", MEMBER_STAMP, since, 0, MEMBER_NEEDED),
     MEMBER(chunk, "rejects", MEMBER_U64, rejects, CHUNK_NUMBER_MAX, MEMBER_OPTIONAL),
+    MEMBER(chunk, "run", MEMBER_TEXT, run, MERGE_ID_DIGITS, MEMBER_OPTIONAL),
     MEMBER(chunk, "tries", MEMBER_U32, tries, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
     MEMBER(chunk, "tested", MEMBER_U32, tested, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
     MEMBER(chunk, "quarantine", MEMBER_TEXT, quarantine, REASON_BYTES_MAX, MEMBER_OPTIONAL),
@@ -124,6 +126,7 @@ static const struct member grave_members[] = {
     MEMBER(grave, "undone", MEMBER_BOOL, undone, 0, MEMBER_OPTIONAL),
     MEMBER(grave, "since", MEMBER_STAMP, part.since, 0, MEMBER_NEEDED),
     MEMBER(grave, "restamps", MEMBER_U32, part.restamps, RESTAMPS_READ_MAX, MEMBER_OPTIONAL),
+    MEMBER_BY("targets", take_targets, MEMBER_OPTIONAL),
     MEMBER_BY("chunks", take_grave_chunks, MEMBER_NEEDED),
 };
 static const struct member_table grave_table =
@@ -188,7 +191,8 @@ enum hf_status chunk_keep(struct catalog *catalog, struct chunk *chunk, struct h
     chunk->file_id = catalog_keep(catalog, chunk->file_id);
     chunk->object = catalog_keep(catalog, chunk->object);
     chunk->etag = catalog_keep(catalog, chunk->etag);
-    if (!chunk->key.data || !chunk->writer.data || !chunk->file_id.data ||
+    chunk->run = catalog_keep(catalog, chunk->run);
+    if (!chunk->run.data || !chunk->key.data || !chunk->writer.data || !chunk->file_id.data ||
         !chunk->quarantine.data || !chunk->object.data || !chunk->etag.data)
         return error_no_memory(error);
     return chunk_seal(catalog, chunk, CHUNK_BYTES_MAX, error);
@@ -202,6 +206,8 @@ void grave_write(const struct grave *grave, struct buffer *text)
     }
     members_write(&grave_table, grave, '{', text);
     buffer_append(text, grave->part.unknown);
+    if (grave->target_count > 0)
+        texts_write(text, VIEW(",\"targets\":["), grave->targets, grave->target_count);
     buffer_append(text, VIEW(",\"chunks\":["));
     for (size_t i = 0; i < grave->count; i++) {
         buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
@@ -340,6 +346,7 @@ bool chunk_read(struct part_reader *reader, struct chunk *ret_chunk)
 {
     struct chunk chunk = { .writer = VIEW(""),
                            .file_id = VIEW(""),
+                           .run = VIEW(""),
                            .quarantine = VIEW(""),
                            .object = VIEW(""),
                            .etag = VIEW("") };
@@ -376,6 +383,13 @@ static bool add_item(struct part_reader *reader, const void *item, size_t size)
     return buffer_append(&reader->items, (struct view){ item, size }) || part_no_memory(reader);
 }
 
+static bool take_targets(struct member_reader *members, void *part)
+{
+    struct part_reader *reader = members->context;
+    struct grave *grave = part;
+    return texts_read(reader, key_read, &grave->targets, &grave->target_count);
+}
+
 static bool take_grave_chunks(struct member_reader *members, void *part)
 {
     struct part_reader *reader = members->context;
@@ -398,6 +412,8 @@ bool grave_read(struct part_reader *reader, struct grave *ret_grave)
     struct grave grave = { .part.seen = reader->arrived, .into = VIEW("") };
     if (!part_read(reader, &grave_table, &grave, &grave.part.raw, &grave.part.unknown))
         return false;
+    if (grave.into.size == 0 && grave.target_count > 0)
+        return json_fail(&reader->json, "a tombstone entry has targets, and was not merged");
     if (grave.undone && grave.into.size > 0)
         return json_fail(&reader->json, "an undone merge has a target");
     *ret_grave = grave;
@@ -417,10 +433,9 @@ static bool take_how(struct member_reader *members, void *part)
     return true;
 }
 
-/* Decodes an array of strings, each with `read`. */
-static bool take_texts(struct part_reader *reader,
-                       bool (*read)(struct part_reader *reader, struct view *ret_text),
-                       struct view **ret_texts, size_t *ret_count)
+bool texts_read(struct part_reader *reader,
+                bool (*read)(struct part_reader *reader, struct view *ret_text),
+                struct view **ret_texts, size_t *ret_count)
 {
     struct view text = VIEW("");
     void *texts = NULL;
@@ -428,10 +443,26 @@ static bool take_texts(struct part_reader *reader,
     for (json_enter_array(&reader->json); json_next_element(&reader->json);)
         if (!read(reader, &text) || !add_item(reader, &text, sizeof text))
             return false;
-    if (!keep_items(reader, "deleting entry without keys", &texts))
+    if (!keep_items(reader, "empty list", &texts))
         return false;
     *ret_texts = texts;
     *ret_count = reader->items.size / sizeof text;
+    return true;
+}
+
+bool numbers_read(struct part_reader *reader, uint64_t **ret_numbers, size_t *ret_count)
+{
+    uint64_t number = 0;
+    void *numbers = NULL;
+    buffer_clear(&reader->items);
+    for (json_enter_array(&reader->json); json_next_element(&reader->json);)
+        if (!json_take_u64(&reader->json, CHUNK_NUMBER_MAX, &number) ||
+            !add_item(reader, &number, sizeof number))
+            return false;
+    if (!keep_items(reader, "empty list", &numbers))
+        return false;
+    *ret_numbers = numbers;
+    *ret_count = reader->items.size / sizeof number;
     return true;
 }
 
@@ -439,14 +470,14 @@ static bool take_removal_keys(struct member_reader *members, void *part)
 {
     struct part_reader *reader = members->context;
     struct removal *removal = part;
-    return take_texts(reader, key_read, &removal->keys, &removal->count);
+    return texts_read(reader, key_read, &removal->keys, &removal->count);
 }
 
 static bool take_removal_file_ids(struct member_reader *members, void *part)
 {
     struct part_reader *reader = members->context;
     struct removal *removal = part;
-    return take_texts(reader, file_id_read, &removal->file_ids, &removal->file_id_count);
+    return texts_read(reader, file_id_read, &removal->file_ids, &removal->file_id_count);
 }
 
 static bool take_removal_objects(struct member_reader *members, void *part)

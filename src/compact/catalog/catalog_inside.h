@@ -186,6 +186,12 @@ bool key_read(struct part_reader *reader, struct view *ret_key);
 bool file_id_read(struct part_reader *reader, struct view *ret_file_id);
 bool chunk_read(struct part_reader *reader, struct chunk *ret_chunk);
 bool grave_read(struct part_reader *reader, struct grave *ret_grave);
+
+/* Decode an array of strings, each with `read`, and one of numbers. */
+bool texts_read(struct part_reader *reader,
+                bool (*read)(struct part_reader *reader, struct view *ret_text),
+                struct view **ret_texts, size_t *ret_count);
+bool numbers_read(struct part_reader *reader, uint64_t **ret_numbers, size_t *ret_count);
 bool removal_read(struct part_reader *reader, struct removal *ret_removal);
 
 /* ---- Transitions --------------------------------------------------------------------- */
@@ -195,7 +201,7 @@ typedef enum hf_status catalog_transition(struct catalog *catalog, struct catalo
 catalog_transition catalog_apply_add, catalog_apply_commit, catalog_apply_condemn,
     catalog_apply_quarantine, catalog_apply_retire, catalog_apply_maintain,
     catalog_apply_undelete, catalog_apply_split, catalog_apply_set, catalog_apply_pass,
-    catalog_apply_drop, catalog_apply_dropped;
+    catalog_apply_drop, catalog_apply_dropped, catalog_apply_divide, catalog_apply_range;
 
 /* Whether the entry has provably been in the catalog for this long. */
 bool catalog_has_stood(const struct catalog *catalog, const struct dead_part *part,
@@ -243,6 +249,44 @@ struct blamed {
 enum hf_status blame_prepare(struct catalog *catalog, struct catalog_op *op,
                              const struct evidence *evidence, struct blamed *blamed);
 void blame_apply(struct catalog *catalog, const struct blamed *blamed);
+
+/* Whether a key in this state was once live, that is, added or committed. */
+bool chunk_was_live(enum chunk_state state);
+
+/* Commits targets in place of live sources. The caller has checked everything; the targets are in
+ * the catalog's memory, but not sealed. UNAVAILABLE: out of memory. */
+enum hf_status catalog_commit(struct catalog *catalog, struct catalog_op *op,
+                              const struct grave *into, const struct view *sources,
+                              size_t source_count, struct chunk *targets, size_t target_count,
+                              const struct evidence *evidence);
+
+/* ---- Divided merges (catalog_divide.c) ----------------------------------------------- */
+
+/* What a condemn counts against the range whose lease has ended. */
+struct range_blame {
+    struct divided_merge *merge; /* NULL: none */
+    size_t range;
+    bool gives_up;
+};
+
+/* If the source of a condemn is the lease of a range, changes the operation so that it blames the
+ * sources of the merge only if the merge is given up. */
+struct range_blame divided_blame(struct catalog *catalog, struct catalog_op *op);
+
+/* Counts the try, or gives the merge up. Its outputs are appended to the removal, which has
+ * room. */
+void divided_count_try(struct catalog *catalog, const struct range_blame *blame,
+                       struct removal *removal);
+
+/* Gives up the merges that can no longer be committed. */
+enum hf_status divided_drop_broken(struct catalog *catalog, struct catalog_op *op,
+                                   const struct evidence *evidence);
+
+void divided_write(const struct divided_merge *merge, struct buffer *text);
+
+/* Decodes a record. An output whose key is known in another state was condemned by an earlier
+ * version, so its range is to be done again. */
+bool divided_read(struct part_reader *reader, struct divided_merge *ret_merge);
 
 /* Takes a chunk out of its grave, and marks the grave `leaving` if that empties it. The index is
  * unchanged. */

@@ -102,6 +102,16 @@ static void write_moved(const struct catalog *catalog, struct buffer *text)
     buffer_append(text, catalog->reference_count ? VIEW("]}]") : VIEW("]"));
 }
 
+static void write_merges(const struct catalog *catalog, struct buffer *text)
+{
+    buffer_append(text, VIEW(",\n\"merges\":["));
+    for (size_t i = 0; i < catalog->merge_count; i++) {
+        buffer_append(text, i ? VIEW(",\n") : VIEW("\n"));
+        divided_write(&catalog->merges[i], text);
+    }
+    buffer_append_byte(text, ']');
+}
+
 static void write_children(const struct catalog *catalog, struct buffer *text)
 {
     texts_write(text, VIEW(",\n\"children\":["), catalog->children, catalog->child_count);
@@ -171,6 +181,8 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
         write_children(catalog, text);
     if (catalog->is_dropping)
         write_dropping(catalog, text);
+    if (catalog->merge_count > 0)
+        write_merges(catalog, text);
     buffer_append(text, buffer_view(&inside->unknown));
     return buffer_append(text, VIEW("}\n"));
 }
@@ -496,6 +508,47 @@ static bool take_kept_files(struct member_reader *members, void *part)
     return json->why == NULL;
 }
 
+/* Two merges of the same source could not both be committed, and a plan has room for one. */
+static bool check_sources_once(struct part_reader *reader)
+{
+    const struct catalog *catalog = reader->catalog;
+    struct hf_error error;
+    size_t count = 0;
+    for (size_t i = 0; i < catalog->merge_count; i++)
+        count += catalog->merges[i].source_count;
+    struct view *sources = catalog_take(reader->catalog, (count + 1) * sizeof *sources);
+    if (!sources)
+        return part_no_memory(reader);
+    count = 0;
+    for (size_t i = 0; i < catalog->merge_count; i++)
+        for (size_t k = 0; k < catalog->merges[i].source_count; k++)
+            sources[count++] = catalog->merges[i].sources[k];
+    enum hf_status status = catalog_check_twice(sources, count, &error);
+    if (status == HF_UNAVAILABLE)
+        return part_no_memory(reader);
+    return status == HF_OK || json_fail(&reader->json, "duplicate source of divided merges");
+}
+
+/* The records stand behind everything else, so the keys that are known otherwise were read
+ * before. */
+static bool take_merges(struct member_reader *members, void *part)
+{
+    struct part_reader *reader = members->context;
+    struct json_reader *json = &reader->json;
+    struct catalog *catalog = part;
+    struct divided_merge merge;
+    for (json_enter_array(json); json_next_element(json);) {
+        if (catalog->merge_count == CATALOG_MERGES_MAX)
+            return json_fail(json, "too many divided merges");
+        if (!divided_read(reader, &merge))
+            return false;
+        if (catalog_merge(catalog, merge.id))
+            return json_fail(json, "duplicate id of a divided merge");
+        catalog->merges[catalog->merge_count++] = merge;
+    }
+    return json->why == NULL && check_sources_once(reader);
+}
+
 static const struct member catalog_members[] = {
     MEMBER_BY("format", take_catalog_format, MEMBER_NEEDED),
     MEMBER_BY("write", take_write_nonce, MEMBER_OPTIONAL),
@@ -518,6 +571,7 @@ static const struct member catalog_members[] = {
     MEMBER_BY("moved", take_moved, MEMBER_OPTIONAL),
     MEMBER_BY("moved_file_ids", take_moved_files, MEMBER_OPTIONAL),
     MEMBER_BY("dropping", take_dropping, MEMBER_OPTIONAL),
+    MEMBER_BY("merges", take_merges, MEMBER_OPTIONAL),
 };
 static const struct member_table catalog_table =
     MEMBER_TABLE(catalog_members, "a required member is missing");

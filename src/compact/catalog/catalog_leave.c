@@ -289,6 +289,8 @@ enum hf_status catalog_apply_maintain(struct catalog *catalog, struct catalog_op
                                       const struct evidence *evidence)
 {
     enum hf_status status = move_graves(catalog, op, evidence);
+    if (status == HF_OK)
+        status = divided_drop_broken(catalog, op, evidence);
     if (status != HF_OK)
         return status;
     mark_done(catalog, op, evidence);
@@ -313,6 +315,7 @@ static bool is_spared(enum chunk_state state)
     case CHUNK_TOMBSTONE: return RULE(CONDEMN_SPARES_TOMBSTONES);
     case CHUNK_MOVED: return RULE(CONDEMN_KNOWS_MOVED);
     case CHUNK_RETIRED: return true;
+    case CHUNK_PENDING: return RULE(CONDEMN_SPARES_PENDING);
     case CHUNK_CONDEMNED:
     case CHUNK_UNKNOWN: return false;
     }
@@ -336,12 +339,14 @@ static enum hf_status check_condemn(const struct catalog *catalog, struct catalo
     return catalog_check_twice(op->keys, op->key_count, &op->error);
 }
 
-/* Prepares a removal of the names that this operation condemns. */
+/* Prepares a removal of the names that this operation condemns; there is room for the outputs of a
+ * divided merge, too. */
 static enum hf_status prepare_condemn(struct catalog *catalog, struct catalog_op *op,
                                       const struct evidence *evidence,
                                       struct removal *ret_removal)
 {
-    struct view *keys = catalog_take(catalog, op->key_count * sizeof *keys);
+    struct view *keys =
+        catalog_take(catalog, (op->key_count + MERGE_RANGES_MAX) * sizeof *keys);
     size_t count = 0;
     if (!keys)
         return error_no_memory(&op->error);
@@ -354,7 +359,7 @@ static enum hf_status prepare_condemn(struct catalog *catalog, struct catalog_op
             return error_no_memory(&op->error);
     }
     if (!catalog_room_removals(catalog, 1) ||
-        !key_index_reserve(&catalog->inside->index, count))
+        !key_index_reserve(&catalog->inside->index, count + MERGE_RANGES_MAX))
         return error_no_memory(&op->error);
     bool fits = catalog->dead_count + count <= CONDEMN_DEAD_MAX &&
                 catalog->dead_bytes <= CONDEMN_DEAD_BYTES_MAX;
@@ -374,14 +379,19 @@ enum hf_status catalog_apply_condemn(struct catalog *catalog, struct catalog_op 
 {
     struct removal removal = { 0 };
     struct blamed blamed = { 0 };
+    struct range_blame range = { 0 };
     enum hf_status status = check_condemn(catalog, op);
     if (status == HF_OK)
         status = prepare_condemn(catalog, op, evidence, &removal);
     /* A name that is already condemned shows that its try was counted. So a lease that is settled
      * twice, after a crash or by two clients, counts one try. */
     bool settled_before = RULE(TRY_COUNTS_ONCE) && removal.count == 0;
-    if (status == HF_OK && !settled_before)
-        status = blame_prepare(catalog, op, evidence, &blamed);
+    if (status == HF_OK && !settled_before) {
+        struct catalog_op counted = *op;
+        range = divided_blame(catalog, &counted);
+        status = blame_prepare(catalog, &counted, evidence, &blamed);
+        op->error = counted.error;
+    }
     if (status == HF_OK) {
         for (size_t i = 0; i < op->key_count; i++) {
             bool spared = is_spared(catalog_state(catalog, op->keys[i]));
@@ -389,6 +399,7 @@ enum hf_status catalog_apply_condemn(struct catalog *catalog, struct catalog_op 
                 op->ret_condemned[i] = spared ? CONDEMN_HAPPENED : CONDEMN_DONE;
         }
         blame_apply(catalog, &blamed);
+        divided_count_try(catalog, &range, &removal);
         MUTANT(mutant_condemns_known_names(catalog, &removal));
         if (removal.count > 0)
             catalog_push_removal(catalog, &removal);

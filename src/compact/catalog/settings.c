@@ -39,6 +39,7 @@ struct compact_settings compact_settings_default(void)
         .backlog_max = 3000,
         .tries_max = 3,
         .step_ms = 1000,
+        .output_max = 1 * GIB,
     };
 }
 
@@ -230,6 +231,7 @@ static const struct member members[] = {
     NUMBER(backlog_max, 1, 1000000),
     NUMBER(tries_max, 1, 1000),
     NUMBER(step_ms, 0, 60 * MINUTE_MS),
+    NUMBER(output_max, 1, OBJECT_BYTES_MAX),
 };
 static const struct member_table settings_table = MEMBER_TABLE(members, "");
 

@@ -38,6 +38,7 @@ struct compact_settings {
     uint64_t backlog_max;      /* level-0 chunks per catalog at which ingest waits; 3,000 */
     uint64_t tries_max;        /* tries before a chunk is quarantined; 3 */
     int64_t step_ms;           /* ladder: each rank starts this much later; 1 s */
+    uint64_t output_max;       /* a merge of more bytes is divided, if it can be; 1 GiB */
 };
 
 /* The defaults; the caller still has to set the format (HF_MERGE_USV here). */

@@ -159,6 +159,11 @@ static void add_names(struct reading *reading, const struct catalog *catalog)
                       (struct fsck_name){ .key = catalog->references[i].key,
                                           .state = CHUNK_MOVED,
                                           .child = (uint8_t)catalog->references[i].child });
+    /* An output of a divided merge is no orphan, although it is not live yet. */
+    for (size_t i = 0; i < catalog->merge_count; i++)
+        for (size_t j = 0; j < catalog->merges[i].range_count; j++)
+            if (catalog->merges[i].ranges[j].done)
+                add_chunks(reading, &catalog->merges[i].ranges[j].target, 1, CHUNK_PENDING);
 }
 
 static enum hf_status room_for_names(struct fsck *fsck, size_t more, struct hf_error *error)
@@ -187,7 +192,8 @@ static void copy_catalog(void *argument, const struct catalog *catalog,
     struct fsck *fsck = reading->fsck;
     size_t names = !reading->with_names
                        ? 0
-                       : catalog->live_count + catalog->dead_count + catalog->reference_count;
+                       : catalog->live_count + catalog->dead_count + catalog->reference_count +
+                             catalog->merge_count * MERGE_RANGES_MAX;
     reading->status = room_for_names(fsck, names, &reading->error);
     if (reading->status != HF_OK)
         return;

@@ -43,6 +43,7 @@ struct planner {
     struct horizon *horizons; /* in order of their hours */
     size_t horizon_count;
     const struct chunk **sources; /* room for the sources of all groups */
+    bool *divided;                /* for each live chunk: a divided merge has it */
 };
 
 /* ---- Time ---------------------------------------------------------------------------- */
@@ -114,15 +115,33 @@ static bool is_leased(const struct planner *planner, const struct chunk *chunk)
     return options->is_leased && options->is_leased(options->argument, chunk->key);
 }
 
+static bool same_run(const struct chunk *a, const struct chunk *b)
+{
+    return a->run.size > 0 && view_equal(a->run, b->run);
+}
+
+/* The size of the run of a live chunk. Its chunks were added together, so they are neighbours. */
+static uint64_t run_bytes(const struct catalog *catalog, size_t at)
+{
+    const struct chunk *live = catalog->live;
+    uint64_t bytes = live[at].size;
+    for (size_t i = at; i > 0 && same_run(&live[at], &live[i - 1]); i--)
+        bytes += live[i - 1].size;
+    for (size_t i = at + 1; i < catalog->live_count && same_run(&live[at], &live[i]); i++)
+        bytes += live[i].size;
+    return bytes;
+}
+
 /* Whether a chunk may be merged if there are others. Only chunks of lower levels than `below` are
  * candidates. */
-static bool is_candidate(const struct catalog *catalog, const struct chunk *chunk,
-                         unsigned below)
+static bool is_candidate(const struct planner *planner, size_t at, unsigned below)
 {
-    if (chunk->quarantine.size || chunk->level >= below)
+    const struct catalog *catalog = planner->catalog;
+    const struct chunk *chunk = &catalog->live[at];
+    if (chunk->quarantine.size || chunk->level >= below || planner->divided[at])
         return false;
     return catalog->settings.policy == HF_COMPACT_CASCADE || chunk->level == 0 ||
-           chunk->size < compact_level_bytes(&catalog->settings, chunk->level);
+           run_bytes(catalog, at) < compact_level_bytes(&catalog->settings, chunk->level);
 }
 
 static void add_candidate(struct planner *planner, size_t at)
@@ -177,6 +196,47 @@ static unsigned more_tested(unsigned tested, const struct candidate *member)
     return member->chunk->tested > tested ? member->chunk->tested : tested;
 }
 
+/* Whether the next chunk belongs to the same group, because it continues the run. The chunks of a
+ * run that failed are separated, so that the one to blame is found. */
+static bool run_continues(const struct candidate *members, size_t at, size_t count)
+{
+    return at + 1 < count && members[at].chunk->tries == 0 &&
+           same_run(members[at].chunk, members[at + 1].chunk);
+}
+
+/* How many runs these chunks are. */
+static size_t count_runs(const struct candidate *members, size_t count)
+{
+    size_t runs = 0;
+    for (size_t i = 0; i < count; i++)
+        runs += !run_continues(members, i, count);
+    return runs;
+}
+
+/* The size of a group that has `size` chunks or a few more: whole runs, and two of them if there
+ * are two. */
+static size_t whole_runs(const struct candidate *members, size_t size, size_t count)
+{
+    while (size > 0 && size < count &&
+           (run_continues(members, size - 1, count) ||
+            (size > 1 && count_runs(members, size) == 1)))
+        size++;
+    return size;
+}
+
+/* Whether the outputs of this group should be cut. Only merged chunks are known to be sorted, and
+ * only those without a failure are worth the effort. */
+static bool is_large(const struct planner *planner, const struct plan_group *group)
+{
+    const struct compact_settings *settings = &planner->catalog->settings;
+    bool good = group->bytes > settings->output_max && settings->key.size > 0 &&
+                settings->command.size == 0 && group->count > 1;
+    for (size_t i = 0; i < group->count; i++)
+        good = good && group->sources[i]->level > 0 && group->sources[i]->tries == 0 &&
+               group->sources[i]->tested == 0;
+    return good;
+}
+
 static void add_group(struct planner *planner, unsigned level, const struct candidate *members,
                       size_t count, struct stamp due)
 {
@@ -205,6 +265,7 @@ static void add_group(struct planner *planner, unsigned level, const struct cand
         group->bytes += members[i].chunk->size;
         group->rows += members[i].chunk->rows_known ? members[i].chunk->rows : 0;
     }
+    group->large = is_large(planner, group);
     planner->sources += count;
     plan->bytes += group->bytes;
 }
@@ -223,7 +284,64 @@ static int compare_groups(const void *a, const void *b)
     if (one->level != other->level)
         return one->level < other->level ? -1 : 1;
     /* Sources are entries of one array, so their addresses give the order. */
-    return one->sources[0] < other->sources[0] ? -1 : one->sources[0] > other->sources[0];
+    if (one->sources[0] != other->sources[0])
+        return one->sources[0] < other->sources[0] ? -1 : 1;
+    return one->range < other->range ? -1 : one->range > other->range;
+}
+
+/* ---- Divided merges ------------------------------------------------------------------ */
+
+/* Adds each range that is neither done nor leased. The groups of one merge share their sources. */
+static void add_ranges(struct planner *planner, const struct divided_merge *merge)
+{
+    const struct catalog *catalog = planner->catalog;
+    struct plan *plan = planner->plan;
+    const struct chunk **sources = planner->sources;
+    uint64_t bytes = 0, rows = 0;
+    for (size_t i = 0; i < merge->source_count; i++) {
+        sources[i] = catalog_find(catalog, merge->sources[i]);
+        bytes += sources[i]->size;
+        rows += sources[i]->rows_known ? sources[i]->rows : 0;
+    }
+    planner->sources += merge->source_count;
+    for (size_t r = 0; r < merge->range_count; r++) {
+        const struct plan_options *options = planner->options;
+        char name[RANGE_LEASE_MAX + 1];
+        range_lease_name(catalog->partition, merge, r, name);
+        if (merge->ranges[r].done)
+            continue;
+        if (options->is_leased && options->is_leased(options->argument, view_of(name))) {
+            plan->leased += merge->source_count;
+            continue;
+        }
+        struct plan_group *group = &plan->groups[plan->count++];
+        *group = (struct plan_group){ .level = merge->level,
+                                      .sources = sources,
+                                      .count = merge->source_count,
+                                      .due = merge->since,
+                                      .forced = options->force,
+                                      .merge = merge,
+                                      .range = r };
+        for (size_t i = 0; i < merge->source_count; i++)
+            group->bytes += range_part(merge, r, i, sources[i]->size);
+        group->rows =
+            bytes > 0 ? (uint64_t)((double)rows * (double)group->bytes / (double)bytes) : 0;
+        plan->bytes += group->bytes;
+    }
+}
+
+/* The sources of a merge that can no longer be committed are free for others. */
+static void plan_divided(struct planner *planner)
+{
+    const struct catalog *catalog = planner->catalog;
+    for (size_t i = 0; i < catalog->merge_count; i++) {
+        const struct divided_merge *merge = &catalog->merges[i];
+        if (catalog_merge_is_broken(catalog, merge))
+            continue;
+        for (size_t k = 0; k < merge->source_count; k++)
+            planner->divided[catalog_find(catalog, merge->sources[k]) - catalog->live] = true;
+        add_ranges(planner, merge);
+    }
 }
 
 /* ---- Levels -------------------------------------------------------------------------- */
@@ -239,11 +357,14 @@ static size_t complete_group(const struct planner *planner, const struct candida
         most = settings->level0_count;
     if (level > 0)
         bytes_wanted = compact_level_bytes(settings, level);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0, runs = 0; i < count; i++) {
         bytes += members[i].chunk->size;
         tested = more_tested(tested, &members[i]);
-        if (i + 1 >= group_limit(planner, most, tries, tested, count) ||
-            (i > 0 && bytes >= bytes_wanted))
+        if (run_continues(members, i, count))
+            continue;
+        runs++;
+        uint64_t limit = group_limit(planner, most, tries, tested, count);
+        if ((i + 1 >= limit && (runs > 1 || limit == 1)) || (runs > 1 && bytes >= bytes_wanted))
             return i + 1;
     }
     return 0;
@@ -353,8 +474,8 @@ static void force_class(struct planner *planner, const struct candidate *members
 {
     bool alone = is_alone_abroad(planner, members, count);
     while (count > 0) {
-        size_t size = forced_size(planner, members, count);
-        if (size > 1 || alone)
+        size_t size = whole_runs(members, forced_size(planner, members, count), count);
+        if (count_runs(members, size) > 1 || alone)
             add_group(planner, level_of_all(planner, members, size), members, size,
                       latest_stamp(members, size));
         members += size;
@@ -367,7 +488,7 @@ static void plan_levels(struct planner *planner)
     bool force = planner->options->force;
     unsigned below = force ? LEVEL_MAX + 1 : LEVEL_MAX;
     for (size_t i = 0; i < planner->catalog->live_count; i++)
-        if (is_candidate(planner->catalog, &planner->catalog->live[i], below))
+        if (is_candidate(planner, i, below))
             add_candidate(planner, i);
     for (size_t i = 0; i < planner->catalog->live_count; i++) {
         int64_t hour = hour_of_ms(planner->catalog->live[i].max_ms);
@@ -410,7 +531,7 @@ static size_t cascade_size(const struct planner *planner, const struct candidate
     while (size < half &&
            size < group_limit(planner, settings->group_max, tries, tested, count))
         tested = more_tested(tested, &members[size++]);
-    return size;
+    return whole_runs(members, size, count);
 }
 
 /* Collects the unleased chunks below the target level. */
@@ -418,7 +539,7 @@ static void find_unleased(struct planner *planner, unsigned below)
 {
     for (size_t i = 0; i < planner->catalog->live_count; i++) {
         const struct chunk *chunk = &planner->catalog->live[i];
-        if (!is_candidate(planner->catalog, chunk, below))
+        if (!is_candidate(planner, i, below))
             continue;
         if (is_leased(planner, chunk))
             planner->plan->leased++;
@@ -446,8 +567,8 @@ static void force_cascade(struct planner *planner)
     for (const struct candidate *first = planner->candidates; first < end;) {
         size_t left = class_size(first, end), most = cascade_size(planner, first, left);
         bool alone = first->chunk->tries > 0 || is_alone_abroad(planner, first, left);
-        while (left > 1 || (left == 1 && alone)) {
-            size_t size = left < most ? left : most;
+        while (left > 0 && (count_runs(first, left) > 1 || (left == 1 && alone))) {
+            size_t size = whole_runs(first, left < most ? left : most, left);
             add_cascade_group(planner, /* at least */ 1, first, size);
             first += size;
             left -= size;
@@ -466,9 +587,9 @@ static void plan_cascade(struct planner *planner, unsigned target)
     size_t oldest_size = 0;
     uint64_t wanted = planner->plan->leased ? planner->catalog->settings.cascade_base : 2;
     for (const struct candidate *first = planner->candidates; first < end;) {
-        size_t size = class_size(first, end);
+        size_t size = class_size(first, end), runs = count_runs(first, size);
         bool tried = first->chunk->tries > 0;
-        if ((tried || (size > 1 && size >= wanted)) && (!oldest || first->at < oldest->at)) {
+        if ((tried || (runs > 1 && runs >= wanted)) && (!oldest || first->at < oldest->at)) {
             oldest = first;
             oldest_size = size;
         }
@@ -489,6 +610,7 @@ static void make_groups(struct planner *planner)
     unsigned target = 0;
     if (catalog->settings.policy == HF_COMPACT_CASCADE)
         target = cascade_target(&catalog->cascade, catalog->settings.cascade_base);
+    plan_divided(planner);
     if (catalog->settings.policy == HF_COMPACT_LEVELS)
         plan_levels(planner);
     else if (planner->options->force)
@@ -517,14 +639,18 @@ enum hf_status plan_make(const struct catalog *catalog, const struct plan_option
     planner.lone = calloc(count, sizeof *planner.lone);
     planner.horizons = calloc(count, sizeof *planner.horizons);
     planner.sources = arena_take(&plan.arena, count * sizeof *planner.sources);
-    plan.groups = arena_take(&plan.arena, (count + 1) * sizeof *plan.groups);
+    planner.divided = calloc(count, sizeof *planner.divided);
+    plan.groups =
+        arena_take(&plan.arena,
+                   (count + 1 + catalog->merge_count * MERGE_RANGES_MAX) * sizeof *plan.groups);
     bool has_memory = planner.candidates && planner.lone && planner.horizons &&
-                      planner.sources && plan.groups;
+                      planner.sources && plan.groups && planner.divided;
     if (has_memory)
         make_groups(&planner);
     free(planner.candidates);
     free(planner.lone);
     free(planner.horizons);
+    free(planner.divided);
     if (!has_memory) {
         plan_release(&plan);
         return error_no_memory(error);

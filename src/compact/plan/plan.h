@@ -30,6 +30,13 @@
  * a chunk has passed its last try, its next groups are smaller: at most a half, then a quarter, of
  * the chunks that it can be merged with, but not less than two.
  *
+ * Large groups. A group of merged chunks that have a key and never failed is `large` if it has more
+ * bytes than output_max: its merge is divided into ranges (docs/design.md section 8). While the
+ * catalog has the record of a divided merge, its sources are in no other group, and each range that
+ * is neither done nor leased is a group of its own. The chunks that a divided merge made are one
+ * sorted run. A run counts as one chunk with the size of all of them: its chunks are in one group
+ * together, unless they were tried, and a group needs two runs.
+ *
  * Forced. All chunks of a home, of any hour and level, are merged in groups of up to group_max. If
  * this is repeated until nothing is left to do, one chunk per catalog remains, apart from chunks
  * that have the size of their level, and quarantined ones. The output has the first level that can
@@ -52,7 +59,10 @@ struct plan_group {
     uint64_t rows;    /* of sources with known rows */
     struct stamp due; /* when it became due, according to the document */
     bool forced;
-    bool test; /* the only chunk is tested, and nothing is committed; `level` is its own */
+    bool test;  /* the only chunk is tested, and nothing is committed; `level` is its own */
+    bool large; /* to be divided, if the merger can */
+    const struct divided_merge *merge; /* a range of this merge; NULL: a whole group */
+    size_t range;
 };
 
 struct plan {

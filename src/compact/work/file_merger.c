@@ -161,8 +161,8 @@ static void find_culprit(struct merge_run *run)
     struct merge_options options = record_options(run);
     struct survey survey;
     struct hf_error error;
-    if (!merge_has_records(options.format))
-        return;
+    if (!merge_has_records(options.format) || order->parts)
+        return; /* nothing is known about a part of a source */
     for (size_t i = 0; i < order->source_count; i++) {
         if (!merge_goes_on(run, 2 * run->bytes))
             return;
@@ -231,7 +231,7 @@ static enum hf_status check_merged_rows(struct merge_run *run,
     product->rows_superseded = result->rows_superseded;
     product->rows_rejected = result->rows_rejected;
     product->key_kinds = result->key_kinds;
-    if (!result->rows_counted || !rows_of_sources(run->order, &expected) ||
+    if (run->order->parts || !result->rows_counted || !rows_of_sources(run->order, &expected) ||
         expected == result->rows_in)
         return HF_OK;
     find_culprit(run);
@@ -390,6 +390,10 @@ static enum hf_status merge_sources(struct merge_run *run, uint32_t *ret_crc,
         return blame_merge(run, status, &result);
     }
     *ret_crc = result.crc32c;
+    if (run->order->parts && result.inputs_unsorted > 0) {
+        run->product->group_fault = true;
+        return error_set(error, HF_CORRUPT, "a source is not sorted by key");
+    }
     if (options.format == HF_MERGE_EXEC)
         return check_made(run, error);
     return check_merged_rows(run, &result, error);
@@ -517,7 +521,7 @@ static enum hf_status name_files(struct merge_run *run, struct hf_error *error)
         struct view end = scratch_name_end(order->sources[i].key);
         snprintf(name, sizeof name, "%06zu%.*s", i, VIEW_ARGS(end));
         run->paths[i] = path_in(run, name);
-        run->bytes += order->sources[i].size;
+        run->bytes += order->parts ? order->parts->sizes[i] : order->sources[i].size;
         has_memory = has_memory && run->paths[i];
     }
     return has_memory ? HF_OK : error_no_memory(error);
@@ -640,6 +644,11 @@ static enum hf_status make_output(struct merger *merger, const struct merge_orde
                          "a merge needs at least one source and %zu MiB of memory",
                          HF_MERGE_MEMORY_MIN / MIB);
     enum hf_status status = resolve_program(files, order->settings, &run.program, error);
+    if (status == HF_OK && order->parts && merge_by_callback(&run)) {
+        /* The merge was divided before the partition had a command, which merges whole chunks. */
+        ret_product->group_fault = order->settings->command.size > 0;
+        status = error_set(error, HF_DENIED, "a range cannot be merged by a command or merger");
+    }
     if (status == HF_OK)
         status = merge_run_begin(&run, error);
     if (status != HF_OK) {
@@ -669,6 +678,7 @@ struct merger *file_merger_new(struct env *env, struct store *store, const char 
     }
     files->merger.make = make_output;
     files->merger.allows = allows_settings;
+    files->merger.divide = merge_divide;
     files->env = env;
     files->store = store;
     files->threads = threads;

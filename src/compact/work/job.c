@@ -27,9 +27,39 @@ static bool copy_chunk(struct arena *arena, const struct chunk *from, struct chu
     to->writer = arena_copy(arena, from->writer);
     to->object = arena_copy(arena, from->object);
     to->etag = arena_copy(arena, from->etag);
-    to->quarantine = VIEW("");
+    to->run = to->quarantine = VIEW("");
     to->raw = VIEW("");
     return to->key.data && to->writer.data && to->object.data && to->etag.data;
+}
+
+/* Copies what a range job needs to know of the record. */
+static bool copy_range(struct order *order, const struct plan_group *group)
+{
+    const struct divided_merge *merge = group->merge;
+    struct arena *arena = &order->arena;
+    char name[RANGE_LEASE_MAX + 1];
+    uint64_t *starts = arena_take(arena, 2 * group->count * sizeof *starts);
+    uint64_t *sizes = starts + group->count;
+    if (!starts)
+        return false;
+    for (size_t i = 0; i < group->count; i++) {
+        starts[i] = merge->ranges[group->range].starts[i];
+        sizes[i] = range_part(merge, group->range, i, group->sources[i]->size);
+    }
+    bool last = group->range + 1 == merge->range_count;
+    struct view to = last ? VIEW("") : merge->ranges[group->range + 1].from;
+    order->parts = (struct merge_parts){
+        .starts = starts,
+        .sizes = sizes,
+        .from = arena_copy(arena, merge->ranges[group->range].from),
+        .to = arena_copy(arena, to),
+    };
+    memcpy(order->merge_id, merge->id.data, MERGE_ID_DIGITS);
+    order->range = group->range;
+    order->range_count = merge->range_count;
+    range_lease_name(view_of(order->ref->partition), merge, group->range, name);
+    order->lease_name = arena_copy(arena, view_of(name));
+    return order->parts.from.data && order->parts.to.data && order->lease_name.data;
 }
 
 enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *group,
@@ -42,6 +72,7 @@ enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *grou
                              .level = group->level,
                              .forced = group->forced,
                              .test = group->test,
+                             .large = group->large,
                              .bytes = group->bytes,
                              .rows = group->rows,
                              .due = group->due,
@@ -51,6 +82,8 @@ enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *grou
     for (size_t i = 0; i < group->count; i++)
         good = good && copy_chunk(&order->arena, group->sources[i], &order->sources[i]);
     order->count = group->count;
+    if (group->merge)
+        good = good && copy_range(order, group);
     if (!good) {
         order_free(order);
         return error_no_memory(error);
@@ -78,12 +111,34 @@ struct job {
     struct arena arena;
     struct compact_settings settings;
     struct view *keys; /* of the sources */
+    uint64_t *crcs;    /* of the parts of the sources, for a range */
     struct hf_lock *lock;
     struct mono_time drawn;
     bool holds, no_memory; /* both set by the last check_group_holds() */
     bool told_to_stop, lease_gone;
     bool took_too_long; /* more than D/2 from name to commit */
+    bool wrong_sum;     /* of all ranges together */
 };
+
+static bool is_range(const struct job *job)
+{
+    return job->order->merge_id[0] != '\0';
+}
+
+/* The names that the lease of the job is on: its sources, or its range. */
+static const struct view *leased_names(const struct job *job, size_t *ret_count)
+{
+    *ret_count = is_range(job) ? 1 : job->order->count;
+    return is_range(job) ? &job->order->lease_name : job->keys;
+}
+
+/* Whether the range must still be merged. */
+static bool range_holds(const struct order *order, const struct catalog *catalog)
+{
+    const struct divided_merge *merge = catalog_merge(catalog, view_of(order->merge_id));
+    return merge && order->range < merge->range_count && !merge->ranges[order->range].done &&
+           !catalog_merge_is_broken(catalog, merge);
+}
 
 /* A source that has failed in another job since the plan was made now belongs to a smaller group.
  * If the old group were tried again, a chunk that kills its workers would count a try against every
@@ -105,6 +160,10 @@ static void check_group_holds(void *argument, const struct catalog *catalog,
     (void)evidence;
     job->settings = catalog->settings;
     job->no_memory = !compact_settings_keep(&job->settings, &job->arena);
+    if (is_range(job)) {
+        job->holds = range_holds(job->order, catalog);
+        return;
+    }
     job->holds = none_was_tried_since(job->order, catalog) &&
                  plan_still_holds(catalog, job->order->level, job->keys, job->order->count,
                                   job->order->forced || job->order->test);
@@ -162,12 +221,13 @@ static enum hf_status lease_sources(struct job *job, struct hf_error *error)
     options.ttl_ms = job->settings.ttl_ms;
     options.output = job->report->output;
     options.level = job->order->level;
-    size_t count = job->order->count;
+    size_t count;
+    const struct view *names = leased_names(job, &count);
     const char **scopes = arena_take(&job->arena, count * sizeof *scopes);
     if (!scopes)
         return error_no_memory(error);
     for (size_t i = 0; i < count; i++) {
-        struct scope scope = { .kind = SCOPE_CHUNK, .name = job->keys[i] };
+        struct scope scope = { .kind = SCOPE_CHUNK, .name = names[i] };
         char text[SCOPE_TEXT_MAX + 1];
         scopes[i] = arena_copy(&job->arena, view_of(scope_text(&scope, text))).data;
         if (!scopes[i])
@@ -186,8 +246,10 @@ static enum hf_status settle_sources(struct job *job, uint64_t *ret_settled,
                                      struct hf_error *error)
 {
     struct maintain_report maintained = { 0 };
-    enum hf_status status = maintain_settle(job->tree, layout_home(job->keys[0]), job->keys,
-                                            job->order->count, &maintained, error);
+    size_t count;
+    const struct view *names = leased_names(job, &count);
+    enum hf_status status =
+        maintain_settle(job->tree, layout_home(names[0]), names, count, &maintained, error);
     *ret_settled = maintained.settled;
     return status;
 }
@@ -199,12 +261,14 @@ static enum hf_status condemn_output(struct job *job, enum hf_compact_blame blam
                                      struct view culprit, enum condemned *ret_answer)
 {
     struct view output = view_of(job->report->output);
+    size_t count;
+    const struct view *names = leased_names(job, &count);
     struct catalog_op op = { .kind = CATALOG_CONDEMN,
                              .keys = &output,
                              .key_count = 1,
                              .blame = blame,
-                             .sources = job->keys,
-                             .source_count = job->order->count,
+                             .sources = names,
+                             .source_count = count,
                              .culprit = culprit,
                              .reason = view_of(job->report->error.why),
                              .ret_condemned = ret_answer };
@@ -258,6 +322,8 @@ static bool may_go_on(void *argument, uint64_t done, uint64_t total)
 static enum hf_status run_merger(struct job *job, struct hf_error *error)
 {
     const struct order *order = job->order;
+    struct merge_parts parts = order->parts;
+    parts.ret_crcs = job->crcs;
     struct merge_order asked = { .settings = &job->settings,
                                  .sources = order->sources,
                                  .source_count = order->count,
@@ -265,6 +331,7 @@ static enum hf_status run_merger(struct job *job, struct hf_error *error)
                                  .memory_bytes = job->options->memory_bytes,
                                  .level = order->level,
                                  .test = order->test,
+                                 .parts = is_range(job) ? &parts : NULL,
                                  .go_on = may_go_on,
                                  .argument = job };
     if (!may_go_on(job, 0, 2 * order->bytes))
@@ -291,7 +358,7 @@ static enum hf_status check_product_rows(const struct job *job, struct hf_error 
                          " superseded, %" PRIu64 " rejected",
                          product->rows_in, product->rows_out, product->rows_superseded,
                          product->rows_rejected);
-    if (all_known && product->rows_in != job->order->rows)
+    if (all_known && !is_range(job) && product->rows_in != job->order->rows)
         return error_set(error, HF_CORRUPT,
                          "%" PRIu64 " rows were merged, but the catalog records %" PRIu64,
                          product->rows_in, job->order->rows);
@@ -369,13 +436,20 @@ static enum hf_compact_end ask_whether_committed(struct job *job, struct hf_erro
         error_prefix(error, "the commit got no reply");
         return HF_COMPACT_END_UNSURE;
     }
-    return answer == CONDEMN_HAPPENED ? HF_COMPACT_END_COMMITTED : HF_COMPACT_END_LOST;
+    enum hf_compact_end happened =
+        is_range(job) ? HF_COMPACT_END_RANGE : HF_COMPACT_END_COMMITTED;
+    return answer == CONDEMN_HAPPENED ? happened : HF_COMPACT_END_LOST;
 }
 
 static enum hf_compact_end commit_output(struct job *job, struct hf_error *error)
 {
     const struct merge_product *product = &job->report->product;
-    struct catalog_op op = { .kind = CATALOG_COMMIT,
+    struct catalog_op op = { .kind = is_range(job) ? CATALOG_RANGE : CATALOG_COMMIT,
+                             .id = view_of(job->order->merge_id),
+                             .range = job->order->range,
+                             .rows_in = product->rows_in,
+                             .superseded = product->rows_superseded,
+                             .crcs = job->crcs,
                              .keys = job->keys,
                              .key_count = job->order->count,
                              .target = { .key = view_of(job->report->output),
@@ -393,7 +467,10 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
     enum hf_status status = catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
     *error = op.error;
     if (status == HF_OK)
-        return HF_COMPACT_END_COMMITTED;
+        return is_range(job) && !op.committed ? HF_COMPACT_END_RANGE : HF_COMPACT_END_COMMITTED;
+    /* The ranges together are not what the sources were. Only a merge of whole sources can find the
+     * culprit, and the tries of this range lead to one. */
+    job->wrong_sum = status == HF_CORRUPT;
     job->took_too_long = status == HF_EXPIRED;
     /* The catalog refused the commit. give_up_job() then condemns the output, so that an earlier
      * attempt of ours that is still in progress cannot take effect later. */
@@ -401,7 +478,8 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
         return HF_COMPACT_END_LOST;
     /* INVALID concerns the request itself, so no attempt can have succeeded. Any other failure may
      * hide a commit whose reply was lost. */
-    return status == HF_INVALID ? HF_COMPACT_END_FAILED : ask_whether_committed(job, error);
+    return status == HF_INVALID || job->wrong_sum ? HF_COMPACT_END_FAILED
+                                                  : ask_whether_committed(job, error);
 }
 
 static void commit_and_complete(struct job *job)
@@ -414,7 +492,7 @@ static void commit_and_complete(struct job *job)
         report->end = commit_output(job, &error);
     else
         report->end = HF_COMPACT_END_LOST;
-    if (report->end == HF_COMPACT_END_COMMITTED) {
+    if (report->end == HF_COMPACT_END_COMMITTED || report->end == HF_COMPACT_END_RANGE) {
         /* If this fails, the client that settles the lease learns from the catalog that the output
          * was committed, and condemns nothing. */
         hf_lock_complete(job->lock, /* note */ NULL, &error);
@@ -424,7 +502,8 @@ static void commit_and_complete(struct job *job)
     report->error = error;
     /* The same group would take longer than D/2 again. Blaming it makes its next groups smaller,
      * and these may be fast enough. */
-    report->blame = job->took_too_long ? HF_COMPACT_BLAME_GROUP : HF_COMPACT_BLAME_NOBODY;
+    bool at_fault = job->took_too_long || job->wrong_sum;
+    report->blame = at_fault ? HF_COMPACT_BLAME_GROUP : HF_COMPACT_BLAME_NOBODY;
     give_up_job(job, report->blame, VIEW(""));
 }
 
@@ -445,6 +524,63 @@ static void pass_test(struct job *job)
     report->error = op.error;
     report->end = HF_COMPACT_END_FAILED;
     give_up_job(job, HF_COMPACT_BLAME_NOBODY, VIEW(""));
+}
+
+/* ---- Dividing ------------------------------------------------------------------------ */
+
+/* Adds the record of the divided merge. If the swap is not answered, the record may be there, and
+ * the next plan sees it. Nothing was put, so nothing is condemned. */
+static void divide_group(struct job *job, struct range *ranges, size_t count)
+{
+    struct job_report *report = job->report;
+    char id[MERGE_ID_DIGITS + 1];
+    struct hf_error ignored;
+    struct divided_merge merge = { .level = job->order->level,
+                                   .sources = job->keys,
+                                   .source_count = job->order->count,
+                                   .ranges = ranges,
+                                   .range_count = count };
+    struct catalog_op op = { .kind = CATALOG_DIVIDE, .merge = &merge };
+    op.drawn = env_now(job->tree->env);
+    env_random_hex(job->tree->env, MERGE_ID_DIGITS, id);
+    merge.id = view_of(id);
+    enum hf_status status = catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
+    if (status == HF_OK) {
+        hf_lock_complete(job->lock, /* note */ NULL, &ignored);
+        report->end = HF_COMPACT_END_DIVIDED;
+        return;
+    }
+    report->error = op.error;
+    report->end = status == HF_CONFLICT ? HF_COMPACT_END_LOST : HF_COMPACT_END_FAILED;
+    give_up_job(job, HF_COMPACT_BLAME_NOBODY, VIEW(""));
+}
+
+/* Returns true if the group was divided, or could not be divided now: the report says which. */
+static bool divide_if_large(struct job *job)
+{
+    const struct order *order = job->order;
+    struct range *ranges;
+    size_t count = 1;
+    struct hf_error error;
+    struct merge_order asked = { .settings = &job->settings,
+                                 .sources = order->sources,
+                                 .source_count = order->count,
+                                 .output = view_of(job->report->output),
+                                 .memory_bytes = job->options->memory_bytes,
+                                 .level = order->level,
+                                 .go_on = may_go_on,
+                                 .argument = job };
+    if (!order->large || !job->merger->divide)
+        return false;
+    enum hf_status status =
+        job->merger->divide(job->merger, &asked, &job->arena, &ranges, &count, &error);
+    if (status == HF_OK && count < 2)
+        return false;
+    if (status == HF_OK)
+        divide_group(job, ranges, count);
+    else
+        end_unmerged(job, &error);
+    return true;
 }
 
 /* ---- The steps ----------------------------------------------------------------------- */
@@ -492,7 +628,7 @@ static void lease_merge_commit(struct job *job)
 {
     struct job_report *report = job->report;
     struct hf_error error = { .status = HF_OK };
-    if (!take_lease(job) || !guard_lease(job))
+    if (!take_lease(job) || !guard_lease(job) || divide_if_large(job))
         return;
     enum hf_status status = run_merger(job, &error);
     if (status == HF_OK && check_product_rows(job, &error) != HF_OK) {
@@ -517,7 +653,8 @@ static void keep_record(const struct job *job)
     if (report->end == HF_COMPACT_END_HELD || report->end == HF_COMPACT_END_PASSED)
         return;
     clock_evidence(client_clock(job->tree->client), &evidence);
-    bool committed = report->end == HF_COMPACT_END_COMMITTED;
+    bool committed =
+        report->end == HF_COMPACT_END_COMMITTED || report->end == HF_COMPACT_END_RANGE;
     struct job_record record = { .id = view_of(report->output),
                                  .worker = view_of(client_holder(job->tree->client)),
                                  .end = view_of(hf_compact_end_name(report->end)),
@@ -550,7 +687,8 @@ void job_run(struct catalog_tree *tree, struct merger *merger, const struct orde
     *ret_report = (struct job_report){ .end = HF_COMPACT_END_FAILED,
                                        .product = { .culprit = MERGE_NO_CULPRIT } };
     job.keys = arena_take(&job.arena, order->count * sizeof *job.keys);
-    if (job.keys) {
+    job.crcs = arena_take(&job.arena, order->count * sizeof *job.crcs);
+    if (job.keys && job.crcs) {
         for (size_t i = 0; i < order->count; i++)
             job.keys[i] = order->sources[i].key;
         lease_merge_commit(&job);
@@ -559,7 +697,7 @@ void job_run(struct catalog_tree *tree, struct merger *merger, const struct orde
     }
     hf_lock_free(job.lock);
     ret_report->took = mono_since(env_now(tree->env), started);
-    if (options->keep_record && job.keys)
+    if (options->keep_record && job.keys && job.crcs)
         keep_record(&job);
     arena_release(&job.arena);
 }

@@ -9,6 +9,11 @@
  * chunk. Its lease names an output all the same, so that a test that kills its worker is settled
  * and counted like any other job.
  *
+ * A large group is divided first: the job leases the sources, asks the merger for ranges, and adds
+ * the record of the divided merge to the catalog. If the merger cannot divide it, the job goes on
+ * as usual. A range job leases only its range, and its commit enters the range; the last one
+ * commits the merge.
+ *
  * A worker may die after any step; other clients settle its lease (maintain.h). The commit is one
  * swap of the catalog, which alone makes the merge happen exactly once. The lease only saves
  * work. */
@@ -24,8 +29,13 @@ struct order {
     struct catalog_ref *ref;
     unsigned level;
     bool forced;
-    bool test;             /* see plan.h */
-    struct chunk *sources; /* views into `arena` */
+    bool test, large; /* see plan.h */
+    /* A range of a divided merge; an empty id: the whole group. */
+    char merge_id[MERGE_ID_DIGITS + 1];
+    size_t range, range_count;
+    struct view lease_name;   /* of the range */
+    struct merge_parts parts; /* without ret_crcs; views into `arena` */
+    struct chunk *sources;    /* views into `arena` */
     size_t count;
     uint64_t bytes, rows;
     struct stamp due;

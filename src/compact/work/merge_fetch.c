@@ -64,14 +64,21 @@ static enum hf_status wrong_source(const struct chunk *source, uint64_t size, ui
     return HF_CORRUPT;
 }
 
-/* Reads an object into the file, replacing its contents. */
-enum hf_status merge_get_object(struct merge_run *run, const struct chunk *chunk, int fd,
-                                const struct progress *progress, struct hf_error *error)
+/* The bytes of an object to read; a length of 0: all that follow. */
+struct part {
+    uint64_t offset, length;
+};
+
+static enum hf_status get_part(struct merge_run *run, const struct chunk *chunk,
+                               struct part part, int fd, const struct progress *progress,
+                               struct hf_error *error)
 {
     struct file_merger *files = run->files;
     enum hf_status status = HF_OK;
     for (int i = 0; i < TRIES_MAX; i++) {
         struct get_call call = chunk_get_call(chunk);
+        call.offset = part.offset;
+        call.length = part.length;
         /* A new file is not truncated: some file systems treat truncation as replacing the file,
          * and write it out on close. */
         if (lseek(fd, 0, SEEK_END) > 0 && ftruncate(fd, 0) != 0)
@@ -84,6 +91,44 @@ enum hf_status merge_get_object(struct merge_run *run, const struct chunk *chunk
             break;
         env_sleep(files->env, env_jitter(files->env, SPAN_US(TRY_WAIT.us << i)));
     }
+    return status;
+}
+
+enum hf_status merge_get_object(struct merge_run *run, const struct chunk *chunk, int fd,
+                                const struct progress *progress, struct hf_error *error)
+{
+    return get_part(run, chunk, (struct part){ 0, 0 }, fd, progress, error);
+}
+
+/* Reads the part of a source that belongs to the range. Its size and its keys are checked here, its
+ * checksum only with those of the other ranges. */
+static enum hf_status fetch_part(struct merge_run *run, size_t index,
+                                 const struct progress *progress, struct hf_error *error)
+{
+    const struct merge_parts *parts = run->order->parts;
+    const struct chunk *source = &run->order->sources[index];
+    uint64_t size = 0;
+    uint32_t crc = 0;
+    enum hf_status status = HF_OK;
+    int fd = open(run->paths[index], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return merge_local_failure(error, errno, "create a scratch file");
+    struct part part = { parts->starts[index], parts->sizes[index] };
+    if (part.length > 0)
+        status = get_part(run, source, part, fd, progress, error);
+    if (status == HF_OK)
+        status = file_checksum(fd, "read back", &size, &crc, error);
+    close(fd);
+    if (status == HF_OK && size != part.length)
+        status = error_set(error, HF_CORRUPT, "it is shorter than the catalog records");
+    if (status == HF_OK)
+        status = merge_check_part(run, run->paths[index], error);
+    env_mutex_lock(&run->shared.mutex);
+    run->product->bytes_read += size;
+    env_mutex_unlock(&run->shared.mutex);
+    parts->ret_crcs[index] = crc;
+    if (status != HF_OK)
+        error_prefix(error, "%.*s", VIEW_ARGS(view_first(source->key, 120)));
     return status;
 }
 
@@ -143,6 +188,8 @@ static enum hf_status fetch_one(struct merge_run *run, size_t index,
                                 const struct progress *progress, struct hf_error *error)
 {
     const struct chunk *source = &run->order->sources[index];
+    if (run->order->parts)
+        return fetch_part(run, index, progress, error);
     if (try_to_borrow(run, index))
         return HF_OK;
     int fd = open(run->paths[index], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -188,13 +235,16 @@ static void note_fetched(struct merge_run *run, size_t index, const struct hf_er
     bool unreadable = error->status == HF_DENIED || error->status == HF_INVALID;
     env_mutex_lock(&run->shared.mutex);
     if (error->status == HF_OK)
-        run->shared.bytes += run->order->sources[index].size;
+        run->shared.bytes += run->order->parts ? run->order->parts->sizes[index]
+                                               : run->order->sources[index].size;
     else if (run->shared.error.status == HF_OK) {
         run->shared.error = *error;
-        run->shared.culprit = blamed ? index : MERGE_NO_CULPRIT;
+        /* A part alone does not show that its source is damaged; a whole merge will. */
+        bool known = blamed && !(run->order->parts && error->status == HF_CORRUPT);
+        run->shared.culprit = known ? index : MERGE_NO_CULPRIT;
         /* Perhaps only this source is unreadable. Blaming the group separates it from the others,
          * which can then be merged. */
-        run->product->group_fault = unreadable;
+        run->product->group_fault = unreadable || (blamed && !known);
     }
     env_mutex_unlock(&run->shared.mutex);
 }

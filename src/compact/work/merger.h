@@ -5,9 +5,17 @@
 #ifndef COMPACT_WORK_MERGER_H
 #define COMPACT_WORK_MERGER_H
 
+#include "base/arena.h"
 #include "compact/catalog/catalog.h"
 #include "compact/work/allow_exec.h"
 #include "store/store.h"
+
+/* One range of a divided merge: the part of each source that it reads, and its keys. */
+struct merge_parts {
+    const uint64_t *starts, *sizes; /* one per source */
+    struct view from, to; /* its keys in hexadecimal, `to` excluded; empty: no limit */
+    uint64_t *ret_crcs;   /* one per source: the CRC32C of the part that was read */
+};
 
 /* A merge to be done. Only the key, size, rows, checksum and object of a source are
  * used. */
@@ -18,7 +26,8 @@ struct merge_order {
     unsigned level; /* of the output */
     /* Put with *absent*. An unanswered put is repeated, because nobody else uses this name. */
     struct view output;
-    bool test; /* do everything but put the output */
+    bool test;                       /* do everything but put the output */
+    const struct merge_parts *parts; /* NULL: all of each source */
     size_t memory_bytes;
     /* Called from time to time, and before the output is put; false stops the merge with CANCELLED.
      * `done` and `total` count each byte of the sources twice: when fetched and when merged. */
@@ -45,7 +54,10 @@ struct merge_product {
     char rejects[KEY_BYTES_MAX + 1]; /* where rejected rows are kept, or empty */
 };
 
-/*   OK           the output is stored and durable, or was thrown away in a test, and the rows add
+/* With parts, the checksums and rows of the sources cannot be checked. The caller checks those of
+ * all ranges together.
+ *
+ *   OK           the output is stored and durable, or was thrown away in a test, and the rows add
  *                up: rows_in = rows_out + superseded + rejected, and rows_in is the number in the
  *                catalog
  *   CORRUPT      the size, checksum or rows of a source differ from the catalog, or its adopted
@@ -61,6 +73,12 @@ struct merger {
     /* Whether it can merge chunks with these settings: DENIED if they name a command that may not
      * run here, or if what Parquet needs is not installed. NULL: it can merge all chunks. */
     enum hf_status (*allows)(struct merger *merger, const struct compact_settings *settings,
+                             struct hf_error *error);
+    /* Chooses ranges of about settings->output_max bytes, at most MERGE_RANGES_MAX: where each
+     * starts in each source, and its first key. They are stored in `arena`. One range: the merge is
+     * small, or cannot be divided. NULL: it never can. */
+    enum hf_status (*divide)(struct merger *merger, const struct merge_order *order,
+                             struct arena *arena, struct range **ret_ranges, size_t *ret_count,
                              struct hf_error *error);
 };
 

@@ -3,6 +3,7 @@
  *
  *   file_merger.c  merging, commands, putting
  *   merge_fetch.c  fetches sources into files, or borrows them from the store; checks them
+ *   merge_range.c  divides a merge into ranges of keys
  *
  * Only the task that called `make` asks whether to continue. */
 #ifndef COMPACT_WORK_MERGER_INSIDE_H
@@ -99,5 +100,18 @@ enum hf_status merge_fetch_all(struct merge_run *run, struct hf_error *error);
 
 /* Closes lent objects. */
 void merge_give_back(struct merge_run *run);
+
+/* The `divide` of the real merger (docs/design.md section 8). Only sources that are sorted and
+ * uncompressed, with one record per line, can be divided. For each range it reads 16 KiB about 32
+ * times, to find keys, and for each range and source log2(size / 256 KiB) times, and then 256 KiB
+ * once, to find where the range starts. */
+enum hf_status merge_divide(struct merger *merger, const struct merge_order *order,
+                            struct arena *arena, struct range **ret_ranges, size_t *ret_count,
+                            struct hf_error *error);
+
+/* Checks that the first and the last key of a part are in the range of the order. CORRUPT: they are
+ * not, so the source is not sorted. */
+enum hf_status merge_check_part(struct merge_run *run, const char *path,
+                                struct hf_error *error);
 
 #endif

@@ -86,6 +86,7 @@ struct worker {
     bool others_at_work; /* another worker has leased chunks of this partition */
     bool barred;         /* some lease table grants nothing, and will not for a long time */
     bool planned;        /* at least once */
+    bool only_ranges;    /* a single run plans again, but only the ranges that it has made */
     struct hf_compact_totals reported; /* as reported with the last plan */
     bool plan_reported;
     bool stale;               /* plan again as soon as possible */

@@ -87,6 +87,7 @@ static void count_job_locked(struct hf_compact_totals *totals, const struct runn
     const struct job_report *report = &runner->report;
     const struct merge_product *product = &report->product;
     bool committed = report->end == HF_COMPACT_END_COMMITTED;
+    bool done = committed || report->end == HF_COMPACT_END_RANGE;
     totals->claims += runner->started;
     totals->claims_held += report->end == HF_COMPACT_END_HELD;
     totals->takeovers += report->took_over;
@@ -94,9 +95,9 @@ static void count_job_locked(struct hf_compact_totals *totals, const struct runn
     totals->groups_failed +=
         report->end == HF_COMPACT_END_FAILED || report->end == HF_COMPACT_END_UNSURE;
     totals->groups_lost += report->end == HF_COMPACT_END_LOST;
-    if (report->end == HF_COMPACT_END_TESTED)
+    if (report->end == HF_COMPACT_END_TESTED || report->end == HF_COMPACT_END_DIVIDED)
         return;
-    if (!committed) {
+    if (!done) {
         totals->bytes_in_vain += report->bytes_merged;
         return;
     }
@@ -176,6 +177,11 @@ static void learn_from_job(struct worker *worker, const struct runner *runner)
     bool nobodys =
         (report->end == HF_COMPACT_END_FAILED && report->blame == HF_COMPACT_BLAME_NOBODY) ||
         report->end == HF_COMPACT_END_UNSURE || report->end == HF_COMPACT_END_LOST;
+    /* The ranges of a divided merge are part of the plan that it was in. */
+    if (report->end == HF_COMPACT_END_DIVIDED && worker->options.mode == HF_COMPACT_ONCE) {
+        worker->planned = false;
+        worker->only_ranges = true;
+    }
     if (report->end != HF_COMPACT_END_COMMITTED || worker->candidate_count == 0)
         worker->stale = true; /* other workers are active, or there may be more to do now */
     if (!known)

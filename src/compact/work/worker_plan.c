@@ -33,6 +33,10 @@ static uint64_t group_id(const struct plan_group *group)
     hash_stream_init(&stream);
     for (size_t i = 0; i < group->count; i++)
         hash_stream_add(&stream, group->sources[i]->key);
+    if (group->merge) {
+        hash_stream_add(&stream, group->merge->id);
+        hash_stream_add(&stream, id_view(&(uint64_t){ group->range }));
+    }
     return hash_stream_xxh3(&stream);
 }
 
@@ -242,7 +246,9 @@ static size_t rank_of(const struct planning *planning, const struct catalog *cat
                       const struct plan_group *group)
 {
     const struct worker *worker = planning->worker;
-    const struct work_writer first = { .writer = group->sources[0]->key };
+    /* Each range has another order of workers. */
+    const struct work_writer first = { .writer =
+                                           group->sources[group->range % group->count]->key };
     struct work work = {
         .level = group->level, .base = 1, .writers = &first, .writer_count = 1
     };
@@ -269,6 +275,8 @@ static bool take_group(struct planning *planning, struct catalog_ref *ref,
                                    .first_seen = planning->now };
     struct known_group *known = worker_known(worker, candidate.id, planning->now);
     bool ends = worker->options.mode != HF_COMPACT_WATCH;
+    if (worker->only_ranges && !group->merge)
+        return true;
     planning->groups++;
     planning->bytes += group->bytes;
     if (known) {
