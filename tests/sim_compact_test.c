@@ -25,14 +25,14 @@
 
 /* ---- Histories ----------------------------------------------------------------------- */
 
-static void begin_as(struct history *history, bool latest_wins)
+static void begin_as(struct history *history, bool latest_wins, int64_t retention_s)
 {
     struct catalog_checker_options options = { .partition = "default",
                                                .latest_wins = latest_wins,
                                                .by_date = true,
                                                .grace = SPAN_S(GRACE_S),
                                                .late_bound = SPAN_S(D_S),
-                                               .retention_ms = RETENTION_S * 1000,
+                                               .retention_ms = retention_s * 1000,
                                                .tries_max = 3,
                                                .level0_count = 3,
                                                .level1_bytes = 1000,
@@ -43,12 +43,17 @@ static void begin_as(struct history *history, bool latest_wins)
 
 static void begin(struct history *history)
 {
-    begin_as(history, /* latest_wins */ false);
+    begin_as(history, /* latest_wins */ false, RETENTION_S);
 }
 
 static void begin_where_the_latest_wins(struct history *history)
 {
-    begin_as(history, /* latest_wins */ true);
+    begin_as(history, /* latest_wins */ true, RETENTION_S);
+}
+
+static void begin_for_readers(struct history *history)
+{
+    begin_as(history, /* latest_wins */ false, /* retention_s */ 0);
 }
 
 static void end(struct history *history)
@@ -58,6 +63,7 @@ static void end(struct history *history)
 
 static const struct court court = { begin, end };
 static const struct court court_of_the_latest = { begin_where_the_latest_wins, end };
+static const struct court court_of_readers = { begin_for_readers, end };
 
 /* The object of a chunk: so many rows of this key, numbered from `first`, of this second ago. */
 static void put_rows(struct history *history, const char *key, unsigned row_key, unsigned first,
@@ -471,6 +477,42 @@ static void a_name_that_is_too_old(struct history *history)
     add_two(history);
 }
 
+/* A reader asks for a snapshot after both chunks were added, and is given these chunks. There is no
+ * retention here, so no row may be missing. */
+static void snapshot_of(struct history *history, const char *const *keys, size_t count)
+{
+    add_two(history);
+    history_pass(history, SPAN_S(1));
+    checker_took_snapshot(history->checker, history->node, keys, count,
+                          world_now_us(history->run.world));
+}
+
+static void a_snapshot_of_all(struct history *history)
+{
+    static const char *const keys[] = { A, B };
+    snapshot_of(history, keys, 2);
+}
+
+static void a_snapshot_that_lacks_a_chunk(struct history *history)
+{
+    static const char *const keys[] = { A };
+    snapshot_of(history, keys, 1);
+}
+
+static void a_snapshot_with_a_chunk_twice(struct history *history)
+{
+    static const char *const keys[] = { A, B, A };
+    snapshot_of(history, keys, 3);
+}
+
+static void a_snapshot_that_was_asked_for_before(struct history *history)
+{
+    int64_t asked_us = world_now_us(history->run.world);
+    history_pass(history, SPAN_S(1));
+    add_two(history);
+    checker_took_snapshot(history->checker, history->node, NULL, 0, asked_us);
+}
+
 static void not_there_though_pinned(struct history *history)
 {
     static const char *const keys[] = { A };
@@ -592,6 +634,15 @@ static void nothing_is_deleted_too_soon(void **state)
          { not_there_though_pinned, "is not there for node 1, which has it pinned" });
 }
 
+static void a_snapshot_has_every_row_once(void **state)
+{
+    (void)state;
+    TELL(&court_of_readers, { a_snapshot_of_all, NULL },
+         { a_snapshot_that_was_asked_for_before, NULL },
+         { a_snapshot_that_lacks_a_chunk, "is missing in the snapshot of node 1" },
+         { a_snapshot_with_a_chunk_twice, "is twice in the snapshot of node 1" });
+}
+
 static void leases_are_settled_and_counted(void **state)
 {
     (void)state;
@@ -644,6 +695,7 @@ int main(void)
            superseded_rows_may_go),
         IT("nothing happens before its time", time_is_kept),
         IT("nothing is deleted too soon", nothing_is_deleted_too_soon),
+        IT("a snapshot has every row, once", a_snapshot_has_every_row_once),
         IT("leases are settled, and tries counted", leases_are_settled_and_counted),
         IT("answers are true", answers_are_true),
         IT("a split loses nothing", splits_lose_nothing),
