@@ -74,7 +74,7 @@ def _(s):
     told = json.loads(s.out("compact", "export", "-o", "some.ndjson", "--since", "300", "--json"))
     equal((told["rows_out"], told["chunks"], told["skipped"]), (2, 2, 1))
     equal(told["rows_in"], told["rows_out"] + told["rows_superseded"] + told["rows_rejected"] +
-          told["rows_unselected"])
+          told["rows_deleted"] + told["rows_unselected"])
     equal(len(s.read("some.ndjson").splitlines()), 2)
     s.run("compact", "export", "-q", "-o", "packed.tsv.gz")
     equal(read_csv(gzip.decompress(s.read("packed.tsv.gz")), "\t"), LATEST)

@@ -123,7 +123,7 @@ struct hf_compact_export_options {
               HF_MERGE_USV, HF_MERGE_AUTO, NULL, INT64_MIN, INT64_MAX, false, 0, 0, NULL, \
               NULL, NULL)
 
-/* rows_in = rows_superseded + rows_rejected + rows_unselected + rows_out. */
+/* rows_in = rows_superseded + rows_rejected + rows_deleted + rows_unselected + rows_out. */
 struct hf_compact_export_report {
     size_t struct_size;
     uint64_t chunks;      /* chunks read */
@@ -132,6 +132,7 @@ struct hf_compact_export_report {
     uint64_t bytes_read;  /* from the store */
     bool rows_counted;    /* false if the format has no records */
     uint64_t rows_in, rows_superseded, rows_rejected;
+    uint64_t rows_deleted;    /* deletions that were the latest record of their key */
     uint64_t rows_unselected; /* filtered out */
     uint64_t rows_out;
     uint64_t bytes_out;
@@ -139,7 +140,7 @@ struct hf_compact_export_report {
 };
 #define HF_COMPACT_EXPORT_REPORT                                                             \
     HF_VALUE_(hf_compact_export_report, sizeof(struct hf_compact_export_report), 0, 0, 0, 0, \
-              false, 0, 0, 0, 0, 0, 0, 0)
+              false, 0, 0, 0, 0, 0, 0, 0, 0)
 
 /* Writes the records of the snapshot to a file, which appears only when it is complete and on disk,
  * or to a descriptor, at its current offset. If records are not filtered or converted, nothing is

@@ -280,6 +280,7 @@ static void tell_export(const struct export_report *done, struct span took,
     told.rows_in = done->rows_in;
     told.rows_superseded = done->rows_superseded;
     told.rows_rejected = done->rows_rejected;
+    told.rows_deleted = done->rows_deleted;
     told.rows_unselected = done->rows_unselected;
     told.rows_out = done->rows_out;
     told.bytes_out = done->bytes_out;

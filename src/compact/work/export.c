@@ -145,6 +145,7 @@ static struct merge_options export_options(struct export *export, struct merge_r
     const struct compact_settings *settings = export->settings;
     uint64_t sources = export->source_count > 0 ? export->source_count : 1;
     struct merge_options options = compact_chunk_options(settings);
+    options.drop_deleted = options.deleted.size > 0; /* all live chunks are merged together */
     options.memory_bytes = export->order->memory_bytes;
     options.threads = export->order->threads;
     if (options.format == HF_MERGE_PARQUET && options.memory_bytes < PARQUET_MEMORY_MIN)
@@ -168,6 +169,7 @@ static void note_merged(struct export *export, const struct merge_result *result
     report->rows_in = result->rows_in;
     report->rows_superseded = result->rows_superseded;
     report->rows_rejected = result->rows_rejected;
+    report->rows_deleted = result->rows_deleted;
     report->rows_out = result->rows_out;
     report->bytes_out = result->bytes_out;
 }

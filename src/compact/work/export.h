@@ -42,6 +42,7 @@ struct export_report {
     uint64_t bytes_read;     /* from the store */
     bool rows_counted;       /* false if the format has no records */
     uint64_t rows_in, rows_superseded, rows_rejected;
+    uint64_t rows_deleted;    /* deletions that were the latest record of their key */
     uint64_t rows_unselected; /* left after the merge, but filtered out */
     uint64_t rows_out;
     uint64_t bytes_out;
