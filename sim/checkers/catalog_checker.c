@@ -93,7 +93,7 @@ static bool is_pinned_by(const struct checked_pin *pin, const struct checked_chu
     return false;
 }
 
-static void object_deleted(struct catalog_checker *checker, const struct checked_chunk *chunk)
+void checked_object_deleted(struct catalog_checker *checker, const struct checked_chunk *chunk)
 {
     if (checker->spoiling)
         return;
@@ -174,7 +174,9 @@ static void changed(void *argument, const struct bucket_change *change)
         if (change->body.data)
             object_put(checker, chunk, change->body);
         else
-            object_deleted(checker, chunk);
+            checked_object_deleted(checker, chunk);
+    } else if (checked_is_outside(change->key)) {
+        checked_outside_changed(checker, change);
     } else if (is_document(change->key, VIEW(CATALOG), &partition)) {
         catalog_changed(checker, partition, change);
     } else if (is_document(change->key, VIEW(LEASES), &partition)) {
@@ -293,7 +295,7 @@ void checker_read(struct checked_pin *pin, const char *key, enum hf_status statu
 {
     const struct checked_chunk *chunk = checked_chunk_of(pin->checker, view_of(key));
     struct world *world = catalog_world(pin->checker);
-    if (chunk->spoilt)
+    if (chunk->spoilt || chunk->adopted) /* checked by its version; others may rewrite it */
         return;
     if (status == HF_NOT_FOUND)
         world_fail(world, "%s is not there for node %u, which has it pinned", key,
@@ -440,6 +442,7 @@ static void free_lists(struct catalog_checker *checker)
         free(checker->tables[i].key);
         leases_version_free(checker->tables[i].now);
     }
+    checked_adopted_free(checker);
     free(checker->chunks);
     free(checker->leases);
     free(checker->tables);

@@ -126,6 +126,15 @@ void checker_read(struct checked_pin *pin, const char *key, enum hf_status statu
 void checker_took_snapshot(struct catalog_checker *checker, const struct node *node,
                            const char *const *keys, size_t count, int64_t asked_us);
 
+/* Reports that a node was told that a path is registered to a partition. */
+void checker_told_claimed(struct catalog_checker *checker, const char *path,
+                          const char *partition);
+
+/* Where the bytes of a chunk are: the key and the ETag of an adopted object. False: the chunk is
+ * not adopted. */
+bool checker_adopted(const struct catalog_checker *checker, const char *key,
+                     struct view *ret_object, struct etag *ret_etag);
+
 /* Damages an object without any node noticing: replaces its bytes, or deletes it. */
 void checker_spoil(struct catalog_checker *checker, const char *key, bool gone);
 

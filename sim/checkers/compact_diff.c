@@ -110,7 +110,12 @@ static void checker_object(const struct step *step, const struct checked_chunk *
 {
     const struct listed *entry = chunk->after;
     struct view bytes = bucket_peek(net_bucket(step->checker->run->net), view_of(chunk->key));
-    if (chunk->spoilt)
+    if (chunk->adopted &&
+        (chunk->adopted->size != entry->size || chunk->adopted->crc32c != entry->crc32c ||
+         entry->rows != chunk->adopted->row_count))
+        STEP_FAIL(step, chunk, "adopts %s, which is not what its entry says",
+                  chunk->adopted->key);
+    if (chunk->spoilt || chunk->adopted)
         return;
     if (!bytes.data)
         STEP_FAIL(step, chunk, "%s", "is live, and its object is not there");
@@ -297,6 +302,8 @@ static void comes(const struct step *step, struct checked_chunk *chunk)
 {
     const struct listed_group *grave = grave_into(step->now, view_of(chunk->key));
     checker_name(step, chunk);
+    if (chunk->after->object.size > 0)
+        checked_adopts(step->checker, chunk);
     checker_object(step, chunk);
     chunk->live = chunk->ever_live = true;
     chunk->came_us = catalog_now_us(step->checker);
@@ -477,6 +484,9 @@ static void is_dropped(const struct step *step, struct checked_chunk *chunk)
     checker_elapsed(step, chunk, step->checker->options.late_bound, "dropped");
     if (bucket_peek(net_bucket(step->checker->run->net), view_of(chunk->key)).data)
         STEP_FAIL(step, chunk, "%s", "is dropped, and its object is still there");
+    if (chunk->own && checked_is_there(step->checker, chunk->adopted))
+        STEP_FAIL(step, chunk, "is dropped, and its object %s is still there",
+                  chunk->adopted->key);
     chunk->dropped = true;
 }
 

@@ -19,6 +19,16 @@ struct checked_since {
     uint64_t boot;      /* a hash of the boot of the writer's machine; 0: unknown */
 };
 
+/* One version of an object that an outside writer put. */
+struct outside_version {
+    char *key;
+    struct etag etag;
+    uint64_t size;
+    uint32_t crc32c;
+    struct row *rows;
+    size_t row_count;
+};
+
 /* The checker's data about a name under data/. */
 struct checked_chunk {
     char *key;
@@ -30,6 +40,8 @@ struct checked_chunk {
     uint64_t hash;
     struct row *rows; /* as first put; NULL: the contents are not rows */
     size_t row_count;
+    const struct outside_version *adopted; /* the version that it adopted; NULL: none */
+    bool own;                              /* ... and may delete */
 
     /* The name. */
     int64_t drawn_us;            /* -1: unknown */
@@ -53,6 +65,11 @@ struct checked_chunk {
     unsigned must_count; /* leases of dead workers that this write settles */
     bool tried_alone;    /* under a lease that this write settles */
     bool undone;         /* its sources become live again by this write */
+};
+
+/* A path that a node was told is registered to a partition. */
+struct checked_claim {
+    char *path, *partition;
 };
 
 struct checked_lease {
@@ -125,6 +142,10 @@ struct catalog_checker {
     unsigned row_last;
     int64_t newest_ms; /* the newest time that was ever in a catalog */
     struct checked_pin *pins;
+    struct outside_version **versions;
+    size_t version_count;
+    struct checked_claim *claims;
+    size_t claim_count;
 };
 
 static inline struct world *catalog_world(const struct catalog_checker *checker)
@@ -155,6 +176,25 @@ static inline bool checked_is_settled(const struct checked_chunk *chunk)
 void catalog_checker_written(struct catalog_checker *checker, struct checked_doc *doc,
                              struct catalog_version *now);
 struct checked_doc *checked_doc_of(struct catalog_checker *checker, struct view partition);
+
+/* adopt_checker.c: objects of outside writers, which are put below these folders. */
+#define CHECKED_RAW "raw/"
+#define CHECKED_OWN "own/"
+bool checked_is_outside(struct view key);
+void checked_outside_changed(struct catalog_checker *checker,
+                             const struct bucket_change *change);
+
+/* The chunk of an entry that names an object comes to be live: finds the version. Fails the run if
+ * there never was such a version. */
+void checked_adopts(struct catalog_checker *checker, struct checked_chunk *chunk);
+
+/* Whether the bucket still has the version. */
+bool checked_is_there(const struct catalog_checker *checker,
+                      const struct outside_version *version);
+void checked_adopted_free(struct catalog_checker *checker);
+
+/* catalog_checker.c: an object is deleted, whose chunk this is. */
+void checked_object_deleted(struct catalog_checker *checker, const struct checked_chunk *chunk);
 
 /* compact_lease.c */
 /* A lease on this name ended badly. If the name is that of a range, a try may be counted for each

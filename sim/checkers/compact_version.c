@@ -59,6 +59,12 @@ static void read_entry(struct json_reader *r, struct listed *entry)
             json_take_i64(r, &entry->max_ms);
         else if (view_equal(name, VIEW("run")))
             json_take_plain(r, &entry->run);
+        else if (view_equal(name, VIEW("object")))
+            json_take_plain(r, &entry->object);
+        else if (view_equal(name, VIEW("etag")))
+            json_take_plain(r, &entry->etag);
+        else if (view_equal(name, VIEW("own")))
+            entry->own = json_skip(r, &raw) && view_equal(raw, VIEW("true"));
         else if (view_equal(name, VIEW("quarantine")))
             entry->quarantined = json_skip(r, &raw) && raw.size > strlen("\"\"");
         else
@@ -234,7 +240,7 @@ static bool read_catalog(struct catalog_version *version, struct view text)
         else
             json_skip(&r, &raw);
     }
-    return json_end(&r) && view_equal(format, VIEW("holdfast.catalog/1"));
+    return json_end(&r) && view_starts_with(format, VIEW("holdfast.catalog/"));
 }
 
 static char *copy_text(struct view text)

@@ -34,6 +34,8 @@ struct listed {
     uint64_t rows;
     int64_t min_ms, max_ms;
     struct view run;
+    struct view object, etag; /* of an adopted chunk */
+    bool own;
     struct checked_chunk *chunk; /* the checker's data about the key */
 };
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rule.h"
+#include "compact/catalog/chunk_object.h"
 #include "sim/workloads/compact_work.h"
 
 #include <stdio.h>
@@ -17,25 +18,29 @@
 
 /* ---- Retried requests ---------------------------------------------------------------- */
 
-static enum hf_status get_part(const struct actor *actor, struct view key, uint64_t start,
-                               uint64_t size, struct buffer *bytes, struct hf_error *error)
+static enum hf_status get_part(const struct actor *actor, const struct chunk *chunk,
+                               uint64_t start, uint64_t size, struct buffer *bytes,
+                               struct hf_error *error)
 {
     enum hf_status status = HF_UNAVAILABLE;
     for (int i = 0; i < GET_TRIES_MAX && status == HF_UNAVAILABLE; i++) {
-        struct get_call call = { .key = key, .offset = start, .length = size, .body = bytes };
+        struct get_call call = chunk_get_call(chunk);
+        call.offset = start;
+        call.length = size;
+        call.body = bytes;
         buffer_clear(bytes);
         if (i > 0)
             actor_rest(actor, SPAN_MS(200 << i));
-        status = store_get(actor->store, &call);
-        *error = call.error;
+        store_get(actor->store, &call);
+        status = chunk_got(chunk, &call, error);
     }
     return status;
 }
 
-static enum hf_status get_object(const struct actor *actor, struct view key,
+static enum hf_status get_object(const struct actor *actor, const struct chunk *chunk,
                                  struct buffer *bytes, struct hf_error *error)
 {
-    return get_part(actor, key, 0, 0, bytes, error);
+    return get_part(actor, chunk, 0, 0, bytes, error);
 }
 
 /* The put may have been refused because of this node's own earlier put, or because of another
@@ -44,7 +49,8 @@ static enum hf_status is_it_ours(const struct actor *actor, struct view key, str
                                  struct hf_error *error)
 {
     struct buffer there = BUFFER_INIT(BYTES_MAX);
-    enum hf_status status = get_object(actor, key, &there, error);
+    const struct chunk chunk = { .key = key };
+    enum hf_status status = get_object(actor, &chunk, &there, error);
     if (status == HF_OK && !view_equal(buffer_view(&there), bytes))
         status = error_set(error, HF_CONFLICT, "another object has that name");
     buffer_release(&there);
@@ -139,6 +145,13 @@ static bool is_as_the_catalog_says(const struct chunk *source, struct view bytes
            (bytes.size == source->size && crc32c(0, bytes) == source->crc32c);
 }
 
+/* An outside writer may rewrite an object such that neither size nor checksum shows it, so here
+ * only the ETag protects an adopted object. */
+static bool is_as_adopted(const struct chunk *source, struct view bytes)
+{
+    return chunk_is_adopted(source) || is_as_the_catalog_says(source, bytes);
+}
+
 /* Reads the part of a source that belongs to a range. The catalog checks the checksums of all
  * ranges together. */
 static enum hf_status fetch_part(struct merging *merging, size_t index, struct buffer *bytes,
@@ -148,8 +161,8 @@ static enum hf_status fetch_part(struct merging *merging, size_t index, struct b
     const struct chunk *source = &merging->order->sources[index];
     enum hf_status status = HF_OK;
     if (parts->sizes[index] > 0)
-        status = get_part(merging->actor, source->key, parts->starts[index],
-                          parts->sizes[index], bytes, error);
+        status = get_part(merging->actor, source, parts->starts[index], parts->sizes[index],
+                          bytes, error);
     if (status == HF_OK && bytes->size != parts->sizes[index]) {
         merging->product->group_fault = true;
         status = error_set(error, HF_CORRUPT, "it is shorter than the catalog says");
@@ -168,10 +181,10 @@ static enum hf_status fetch(struct merging *merging, size_t index, struct buffer
     const struct chunk *source = &merging->order->sources[index];
     if (merging->order->parts)
         return fetch_part(merging, index, bytes, error);
-    enum hf_status status = get_object(merging->actor, source->key, bytes, error);
-    if (status == HF_OK && !is_as_the_catalog_says(source, buffer_view(bytes)))
-        status = get_object(merging->actor, source->key, bytes, error);
-    if (status == HF_OK && !is_as_the_catalog_says(source, buffer_view(bytes)))
+    enum hf_status status = get_object(merging->actor, source, bytes, error);
+    if (status == HF_OK && !is_as_adopted(source, buffer_view(bytes)))
+        status = get_object(merging->actor, source, bytes, error);
+    if (status == HF_OK && !is_as_adopted(source, buffer_view(bytes)))
         status = error_set(error, HF_CORRUPT, "it is not what the catalog says");
     if (status == HF_CORRUPT || status == HF_NOT_FOUND)
         merging->product->culprit = index;
@@ -280,7 +293,7 @@ static enum hf_status find_starts(const struct actor *actor, const struct merge_
 {
     struct buffer bytes = BUFFER_INIT(BYTES_MAX);
     struct row *rows = malloc(ROW_MAX * sizeof *rows);
-    enum hf_status status = get_object(actor, order->sources[index].key, &bytes, error);
+    enum hf_status status = get_object(actor, &order->sources[index], &bytes, error);
     size_t row_count = rows_in(buffer_view(&bytes));
     check(rows);
     if (status == HF_OK && (bytes.size != order->sources[index].size || row_count > ROW_MAX ||

@@ -70,6 +70,7 @@ struct compact_plan compact_plan_draw(const struct world *world)
         plan.settings.level0_count = 2;
         plan.settings.level1_bytes = ROW_BYTES * (3 + prng_below(&prng, 6));
     }
+    plan.adopts = prng_below(&prng, 3) == 0;
     return plan;
 }
 

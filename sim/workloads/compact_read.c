@@ -18,6 +18,7 @@ bool compact_read_pinned(struct actor *actor, struct checked_pin *pin, struct hf
 {
     struct buffer bytes = BUFFER_INIT((size_t)ROW_BYTES * ROW_MAX);
     struct get_call call = { .key = view_of(key), .body = &bytes };
+    checker_adopted(actor->compact->checker, key, &call.key, &call.match);
     enum hf_status status = store_get(actor->store, &call);
     bool holds = hf_lock_check(lock, NULL) == HF_OK;
     if (holds)

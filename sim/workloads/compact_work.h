@@ -31,6 +31,7 @@ struct compact_plan {
     bool cuts;       /* nodes are partitioned as they commit */
     bool all_drain;  /* during the fault-free phase, all nodes merge due groups concurrently */
     bool both_hands; /* nodes do two things concurrently */
+    bool adopts;     /* outside writers put objects, which nodes adopt */
     bool snapshots;  /* nodes from COMPACT_READERS on only take snapshots and read them */
 };
 
@@ -82,6 +83,7 @@ struct compact {
     unsigned killers_left;
     struct compact_batch made[COMPACT_BATCHES_MAX]; /* the last batches, to be added again */
     size_t made_count;                              /* since the start */
+    unsigned outside;                               /* objects that outside writers have put */
 };
 
 /* One incarnation of a node. */
@@ -139,7 +141,15 @@ void compact_read_snapshot(struct actor *actor);
 bool compact_read_pinned(struct actor *actor, struct checked_pin *pin, struct hf_lock *lock,
                          const char *key);
 
+/* ---- compact_adopt.c ----------------------------------------------------------------- */
+
+/* An outside writer, or a node that adopts what such writers put. */
+void compact_adopt_act(struct actor *actor);
+
 /* ---- compact_work.c ------------------------------------------------------------------ */
+
+/* Makes the bytes and the entry of a new chunk. */
+void compact_make_chunk(struct actor *actor, struct compact_batch *batch, size_t index);
 
 /* Draws and runs one operation of a node. */
 void compact_act(struct actor *actor);
