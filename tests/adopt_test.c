@@ -581,22 +581,36 @@ int main(int argc, char **argv)
 {
     static char usual[] = "mem";
     char *kind = argc > 1 ? argv[1] : usual;
-#define ON(test) cmocka_unit_test_prestate(test, kind)
+#define ON(name, test)               \
+    {                                \
+        name, test, NULL, NULL, kind \
+    }
     const struct CMUnitTest tests[] = {
-        ON(objects_become_chunks_without_a_copy_and_once),
-        ON(an_object_that_cannot_be_read_is_reported_and_the_others_are_adopted),
-        ON(a_split_forgets_no_object),
-        ON(a_path_belongs_to_one_partition),
-        ON(a_thousand_objects_take_a_read_each_or_none_with_a_manifest),
-        ON(a_rewritten_object_is_never_read_as_the_adopted_one),
-        ON(a_manifest_of_another_version_is_a_conflict),
-        ON(many_at_once_adopt_each_object_once),
-        ON(with_answers_lost_no_version_is_adopted_twice),
-        ON(only_what_is_owned_is_deleted_and_only_as_it_was_adopted),
-        ON(without_conditional_deletes_an_owned_object_is_deleted_after_d),
-        ON(an_inbox_adopts_what_two_scans_have_seen_unchanged_and_once),
-        ON(an_inbox_reports_what_it_cannot_read_once_and_leaves_it_there),
-        ON(an_inbox_is_owned_and_an_object_is_cleared_before_it_is_forgotten),
+        ON("objects become chunks without a copy and once",
+           objects_become_chunks_without_a_copy_and_once),
+        ON("an object that cannot be read is reported and the others are adopted",
+           an_object_that_cannot_be_read_is_reported_and_the_others_are_adopted),
+        ON("a split forgets no object", a_split_forgets_no_object),
+        ON("a path belongs to one partition", a_path_belongs_to_one_partition),
+        ON("a thousand objects take a read each or none with a manifest",
+           a_thousand_objects_take_a_read_each_or_none_with_a_manifest),
+        ON("a rewritten object is never read as the adopted one",
+           a_rewritten_object_is_never_read_as_the_adopted_one),
+        ON("a manifest of another version is a conflict",
+           a_manifest_of_another_version_is_a_conflict),
+        ON("many at once adopt each object once", many_at_once_adopt_each_object_once),
+        ON("with answers lost no version is adopted twice",
+           with_answers_lost_no_version_is_adopted_twice),
+        ON("only what is owned is deleted and only as it was adopted",
+           only_what_is_owned_is_deleted_and_only_as_it_was_adopted),
+        ON("without conditional deletes an owned object is deleted after d",
+           without_conditional_deletes_an_owned_object_is_deleted_after_d),
+        ON("an inbox adopts what two scans have seen unchanged and once",
+           an_inbox_adopts_what_two_scans_have_seen_unchanged_and_once),
+        ON("an inbox reports what it cannot read once and leaves it there",
+           an_inbox_reports_what_it_cannot_read_once_and_leaves_it_there),
+        ON("an inbox is owned and an object is cleared before it is forgotten",
+           an_inbox_is_owned_and_an_object_is_cleared_before_it_is_forgotten),
     };
 #undef ON
     return cmocka_run_group_tests(tests, NULL, NULL);
