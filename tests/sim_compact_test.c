@@ -17,6 +17,7 @@
 #define A CHUNK("a")
 #define B CHUNK("b")
 #define C CHUNK("c")
+#define D CHUNK("d")
 #define M CHUNK("m")
 
 #define GRACE_S     10
@@ -279,11 +280,13 @@ static void a_source_that_is_not_live(struct history *history)
 {
     add_two(history);
     put_rows(history, C, 0, 9, 1, 0);
-    put_rows(history, M, 0, 9, 1, 0);
-    write_catalog(history,
-                  text(history, "%s,%s,%s", entry(history, A), entry(history, B),
-                       entry(history, M)),
-                  grave(history, stamp(history), M, entry(history, C)), "");
+    put_rows(history, D, 0, 10, 1, 0);
+    put_rows(history, M, 0, 9, 2, 0);
+    write_catalog(
+        history,
+        text(history, "%s,%s,%s", entry(history, A), entry(history, B), entry(history, M)),
+        grave(history, stamp(history), M, two(history, entry(history, C), entry(history, D))),
+        "");
 }
 
 static void undone_in_part(struct history *history)
