@@ -388,7 +388,7 @@ def _(s):
     with open(readme, encoding="utf-8") as source:
         section = source.read().split("\n## Compaction\n")[1].split("\n## ")[0]
     lines = re.findall(r"^    (holdfast compact .*)$", section, re.M)
-    equal(len(lines), 6, lines)
+    equal(len(lines), 8, lines)
     os.mkdir(s.file("new"))
     files = some_files(20)
     for number, data in enumerate(files):

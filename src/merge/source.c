@@ -74,7 +74,7 @@ static void name_source(const struct source *source, struct hf_error *error)
  * records. */
 static enum hf_status check_coding(const struct source *source, struct hf_error *error)
 {
-    if (!source->feed->path || source->feed->size == 0)
+    if (!source->feed->path || !source->feed->name || source->feed->size == 0)
         return HF_OK;
     enum hf_merge_coding promised = merge_coding_of_name(view_of(source->feed->name));
     if (promised == HF_MERGE_PLAIN || promised == decoder_coding(source->decoder))
