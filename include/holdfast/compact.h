@@ -137,12 +137,15 @@ struct hf_compact_settings {
     uint64_t tries_max;        /* quarantine a chunk after it alone fails this many times */
     int64_t step_ms;           /* how much later each rank may start */
     uint64_t output_max;       /* a merge of more bytes is divided into ranges, if it can be */
+    /* A field, or NULL: a record in which it is true deletes the older records of its key. Needs a
+     * key and a time, and no command; cannot change once the partition has chunks. */
+    const char *deleted;
 };
 #define HF_COMPACT_SETTINGS                                                                 \
     HF_VALUE_(hf_compact_settings, sizeof(struct hf_compact_settings), HF_MERGE_USV, NULL,  \
               NULL, false, HF_MERGE_AUTO, NULL, 3600000, 0, HF_COMPACT_LEVELS, 15,          \
               UINT64_C(2147483648), 5, 20, 256, 60000, 900000, 86400000, 30000, 0, 3000, 3, \
-              1000, UINT64_C(1073741824))
+              1000, UINT64_C(1073741824), NULL)
 
 /* Creates the partition. Also returns HF_OK if the partition exists with the same settings. Returns
  * HF_CONFLICT if it exists with different settings, and HF_INVALID if settings are out of range
@@ -462,11 +465,12 @@ struct hf_compact_totals {
     /* Cleanup: leases settled, outputs condemned, chunks past retention, tombstones past the grace
      * period, objects deleted, objects kept because of a pin, names forgotten. */
     uint64_t settled, condemned, retired, reaped, deleted, pinned, dropped;
-    uint64_t adopted; /* objects of the inbox */
+    uint64_t adopted;      /* objects of the inbox */
+    uint64_t rows_deleted; /* deletion markers that were dropped */
 };
 #define HF_COMPACT_TOTALS                                                                     \
     HF_VALUE_(hf_compact_totals, sizeof(struct hf_compact_totals), 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-              0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+              0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 /* Events of a worker. */
 #define HF_COMPACT_EVENT_TABLE(ROW)                                              \
@@ -503,6 +507,7 @@ struct hf_compact_result {
     const char *rejects; /* the key of the rejected rows, or "" */
     uint64_t took_over;  /* leases of dead workers that were settled first */
     int64_t took_ms;
+    uint64_t rows_deleted; /* deletion markers that were dropped */
 };
 
 struct hf_compact_event {
@@ -610,6 +615,7 @@ struct hf_compact_record {
     uint64_t rows_in, rows_out, rows_superseded, rows_expired, rows_rejected;
     int64_t took_ms;
     int64_t ended_ms; /* wall-clock time, for display only */
+    uint64_t rows_deleted;
 };
 
 /* One catalog of the partition. */

@@ -93,11 +93,21 @@ static bool is_pinned_by(const struct checked_pin *pin, const struct checked_chu
     return false;
 }
 
+/* Whether the object was never listed, and its partition is being dropped. */
+static bool is_left_by_a_drop(const struct catalog_checker *checker,
+                              const struct checked_chunk *chunk)
+{
+    struct view rest = view_of(chunk->key);
+    view_cut(&rest, '/');
+    const struct checked_doc *doc = checked_doc_of(checker, view_cut(&rest, '/'));
+    return doc && doc->now && doc->now->dropping && !chunk->ever_live;
+}
+
 void checked_object_deleted(struct catalog_checker *checker, const struct checked_chunk *chunk)
 {
     if (checker->spoiling)
         return;
-    if (!chunk->ever_deleting)
+    if (!chunk->ever_deleting && !is_left_by_a_drop(checker, chunk))
         world_fail(catalog_world(checker),
                    "%s is deleted, and its name was not moved to deleting", chunk->key);
     for (const struct checked_pin *pin = checker->pins; pin; pin = pin->next)
@@ -135,6 +145,25 @@ static struct checked_doc *doc_new(struct catalog_checker *checker, struct view 
     return doc;
 }
 
+void checker_removed(struct catalog_checker *checker, const struct checked_doc *doc,
+                     const struct catalog_version *version)
+{
+    const struct catalog_checker_options *options = &checker->options;
+    int64_t slack_us = 1000000 + 2 * options->clocks_off.us + options->late_bound.us / 1000;
+    int64_t stood_us = checked_sent_us(checker) - doc->marked_us;
+    if (!version || !version->dropping) {
+        world_fail(catalog_world(checker), "%s is removed, and was not marked", doc->key);
+        return;
+    }
+    if (stood_us < options->late_bound.us - slack_us)
+        world_fail(catalog_world(checker), "%s is removed %" PRId64 " s after it was marked",
+                   doc->key, stood_us / 1000000);
+    for (size_t i = 0; i < version->count; i++)
+        if (version->entries[i].state != LISTED_MOVED)
+            world_fail(catalog_world(checker), "%s is removed, and lists %s", doc->key,
+                       version->entries[i].chunk->key);
+}
+
 static void check_order(struct catalog_checker *checker, struct checked_doc *doc,
                         const struct bucket_change *change)
 {
@@ -151,7 +180,7 @@ static void catalog_changed(struct catalog_checker *checker, struct view partiti
         doc = doc_new(checker, partition, change->key);
     if (!change->body.data) {
         if (doc->reachable)
-            world_fail(catalog_world(checker), "%s is deleted", doc->key);
+            checker_removed(checker, doc, doc->now);
         catalog_version_free(doc->now);
         doc->now = NULL;
         doc->etag = (struct etag){ 0 };
@@ -235,6 +264,13 @@ bool checker_remembers(const struct catalog_checker *checker, unsigned row)
 void checker_told_merged(struct catalog_checker *checker, const char *output, bool committed)
 {
     checker_answer(checker, output, committed, "merged");
+}
+
+bool checker_is_gone(const struct catalog_checker *checker)
+{
+    const struct checked_doc *doc =
+        checked_doc_of(checker, view_of(checker->options.partition));
+    return !doc || !doc->now || doc->now->dropped;
 }
 
 void checker_told_condemned(struct catalog_checker *checker, const char *key, bool happened)

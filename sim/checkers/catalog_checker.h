@@ -20,6 +20,10 @@
  *     the catalog still remembers the first time.)
  *   - Retention removes a chunk that contains a row that is not old enough.
  *   - A name is used twice, or becomes live too long after it was generated.
+ *   - In seeds with deletions: the latest row of a key is a deletion marker, and an older row of
+ *     the key is in the live chunks although the marker is not. A marker is dropped less than
+ *     twice D after it was added.
+ *   - A chunk becomes live in a catalog that is being dropped.
  *
  * Deletion:
  *
@@ -31,6 +35,9 @@
  *   - A tombstone is moved to the deleting list before its grace period has passed. A name is
  *     dropped before D has passed, or while its object exists.
  *   - A lease is forgotten before its output is settled.
+ *   - A catalog is deleted, or said to be dropped, that is not marked, was marked less than D ago,
+ *     or lists a name. An object that no catalog lists is deleted, and its partition is not being
+ *     dropped.
  *
  * Blame:
  *
@@ -62,6 +69,7 @@ struct catalog_checker;
 struct catalog_checker_options {
     const char *partition;
     bool latest_wins;
+    bool deletes; /* the latest time wins, and some rows are deletion markers */
     bool by_date; /* the store sends its date; otherwise its time is its machine's clock */
     struct span grace, late_bound;
     struct span clocks_off; /* the maximum total error of the store's clocks */
@@ -150,6 +158,9 @@ const char *checker_pick(const struct catalog_checker *checker, enum checked_kin
 
 /* Describes the work that is still to be done; NULL if there is none. */
 const char *checker_unsettled(struct catalog_checker *checker);
+
+/* Whether the partition was dropped, and nothing is left of it. */
+bool checker_is_gone(const struct catalog_checker *checker);
 
 /* Called after the run. */
 void catalog_checker_end(struct catalog_checker *checker);

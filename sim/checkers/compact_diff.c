@@ -189,14 +189,15 @@ static struct row *rows_of_sources(const struct step *step, const struct listed_
             memcpy(rows + count, entry->chunk->rows, entry->chunk->row_count * sizeof *rows);
         count += entry->chunk->row_count;
     }
-    rows_sort(rows, count);
+    rows_sort(rows, count, step->checker->options.deletes);
     *ret_count = step->checker->options.latest_wins ? rows_latest(rows, count) : count;
     return rows;
 }
 
-/* A chunk is committed by itself only if it moves to its home in this catalog. Any other copy would
- * be made for nothing. */
-static void checker_copy(const struct step *step, const struct listed_group *grave)
+/* A chunk is committed by itself only if it moves to its home in this catalog, or if its deletion
+ * markers were dropped. Any other copy would be made for nothing. */
+static void checker_copy(const struct step *step, const struct checked_chunk *chunk,
+                         const struct listed_group *grave)
 {
     const struct checked_chunk *only = NULL;
     size_t count = 0;
@@ -207,7 +208,8 @@ static void checker_copy(const struct step *step, const struct listed_group *gra
         only = entry->chunk;
         count++;
     }
-    if (count == 1 && is_home(step, only))
+    if (count == 1 && state_of(only->before) == LISTED_LIVE && is_home(step, only) &&
+        chunk->row_count == only->row_count)
         STEP_FAIL(step, only, "%s", "is committed again, merged with no other chunk");
 }
 
@@ -234,14 +236,34 @@ static struct row *rows_of_targets(const struct step *step, const struct listed_
     return rows;
 }
 
+/* Markers are dropped no sooner than twice D after they were added. */
+static void checker_marker_ages(const struct step *step, const struct checked_chunk *chunk,
+                                const struct row *rows, size_t count)
+{
+    const struct catalog_checker *checker = step->checker;
+    int64_t least_us = 2 * checker->options.late_bound.us;
+    least_us -= 1000000 + 2 * checker->options.clocks_off.us + least_us / 1000;
+    for (size_t i = 0; i < count; i++) {
+        int64_t age_us = checked_sent_us(checker) - checker->rows[rows[i].number].added_us;
+        if (row_is_marker(&rows[i]) && age_us < least_us)
+            STEP_FAIL(step, chunk, "lacks the marker %u, which was added %" PRId64 " s before",
+                      rows[i].number, age_us / 1000000);
+    }
+}
+
 static void checker_merge(const struct step *step, const struct checked_chunk *chunk,
                           const struct listed_group *grave)
 {
     size_t count, made;
-    checker_copy(step, grave);
+    checker_copy(step, chunk, grave);
     struct row *rows = rows_of_sources(step, grave, &count);
     struct row *targets = rows_of_targets(step, grave, &made);
     bool same = same_rows(rows, count, targets, made);
+    if (!same && step->checker->options.deletes) {
+        checker_marker_ages(step, chunk, rows, count);
+        count = rows_without_markers(rows, count);
+        same = same_rows(rows, count, targets, made);
+    }
     free(rows);
     free(targets);
     if (!same)
@@ -305,6 +327,9 @@ static void comes(const struct step *step, struct checked_chunk *chunk)
     if (chunk->after->object.size > 0)
         checked_adopts(step->checker, chunk);
     checker_object(step, chunk);
+    if (step->before && step->before->dropping && !step->before->dropped)
+        STEP_FAIL(step, chunk, "comes to be live in %s, which is being dropped",
+                  step->doc->key);
     chunk->live = chunk->ever_live = true;
     chunk->came_us = catalog_now_us(step->checker);
     if (chunk->after->max_ms > step->checker->newest_ms)
@@ -380,7 +405,8 @@ static void dies(const struct step *step, struct checked_chunk *chunk)
                       target->key, state_words[from], state_words[to]);
     }
     if (targets_of(group) == 0 && !is_undone(step, chunk)) {
-        checker_retention(step, chunk);
+        if (!step->now->dropping)
+            checker_retention(step, chunk);
         set_expired(step->checker, chunk, true);
     }
 }
@@ -621,7 +647,7 @@ static void unmark(struct catalog_checker *checker)
 
 /* ---- A split ------------------------------------------------------------------------- */
 
-struct checked_doc *checked_doc_of(struct catalog_checker *checker, struct view partition)
+struct checked_doc *checked_doc_of(const struct catalog_checker *checker, struct view partition)
 {
     for (struct checked_doc *doc = checker->docs; doc; doc = doc->next)
         if (view_equal(view_of(doc->partition), partition))
@@ -688,6 +714,32 @@ static void count_rows(struct catalog_checker *checker, unsigned newest[ROW_KEYS
     }
 }
 
+/* In seeds with deletions: a key has its latest row, unless that is a marker that was dropped with
+ * everything older. */
+static void checker_deletions(struct catalog_checker *checker)
+{
+    const struct checked_row *latest[ROW_KEYS] = { NULL }, *live[ROW_KEYS] = { NULL };
+    for (unsigned i = 1; i <= checker->row_last; i++) {
+        const struct checked_row *row = &checker->rows[i];
+        const struct checked_row **best = &latest[row->row.key], **seen = &live[row->row.key];
+        if (row->added && (!*best || row->row.ms >= (*best)->row.ms))
+            *best = row;
+        if (row->live > 0 && (!*seen || row->row.ms >= (*seen)->row.ms))
+            *seen = row;
+    }
+    for (unsigned key = 0; key < ROW_KEYS; key++) {
+        if (!latest[key] || latest[key]->expired || latest[key] == live[key])
+            continue;
+        bool dropped = row_is_marker(&latest[key]->row);
+        if (!dropped)
+            world_fail(catalog_world(checker), "row %u of key %u is lost: its latest is %u",
+                       latest[key]->row.number, key, live[key] ? live[key]->row.number : 0);
+        else if (live[key])
+            world_fail(catalog_world(checker), "row %u of key %u is back, which row %u deleted",
+                       live[key]->row.number, key, latest[key]->row.number);
+    }
+}
+
 /* The contents of all live chunks together. */
 static void checker_rows(struct catalog_checker *checker)
 {
@@ -700,6 +752,10 @@ static void checker_rows(struct catalog_checker *checker)
         if (!checker->options.latest_wins && row->added && row->live == 0 && !row->expired)
             world_fail(catalog_world(checker), "row %u is lost", i);
     }
+    if (checker->options.deletes) {
+        checker_deletions(checker);
+        return;
+    }
     for (unsigned key = 0; checker->options.latest_wins && key < ROW_KEYS; key++)
         if (newest[key] != checker->newest[key] && !checker->rows[checker->newest[key]].expired)
             world_fail(catalog_world(checker), "row %u of key %u is lost: its latest is %u",
@@ -710,6 +766,15 @@ static void find_chunks(struct catalog_checker *checker, struct catalog_version 
 {
     for (size_t i = 0; i < version->count; i++)
         version->entries[i].chunk = checked_chunk_of(checker, version->entries[i].key);
+}
+
+static void note_mark(const struct step *step)
+{
+    bool before = step->before && step->before->dropping;
+    if (step->now->dropping && !before)
+        step->doc->marked_us = catalog_now_us(step->checker);
+    if (step->now->dropped && !(step->before && step->before->dropped))
+        checker_removed(step->checker, step->doc, step->now);
 }
 
 void catalog_checker_written(struct catalog_checker *checker, struct checked_doc *doc,
@@ -727,6 +792,7 @@ void catalog_checker_written(struct catalog_checker *checker, struct checked_doc
             if (!before->entries[i].chunk->after)
                 checker_way(&step, before->entries[i].chunk);
         checker_children(&step);
+        note_mark(&step);
         unmark(checker);
         checker_rows(checker);
     }

@@ -93,6 +93,7 @@ struct checked_doc {
     struct etag etag;
     struct catalog_version *now; /* NULL: not there */
     bool reachable;              /* the partition's own, or a child of a reachable one */
+    int64_t marked_us;           /* when it was marked as being dropped */
 };
 
 struct checked_lease_table {
@@ -175,7 +176,12 @@ static inline bool checked_is_settled(const struct checked_chunk *chunk)
 /* compact_diff.c */
 void catalog_checker_written(struct catalog_checker *checker, struct checked_doc *doc,
                              struct catalog_version *now);
-struct checked_doc *checked_doc_of(struct catalog_checker *checker, struct view partition);
+struct checked_doc *checked_doc_of(const struct catalog_checker *checker,
+                                   struct view partition);
+
+/* Fails the run unless this version of a catalog may be removed now. */
+void checker_removed(struct catalog_checker *checker, const struct checked_doc *doc,
+                     const struct catalog_version *version);
 
 /* adopt_checker.c: objects of outside writers, which are put below these folders. */
 #define CHECKED_RAW "raw/"

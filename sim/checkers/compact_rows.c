@@ -48,6 +48,16 @@ void rows_write(const struct row *rows, size_t count, char *bytes)
                  rows[i].key % 100, rows[i].number % 1000000, rows[i].ms);
 }
 
+static int compare_times(const void *a, const void *b)
+{
+    const struct row *one = a, *two = b;
+    if (one->key != two->key)
+        return one->key < two->key ? -1 : 1;
+    if (one->ms != two->ms)
+        return one->ms < two->ms ? -1 : 1;
+    return one->number < two->number ? -1 : one->number > two->number;
+}
+
 static int compare_rows(const void *a, const void *b)
 {
     const struct row *one = a, *two = b;
@@ -56,9 +66,18 @@ static int compare_rows(const void *a, const void *b)
     return one->number < two->number ? -1 : one->number > two->number;
 }
 
-void rows_sort(struct row *rows, size_t count)
+void rows_sort(struct row *rows, size_t count, bool by_time)
 {
-    qsort(rows, count, sizeof *rows, compare_rows);
+    qsort(rows, count, sizeof *rows, by_time ? compare_times : compare_rows);
+}
+
+size_t rows_without_markers(struct row *rows, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!row_is_marker(&rows[i]))
+            rows[kept++] = rows[i];
+    return kept;
 }
 
 size_t rows_latest(struct row *rows, size_t count)

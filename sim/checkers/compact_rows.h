@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compact_rows.h: the rows in the chunks of workload `compact`. A row is text with a key, a time,
- * and a number. Each row's number is greater than the numbers of all earlier rows. */
+ * and a number. Each row's number is greater than the numbers of all earlier rows. In seeds with
+ * deletions, the row with the latest time wins, and some rows are deletion markers. */
 #ifndef SIM_CHECKERS_COMPACT_ROWS_H
 #define SIM_CHECKERS_COMPACT_ROWS_H
 
@@ -30,11 +31,18 @@ bool rows_read(struct view bytes, struct row *rows);
 /* `bytes` has room for count * ROW_BYTES, and a NUL. */
 void rows_write(const struct row *rows, size_t count, char *bytes);
 
-/* Sorts by key, then by number. */
-void rows_sort(struct row *rows, size_t count);
+/* Sorts by key, then by time if `by_time`, then by number. */
+void rows_sort(struct row *rows, size_t count, bool by_time);
 
-/* Keeps only the row with the highest number for each key; the rows must be sorted. Returns how
- * many rows are left. */
+/* Keeps only the last row of each key; the rows must be sorted. Returns how many rows are left. */
 size_t rows_latest(struct row *rows, size_t count);
+
+/* In seeds with deletions: whether a row is a deletion marker, and removes all of them. Returns how
+ * many rows are left. */
+static inline bool row_is_marker(const struct row *row)
+{
+    return row->number % 4 == 0;
+}
+size_t rows_without_markers(struct row *rows, size_t count);
 
 #endif

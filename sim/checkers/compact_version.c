@@ -210,6 +210,18 @@ static void read_settings(struct json_reader *r, struct catalog_version *version
     }
 }
 
+static void read_dropping(struct json_reader *r, struct catalog_version *version)
+{
+    struct view name, raw;
+    version->dropping = true;
+    for (json_enter_object(r); json_next_member(r, &name);) {
+        if (view_equal(name, VIEW("dropped")))
+            json_take_bool(r, &version->dropped);
+        else
+            json_skip(r, &raw);
+    }
+}
+
 static bool read_catalog(struct catalog_version *version, struct view text)
 {
     struct json_reader r = json_read(text);
@@ -225,6 +237,8 @@ static bool read_catalog(struct catalog_version *version, struct view text)
             read_entries(&r, version, LISTED_LIVE, 0);
         else if (view_equal(name, VIEW("children")))
             read_children(&r, version);
+        else if (view_equal(name, VIEW("dropping")))
+            read_dropping(&r, version);
         else if (view_equal(name, VIEW("tombstones")))
             for (json_enter_array(&r); json_next_element(&r);)
                 read_grave(&r, version);

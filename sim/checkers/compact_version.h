@@ -71,6 +71,7 @@ struct catalog_version {
     size_t merge_count;
     struct view children[LISTED_CHILDREN_MAX];
     size_t child_count;
+    bool dropping, dropped; /* its partition is being dropped; nothing is left of it */
 };
 
 /* Returns NULL if the text is not a catalog. The memory belongs to no node. */

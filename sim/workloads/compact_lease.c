@@ -87,7 +87,7 @@ void checker_leases_written(struct catalog_checker *checker, struct view key, st
 {
     struct checked_lease_table *table = table_of(checker, key);
     size_t number = (size_t)(table - checker->tables);
-    struct leases_version *now = body.data ? leases_version_read(body) : NULL;
+    struct leases_version *now = leases_version_read(body.data ? body : VIEW("{}"));
     if (!now) {
         world_fail(catalog_world(checker), "%.*s is no lease table", VIEW_ARGS(key));
         return;

@@ -226,12 +226,21 @@ static enum hf_status put_output(struct merging *merging, struct hf_error *error
 {
     struct merge_product *product = merging->product;
     const struct compact_plan *plan = &merging->actor->compact->plan;
-    rows_sort(merging->rows, merging->count);
+    rows_sort(merging->rows, merging->count, plan->deletes);
     product->rows_known = true;
     product->rows_in = merging->count;
     product->rows_out =
         plan->latest_wins ? rows_latest(merging->rows, merging->count) : merging->count;
     product->rows_superseded = product->rows_in - product->rows_out;
+    if (merging->order->drops_markers) {
+        uint64_t kept = rows_without_markers(merging->rows, (size_t)product->rows_out);
+        product->rows_deleted = product->rows_out - kept;
+        product->rows_out = kept;
+        product->markers_dropped = true;
+    }
+    product->markers_counted = plan->deletes;
+    for (size_t i = 0; i < product->rows_out && plan->deletes; i++)
+        product->markers_kept += row_is_marker(&merging->rows[i]);
     char *bytes = malloc((size_t)product->rows_out * ROW_BYTES + 1);
     if (!bytes)
         return error_no_memory(error);

@@ -9,6 +9,34 @@
 /* A request may be sent two hours after its decision, be slow for an hour, and take effect another
  * hour late. Half of D must be longer than that. */
 #define LATE_BOUND_MS (9 * HOUR_MS)
+#define STANDSTILL    SPAN_S(2 * 3600 + 600)
+
+/* Deletion markers are kept for twice D. So in seeds with deletions, nothing takes that long: a
+ * process stops for a few seconds, a request is slow or late for a few seconds, and the faults last
+ * several times D. */
+#define QUICK_LATE_MS    (60 * INT64_C(1000))
+#define QUICK_STANDSTILL SPAN_S(20)
+#define QUICK_STOP_MAX   SPAN_S(4)
+#define QUICK_UNTIL      SPAN_S(1200)
+
+static void draw_deletes(struct prng *prng, struct compact_plan *plan)
+{
+    plan->deletes =
+        prng_below(prng, 3) == 0 && plan->latest_wins && !plan->snapshots && !plan->adopts;
+    plan->drops = prng_below(prng, 8) == 0 && !plan->snapshots && !plan->adopts;
+    plan->standstill = plan->deletes ? QUICK_STANDSTILL : STANDSTILL;
+    if (!plan->deletes)
+        return;
+    struct compact_settings *settings = &plan->settings;
+    settings->deleted = VIEW("3");
+    settings->late_bound_ms = QUICK_LATE_MS;
+    settings->group_max = 16;
+    settings->grace_ms = (20 + (int64_t)prng_below(prng, 300)) * 1000;
+    if (settings->retention_ms > 0)
+        settings->retention_ms = 200 * INT64_C(1000);
+    plan->splits = plan->splits && prng_below(prng, 3) == 0;
+    plan->sleepers = false;
+}
 
 /* Readers are often paused between two requests, and the others have time to delete meanwhile. */
 #define PAUSE_READER_CHANCE 60000
@@ -71,6 +99,7 @@ struct compact_plan compact_plan_draw(const struct world *world)
         plan.settings.level1_bytes = ROW_BYTES * (3 + prng_below(&prng, 6));
     }
     plan.adopts = prng_below(&prng, 3) == 0;
+    draw_deletes(&prng, &plan);
     return plan;
 }
 
@@ -85,6 +114,12 @@ void compact_tune(struct run *run, struct plans *plans)
         plans->chaos.pause_onlooker_chance = PAUSE_READER_CHANCE;
         if (plans->chaos.until.us > 0)
             plans->chaos.until = READERS_UNTIL;
+    }
+    if (plan.deletes) {
+        plans->net.plan.slow_max = plans->net.plan.late_max = QUICK_STOP_MAX;
+        plans->chaos.pause_max = plans->chaos.suspend_max = QUICK_STOP_MAX;
+        if (plans->chaos.until.us > 0)
+            plans->chaos.until = QUICK_UNTIL;
     }
     if (plans->net.bucket.clock == STORE_CLOCK_BOOT) /* file times use this wall clock too */
         plans->nodes.wall_off = SPAN_S(60);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "compact/care/drop.h"
 #include "compact/care/pin.h"
 #include "compact/fsck/fsck.h"
 #include "compact/work/worker.h"
@@ -32,6 +33,13 @@ static int64_t draw_ms(struct actor *actor, uint64_t hour)
     return now_ms - (int64_t)hour * HOUR_MS - (int64_t)actor_below(actor, HOUR_MS);
 }
 
+/* In seeds with deletions, a time within the last minutes, so that data is both late and recent. */
+static int64_t draw_recent_ms(struct actor *actor)
+{
+    int64_t now_us = WORLD_EPOCH_US + world_now_us(actor->compact->run->world);
+    return now_us / 1000 - (int64_t)actor_below(actor, 400000);
+}
+
 static void draw_rows(struct actor *actor, struct row *rows, size_t count)
 {
     const struct compact_plan *plan = &actor->compact->plan;
@@ -42,7 +50,7 @@ static void draw_rows(struct actor *actor, struct row *rows, size_t count)
         uint64_t of = wide ? actor_below(actor, hours) : hour;
         rows[i].key = (unsigned)actor_below(actor, ROW_KEY_KILLER);
         rows[i].number = ++actor->compact->last_row;
-        rows[i].ms = draw_ms(actor, of);
+        rows[i].ms = plan->deletes ? draw_recent_ms(actor) : draw_ms(actor, of);
     }
     if (actor->compact->last_row >= ROW_MAX)
         world_fail(actor->compact->run->world, "%d rows did not suffice", ROW_MAX);
@@ -52,13 +60,25 @@ static void draw_rows(struct actor *actor, struct row *rows, size_t count)
     }
 }
 
+static struct chunk_markers markers_of(const struct row *rows, size_t count, bool known)
+{
+    struct chunk_markers markers = { .known = known };
+    for (size_t i = 0; i < count && known; i++) {
+        if (!row_is_marker(&rows[i]))
+            continue;
+        markers.ms = markers.count == 0 || rows[i].ms > markers.ms ? rows[i].ms : markers.ms;
+        markers.count++;
+    }
+    return markers;
+}
+
 void compact_make_chunk(struct actor *actor, struct compact_batch *batch, size_t index)
 {
     struct row rows[COMPACT_ROWS_MAX];
     struct chunk *chunk = &batch->chunks[index];
     size_t count = 1 + (size_t)actor_below(actor, COMPACT_ROWS_MAX);
     draw_rows(actor, rows, count);
-    rows_sort(rows, count);
+    rows_sort(rows, count, actor->compact->plan.deletes);
     rows_write(rows, count, batch->bytes[index]);
     batch->rows[index] = rows[0].number;
     *chunk = (struct chunk){ .size = count * ROW_BYTES,
@@ -74,6 +94,8 @@ void compact_make_chunk(struct actor *actor, struct compact_batch *batch, size_t
             chunk->max_ms = rows[i].ms;
     }
     chunk->crc32c = crc32c(0, (struct view){ batch->bytes[index], count * ROW_BYTES });
+    if (actor->compact->plan.deletes)
+        chunk->markers = markers_of(rows, count, /* known */ !actor_one_in(actor, 60));
 }
 
 /* Makes new chunks. Chunks with an id can be added again by any node. */
@@ -155,12 +177,32 @@ static bool are_remembered(struct actor *actor, const struct compact_batch *batc
     return true;
 }
 
+static void look_whether_dropping(void *argument, const struct catalog *catalog,
+                                  const struct evidence *evidence)
+{
+    (void)evidence;
+    *(bool *)argument = !catalog->is_dropping;
+}
+
+/* Whether the partition takes chunks, as far as a read can tell: an ingest reads the catalog before
+ * it puts an object. */
+static bool partition_is_there(struct actor *actor)
+{
+    bool there = false;
+    struct hf_error error;
+    return catalog_ref_show(slot_of(actor, VIEW(COMPACT_PARTITION)), look_whether_dropping,
+                            &there, &error) == HF_OK &&
+           there;
+}
+
 /* Names and puts all chunks of a batch, and drops those that cannot be put. */
 static bool put_batch(struct actor *actor, struct compact_batch *batch)
 {
     const struct compact_settings *settings = &actor->compact->plan.settings;
     struct hf_error error;
     size_t put = 0;
+    if (actor->compact->plan.drops && !partition_is_there(actor))
+        return false;
     if (catalog_tree_home(actor->tree, VIEW("seed"), batch->route_ms, batch->partition,
                           &error) != HF_OK ||
         !leave_out_known(actor, batch) || !are_remembered(actor, batch))
@@ -273,11 +315,23 @@ static void note_job(struct actor *actor, const struct job_report *report)
 {
     ACTOR_TRACE(actor, "node %u: its merge into %s ended %s", node_number(actor->node),
                 report->output, hf_compact_end_name(report->end));
+    if (report->product.markers_dropped)
+        ACTOR_TRACE(actor, "node %u: ... and dropped %" PRIu64 " markers%s",
+                    node_number(actor->node), report->product.rows_deleted,
+                    report->needs_markers ? ", which it must keep" : "");
     /* The output of a range is neither live nor condemned yet. */
     if (report->output[0] != '\0' && report->end != HF_COMPACT_END_UNSURE &&
         report->end != HF_COMPACT_END_RANGE)
         checker_told_merged(actor->compact->checker, report->output,
                             report->end == HF_COMPACT_END_COMMITTED);
+}
+
+/* In seeds with deletions, nothing is added for a while, again and again, so that markers become
+ * old enough to be dropped. */
+static bool is_quiet(const struct actor *actor)
+{
+    int64_t now_us = world_now_us(actor->compact->run->world);
+    return actor->compact->plan.deletes && now_us % SPAN_S(260).us > SPAN_S(90).us;
 }
 
 struct picking {
@@ -290,10 +344,11 @@ static enum hf_status pick_group(void *argument, struct catalog_ref *ref,
                                  const struct hf_error *why)
 {
     struct picking *picking = argument;
-    struct plan_options options = { .force = actor_one_in(picking->actor, 4) };
+    bool force = actor_one_in(picking->actor, 4) || is_quiet(picking->actor);
+    struct plan_options options = { .force = force, .evidence = evidence };
     struct plan plan;
     struct hf_error error;
-    (void)evidence, (void)why;
+    (void)why;
     if (!catalog || plan_make(catalog, &options, &plan, &error) != HF_OK)
         return HF_OK;
     if (plan.count > 0 && (!picking->order || actor_one_in(picking->actor, 2))) {
@@ -570,9 +625,28 @@ static void pause_for_a_while(struct actor *actor)
     catalog_tree_resume(actor->tree, &error);
 }
 
+static void drop_partition(struct actor *actor)
+{
+    const struct drop_options options = { .go_on = NULL };
+    struct drop_report report;
+    struct hf_error error;
+    enum hf_status status = drop_step(actor->tree, &options, &report, &error);
+    ACTOR_TRACE(actor,
+                "node %u: drops the partition, and is told %s: %" PRIu64 " catalogs left",
+                node_number(actor->node), hf_status_name(status), report.catalogs);
+}
+
 static void do_by_hand(struct actor *actor)
 {
     const struct compact_plan *plan = &actor->compact->plan;
+    struct hf_error ignored;
+    if (plan->drops && actor_one_in(actor, 2)) {
+        if (actor_one_in(actor, 3))
+            drop_partition(actor);
+        else
+            catalog_tree_create(actor->tree, &plan->settings, &ignored);
+        return;
+    }
     if (plan->splits && actor_one_in(actor, 3)) {
         split(actor);
         return;
@@ -618,9 +692,9 @@ static void do_one_thing(void *argument)
         return;
     }
     uint64_t what = actor_below(actor, 20);
-    if (what < 8)
+    if (what < 8 && !is_quiet(actor))
         add(actor);
-    else if (what < 12)
+    else if (what < 12 || is_quiet(actor))
         run_job(actor);
     else if (what < 13)
         run_some_worker(actor);
@@ -641,5 +715,9 @@ void compact_act(struct actor *actor)
     do_one_thing(actor);
     if (task)
         env_task_join(actor->env, task);
-    actor_rest(actor, SPAN_S(actor_one_in(actor, 3) ? 15 : 3));
+    bool long_rest = actor_one_in(actor, 3);
+    if (actor->compact->plan.deletes)
+        actor_rest(actor, SPAN_S(long_rest ? 240 : 15));
+    else
+        actor_rest(actor, SPAN_S(long_rest ? 15 : 3));
 }

@@ -33,6 +33,9 @@ struct compact_plan {
     bool both_hands; /* nodes do two things concurrently */
     bool adopts;     /* outside writers put objects, which nodes adopt */
     bool snapshots;  /* nodes from COMPACT_READERS on only take snapshots and read them */
+    bool deletes;    /* the latest time wins, and some rows are deletion markers */
+    bool drops;      /* nodes drop the partition, and create it again */
+    struct span standstill; /* the longest stop between a decision and its request */
 };
 
 #define COMPACT_READERS 4
@@ -119,9 +122,6 @@ static inline void actor_rest(const struct actor *actor, struct span most)
 
 struct compact_plan compact_plan_draw(const struct world *world);
 void compact_tune(struct run *run, struct plans *plans);
-
-/* How long a process may be stopped between a decision and its request, under these plans. */
-#define COMPACT_STANDSTILL SPAN_S(2 * 3600 + 600)
 
 /* ---- compact_merger.c ----------------------------------------------------------------- */
 

@@ -243,6 +243,7 @@ static enum hf_status settings_from_caller(const struct hf_compact_settings *giv
     settings.policy = given->policy;
     settings.key = text_or_nothing(given->key);
     settings.time = text_or_nothing(given->time);
+    settings.deleted = text_or_nothing(given->deleted);
     settings.command = text_or_nothing(given->command);
 #define COPY(name) settings.name = given->name;
     SAME_NUMBERS(COPY)
@@ -285,6 +286,7 @@ static enum hf_status settings_to_caller(struct hf_compact *compact,
 #undef COPY
     if (!intern_text(compact, settings->key, &shown.key) ||
         !intern_text(compact, settings->time, &shown.time) ||
+        !intern_text(compact, settings->deleted, &shown.deleted) ||
         !intern_text(compact, settings->command, &shown.command))
         return error_no_memory(error);
     write_caller_report(ret_settings, &shown, sizeof shown);
@@ -356,6 +358,8 @@ static const char *find_fixed_setting(const struct compact_settings *a,
         return "key";
     if (!view_equal(a->time, b->time))
         return "time";
+    if (!view_equal(a->deleted, b->deleted))
+        return "deleted field";
     return a->headless != b->headless ? "header" : NULL;
 }
 

@@ -237,6 +237,7 @@ static bool report_job_record(struct overview *view, const struct job_record *re
         .rows_superseded = record->rows_superseded,
         .rows_expired = record->rows_expired,
         .rows_rejected = record->rows_rejected,
+        .rows_deleted = record->rows_deleted,
         .took_ms = record->took_ms,
         .ended_ms = record->ended_at.us / 1000,
     };

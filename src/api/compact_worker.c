@@ -52,6 +52,7 @@ static struct hf_compact_result result_of(const struct job_report *report)
         .rows_out = product->rows_out,
         .rows_superseded = product->rows_superseded,
         .rows_rejected = product->rows_rejected,
+        .rows_deleted = product->rows_deleted,
         .rejects = product->rejects,
         .took_over = report->took_over,
         .took_ms = report->took.us / 1000,

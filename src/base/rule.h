@@ -151,6 +151,15 @@
     ROW(DELETE_ONLY_OWNED, "compact", "deletes adopted objects that others own")               \
     ROW(DELETE_ADOPTED_BY_ETAG, "compact", "deletes an adopted object in any version")         \
     ROW(CLEAR_BEFORE_FORGET, "compact", "forgets an object that it could not delete")          \
+    /* Compaction: deletion markers. */                                                        \
+    ROW(FLOOR_IS_CHECKED, "compact", "adds data that dropped markers would have deleted")      \
+    ROW(MARKERS_SEE_ALL_LIVE, "compact", "drops markers although an older chunk is live")      \
+    ROW(MARKERS_SEE_QUARANTINE, "compact",                                                     \
+        "drops markers although an older chunk is quarantined")                                \
+    ROW(MARKERS_SEE_TOMBSTONES, "compact",                                                     \
+        "drops markers although undelete can restore an older chunk")                          \
+    ROW(SPLIT_KEEPS_MARKERS, "compact", "drops the markers of a partition that was split")     \
+    ROW(MARKERS_STAY_FOR_2D, "compact", "drops markers as soon as nothing older is left")      \
     /* Compaction: what may be deleted. */                                                     \
     ROW(CONDEMN_BEFORE_DELETE, "compact",                                                      \
         "deletes the output of a lease that has ended without condemning it")                  \

@@ -153,20 +153,21 @@ struct merge_result {
     uint64_t rows_out;
     uint64_t rows_superseded;
     uint64_t rows_rejected;
-    uint64_t rows_deleted;  /* deletions that were dropped */
-    unsigned key_kinds;     /* of all inputs together */
-    uint64_t bytes_in;      /* of the input files, as stored on disk */
-    uint64_t bytes_out;     /* of the output, likewise */
-    uint64_t bytes_spilled; /* written to scratch files */
-    size_t inputs_unsorted; /* inputs that had to be sorted first */
-    uint32_t crc32c;        /* of an intermediate output not written by a command */
-    bool command_ended;     /* a command was started and has ended; for Parquet: the helper
+    uint64_t rows_deleted;   /* deletions that were dropped */
+    uint64_t deletions_kept; /* deletions in the output */
+    unsigned key_kinds;      /* of all inputs together */
+    uint64_t bytes_in;       /* of the input files, as stored on disk */
+    uint64_t bytes_out;      /* of the output, likewise */
+    uint64_t bytes_spilled;  /* written to scratch files */
+    size_t inputs_unsorted;  /* inputs that had to be sorted first */
+    uint32_t crc32c;         /* of an intermediate output not written by a command */
+    bool command_ended;      /* a command was started and has ended; for Parquet: the helper
                              * failed by itself, by its limits or for lack of memory */
-    size_t culprit;         /* the input that caused the failure, counted from 1; 0: unknown */
-    bool disk_full;         /* it failed because the disk was full */
-    bool rejects_kept;      /* it failed because of rejects, and the reject file was kept */
-    bool zone_missing;      /* it failed because of a time without a zone */
-    size_t reason_count;    /* reasons for the first few rejected rows: */
+    size_t culprit;          /* the input that caused the failure, counted from 1; 0: unknown */
+    bool disk_full;          /* it failed because the disk was full */
+    bool rejects_kept;       /* it failed because of rejects, and the reject file was kept */
+    bool zone_missing;       /* it failed because of a time without a zone */
+    size_t reason_count;     /* reasons for the first few rejected rows: */
     char reasons[HF_MERGE_REASONS_MAX][HF_WHY_MAX];
 };
 

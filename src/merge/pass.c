@@ -138,12 +138,11 @@ static inline bool offer_row(struct pass *pass, const struct head *head)
 }
 
 /* The last record of a key is known: it becomes final, or is dropped if it is a deletion. */
-static inline void end_key(struct pass *pass, bool is_dropped, uint64_t *dropped)
+static inline void end_key(struct pass *pass, bool is_deletion, bool drops, uint64_t *deletions)
 {
-    if (is_dropped) {
+    *deletions += is_deletion;
+    if (is_deletion && drops)
         sink_withdraw(pass->to);
-        ++*dropped;
-    }
     sink_settle(pass->to);
 }
 
@@ -154,14 +153,14 @@ static void merge_latest(struct pass *pass)
 {
     struct tree *tree = &pass->tree;
     struct instant kept = { 0 };
-    bool drops = pass->job->options->drop_deleted && !pass->to->is_run, is_dropped = false;
-    uint64_t out = 0, superseded = 0, dropped = 0;
+    bool drops = pass->job->options->drop_deleted && !pass->to->is_run, is_deletion = false;
+    uint64_t out = 0, superseded = 0, deletions = 0;
     while (tree->winner.code != CODE_END) {
         const struct head *head = &pass->heads[tree->winner.input];
         struct instant time = head->row->time;
         bool again = tree->winner.code == CODE_EQUAL && out;
         if (!again) {
-            end_key(pass, is_dropped, &dropped);
+            end_key(pass, is_deletion, drops, &deletions);
             out++;
         } else {
             superseded++;
@@ -169,7 +168,7 @@ static void merge_latest(struct pass *pass)
         if (!again || job_is_later(time, batch_record(head->batch, head->row), kept,
                                    sink_offered_record(pass->to))) {
             kept = time;
-            is_dropped = drops && head->row->is_deleted;
+            is_deletion = head->row->is_deleted;
             if (!offer_row(pass, head))
                 break;
         }
@@ -177,9 +176,10 @@ static void merge_latest(struct pass *pass)
         if (pass->status != HF_OK)
             break;
     }
-    end_key(pass, is_dropped, &dropped);
-    pass->job->result.rows_out = out - dropped;
-    pass->job->result.rows_deleted = dropped;
+    end_key(pass, is_deletion, drops, &deletions);
+    pass->job->result.rows_deleted = drops ? deletions : 0;
+    pass->job->result.deletions_kept = drops ? 0 : deletions;
+    pass->job->result.rows_out = out - pass->job->result.rows_deleted;
     pass->job->result.rows_superseded += superseded;
 }
 

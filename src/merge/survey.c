@@ -21,6 +21,7 @@
 struct look {
     struct survey *survey;
     struct instant first, last;
+    struct instant last_deletion;
 };
 
 static void look_at_time(struct look *look, struct instant time)
@@ -30,6 +31,19 @@ static void look_at_time(struct look *look, struct instant time)
     if (!look->survey->times_known || instant_compare(time, look->last) > 0)
         look->last = time;
     look->survey->times_known = true;
+}
+
+static void look_at_deletion(struct look *look, struct instant time)
+{
+    if (look->survey->deletions == 0 || instant_compare(time, look->last_deletion) > 0)
+        look->last_deletion = time;
+    look->survey->deletions++;
+}
+
+/* In milliseconds, rounded up. */
+static int64_t ms_after(struct instant time)
+{
+    return time.s * 1000 + (int64_t)((time.atto + MS_ATTO - 1) / MS_ATTO);
 }
 
 static enum hf_status look_at_batch(void *context, const struct source *source,
@@ -42,6 +56,8 @@ static enum hf_status look_at_batch(void *context, const struct source *source,
         const struct row *row = &batch->rows[i];
         if (row->fault == ROW_NONE && source->cutter.time.asked)
             look_at_time(look, row->time);
+        if (row->fault == ROW_NONE && row->is_deleted)
+            look_at_deletion(look, row->time);
         if (row->fault == ROW_NONE || row->fault == ROW_PIECE)
             continue;
         if (row->fault == ROW_NO_ZONE)
@@ -89,9 +105,10 @@ static enum hf_status survey_records(struct job *job, const struct feed *feed,
     survey->rows = scan.rows;
     if (survey->times_known) {
         survey->min_ms = look.first.s * 1000 + (int64_t)(look.first.atto / MS_ATTO);
-        survey->max_ms =
-            look.last.s * 1000 + (int64_t)((look.last.atto + MS_ATTO - 1) / MS_ATTO);
+        survey->max_ms = ms_after(look.last);
     }
+    if (survey->deletions > 0)
+        survey->deletion_ms = ms_after(look.last_deletion);
     return status;
 }
 

@@ -11,12 +11,14 @@ struct survey {
     bool rows_counted; /* false for concat and exec */
     uint64_t rows; /* rows_in as merge_files counts it: with malformed rows, without a header */
     uint64_t malformed;
-    uint64_t malformed_first;           /* the number of the first malformed row, ... */
-    const char *malformed_why;          /* ... and its fault: "record 3 has no time" */
-    unsigned key_kinds;                 /* what its key is (merge.h) */
-    bool times_known;                   /* a time was requested, and some record has one */
-    int64_t min_ms, max_ms;             /* since 1970, rounded down and up */
-    uint32_t crc32c;                    /* of the file as stored on disk ... */
+    uint64_t malformed_first;  /* the number of the first malformed row, ... */
+    const char *malformed_why; /* ... and its fault: "record 3 has no time" */
+    unsigned key_kinds;        /* what its key is (merge.h) */
+    bool times_known;          /* a time was requested, and some record has one */
+    int64_t min_ms, max_ms;    /* since 1970, rounded down and up */
+    uint64_t deletions;        /* rows that mark deletions, if a field was requested, ... */
+    int64_t deletion_ms;       /* ... and the time of the last of them, rounded up */
+    uint32_t crc32c;           /* of the file as stored on disk ... */
     unsigned char sha256[SHA256_BYTES]; /* ... and so is this */
     uint64_t size;
     enum hf_merge_coding

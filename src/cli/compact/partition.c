@@ -128,6 +128,7 @@ static const struct option_field {
     FIELD("format", FORMAT, format, true),
     FIELD("key", TEXT, key, true),
     FIELD("time", TEXT, time, true),
+    FIELD("deleted-field", TEXT, deleted, true),
     FIELD("no-header", FLAG, headless, true),
     FIELD("compress", CODING, coding, false),
     FIELD("command", TEXT, command, false),

@@ -81,7 +81,8 @@ enum hf_status catalog_keep_settings(struct catalog *catalog,
     struct compact_settings kept = *settings;
     if (!compact_settings_keep(&kept, &catalog->inside->arena))
         return error_no_memory(error);
-    catalog->inside->spent += kept.key.size + kept.time.size + kept.command.size;
+    catalog->inside->spent +=
+        kept.key.size + kept.time.size + kept.deleted.size + kept.command.size;
     *ret_kept = kept;
     return HF_OK;
 }
@@ -445,6 +446,8 @@ enum hf_status catalog_inherit(struct catalog *child, const struct catalog *pare
     }
     if (catalog_cascade(child) > 0)
         child->due = parent->due;
+    child->has_floor = parent->has_floor;
+    child->floor_ms = parent->floor_ms;
     return HF_OK;
 }
 
@@ -551,5 +554,8 @@ uint64_t catalog_live_hash(const struct catalog *catalog)
         hash_stream_add(&stream, catalog->live[i].raw);
         hash_stream_add(&stream, VIEW("\n"));
     }
+    if (catalog->has_floor)
+        hash_stream_add(&stream, (struct view){ (const char *)&catalog->floor_ms,
+                                                sizeof catalog->floor_ms });
     return hash_stream_xxh3(&stream);
 }

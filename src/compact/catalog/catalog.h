@@ -78,6 +78,14 @@
 
 /* ---- Contents ------------------------------------------------------------------------ */
 
+/* The deletion markers of a chunk, if the settings name a deleted field. */
+struct chunk_markers {
+    bool known;         /* false: the chunk may contain any markers */
+    uint64_t count;     /* the chunk contains no more markers than this ... */
+    int64_t ms;         /* ... and none with a later time; 0 if there are none */
+    struct stamp since; /* the last of them was ingested at this time, or before */
+};
+
 /* A live chunk, or a former one. It never changes in place, because `raw` contains its encoding.
  * Its views point into `raw` or into the catalog's memory. In a request they belong to the caller
  * and are copied.
@@ -98,6 +106,7 @@ struct chunk {
     uint64_t sequence;   /* assigned by add; 0 for a merged chunk */
     struct view file_id; /* identity of the added file; empty: merged, or unknown */
     uint32_t crc32c;
+    struct chunk_markers markers;
     uint64_t rejects;       /* rows that its merge rejected, kept in layout's kept folder */
     struct view run;        /* id of the divided merge that made it; empty: none */
     struct stamp since;     /* when it was added, last tried, or restored */
@@ -253,6 +262,8 @@ struct catalog {
     size_t reference_count;
     struct view *moved_file_ids; /* of the chunks that a split moved */
     size_t moved_file_id_count;
+    bool has_floor; /* deletion markers up to floor_ms were dropped: older data is refused */
+    int64_t floor_ms;
     bool is_dropping; /* the partition is being dropped, and this catalog is marked */
     bool is_dropped;  /* nothing is left of it; the document stands for an absent catalog */
     struct dead_part dropping;
@@ -294,6 +305,20 @@ enum hf_status catalog_copy_entry(struct catalog *catalog, const struct chunk *c
  * has already set counts[L] to the number of live entries of level L - 1. */
 enum hf_status catalog_inherit(struct catalog *child, const struct catalog *parent,
                                struct hf_error *error);
+
+/* ---- Deletion markers: README.md, rules 22 to 25 ------------------------------------- */
+
+/* Whether a merge of these live chunks may drop their deletion markers now. OK: the merge may drop
+ * them if it commits with `drops_markers`, which checks this again. NOT_FOUND: there are none.
+ * CONFLICT: the error says what prevents it. */
+enum hf_status catalog_check_markers(const struct catalog *catalog, const struct view *keys,
+                                     size_t count, const struct evidence *evidence,
+                                     struct hf_error *error);
+
+/* INVALID, with a sentence, if data that begins at this time is refused because markers were
+ * dropped that could have deleted it. */
+enum hf_status catalog_check_floor(const struct catalog *catalog, int64_t min_ms,
+                                   struct hf_error *error);
 
 enum chunk_state {
     CHUNK_UNKNOWN,
@@ -396,7 +421,10 @@ struct catalog_op {
     size_t chunk_count;
     const struct view *keys;
     size_t key_count;
-    struct chunk target;    /* commit */
+    struct chunk target;  /* commit; its markers are computed from the sources */
+    bool drops_markers;   /* commit: the merge dropped the markers of its sources */
+    bool markers_counted; /* commit: otherwise, it kept no more than markers_kept */
+    uint64_t markers_kept;
     struct mono_time drawn; /* add, commit, split: when the oldest new name was generated */
     enum hf_compact_blame blame; /* condemn; counted only if the key was not condemned before */
     const struct view *sources;
@@ -431,6 +459,9 @@ struct catalog_op {
                                     * before under another key, so this chunk is not added */
     bool full;                     /* add: refused with UNAVAILABLE; the catalog must be
                                     * split */
+    bool below_floor;              /* add: refused with INVALID; see catalog_check_floor */
+    bool needs_markers;            /* commit: refused with CONFLICT; merge again, and keep the
+                                    * markers */
     enum condemned *ret_condemned; /* one per key; may be NULL */
     size_t moved;                  /* retire, maintain, undelete: keys that were moved */
     bool committed;                /* range: it was the last one, and the merge is committed */
@@ -442,7 +473,8 @@ struct catalog_op {
  *   add         UNAVAILABLE: full; split, then use the children. CONFLICT: a key is condemned; put
  *               the chunk under another name. EXPIRED: a name was generated more than D/2 ago.
  *               MISMATCH: the catalog has children; use the right one. OK with `already`: all
- *               chunks were added before, even if they are gone now, or their files are known
+ *               chunks were added before, even if they are gone now, or their files are known.
+ *               INVALID with `below_floor`: a chunk has records at or below the floor
  *   commit      CONFLICT: a source is no longer live, or the target is condemned; condemn the
  *               target. EXPIRED: as for add. OK with `already`: it was committed before, even if
  *               the target is gone now

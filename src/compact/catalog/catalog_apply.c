@@ -171,6 +171,20 @@ static bool adopts_for_others(const struct catalog_op *op)
     return false;
 }
 
+/* The file may have been surveyed before the floor rose, so the swap that adds it checks the floor
+ * again. */
+static enum hf_status check_added_floor(const struct catalog *catalog, struct catalog_op *op)
+{
+    bool known;
+    for (size_t i = 0; i < op->chunk_count; i++)
+        if (RULE(FLOOR_IS_CHECKED) && is_fresh(catalog, &op->chunks[i], &known) &&
+            catalog_check_floor(catalog, op->chunks[i].min_ms, &op->error) != HF_OK) {
+            op->below_floor = true;
+            return op->error.status;
+        }
+    return HF_OK;
+}
+
 /* Makes all checks of an add that need no memory. `ret_fresh`: how many chunks are new; 0 means
  * that the add has already happened. Such an add succeeds even if the catalog has been split or
  * the names have become too old since then. */
@@ -198,6 +212,8 @@ static enum hf_status check_add_state(struct catalog *catalog, struct catalog_op
         return error_set(&op->error, HF_MISMATCH,
                          "the catalog was split: add the chunk to one of its children");
     status = catalog_name_age(catalog, op, evidence);
+    if (status == HF_OK)
+        status = check_added_floor(catalog, op);
     if (status != HF_OK)
         return status;
     op->full =
@@ -250,6 +266,8 @@ static enum hf_status prepare_add(struct catalog *catalog, struct catalog_op *op
             continue;
         struct chunk chunk = op->chunks[i];
         chunk.since = stamp_now(evidence);
+        if (chunk.markers.count > 0)
+            chunk.markers.since = stamp_now(evidence);
         chunk.tries = chunk.tested = 0;
         chunk.quarantine = VIEW("");
         enum hf_status status =
@@ -352,7 +370,14 @@ static enum hf_status check_commit_state(const struct catalog *catalog, struct c
             return error_set(&op->error, HF_CONFLICT, "a source is no longer live: it is %s",
                              chunk_state_name(state));
     }
-    return catalog_name_age(catalog, op, evidence);
+    enum hf_status status = catalog_name_age(catalog, op, evidence);
+    if (status != HF_OK || !op->drops_markers)
+        return status;
+    status = catalog_check_markers(catalog, op->keys, op->key_count, evidence, &op->error);
+    if (status == HF_NOT_FOUND)
+        status = error_clear(&op->error);
+    op->needs_markers = status == HF_CONFLICT;
+    return status;
 }
 
 /* A merge may leave chunks of lower levels behind: some were tried before, have another home, or
@@ -390,14 +415,28 @@ static enum hf_status prepare_commit(struct catalog *catalog, struct catalog_op 
     return HF_OK;
 }
 
+/* The markers that a merge leaves of those of its sources. */
+static struct chunk_markers markers_left(const struct catalog_op *op,
+                                         struct chunk_markers markers)
+{
+    if (op->drops_markers || (markers.known && op->markers_counted && op->markers_kept == 0))
+        return (struct chunk_markers){ .known = true };
+    if (op->markers_counted && op->markers_kept < markers.count)
+        markers.count = op->markers_kept;
+    return markers;
+}
+
 enum hf_status catalog_commit(struct catalog *catalog, struct catalog_op *op,
                               const struct grave *into, const struct view *sources,
                               size_t source_count, struct chunk *targets, size_t target_count,
                               const struct evidence *evidence)
 {
     struct chunk *dead = catalog_take(catalog, source_count * sizeof *dead);
+    struct chunk_markers markers = catalog_markers_of(catalog, sources, source_count, evidence);
     if (!dead)
         return error_no_memory(&op->error);
+    for (size_t i = 0; i < target_count; i++)
+        targets[i].markers = markers_left(op, markers);
     enum hf_status status =
         prepare_commit(catalog, op, source_count, targets, target_count, evidence);
     if (status != HF_OK)
@@ -421,6 +460,8 @@ enum hf_status catalog_commit(struct catalog *catalog, struct catalog_op *op,
     cascade_completed(&catalog->cascade, targets[0].level);
     count_left_behind(catalog, targets[0].level);
     catalog_set_due(catalog, before, evidence);
+    if (op->drops_markers && markers.count > 0)
+        catalog_raise_floor(catalog, markers.ms);
     op->changed = true;
     return HF_OK;
 }
@@ -499,6 +540,7 @@ enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
         [CATALOG_RANGE] = catalog_apply_range,
     };
     op->changed = op->already = op->full = op->committed = false;
+    op->below_floor = op->needs_markers = false;
     op->moved = 0;
     error_clear(&op->error);
     size_t used = catalog->live_bytes + catalog->dead_bytes;

@@ -398,7 +398,8 @@ enum hf_status catalog_apply_split(struct catalog *catalog, struct catalog_op *o
 static bool changes_the_data(const struct compact_settings *a, const struct compact_settings *b)
 {
     return a->format != b->format || !view_equal(a->key, b->key) ||
-           !view_equal(a->time, b->time) || a->headless != b->headless;
+           !view_equal(a->time, b->time) || !view_equal(a->deleted, b->deleted) ||
+           a->headless != b->headless;
 }
 
 enum hf_status catalog_apply_set(struct catalog *catalog, struct catalog_op *op,
@@ -413,7 +414,8 @@ enum hf_status catalog_apply_set(struct catalog *catalog, struct catalog_op *op,
     if (used && changes_the_data(op->settings, &catalog->settings))
         return error_set(
             &op->error, HF_INVALID,
-            "format, key, time and header cannot be changed once there are chunks");
+            "format, key, time, deleted field and header cannot be changed once there are "
+            "chunks");
     status = catalog_keep_settings(catalog, op->settings, &kept, &op->error);
     if (status != HF_OK)
         return status;

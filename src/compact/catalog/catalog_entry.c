@@ -32,6 +32,9 @@ enum hf_status chunk_check(const struct chunk *chunk, struct hf_error *error)
         chunk->rejects > CHUNK_NUMBER_MAX)
         return error_set(error, HF_INVALID,
                          "the size or number of rows of a chunk is too large");
+    if (chunk->markers.count > CHUNK_NUMBER_MAX || !is_ms(chunk->markers.ms) ||
+        (!chunk->markers.known && chunk->markers.count > 0))
+        return error_set(error, HF_INVALID, "the deletion markers of a chunk are out of range");
     if (!is_ms(chunk->min_ms) || !is_ms(chunk->max_ms) || chunk->min_ms > chunk->max_ms)
         return error_set(
             error, HF_INVALID,
@@ -77,6 +80,9 @@ static bool take_rows(struct member_reader *members, void *part);
 static bool rows_are_unknown(const void *part);
 static void write_rows(const void *part, struct buffer *text);
 static bool take_targets(struct member_reader *members, void *part);
+static bool take_markers(struct member_reader *members, void *part);
+static bool markers_are_unknown(const void *part);
+static void write_markers(const void *part, struct buffer *text);
 static bool take_grave_chunks(struct member_reader *members, void *part);
 static bool take_how(struct member_reader *members, void *part);
 static bool take_removal_keys(struct member_reader *members, void *part);
@@ -105,6 +111,12 @@ static const struct member chunk_members[] = {
       .take = take_chunk_file_id },
     MEMBER(chunk, "crc32c", MEMBER_U32, crc32c, UINT32_MAX, MEMBER_NEEDED),
     MEMBER(chunk, "since", MEMBER_STAMP, since, 0, MEMBER_NEEDED),
+    { .name = { "markers", 7 },
+      .take = take_markers,
+      .is_omitted = markers_are_unknown,
+      .write = write_markers },
+    MEMBER(chunk, "marker_max", MEMBER_I64, markers.ms, CHUNK_MS_MAX, MEMBER_OPTIONAL),
+    MEMBER(chunk, "marked", MEMBER_STAMP, markers.since, 0, MEMBER_OPTIONAL),
     MEMBER(chunk, "rejects", MEMBER_U64, rejects, CHUNK_NUMBER_MAX, MEMBER_OPTIONAL),
     MEMBER(chunk, "run", MEMBER_TEXT, run, MERGE_ID_DIGITS, MEMBER_OPTIONAL),
     MEMBER(chunk, "tries", MEMBER_U32, tries, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
@@ -313,6 +325,24 @@ static bool rows_are_unknown(const void *part)
 static void write_rows(const void *part, struct buffer *text)
 {
     buffer_append_u64(text, ((const struct chunk *)part)->rows);
+}
+
+/* Likewise for a chunk without deletion markers. */
+static bool take_markers(struct member_reader *members, void *part)
+{
+    struct chunk *chunk = part;
+    chunk->markers.known = true;
+    return json_take_u64(members->json, CHUNK_NUMBER_MAX, &chunk->markers.count);
+}
+
+static bool markers_are_unknown(const void *part)
+{
+    return !((const struct chunk *)part)->markers.known;
+}
+
+static void write_markers(const void *part, struct buffer *text)
+{
+    buffer_append_u64(text, ((const struct chunk *)part)->markers.count);
 }
 
 bool part_members_read(struct part_reader *reader, const struct member_table *table, void *part,

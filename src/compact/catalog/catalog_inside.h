@@ -232,6 +232,13 @@ void catalog_set_due(struct catalog *catalog, unsigned target, const struct evid
 /* An entry was added at this level and counts towards the next one. */
 void catalog_count_entry(struct catalog *catalog, unsigned level);
 
+/* The markers of these live chunks together: what their merge contains if it keeps them. */
+struct chunk_markers catalog_markers_of(const struct catalog *catalog, const struct view *keys,
+                                        size_t count, const struct evidence *evidence);
+
+/* Data at or below this time is refused from now on. The floor never sinks. */
+void catalog_raise_floor(struct catalog *catalog, int64_t ms);
+
 /* A reason for people to read: bounded in size, never empty. */
 struct reason {
     char text[REASON_BYTES_MAX];

@@ -144,11 +144,13 @@ static void write_dropping(const struct catalog *catalog, struct buffer *text)
     buffer_append_byte(text, '}');
 }
 
-/* A program that knows only the first version must not use a catalog that is being dropped: it
- * would add chunks that are deleted at once. And it would misread a key of several fields. */
+/* A program that knows only the first version must not use such a catalog. It would add chunks to
+ * a partition that is being dropped, or chunks below the floor, or misread a key of several
+ * fields. */
 static bool needs_format_2(const struct catalog *catalog)
 {
-    return catalog->is_dropping || catalog_has_adopted(catalog) ||
+    return catalog->is_dropping || catalog_has_adopted(catalog) || catalog->has_floor ||
+           catalog->settings.deleted.size > 0 ||
            compact_settings_version(&catalog->settings) > 1;
 }
 
@@ -179,6 +181,10 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
                     catalog->kept_file_id_count);
     if (catalog->child_count > 0)
         write_children(catalog, text);
+    if (catalog->has_floor) {
+        buffer_append(text, VIEW(",\n\"floor\":"));
+        buffer_append_i64(text, catalog->floor_ms);
+    }
     if (catalog->is_dropping)
         write_dropping(catalog, text);
     if (catalog->merge_count > 0)
@@ -475,6 +481,17 @@ static bool take_moved_files(struct member_reader *members, void *part)
     return json->why == NULL;
 }
 
+static bool take_floor(struct member_reader *members, void *part)
+{
+    struct part_reader *reader = members->context;
+    struct catalog *catalog = part;
+    catalog->has_floor = true;
+    if (!json_take_i64(&reader->json, &catalog->floor_ms))
+        return false;
+    bool in_range = catalog->floor_ms >= -CHUNK_MS_MAX && catalog->floor_ms <= CHUNK_MS_MAX;
+    return in_range || json_fail(&reader->json, "the floor is out of range");
+}
+
 static bool take_dropping(struct member_reader *members, void *part)
 {
     struct part_reader *reader = members->context;
@@ -570,6 +587,7 @@ static const struct member catalog_members[] = {
            MEMBER_OPTIONAL),
     MEMBER_BY("moved", take_moved, MEMBER_OPTIONAL),
     MEMBER_BY("moved_file_ids", take_moved_files, MEMBER_OPTIONAL),
+    MEMBER_BY("floor", take_floor, MEMBER_OPTIONAL),
     MEMBER_BY("dropping", take_dropping, MEMBER_OPTIONAL),
     MEMBER_BY("merges", take_merges, MEMBER_OPTIONAL),
 };

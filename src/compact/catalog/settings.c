@@ -64,6 +64,7 @@ struct merge_options compact_chunk_options(const struct compact_settings *settin
         options.key = settings->key;
     if (merge_has_records(settings->format) && settings->time.size > 0)
         options.time = settings->time;
+    options.deleted = settings->deleted;
     options.headless = settings->headless;
     options.distinct_columns = settings->command.size == 0;
     options.record_bytes_max = CHUNK_RECORD_MAX;
@@ -207,6 +208,7 @@ static const struct member members[] = {
       .max = KEY_TEXT_MAX,
       .is_omitted = lacks_other_key },
     TEXT(time, FIELD_BYTES_MAX),
+    TEXT(deleted, FIELD_BYTES_MAX),
     { .name = { "header", 6 },
       .take = take_header,
       .is_omitted = is_with_header,
@@ -253,7 +255,8 @@ static uint64_t get_number(const struct compact_settings *settings, const struct
 
 bool compact_settings_keep(struct compact_settings *settings, struct arena *arena)
 {
-    struct view *texts[] = { &settings->key, &settings->time, &settings->command };
+    struct view *texts[] = { &settings->key, &settings->time, &settings->deleted,
+                             &settings->command };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i]->size == 0) {
             *texts[i] = (struct view){ NULL, 0 };
@@ -274,6 +277,7 @@ void compact_settings_hash(const struct compact_settings *settings, struct hash_
                                   settings->headless ? VIEW("headless") : VIEW(""),
                                   settings->key,
                                   settings->time,
+                                  settings->deleted,
                                   settings->command };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         hash_stream_add(stream, texts[i]);
@@ -289,9 +293,9 @@ void compact_settings_hash(const struct compact_settings *settings, struct hash_
 bool compact_settings_equal(const struct compact_settings *a, const struct compact_settings *b)
 {
     bool equal = a->format == b->format && view_equal(a->key, b->key) &&
-                 view_equal(a->time, b->time) && a->headless == b->headless &&
-                 a->coding == b->coding && view_equal(a->command, b->command) &&
-                 a->policy == b->policy;
+                 view_equal(a->time, b->time) && view_equal(a->deleted, b->deleted) &&
+                 a->headless == b->headless && a->coding == b->coding &&
+                 view_equal(a->command, b->command) && a->policy == b->policy;
     for (const struct member *number = next_number_member(NULL); number;
          number = next_number_member(number))
         equal = equal && get_number(a, number) == get_number(b, number);
@@ -349,6 +353,12 @@ static enum hf_status check_together(const struct compact_settings *settings,
         return error_set(error, HF_INVALID,
                          "a Parquet file compresses its own columns; it cannot be compressed "
                          "again");
+    if (settings->deleted.size > 0 &&
+        (!records || has_command || settings->key.size == 0 || settings->time.size == 0))
+        return error_set(error, HF_INVALID,
+                         "a deleted field needs a key and a time field, and no command");
+    if (settings->deleted.size > 0 && settings->format == HF_MERGE_PARQUET)
+        return error_set(error, HF_INVALID, "parquet files cannot have a deleted field");
     if (settings->headless && !tabular)
         return error_set(error, HF_INVALID, "only csv and tsv can be read without a header");
     return HF_OK;
@@ -367,6 +377,8 @@ static enum hf_status check_bounds(const struct compact_settings *settings,
     enum hf_status status = check_key_text(settings->key, error);
     if (status == HF_OK)
         status = check_text("time", settings->time, FIELD_BYTES_MAX, error);
+    if (status == HF_OK)
+        status = check_text("deleted field", settings->deleted, FIELD_BYTES_MAX, error);
     if (status == HF_OK)
         status = check_text("command", settings->command, COMMAND_BYTES_MAX, error);
     if (status != HF_OK)
@@ -438,6 +450,8 @@ enum hf_status compact_settings_check(const struct compact_settings *settings,
         status = check_key_fields(settings->key, error);
     if (status == HF_OK && numbered)
         status = check_field("time", settings->time, error);
+    if (status == HF_OK && numbered)
+        status = check_field("deleted field", settings->deleted, error);
     /* Ingest must not be blocked before there are enough chunks for a merge. */
     bool levels = settings->policy == HF_COMPACT_LEVELS;
     uint64_t least = levels ? settings->level0_count : settings->cascade_base;
@@ -464,7 +478,8 @@ bool compact_settings_decode(struct json_reader *reader, struct buffer *space,
     struct member_reader members_of = { reader, space, unknown, NULL };
     if (!members_read(&members_of, &settings_table, &settings))
         return false;
-    struct view *texts[] = { &settings.key, &settings.time, &settings.command };
+    struct view *texts[] = { &settings.key, &settings.time, &settings.deleted,
+                             &settings.command };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i]->size == 0)
             *texts[i] = (struct view){ NULL, 0 };

@@ -19,6 +19,7 @@
 struct compact_settings {
     enum hf_merge_format format; /* of the chunks; with a command, only their extension */
     struct view key, time;       /* as in merge.h */
+    struct view deleted;         /* the field that marks deletions, or empty */
     bool headless;
     enum hf_merge_coding coding; /* of merged chunks */
     struct view command;         /* exec: the merge command; otherwise empty */

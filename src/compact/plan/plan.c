@@ -599,6 +599,45 @@ static void plan_cascade(struct planner *planner, unsigned target)
         add_cascade_group(planner, target, oldest, cascade_size(planner, oldest, oldest_size));
 }
 
+/* ---- Deletion markers ---------------------------------------------------------------- */
+
+/* How many chunks of one plan are rewritten alone. The next plan finds more. */
+#define MARKER_GROUPS_MAX 16
+
+static bool is_planned(const struct plan *plan, const struct chunk *chunk)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        for (size_t k = 0; k < plan->groups[i].count; k++)
+            if (plan->groups[i].sources[k] == chunk)
+                return true;
+    return false;
+}
+
+static void plan_markers(struct planner *planner)
+{
+    const struct catalog *catalog = planner->catalog;
+    struct hf_error ignored;
+    size_t added = 0;
+    if (!planner->options->evidence || catalog->settings.deleted.size == 0)
+        return;
+    for (size_t i = 0; i < catalog->live_count && added < MARKER_GROUPS_MAX; i++) {
+        const struct chunk *chunk = &catalog->live[i];
+        bool has_markers = chunk->markers.known && chunk->markers.count > 0;
+        if (!has_markers || chunk->level == 0 || chunk->tries > 0 ||
+            chunk->quarantine.size > 0 || is_planned(planner->plan, chunk) ||
+            catalog_check_markers(catalog, &chunk->key, 1, planner->options->evidence,
+                                  &ignored) != HF_OK)
+            continue;
+        struct candidate alone = { .chunk = chunk, .at = i };
+        size_t before = planner->plan->count;
+        add_group(planner, chunk->level, &alone, 1, chunk->markers.since);
+        if (planner->plan->count > before) {
+            planner->plan->groups[before].drops = true;
+            added++;
+        }
+    }
+}
+
 /* ---- Entry points -------------------------------------------------------------------- */
 
 static void make_groups(struct planner *planner)
@@ -617,6 +656,7 @@ static void make_groups(struct planner *planner)
         force_cascade(planner);
     else if (target)
         plan_cascade(planner, target);
+    plan_markers(planner);
     if (plan->count)
         qsort(plan->groups, plan->count, sizeof *plan->groups, compare_groups);
 }

@@ -44,7 +44,11 @@
  * time. A chunk of another home that has no partner is rewritten alone, and then has partners; its
  * level stays the same, apart from level 0, which only an ingested chunk can have. Tried chunks are
  * grouped as above. In a cascade, each group goes to the level above its highest source, or to the
- * last level. */
+ * last level.
+ *
+ * Deletion markers. A chunk of level 1 or higher that is in no group is rewritten alone, at its own
+ * level, if all its deletion markers may be dropped (catalog.h): otherwise they would stay in a
+ * chunk that has no partner. A plan has at most 16 such groups. */
 #ifndef COMPACT_PLAN_PLAN_H
 #define COMPACT_PLAN_PLAN_H
 
@@ -59,6 +63,7 @@ struct plan_group {
     uint64_t rows;    /* of sources with known rows */
     struct stamp due; /* when it became due, according to the document */
     bool forced;
+    bool drops; /* the only chunk is rewritten at its level, to drop its deletion markers */
     bool test;  /* the only chunk is tested, and nothing is committed; `level` is its own */
     bool large; /* to be divided, if the merger can */
     const struct divided_merge *merge; /* a range of this merge; NULL: a whole group */
@@ -81,6 +86,9 @@ struct plan_options {
     bool (*is_leased)(void *argument, struct view key);
     void *argument;
     bool force; /* merge everything that has a partner, ignoring thresholds */
+    /* The time of the catalog, for the age of deletion markers; NULL: no chunk is rewritten because
+     * of them. */
+    const struct evidence *evidence;
 };
 
 /* The plan points into the catalog. */

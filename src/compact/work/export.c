@@ -145,7 +145,8 @@ static struct merge_options export_options(struct export *export, struct merge_r
     const struct compact_settings *settings = export->settings;
     uint64_t sources = export->source_count > 0 ? export->source_count : 1;
     struct merge_options options = compact_chunk_options(settings);
-    options.drop_deleted = options.deleted.size > 0; /* all live chunks are merged together */
+    /* All live chunks are merged together. */
+    options.drop_deleted = options.inputs_are_all = options.deleted.size > 0;
     options.memory_bytes = export->order->memory_bytes;
     options.threads = export->order->threads;
     if (options.format == HF_MERGE_PARQUET && options.memory_bytes < PARQUET_MEMORY_MIN)

@@ -124,6 +124,7 @@ static struct merge_options make_merge_options(struct merge_run *run)
     uint64_t sources = run->order->source_count;
     struct merge_options options = record_options(run);
     options.coding = settings->coding;
+    options.drop_deleted = options.inputs_are_all = run->order->drops_markers;
     /* The limit applies per source, so a merge of accepted chunks never exceeds it. If a merge does
      * exceed it, one of the sources is to blame. */
     options.rejects_max = settings->rejects_max > HF_MERGE_REJECTS_ANY / sources
@@ -231,6 +232,10 @@ static enum hf_status check_merged_rows(struct merge_run *run,
     product->rows_superseded = result->rows_superseded;
     product->rows_rejected = result->rows_rejected;
     product->key_kinds = result->key_kinds;
+    product->rows_deleted = result->rows_deleted;
+    product->markers_counted = result->rows_counted;
+    product->markers_kept = result->deletions_kept;
+    product->markers_dropped = run->order->drops_markers && result->rows_counted;
     if (run->order->parts || !result->rows_counted || !rows_of_sources(run->order, &expected) ||
         expected == result->rows_in)
         return HF_OK;

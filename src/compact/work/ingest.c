@@ -77,6 +77,20 @@ static void finish_known(struct ingest *ingest)
     ingest->chosen_count = kept;
 }
 
+/* Removes the chosen files that contain records at or below the floor. */
+static void fail_too_old(struct ingest *ingest)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < ingest->chosen_count; i++) {
+        struct ingest_item *item = ingest->chosen[i];
+        if (item->too_old.status == HF_OK)
+            ingest->chosen[kept++] = item;
+        else
+            fail_file(ingest, item, &item->too_old);
+    }
+    ingest->chosen_count = kept;
+}
+
 static void fail_chosen(struct ingest *ingest, const struct hf_error *error)
 {
     for (size_t i = 0; i < ingest->chosen_count; i++)
@@ -124,8 +138,12 @@ static void look_for_room(void *argument, const struct catalog *catalog,
     struct catalog_room *room = argument;
     struct ingest *ingest = room->ingest;
     (void)evidence;
-    for (size_t i = 0; i < ingest->chosen_count; i++)
+    for (size_t i = 0; i < ingest->chosen_count; i++) {
+        struct ingest_item *item = ingest->chosen[i];
         ingest->known[i] = catalog_knows_file(catalog, ingest->file_ids[i]);
+        if (!ingest->adopts || item->examined) /* otherwise its times are not known yet */
+            catalog_check_floor(catalog, item->chunk.min_ms, &item->too_old);
+    }
     *room =
         (struct catalog_room){ .ingest = ingest,
                                .has_children = catalog->child_count > 0,
@@ -463,7 +481,8 @@ static void add_chosen(struct ingest *ingest, struct catalog_ref *ref)
     }
     refusal.why = op.error;
     refusal.again =
-        op.full || status == HF_MISMATCH || status == HF_CONFLICT || status == HF_EXPIRED;
+        op.full || status == HF_MISMATCH || status == HF_CONFLICT || status == HF_EXPIRED ||
+        op.below_floor; /* the floor rose; the next round finds out which files are too old */
     if (op.full && catalog_ref_split(ref, &refusal.why) != HF_OK)
         refusal.again = false;
     learn_what_happened(ingest, ref, &refusal);
@@ -594,8 +613,10 @@ static void take_chosen(struct ingest *ingest)
     if (status == HF_OK)
         status = catalog_ref_files_above(ref, ingest->file_ids, ingest->chosen_count,
                                          ingest->known, &error);
-    if (ref)
+    if (ref) {
         finish_known(ingest); /* known files succeed even if there is no room for the others */
+        fail_too_old(ingest);
+    }
     if (ingest->chosen_count == 0)
         return;
     if (status == HF_OK && room.full && !room.has_children)

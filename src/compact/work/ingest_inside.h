@@ -27,6 +27,7 @@ struct ingest_item {
     char file_id[FILE_ID_DIGITS + 1];
     int64_t route_ms; /* selects its catalog */
     char home[PARTITION_BYTES_MAX + 1];
+    struct hf_error too_old; /* not OK: the catalog's floor is above its first record */
     struct mono_time drawn;
     unsigned rounds;
     bool examined; /* adopted: its object was read or described */

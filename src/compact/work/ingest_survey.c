@@ -50,6 +50,11 @@ void ingest_describe(struct ingest *ingest, struct ingest_item *item,
     item->chunk.max_ms = survey->times_known ? survey->max_ms : now_ms;
     item->chunk.crc32c = survey->crc32c;
     item->chunk.key_kinds = survey->key_kinds;
+    item->chunk.markers = (struct chunk_markers){
+        .known = survey->rows_counted && ingest->settings.deleted.size > 0,
+        .count = survey->deletions,
+        .ms = survey->deletion_ms,
+    };
     item->file->size = survey->size;
     item->file->rows = survey->rows;
     item->file->malformed = survey->malformed;

@@ -73,6 +73,7 @@ enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *grou
                              .forced = group->forced,
                              .test = group->test,
                              .large = group->large,
+                             .drops = group->drops,
                              .bytes = group->bytes,
                              .rows = group->rows,
                              .due = group->due,
@@ -118,6 +119,7 @@ struct job {
     bool told_to_stop, lease_gone;
     bool took_too_long; /* more than D/2 from name to commit */
     bool wrong_sum;     /* of all ranges together */
+    bool drops_markers; /* nothing is left that the deletion markers of the sources hide */
 };
 
 static bool is_range(const struct job *job)
@@ -157,7 +159,10 @@ static void check_group_holds(void *argument, const struct catalog *catalog,
                               const struct evidence *evidence)
 {
     struct job *job = argument;
-    (void)evidence;
+    struct hf_error ignored;
+    job->drops_markers = !job->options->keep_markers && !is_range(job) && !job->order->test &&
+                         catalog_check_markers(catalog, job->keys, job->order->count, evidence,
+                                               &ignored) == HF_OK;
     job->settings = catalog->settings;
     job->no_memory = !compact_settings_keep(&job->settings, &job->arena);
     if (is_range(job)) {
@@ -165,8 +170,9 @@ static void check_group_holds(void *argument, const struct catalog *catalog,
         return;
     }
     job->holds = none_was_tried_since(job->order, catalog) &&
+                 (job->drops_markers || !job->order->drops) &&
                  plan_still_holds(catalog, job->order->level, job->keys, job->order->count,
-                                  job->order->forced || job->order->test);
+                                  job->order->forced || job->order->test || job->order->drops);
 }
 
 /* Reads the catalog again to find out whether the group should still be merged: another worker may
@@ -332,6 +338,7 @@ static enum hf_status run_merger(struct job *job, struct hf_error *error)
                                  .level = order->level,
                                  .test = order->test,
                                  .parts = is_range(job) ? &parts : NULL,
+                                 .drops_markers = job->drops_markers,
                                  .go_on = may_go_on,
                                  .argument = job };
     if (!may_go_on(job, 0, 2 * order->bytes))
@@ -351,13 +358,13 @@ static enum hf_status check_product_rows(const struct job *job, struct hf_error 
         all_known &= job->order->sources[i].rows_known;
     if (!product->rows_known)
         return HF_OK;
-    if (product->rows_in !=
-        product->rows_out + product->rows_superseded + product->rows_rejected)
+    if (product->rows_in != product->rows_out + product->rows_superseded +
+                                product->rows_rejected + product->rows_deleted)
         return error_set(error, HF_CORRUPT,
                          "the rows do not add up: %" PRIu64 " in, %" PRIu64 " out, %" PRIu64
-                         " superseded, %" PRIu64 " rejected",
+                         " superseded, %" PRIu64 " rejected, %" PRIu64 " deleted",
                          product->rows_in, product->rows_out, product->rows_superseded,
-                         product->rows_rejected);
+                         product->rows_rejected, product->rows_deleted);
     if (all_known && !is_range(job) && product->rows_in != job->order->rows)
         return error_set(error, HF_CORRUPT,
                          "%" PRIu64 " rows were merged, but the catalog records %" PRIu64,
@@ -462,6 +469,9 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
                                          .quarantine = VIEW(""),
                                          .rejects = product->rows_rejected,
                                          .key_kinds = product->key_kinds },
+                             .drops_markers = product->markers_dropped,
+                             .markers_counted = product->markers_counted && !is_range(job),
+                             .markers_kept = product->markers_kept,
                              .drawn = job->drawn };
     times_of(job->order, &op.target.min_ms, &op.target.max_ms);
     enum hf_status status = catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
@@ -472,6 +482,7 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
      * culprit, and the tries of this range lead to one. */
     job->wrong_sum = status == HF_CORRUPT;
     job->took_too_long = status == HF_EXPIRED;
+    job->report->needs_markers = op.needs_markers;
     /* The catalog refused the commit. give_up_job() then condemns the output, so that an earlier
      * attempt of ours that is still in progress cannot take effect later. */
     if (status == HF_CONFLICT || status == HF_EXPIRED)
@@ -667,6 +678,7 @@ static void keep_record(const struct job *job)
                                  .rows_out = committed ? product->rows_out : 0,
                                  .rows_superseded = committed ? product->rows_superseded : 0,
                                  .rows_rejected = committed ? product->rows_rejected : 0,
+                                 .rows_deleted = committed ? product->rows_deleted : 0,
                                  .took_ms = report->took.us / 1000,
                                  .ended = stamp_now(&evidence),
                                  .ended_at = evidence.wall };

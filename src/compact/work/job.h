@@ -29,7 +29,7 @@ struct order {
     struct catalog_ref *ref;
     unsigned level;
     bool forced;
-    bool test, large; /* see plan.h */
+    bool test, large, drops; /* see plan.h */
     /* A range of a divided merge; an empty id: the whole group. */
     char merge_id[MERGE_ID_DIGITS + 1];
     size_t range, range_count;
@@ -55,6 +55,8 @@ struct job_report {
     /* How many leases of dead workers on these chunks this job has settled. */
     uint64_t took_over;
     struct span took;
+    /* The commit was refused because the merge had dropped deletion markers that must be kept. */
+    bool needs_markers;
 };
 
 struct job_options {
@@ -63,7 +65,8 @@ struct job_options {
      * task. */
     bool (*go_on)(void *argument, uint64_t done, uint64_t total);
     void *argument;
-    bool keep_record; /* record the outcome in the jobs document (jobs.h) */
+    bool keep_markers; /* drop no deletion markers, even if that seems possible */
+    bool keep_record;  /* record the outcome in the jobs document (jobs.h) */
 };
 
 /* Runs one job to completion in this task. */

@@ -40,6 +40,7 @@ static const struct member record_members[] = {
     COUNT(rows_superseded),
     COUNT(rows_expired),
     COUNT(rows_rejected),
+    COUNT(rows_deleted),
     MEMBER(job_record, "took_ms", MEMBER_I64, took_ms, INT64_MAX, MEMBER_ALWAYS),
     MEMBER(job_record, "ended", MEMBER_STAMP, ended, 0, MEMBER_NEEDED),
     MEMBER(job_record, "ended_ms", MEMBER_MS, ended_at.us, INT64_MAX / 1000, MEMBER_ALWAYS),

@@ -17,7 +17,7 @@ struct job_record {
     struct view why;
     unsigned level;
     uint64_t sources, bytes_in, bytes_out, rows_in, rows_out, rows_superseded, rows_expired,
-        rows_rejected;
+        rows_rejected, rows_deleted;
     int64_t took_ms;
     struct stamp ended;
     struct wall_time ended_at; /* for display */

@@ -24,6 +24,9 @@ struct merge_order {
     const struct chunk *sources;
     size_t source_count;
     unsigned level; /* of the output */
+    /* Drop the deletion markers that win, and count them as deleted. Only if the settings name a
+     * deleted field. Otherwise markers are kept like other records. */
+    bool drops_markers;
     /* Put with *absent*. An unanswered put is repeated, because nobody else uses this name. */
     struct view output;
     bool test;                       /* do everything but put the output */
@@ -41,7 +44,10 @@ struct merge_product {
     uint64_t size;
     uint32_t crc32c;
     bool rows_known;
-    uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
+    uint64_t rows_in, rows_out, rows_superseded, rows_rejected, rows_deleted;
+    bool markers_dropped; /* as requested: the output contains no deletion markers */
+    bool markers_counted; /* otherwise: it contains so many: */
+    uint64_t markers_kept;
     unsigned key_kinds; /* of the rows, as in merge.h; 0: unknown */
     uint64_t bytes_read;
     bool put_sent; /* the output may exist, regardless of the status */
@@ -58,8 +64,8 @@ struct merge_product {
  * all ranges together.
  *
  *   OK           the output is stored and durable, or was thrown away in a test, and the rows add
- *                up: rows_in = rows_out + superseded + rejected, and rows_in is the number in the
- *                catalog
+ *                up: rows_in = rows_out + superseded + rejected + deleted, and rows_in is the
+ *                number in the catalog
  *   CORRUPT      the size, checksum or rows of a source differ from the catalog, or its adopted
  *                object was rewritten (culprit)
  *   NOT_FOUND    a source is gone (culprit): the caller checks whether it is still live

@@ -58,6 +58,7 @@ struct runner {
     struct order *order; /* NULL: free */
     uint64_t id;
     struct env_task *task;
+    bool keep_markers;
     struct job_report report;
     struct mono_time reported; /* own task only: when progress was reported */
     bool started;              /* own task only: whether its start was reported */
@@ -87,6 +88,7 @@ struct worker {
     bool barred;         /* some lease table grants nothing, and will not for a long time */
     bool planned;        /* at least once */
     bool only_ranges;    /* a single run plans again, but only the ranges that it has made */
+    bool keep_markers;   /* the last merge that dropped deletion markers was refused */
     struct hf_compact_totals reported; /* as reported with the last plan */
     bool plan_reported;
     bool stale;               /* plan again as soon as possible */

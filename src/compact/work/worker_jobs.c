@@ -106,6 +106,7 @@ static void count_job_locked(struct hf_compact_totals *totals, const struct runn
     totals->rows_out += product->rows_out;
     totals->rows_superseded += product->rows_superseded;
     totals->rows_rejected += product->rows_rejected;
+    totals->rows_deleted += product->rows_deleted;
 }
 
 static void run_job_task(void *argument)
@@ -116,6 +117,7 @@ static void run_job_task(void *argument)
                                        worker->options.memory_bytes / worker->options.jobs,
                                    .go_on = job_goes_on,
                                    .argument = runner,
+                                   .keep_markers = runner->keep_markers,
                                    .keep_record = true };
     job_run(worker->tree, worker->merger, runner->order, &options, &runner->report);
     env_mutex_lock(&worker->shared.mutex);
@@ -141,8 +143,10 @@ bool worker_start(struct worker *worker, const struct candidate *candidate)
         if (!runner && !worker->shared.runners[i].order)
             runner = &worker->shared.runners[i];
     if (runner) {
-        *runner =
-            (struct runner){ .worker = worker, .order = candidate->order, .id = candidate->id };
+        *runner = (struct runner){ .worker = worker,
+                                   .order = candidate->order,
+                                   .id = candidate->id,
+                                   .keep_markers = worker->keep_markers };
         worker->shared.running++;
     }
     env_mutex_unlock(&worker->shared.mutex);
@@ -184,6 +188,10 @@ static void learn_from_job(struct worker *worker, const struct runner *runner)
     }
     if (report->end != HF_COMPACT_END_COMMITTED || worker->candidate_count == 0)
         worker->stale = true; /* other workers are active, or there may be more to do now */
+    /* Late data could make every merge that drops markers fail. So after such a failure, a merge is
+     * committed first. */
+    if (report->needs_markers || report->end == HF_COMPACT_END_COMMITTED)
+        worker->keep_markers = report->needs_markers;
     if (!known)
         return;
     known->round = worker->round;

@@ -323,7 +323,9 @@ static void plan_catalog(struct planning *planning, struct catalog_ref *ref,
 {
     struct plan_options options = { .is_leased = key_is_leased,
                                     .argument = planning->leases,
-                                    .force = planning->worker->options.force };
+                                    .force = planning->worker->options.force,
+                                    .evidence =
+                                        planning->worker->keep_markers ? NULL : evidence };
     struct merger *merger = planning->worker->merger;
     struct plan plan;
     struct hf_error error;
