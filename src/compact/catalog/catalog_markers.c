@@ -133,8 +133,7 @@ static const struct chunk *find_older_tombstone(const struct marker_check *asked
     for (size_t i = 0; i < catalog->grave_count; i++) {
         const struct grave *grave = &catalog->graves[i];
         for (size_t k = 0; k < grave->count; k++)
-            if (RULE(MARKERS_SEE_TOMBSTONES) && reaches_back(asked, &grave->chunks[k]) &&
-                can_be_restored(asked, grave))
+            if (reaches_back(asked, &grave->chunks[k]) && can_be_restored(asked, grave))
                 return &grave->chunks[k];
     }
     return NULL;
