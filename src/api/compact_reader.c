@@ -199,8 +199,9 @@ static int64_t ms_of_instant(struct instant instant)
 
 static struct instant instant_of_ms(int64_t ms)
 {
-    int64_t s = ms / 1000 - (ms % 1000 < 0);
-    return (struct instant){ s, (uint64_t)(ms - s * 1000) * UINT64_C(1000000000000000) };
+    int64_t rest = (ms % 1000 + 1000) % 1000; /* the option's default is the least integer */
+    return (struct instant){ ms / 1000 - (ms % 1000 < 0),
+                             (uint64_t)rest * UINT64_C(1000000000000000) };
 }
 
 static enum hf_status pass_row(void *context, const struct merge_record *record,
