@@ -189,9 +189,14 @@ static void what_makes_no_sense_is_refused(void **state)
                          HF_OK);
     options = usual;
     options.progress = stop_at_once;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    const struct hf_merge_file somewhere = { NULL, fileno(file) };
     assert_status(HF_CANCELLED,
-                  hf_compact_reader_export(reader, &output, &options, NULL, &desk.error),
+                  hf_compact_reader_export(reader, &somewhere, &options, NULL, &desk.error),
                   &desk.error);
+    assert_int_equal(lseek(fileno(file), 0, SEEK_END), 0);
+    fclose(file);
     hf_compact_reader_close(reader);
     desk_close(&desk);
 }
