@@ -209,7 +209,9 @@ def _(s):
     s.write("rows.csv", b"k,v,t\na,1,2026-01-01T00:00:00Z\n")
     s.run("index", "create", "i", "--fields", "k,v,t", "--key", "k", "--time", "t")
     s.run("compact", "create", "--format", "csv", "--key", "k", "--time", "t")
-    tried = {"run": ("x", "--", "true"), "elect run": ("e", "--step", "0s", "--", "true"),
+    s.run("store", "put", "-q", "raw/rows.csv", "rows.csv")
+    tried = {"compact adopt": ("raw/rows.csv",),
+             "run": ("x", "--", "true"), "elect run": ("e", "--step", "0s", "--", "true"),
              "acquire": ("a",), "key acquire": ("k",),
              "key update": ("u", "--take"), "key rm": ("u", "--take"),
              "write": ("o", "rows.csv", "--lock", "w"), "compact ingest": ("rows.csv",),
