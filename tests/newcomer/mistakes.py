@@ -353,18 +353,18 @@ MISTAKES = [
      "holdfast: merge now.csv: INVALID: '.' is a folder, not a file"),
     ("holdfast merge --format cvs --key id -o now.csv a.csv", "INVALID",
      "holdfast: merge now.csv: INVALID: --format: unknown format 'cvs': use usv, csv, "
-     "tsv, ndjson, concat or exec",
+     "tsv, ndjson, parquet, concat or exec",
      A_FILE),
     ("holdfast merge --format csv --key name -o now.csv a.csv", "INVALID",
      "holdfast: merge now.csv: INVALID: a.csv: the header has no field 'name'; its fields are "
      "id, at",
      A_FILE),
     ("holdfast merge --format csv --key id -o . a.csv", "INVALID",
-     "holdfast: merge .: INVALID: .: it is a folder; name a file in it",
+     "holdfast: merge .: INVALID: '.' is a folder; name a file in it",
      A_FILE),
-    ("holdfast merge --format csv --key id -o - a.csv", "INVALID",
-     "holdfast: merge -: INVALID: the output cannot be '-', because it is replaced "
-     "atomically; name a file (for a file called '-', write ./-)",
+    ("holdfast merge --format csv --key id:numbr -o now.csv a.csv", "INVALID",
+     "holdfast: merge now.csv: INVALID: a key field can be followed by :number, :desc or "
+     ":number:desc, not by ':numbr'; if the colon belongs to the name, write \\\\:",
      A_FILE),
     ("holdfast compact ingest nothing.csv", "NOT_FOUND",
      "holdfast: compact ingest: NOT_FOUND: cannot open 'nothing.csv': No such file or "
