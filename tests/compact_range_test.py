@@ -299,8 +299,8 @@ def _(s):
     _, sources = divide_some(s)
     path = s.file(os.path.join("objects", sources[2]))
     data = bytearray(s.get(sources[2]))
-    at = data.index(b"\x1f", len(data) * 9 // 10) + 5
-    data[at] ^= 1
+    for part in range(40):  # in every range, because any of them may be done
+        data[data.index(b"\x1f", len(data) * part // 41) + 1] ^= 1
     os.chmod(path, 0o644)
     with open(path, "wb") as out:
         out.write(data)
