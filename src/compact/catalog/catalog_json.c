@@ -466,19 +466,27 @@ static bool take_moved(struct member_reader *members, void *part)
     return json->why == NULL;
 }
 
-static bool take_moved_files(struct member_reader *members, void *part)
+/* Reads identities into one of the catalog's two lists of them. */
+static bool take_file_ids(struct part_reader *reader, struct catalog *catalog,
+                          bool (*make_room)(struct catalog *, size_t),
+                          void (*push)(struct catalog *, struct view))
 {
-    struct part_reader *reader = members->context;
     struct json_reader *json = &reader->json;
     struct view file_id;
     for (json_enter_array(json); json_next_element(json);) {
         if (!file_id_read(reader, &file_id))
             return false;
-        if (!catalog_room_moved_file_ids(part, 1) || !catalog_reserve_keys(part, 1))
+        if (!make_room(catalog, 1) || !catalog_reserve_keys(catalog, 1))
             return part_no_memory(reader);
-        catalog_push_moved_file(part, file_id);
+        push(catalog, file_id);
     }
     return json->why == NULL;
+}
+
+static bool take_moved_files(struct member_reader *members, void *part)
+{
+    return take_file_ids(members->context, part, catalog_room_moved_file_ids,
+                         catalog_push_moved_file);
 }
 
 static bool take_floor(struct member_reader *members, void *part)
@@ -512,17 +520,8 @@ static bool take_dropping(struct member_reader *members, void *part)
 
 static bool take_kept_files(struct member_reader *members, void *part)
 {
-    struct part_reader *reader = members->context;
-    struct json_reader *json = &reader->json;
-    struct view file_id;
-    for (json_enter_array(json); json_next_element(json);) {
-        if (!file_id_read(reader, &file_id))
-            return false;
-        if (!catalog_room_kept_file_ids(part, 1) || !catalog_reserve_keys(part, 1))
-            return part_no_memory(reader);
-        catalog_push_kept_file(part, file_id);
-    }
-    return json->why == NULL;
+    return take_file_ids(members->context, part, catalog_room_kept_file_ids,
+                         catalog_push_kept_file);
 }
 
 /* Two merges of the same source could not both be committed, and a plan has room for one. */

@@ -198,22 +198,12 @@ static enum hf_status merge_to_output(struct export *export, struct merge_run *r
     return status;
 }
 
-/* A path in the scratch folder; NULL: no memory, or it is too long. */
-static const char *scratch_path(struct merge_run *run, const char *name)
-{
-    char path[PATH_MAX];
-    int size = snprintf(path, sizeof path, "%s/%s", run->folder, name);
-    if (size < 0 || size >= (int)sizeof path)
-        return NULL;
-    return arena_copy(&run->arena, (struct view){ path, (size_t)size }).data;
-}
-
 /* Turns the merged Parquet file into JSON, which keeps types and NULL, so that it can be selected
  * from and converted like other text. Its timestamps have no zone, or are in UTC. */
 static enum hf_status read_parquet_rows(struct merge_run *run, struct merge_options *options,
                                         const char **input, struct hf_error *error)
 {
-    const char *rows = scratch_path(run, "rows");
+    const char *rows = merge_scratch_path(run, "rows");
     if (!rows)
         return error_no_memory(error);
     enum hf_status status = parquet_convert(run->files->env, options, *input, HF_MERGE_PARQUET,
@@ -233,7 +223,7 @@ static enum hf_status write_parquet_rows(struct export *export, struct merge_run
 {
     struct merge_options copy = *options;
     struct merge_result result = { 0 };
-    const char *made = scratch_path(run, "parquet");
+    const char *made = merge_scratch_path(run, "parquet");
     if (!made)
         return error_no_memory(error);
     copy.headless = options->headless || options->format == HF_MERGE_USV;
@@ -280,7 +270,8 @@ static enum hf_status merge_and_convert(struct export *export, struct merge_run 
     /* A CSV file with names, or a JSON file with types, is what DuckDB reads. */
     enum hf_merge_format text =
         options.format == HF_MERGE_NDJSON ? HF_MERGE_NDJSON : HF_MERGE_CSV;
-    const struct hf_merge_file selected = { .path = scratch_path(run, "selected"), .fd = -1 };
+    const struct hf_merge_file selected = { .path = merge_scratch_path(run, "selected"),
+                                            .fd = -1 };
     if (!selected.path)
         return error_no_memory(error);
     const struct convert_order convert = { .input = input,

@@ -60,7 +60,7 @@ enum hf_status merge_local_failure(struct hf_error *error, int errno_value, cons
     return HF_UNAVAILABLE;
 }
 
-static const char *path_in(struct merge_run *run, const char *name)
+const char *merge_scratch_path(struct merge_run *run, const char *name)
 {
     char path[PATH_MAX];
     int size = snprintf(path, sizeof path, "%s/%s", run->folder, name);
@@ -411,7 +411,7 @@ static enum hf_status merge_sources(struct merge_run *run, uint32_t *ret_crc,
 static enum hf_status compare_output(struct merge_run *run, struct hf_error *error)
 {
     const struct progress progress = { put_progress, run };
-    const char *path = path_in(run, "compare");
+    const char *path = merge_scratch_path(run, "compare");
     uint64_t size = 0;
     uint32_t crc = 0;
     int fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
@@ -512,8 +512,8 @@ static enum hf_status name_files(struct merge_run *run, struct hf_error *error)
     size_t count = order->source_count;
     struct lent *lent = arena_take(&run->arena, count * sizeof *lent);
     run->paths = arena_take(&run->arena, count * sizeof *run->paths);
-    run->output = path_in(run, "output");
-    run->rejects = path_in(run, "rejects");
+    run->output = merge_scratch_path(run, "output");
+    run->rejects = merge_scratch_path(run, "rejects");
     bool has_memory = lent && run->paths && run->output && run->rejects;
     if (!has_memory)
         return error_no_memory(error);
@@ -525,7 +525,7 @@ static enum hf_status name_files(struct merge_run *run, struct hf_error *error)
         char name[80];
         struct view end = scratch_name_end(order->sources[i].key);
         snprintf(name, sizeof name, "%06zu%.*s", i, VIEW_ARGS(end));
-        run->paths[i] = path_in(run, name);
+        run->paths[i] = merge_scratch_path(run, name);
         run->bytes += order->parts ? order->parts->sizes[i] : order->sources[i].size;
         has_memory = has_memory && run->paths[i];
     }

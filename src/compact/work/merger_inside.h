@@ -79,6 +79,9 @@ enum hf_status merge_cancelled(struct hf_error *error);
  * damaged source. */
 enum hf_status merge_local_failure(struct hf_error *error, int errno_value, const char *what);
 
+/* The path of a file in the run's scratch folder; NULL: no memory, or it is too long. */
+const char *merge_scratch_path(struct merge_run *run, const char *name);
+
 /* Whether the disk is full now. Remembers that it was. Call this before any file is removed. */
 bool merge_disk_is_full(struct merge_run *run);
 
