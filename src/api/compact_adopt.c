@@ -44,17 +44,7 @@ static void report_adopted(void *argument, const struct ingest_file *file, struc
     const struct hf_compact_adopt_options *options = &adopting->options;
     bool added = file->error.status == HF_OK && !file->already;
     (void)etag;
-    const struct hf_compact_ingested told = {
-        .struct_size = sizeof told,
-        .source = file->path,
-        .status = file->error.status,
-        .why = file->error.status == HF_OK ? "" : file->error.why,
-        .already = file->already,
-        .key = added ? file->key : NULL,
-        .size = file->size,
-        .rows = file->rows,
-        .malformed = file->malformed,
-    };
+    const struct hf_compact_ingested told = ingested_of(file);
     report->bytes += added ? file->size : 0;
     report->rows += added ? file->rows : 0;
     report->malformed += added ? file->malformed : 0;

@@ -45,7 +45,23 @@ static enum hf_status convert_ingest_options(struct ingesting *ingesting,
     return HF_OK;
 }
 
-/* Reports a key only for a source that is in the catalog. */
+struct hf_compact_ingested ingested_of(const struct ingest_file *file)
+{
+    bool added = file->error.status == HF_OK && !file->already;
+    const struct hf_compact_ingested told = {
+        .struct_size = sizeof told,
+        .source = file->path,
+        .status = file->error.status,
+        .why = file->error.status == HF_OK ? "" : file->error.why,
+        .already = file->already,
+        .key = added ? file->key : NULL,
+        .size = file->size,
+        .rows = file->rows,
+        .malformed = file->malformed,
+    };
+    return told;
+}
+
 static void report_sources(struct ingesting *ingesting)
 {
     const struct hf_compact_ingest_options *options = &ingesting->options;
@@ -54,17 +70,7 @@ static void report_sources(struct ingesting *ingesting)
     for (size_t i = 0; i < ingesting->count; i++) {
         const struct ingest_file *file = &ingesting->files[i];
         bool added = file->error.status == HF_OK && !file->already;
-        const struct hf_compact_ingested told = {
-            .struct_size = sizeof told,
-            .source = file->path,
-            .status = file->error.status,
-            .why = file->error.status == HF_OK ? "" : file->error.why,
-            .already = file->already,
-            .key = added ? file->key : NULL,
-            .size = file->size,
-            .rows = file->rows,
-            .malformed = file->malformed,
-        };
+        const struct hf_compact_ingested told = ingested_of(file);
         report->already += file->already;
         report->failed += file->error.status != HF_OK;
         report->added += added;

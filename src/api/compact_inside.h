@@ -94,4 +94,8 @@ bool chunk_leases_have(void *leased, struct view key);
 bool command_may_run(const struct hf_compact *compact, const struct compact_settings *settings,
                      struct hf_error *why);
 
+/* What a caller is told about a source. It has a key only if it was added to the catalog. */
+struct ingest_file;
+struct hf_compact_ingested ingested_of(const struct ingest_file *file);
+
 #endif
