@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sentences.py [--seed N] [--count N]: print random sentences that a user or a developer can read.
+"""sentences.py [--seed N] [--count N] [--control HEADER]: print random sentences that a user or a
+developer can read.
 
 The sentences come from the README, the documents, the comments of headers and sources, the help,
-and the error messages, about the same share from each. Give the list to somebody who does not know
-the code, and ask which sentences do not read like the manuals of SQLite, PostgreSQL or curl.
+and the error messages, about the same share from each. Each stands between >> and << in its
+paragraph. Give the list to somebody who does not know the code, and ask which sentences do not
+read like the manuals of SQLite, PostgreSQL or curl.
+
+With --control, a quarter as many sentences of another project's header are mixed in, and the
+numbers of these are printed to standard error: the share of them that the reader marks says how
+strict the reader is.
 """
 
 import argparse
@@ -12,9 +18,11 @@ import os
 import random
 import re
 import subprocess
+import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHORTEST = 4    # words
+AROUND = 400    # characters of the paragraph before a sentence
 END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -82,24 +90,42 @@ def read_kind(name, pattern):
     for path in files_of(pattern):
         with open(os.path.join(ROOT, path), encoding="utf-8") as file:
             for paragraph in reader(file.read()):
-                found += [(path, one) for one in sentences_of(paragraph)]
+                found += [(path, one, paragraph) for one in sentences_of(paragraph)]
     return found
+
+
+def in_paragraph(sentence, paragraph):
+    """The sentence between >> and <<, with what stands around it in its paragraph."""
+    before, _, after = re.sub(r"\s+", " ", paragraph).strip().partition(sentence)
+    return "%s>> %s <<%s" % (before[-AROUND:], sentence, after[:AROUND // 2])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--control", metavar="HEADER")
     options = parser.parse_args()
     draw = random.Random(options.seed)
     shares = sum(share for _, share, _ in KINDS)
-    number = 0
+    sample = []
     for name, share, pattern in KINDS:
         found = read_kind(name, pattern)
         wanted = min(len(found), round(options.count * share / shares))
-        for path, sentence in draw.sample(found, wanted):
-            number += 1
-            print("%d. [%s] %s" % (number, path, sentence))
+        sample += draw.sample(found, wanted)
+    if options.control:
+        with open(options.control, encoding="utf-8", errors="replace") as file:
+            found = [("another project", one, paragraph)
+                     for paragraph in paragraphs_of_comments(file.read())
+                     for one in sentences_of(paragraph)]
+        sample = draw.sample(sample + draw.sample(found, len(sample) // 4), len(sample) * 5 // 4)
+    for number, (path, sentence, paragraph) in enumerate(sample, 1):
+        place = "" if options.control else "[%s] " % path
+        print("%d. %s%s" % (number, place, in_paragraph(sentence, paragraph)))
+    controls = [n for n, (path, _, _) in enumerate(sample, 1) if path == "another project"]
+    if options.control:
+        print("sentences of %s: %s" % (options.control, " ".join(map(str, controls))),
+              file=sys.stderr)
 
 
 if __name__ == "__main__":
