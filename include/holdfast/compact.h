@@ -505,7 +505,7 @@ struct hf_compact_result {
     bool rows_known;
     uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
     const char *rejects; /* the key of the rejected rows, or "" */
-    uint64_t took_over;  /* leases of dead workers that were settled first */
+    uint64_t took_over;  /* leases of dead workers that were cleaned up first */
     int64_t took_ms;
     uint64_t rows_deleted; /* deletion markers that were dropped */
 };

@@ -5,10 +5,10 @@
  *     hf_lock_acquire(lock, 60000, &error);
  *     hf_fenced_put(lock, "out/report.json", data, size, &error);
  *
- * To write a fenced object, hold an exclusive lock that covers the scopes of its first writer: the
- * same scopes, a tree above a path or tree, a range around a range, or the inode of a range. Any
- * two such locks exclude each other, so their tokens increase in the order in which the locks were
- * held.
+ * To write a fenced object, hold an exclusive lock that covers the scopes of its first writer.
+ * Each scope covers itself. A tree also covers the paths and trees in it, a range the ranges in
+ * it, and an inode all its ranges. Any two such locks exclude each other, so their tokens increase
+ * in the order in which the locks were held.
  *
  * A client's writes take effect in the order in which it issued them. If the lease was passed on as
  * text, writes by different clients with that lease may take effect in any order. */

@@ -317,7 +317,7 @@ HF_API enum hf_status hf_index_header(struct hf_index *index, enum hf_index_form
 struct hf_index_condition {
     const char *field;
     const char *value;
-    bool differs; /* the value must differ */
+    bool differs; /* the value must not be equal */
 };
 
 struct hf_index_progress {
@@ -456,7 +456,7 @@ struct hf_index_shard {
     uint64_t records, bytes; /* of the shard after these writes */
     /* Why the first entry was set aside; "" if no entry was set aside. */
     const char *first_aside;
-    uint64_t keys_deleted;      /* deletions that were folded and took effect */
+    uint64_t keys_deleted;      /* deletions that were merged into shards and took effect */
     uint64_t deletions_dropped; /* deletions that the shard no longer needs */
 };
 
@@ -562,7 +562,7 @@ struct hf_index_stats {
     uint64_t entries;         /* waiting in the inbox */
     uint64_t entries_foreign; /* those from other programs */
     uint64_t entry_bytes;
-    uint64_t markers; /* empty objects in place of entries from other programs */
+    uint64_t markers; /* empty objects that other programs put into the inbox */
     uint64_t strays;  /* objects in the inbox that are not entries */
     uint64_t shards_waiting;
     /* When the oldest entry was written, by the store's clock; -1: unknown. */

@@ -16,9 +16,10 @@
  * equal, the record that is greatest in byte order is kept. Keys are compared as bytes, without CSV
  * quotes and JSON escapes, or as numbers of any size ("id:number"); in descending order ("id:desc",
  * "id:number:desc"); by several fields ("country,id"). With :number, a key is a number as in JSON,
- * which may also start with + or zeros; in NDJSON, it must not be a string. Any other key, such as
- * nothing or NaN, rejects the record. Records are written unchanged, each followed by LF. The order
- * of the inputs does not affect the output. An input that is not sorted is detected and sorted.
+ * which may also start with + or zeros; in NDJSON, it must not be a string. A record with any other
+ * key, such as an empty one or NaN, is rejected. Records are written unchanged, each followed by
+ * LF. The order of the inputs does not affect the output. An input that is not sorted is detected
+ * and sorted.
  *
  * COLUMNS. CSV and TSV inputs may have different headers. The output then has the columns of all of
  * them, by name, in the order in which they appear first in the inputs as given; where an input

@@ -63,10 +63,10 @@ static void note_since(const struct step *step, struct checked_chunk *chunk)
 }
 
 /* The longest time for which the entry that this write removes can have existed when the write was
- * sent. The time is computed from the stamp, if the stamp's clock can be read, or from how long the
- * entry was in the catalog, where any client may have watched it. A stamp may be much earlier than
- * the instant at which its write took effect. If its writer had not learned the store time for a
- * long time, the stamp may also be far in the future. */
+ * sent. The time is computed from the stamp if the stamp's clock can be read. Otherwise it is the
+ * time for which the entry was in the catalog, because any client may have watched it there. A
+ * stamp may be much earlier than the instant at which its write took effect. If its writer had not
+ * learned the store time for a long time, the stamp may also be far in the future. */
 static int64_t elapsed_us(const struct step *step, const struct checked_since *since)
 {
     struct catalog_checker *checker = step->checker;

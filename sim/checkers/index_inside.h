@@ -13,7 +13,8 @@
 struct checked_key;
 struct checked_object;
 
-/* A name that has contained this record, or a later one with the same key, without interruption. */
+/* The name of an object that has contained this record, or a later one with the same key, ever
+ * since. */
 struct checked_hold {
     struct checked_hold *next; /* for the same record */
     const struct checked_object *object;

@@ -25,7 +25,7 @@
 /* The possible error of the clocks that prove that D has passed, as a fraction of D. */
 #define LATE_BOUND_SLACK(bound) ((bound).us / 20)
 
-/* An active lease in a table, and since when it has been active. */
+/* An active lease in a table, and the time at which it became active. */
 struct swept_lease {
     uint64_t token;
     int64_t since_us;

@@ -17,7 +17,7 @@ void mutant_deletes_old_state_early(struct hf_key *key, const struct key_state *
 /* SETTLED_BY_THE_RECORD: treats a pending record as a commit. */
 void mutant_takes_pending_for_committed(enum txn_state *state);
 
-/* RECORD_BEFORE_STAGE: writes the record just before the decision. */
+/* RECORD_BEFORE_STAGE, if broken: the record is written only just before the decision. */
 void mutant_begins_late(struct hf_txn *txn);
 
 /* PARTICIPANTS_WITH_THE_DECISION: names the participants of a commit after the decision. A

@@ -39,7 +39,7 @@ void mutant_takes_lost_epoch_for_zero(enum hf_status *status, struct epoch_body 
 /* ENTRY_EACH_HOUR: accepts an entry for any hour as the right one. */
 void mutant_takes_any_entry(const struct table_ref *ref, bool *has);
 
-/* REFUSED_BODY_IS_LOOKED_FOR: treats a refused body as complete. */
+/* REFUSED_BODY_IS_LOOKED_FOR, if broken: a body whose write was refused counts as complete. */
 void mutant_trusts_refused_body(enum hf_status *status, struct hf_error *error);
 
 /* BODY_BEFORE_FENCE: writes the fence although its body may be missing. */

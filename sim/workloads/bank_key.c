@@ -188,8 +188,8 @@ static void make_known(struct teller *teller, struct hf_key *key,
     TELLER_TRACE(teller, "passes on %s", bank_keys[last->number]);
 }
 
-/* Records the stage that the release will publish. A state that is published directly supersedes
- * it. */
+/* Records the stage that the release will publish. A state that is published without a stage
+ * supersedes it. */
 static void note_waiting(struct teller *teller, struct teller_write *write,
                          enum hf_status status)
 {

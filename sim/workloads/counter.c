@@ -264,7 +264,7 @@ static void *start(struct run *run)
     check(counter);
     unsigned nodes = run->options->nodes;
     counter->run = run;
-    /* The last increment of each node may be cut short by any number of crashes. */
+    /* Only the last increment of a node may be incomplete, however often the node crashes. */
     counter->room = run->options->operations + 64 * (uint64_t)nodes;
     counter->increments = calloc(counter->room + 1, sizeof *counter->increments);
     check(counter->increments);

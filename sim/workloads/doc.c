@@ -198,10 +198,10 @@ struct op {
     struct doc_op base;
     enum kind kind;
     uint64_t number;
-    uint64_t unless;            /* HELD if this number is there; 0: never */
-    uint64_t needs;             /* MISMATCH if this number is missing; 0: never */
-    struct mono_time valid;     /* EXPIRED after this instant; 0: never */
-    size_t count;               /* the number of entries when it was applied */
+    uint64_t unless;        /* HELD if this number is there; 0: never */
+    uint64_t needs;         /* MISMATCH if there is no entry with this number; 0: no check */
+    struct mono_time valid; /* EXPIRED after this instant; 0: never */
+    size_t count;           /* the number of entries when it was applied */
     char nonce[NONCE_SIZE + 1]; /* of the entry */
 };
 

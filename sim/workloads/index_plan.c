@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_plan.c: draws the world of a seed for workload `index`. Clocks stay within the assumptions,
- * except wall clocks, which timestamp the records and may be years apart. */
+/* index_plan.c: chooses the configuration of workload `index` by a seed. Clocks stay within the
+ * assumptions, except wall clocks, which timestamp the records and may be years apart. */
 #include "sim/workloads/index_work.h"
 
 /* More pauses than in other workloads, between any two requests of a compiler. */

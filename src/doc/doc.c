@@ -90,7 +90,7 @@ static void report_body(struct doc *doc, const struct evidence *evidence)
         doc->seen(doc->seen_argument, doc->body, evidence);
 }
 
-/* Reports the body as it was just written. */
+/* Reports the body that was just written. */
 static void report_written_body(struct doc *doc, const struct evidence *evidence)
 {
     if (doc->type->written)

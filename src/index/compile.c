@@ -389,7 +389,7 @@ static bool compile_batch(struct shard_compile *job)
     if (!list_more(job) || !load_queue(job, &job->flat) || !load_queue(job, &job->listed))
         return false;
     if (job->entry_count == 0) {
-        /* If nothing was folded or set aside, the listed entries had vanished. */
+        /* If nothing was merged or set aside, another process had removed the listed entries. */
         if (job->report->folds > 0 || job->report->aside > 0)
             job->report->end = HF_INDEX_END_DONE;
         if (job->failed)

@@ -224,8 +224,8 @@ static enum hf_status fold_shard(struct loading *loading, size_t shard, struct r
 }
 
 /* Folds the batch, shard by shard. If a shard has few records, they are moved to the front of the
- * array, over records that are already done, and all of these go to the inbox together at the
- * end. */
+ * array, over records that are already written. At the end, all records that were moved go to the
+ * inbox together. */
 static enum hf_status fold_batch(struct loading *loading, struct hf_error *error)
 {
     size_t few = 0;

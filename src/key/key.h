@@ -83,7 +83,7 @@ void keys_clear_up(struct hf_key *const *keys, size_t count);
 /* The same for one key, with its `calls` held. */
 void key_clear_up_locked(struct hf_key *key);
 
-/* Notes which bodies are to be deleted after a change that is known to be done. Called with
+/* Records which bodies must be deleted, once a change is known to have been made. Called with
  * `calls` held. */
 void key_note_state(struct hf_key *key, const struct key_state *state);
 

@@ -71,7 +71,7 @@ static bool is_finished(const struct lease *lease)
     return lease->status != LEASE_ACTIVE && !awaits_settling(lease);
 }
 
-/* Removes old finished leases. Promised completions and leases whose output is not settled stay.
+/* Removes old finished leases. Keeps promised completions, and leases whose output is not settled.
  * Of the other ended leases, the newest stay, for display. The newest completion of a scope is
  * needed for `once_per`, so it has a separate, larger limit. Completions of chunks do not, because
  * chunks are merged once and never requested again. */

@@ -32,7 +32,7 @@ void cleanup_wait(struct hf_client *client);
 void cleanup_release(struct hf_client *client);
 
 /* Keeps trying to end a lease or a waiter in the background, until the outcome is known or `ttl`
- * has passed. By then, no client can take the entry for a held lease. Takes over one use of the
+ * has passed. By then, no client can mistake the entry for a held lease. Takes over one use of the
  * table_ref, and copies `note`. */
 void release_later(struct table_ref *ref, enum table_op_kind kind, struct view id,
                    uint64_t token, struct view note, struct span ttl);

@@ -53,7 +53,7 @@ struct row {
     uint32_t key_at; /* offset in the block, or in `keys` */
     uint32_t key_size;
     uint16_t fault;    /* enum row_fault; ROW_PIECE: part of a record that is too long */
-    bool key_is_apart; /* in `keys`: the record has another form of it, such as escaped */
+    bool key_is_apart; /* in `keys`: the record has it in another form, for example escaped */
     bool is_deleted;   /* a deletion marker */
 };
 

@@ -363,7 +363,7 @@ static enum hf_status check_commit_state(const struct catalog *catalog, struct c
     }
     if (RULE(COMMIT_REFUSES_CONDEMNED) && state == CHUNK_CONDEMNED)
         return error_set(&op->error, HF_CONFLICT,
-                         "the output was condemned after its lease had expired");
+                         "the output was marked for deletion after its lease had expired");
     for (size_t i = 0; i < op->key_count; i++) {
         state = catalog_state(catalog, op->keys[i]);
         if (RULE(COMMIT_NEEDS_LIVE_SOURCES) && state != CHUNK_LIVE)

@@ -241,7 +241,7 @@ static enum hf_status check_range(const struct catalog *catalog, struct catalog_
         return HF_OK;
     if (RULE(COMMIT_REFUSES_CONDEMNED) && state == CHUNK_CONDEMNED)
         return error_set(&op->error, HF_CONFLICT,
-                         "the output was condemned after its lease had expired");
+                         "the output was marked for deletion after its lease had expired");
     const struct divided_merge *merge = catalog_merge(catalog, op->id);
     if (!merge)
         return error_set(&op->error, HF_CONFLICT, "the merge of this range was given up");

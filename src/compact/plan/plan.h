@@ -48,7 +48,7 @@
  *
  * Deletion markers. A chunk of level 1 or higher that is in no group is rewritten alone, at its own
  * level, if all its deletion markers may be dropped (catalog.h): otherwise they would stay in a
- * chunk that has no partner. A plan has at most 16 such groups. */
+ * chunk that has no partner. A plan has at most 16 groups of a single chunk. */
 #ifndef COMPACT_PLAN_PLAN_H
 #define COMPACT_PLAN_PLAN_H
 

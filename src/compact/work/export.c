@@ -134,7 +134,7 @@ static enum hf_status check_order(const struct export *export, struct hf_error *
             "the partition has no key, so it cannot be filtered by a prefix of it");
     if ((selection->has_since || selection->has_until) && settings->time.size == 0)
         return error_set(error, HF_INVALID,
-                         "the partition has no time, so it cannot be filtered by time");
+                         "the partition has no time field, so it cannot be filtered by time");
     return HF_OK;
 }
 

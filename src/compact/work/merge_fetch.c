@@ -100,8 +100,8 @@ enum hf_status merge_get_object(struct merge_run *run, const struct chunk *chunk
     return get_part(run, chunk, (struct part){ 0, 0 }, fd, progress, error);
 }
 
-/* Reads the part of a source that belongs to the range. Its size and its keys are checked here, its
- * checksum only with those of the other ranges. */
+/* Reads the part of a source that belongs to the range. Its size and its keys are checked here.
+ * Its checksum is checked when all ranges have been read. */
 static enum hf_status fetch_part(struct merge_run *run, size_t index,
                                  const struct progress *progress, struct hf_error *error)
 {

@@ -30,7 +30,7 @@ struct worker_options {
     struct view label;
     /* HF_COMPACT_WATCH: a prefix whose objects the worker adopts (inbox.h); empty: none. */
     struct view inbox;
-    const char *inbox_scratch; /* a folder for one object at a time */
+    const char *inbox_scratch; /* a folder that holds at most one object at a time */
     /* As in adopt_options, with `argument` as its argument; may be NULL. */
     bool (*inbox_describe)(void *argument, struct view key, struct adopt_facts *ret_facts);
     void (*tell)(void *argument, const struct worker_notice *notice);

@@ -24,8 +24,7 @@
 #define OPEN_FLAGS (O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
 /* RESOLVE_NO_SYMLINKS refuses a link anywhere in the path with ELOOP. With O_NOFOLLOW, a link at
- * the end would be reported as ENOTDIR, which means that there is a file in the middle of the
- * path. */
+ * the end of the path would be reported as ENOTDIR, just like a file in the middle of the path. */
 int dir_open_beneath(int at, const char *path, int flags)
 {
     struct open_how how = {

@@ -123,7 +123,7 @@ void s3_learn_time(struct s3_store *s3, const struct http_reply *reply);
 bool s3_correct_time(struct s3_store *s3, const struct s3_request *request,
                      const struct http_reply *reply);
 
-/* The store's time according to a refusal. False if it contains none. */
+/* The store's time, as given in a response that refused a request. False if it contains none. */
 struct s3_error_body;
 bool s3_store_time(const struct http_reply *reply, const struct s3_error_body *body,
                    struct wall_time *ret_time);

@@ -259,7 +259,7 @@ static int create_layout(sqlite3 *handle, const char *store_id)
     return code;
 }
 
-/* Performs all steps of opening the first connection that another process can block. The caller
+/* Opens the first connection, as far as another process can delay it. The caller
  * retries while the database is busy. */
 static int prepare_file(struct sqlite_database *database, sqlite3 *handle,
                         enum file_kind *ret_kind)
