@@ -225,9 +225,26 @@ static void an_entry_that_cannot_be_set_aside_stays(void **state)
                 .fate = REFUSE(HF_DENIED));
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, HF_INDEX_END_FAILED);
-    assert_int_equal(scene_waiting(scene, A3), 1);
+    assert_int_equal(scene_waiting(scene, A3), 2);
     assert_int_equal(yard_count(&scene->yard, "aside/"), 0);
     assert_string_equal(value_of(scene, "example.com"), "");
+}
+
+/* Folded one after the other, each would be set aside. Folded together, none is lost because a
+ * later one supersedes it. */
+static void what_is_set_aside_does_not_depend_on_the_fold(void **state)
+{
+    struct scene *scene = *state;
+    drop_one(scene);
+    yard_put(&scene->yard, AT("example.com", "back", "08"));
+    yard_put(&scene->yard, AT("example.com", "too", "09"));
+    delete_at(scene, "example.com", "2026-02-06T09:30:00Z");
+    struct compile_report report = compile_with_d(scene, D);
+    assert_int_equal(report.fold.refused, 2);
+    assert_int_equal(report.aside, 2);
+    assert_int_equal(report.fold.superseded, 1);
+    assert_int_equal(yard_count(&scene->yard, "inbox/"), 0);
+    assert_int_equal(yard_count(&scene->yard, "aside/"), 4);
 }
 
 static void a_new_deletion_starts_the_wait_again(void **state)
@@ -304,6 +321,8 @@ int main(int argc, char **argv)
                  deletions_are_dropped_later),
         COMPILES("what the floor refuses is not shown, and is set aside",
                  the_floor_refuses_what_may_be_deleted),
+        COMPILES("what is set aside does not depend on which entries are folded together",
+                 what_is_set_aside_does_not_depend_on_the_fold),
         COMPILES("a refused entry that cannot be set aside stays in the inbox",
                  an_entry_that_cannot_be_set_aside_stays),
         COMPILES("a deletion that joins the sealed ones starts their wait again",

@@ -142,12 +142,16 @@ static bool is_refused(const struct fold *fold, const struct record *new)
            instant_compare(new->time, head->floor) <= 0;
 }
 
-/* A deletion that is refused has nothing to delete. */
-static void refuse_record(struct fold *fold, struct record *new)
+/* The latest of these records of one key is not later than the floor, so neither are the others.
+ * Each is refused, also one that is superseded by another: what is set aside must not depend on
+ * which entries are folded together. A deletion that is refused has nothing to delete. */
+static void refuse_records(struct fold *fold, struct record *records, size_t count)
 {
-    new->refused = !new->deleted;
-    fold->report.refused += new->refused;
-    fold->report.superseded += new->deleted;
+    for (size_t i = 0; i < count; i++) {
+        records[i].refused = !records[i].deleted;
+        fold->report.refused += records[i].refused;
+        fold->report.superseded += records[i].deleted;
+    }
 }
 
 /* Writes into the line of the new shard what it knows of deletions. */
@@ -179,17 +183,16 @@ static void end_deletions(struct fold *fold)
 
 /* The latest of the records with the same key as records[first]. *ret_behind is the index of the
  * first record with another key. */
-static struct record *latest_of(struct fold *fold, struct record *records, size_t first,
-                                size_t count, size_t *ret_behind)
+static const struct record *latest_of(const struct record *records, size_t first, size_t count,
+                                      size_t *ret_behind)
 {
-    struct record *latest = &records[first];
+    const struct record *latest = &records[first];
     size_t behind = first + 1;
     while (behind < count && view_equal(records[behind].key, latest->key)) {
-        struct record *next = &records[behind++];
+        const struct record *next = &records[behind++];
         if (record_compare(latest, next) < 0)
             latest = next;
     }
-    fold->report.superseded += behind - first - 1;
     *ret_behind = behind;
     return latest;
 }
@@ -210,9 +213,11 @@ static enum hf_status write_later(struct fold *fold, const struct record *old,
 }
 
 /* Writes the old records that precede this new record, then the later of the two records with its
- * key. `old` is the next record of the shard; *at_end: no record is left. */
-static enum hf_status write_up_to(struct fold *fold, struct record *new, struct record *old,
-                                  bool *at_end, struct hf_error *error)
+ * key. `old` is the next record of the shard; *at_end: no record is left. *ret_refused: the floor
+ * refused the new record. */
+static enum hf_status write_up_to(struct fold *fold, const struct record *new,
+                                  struct record *old, bool *at_end, bool *ret_refused,
+                                  struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     int order = -1;
@@ -227,12 +232,10 @@ static enum hf_status write_up_to(struct fold *fold, struct record *new, struct 
         if (order == 0)
             return status;
     }
-    if (status != HF_OK)
+    *ret_refused = status == HF_OK && is_refused(fold, new);
+    if (status != HF_OK || *ret_refused)
         return status;
-    if (!is_refused(fold, new))
-        return write_new(fold, new, /* key_is_new */ true, error);
-    refuse_record(fold, new);
-    return HF_OK;
+    return write_new(fold, new, /* key_is_new */ true, error);
 }
 
 /* Merges the new records, which are sorted, with those of the shard. */
@@ -245,10 +248,15 @@ static enum hf_status merge_records(struct fold *fold, struct record *records, s
     if (status != HF_OK && !at_end)
         return status;
     for (size_t i = 0, behind; i < count; i = behind) {
-        struct record *latest = latest_of(fold, records, i, count, &behind);
-        status = write_up_to(fold, latest, &old, &at_end, error);
+        bool refused = false;
+        const struct record *latest = latest_of(records, i, count, &behind);
+        status = write_up_to(fold, latest, &old, &at_end, &refused, error);
         if (status != HF_OK)
             return status;
+        if (refused)
+            refuse_records(fold, &records[i], behind - i);
+        else
+            fold->report.superseded += behind - i - 1;
     }
     while (!at_end) {
         status = write_old_record(fold, &old, error);

@@ -39,7 +39,7 @@ struct shard_records {
 };
 
 /* Folds these records into the shard. They may be in any order, and keys may repeat. Sorts the
- * array, and marks the records that the floor refused: the latest of each key. Always writes, even
+ * array, and marks the records that the floor refused. Always writes, even
  * if nothing is new, so a reported success is known to be durable.
  *   OK        the shard contains all of them, or later ones
  *   CONFLICT  another compiler wrote the shard in the meantime; nothing was changed
