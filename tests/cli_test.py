@@ -541,6 +541,24 @@ def _(s):
     true(not [name for name in os.listdir(s.path) if ".part-" in name], os.listdir(s.path))
 
 
+@it("a signal that comes twice within a moment, as timeout(1) sends it, is one signal")
+def _(s):
+    make_scene(s, "compact watch")
+    for again in (0, 0.02, 0.05):
+        for _ in range(20):  # until this process was not held up in between
+            watch = s.start("compact", "watch", "--json")
+            watch.stdout.readline()  # it is at work
+            begun = time.monotonic()
+            watch.send_signal(signal.SIGTERM)
+            time.sleep(again)
+            watch.send_signal(signal.SIGTERM)
+            took = time.monotonic() - begun
+            watch.communicate()
+            if took < 0.15:
+                break
+        equal((watch.returncode, took < 0.15), (0, True), f"again after {again} s")
+
+
 @it("Ctrl-C ends a put that waits for stdin, and changes nothing", LOCAL)
 def _(s):
     s.put("k", b"old")

@@ -352,7 +352,8 @@ def chaos_story(bucket, options, paths, expectation, scratch):
     tell(not wrong, "with a kill every second all who are left come to their end", last_words(wrong))
     tell(in_job > 0, "kills hit workers in their jobs")
     live = audit(bucket, expectation, "with kills")
-    quarantined = [key for key, chunk in live.items() if "quarantine" in chunk]
+    quarantined = [f"{key}: {chunk['quarantine']}" for key, chunk in live.items()
+                   if "quarantine" in chunk]
     tell(not quarantined, "nothing is quarantined", "\n".join(quarantined))
     jobs = jobs_of(crew)
     times = sorted((until - since, all_busy_within(crew, jobs, since, until))

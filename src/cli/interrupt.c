@@ -45,13 +45,23 @@ static void end_at_once(int number)
     die_of(number);
 }
 
+/* The timer of the first signal also measures how long ago that was. */
+static bool is_echo(int number)
+{
+    struct itimerspec left;
+    return patience_set && number == signal_that_came && timer_gettime(patience, &left) == 0 &&
+           left.it_value.tv_nsec > (INTERRUPT_PATIENCE.us - INTERRUPT_ECHO.us) * 1000;
+}
+
 static void on_signal(int number)
 {
     const struct itimerspec once = { .it_value.tv_nsec = INTERRUPT_PATIENCE.us * 1000 };
+    if (signal_that_came && is_echo(number))
+        return;
     if (signal_that_came)
         end_at_once(number);
     signal_that_came = number;
-    if (number == SIGINT && patience_set)
+    if (patience_set)
         timer_settime(patience, 0, &once, NULL);
 }
 
@@ -59,6 +69,8 @@ static void on_patience_over(int number)
 {
     (void)number;
     const char *text = atomic_load(&in_order_text);
+    if (signal_that_came != SIGINT)
+        return;
     if (!atomic_load(&in_order))
         end_at_once(signal_that_came);
     else if (text)

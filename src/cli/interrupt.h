@@ -27,6 +27,10 @@ void interrupt_in_order(const char *text);
 /* How long the program may take to end on its own after Ctrl-C. */
 #define INTERRUPT_PATIENCE SPAN_MS(800)
 
+/* The same signal again within this time counts as one: timeout(1) sends its signal to the program
+ * and then to the program's process group, so the program gets it twice. */
+#define INTERRUPT_ECHO SPAN_MS(200)
+
 /* CANCELLED after a signal has arrived, otherwise OK. */
 enum hf_status interrupt_check(struct hf_error *error);
 
