@@ -16,6 +16,19 @@
     "\x19\x2c"                   \
     "\x48\x06schema\x15\x02\x00" \
     "\x15\x04\x25\x00\x18\x02id\x00"
+/* Two columns, idd and another with a name of three bytes. */
+#define COLUMNS(name)                 \
+    "\x19\x3c"                        \
+    "\x48\x06schema\x15\x04\x00"      \
+    "\x15\x04\x25\x00\x18\x03idd\x00" \
+    "\x15\x04\x25\x00\x18\x03" name "\x00"
+/* A struct with the field id, and the column id. */
+#define NESTED                       \
+    "\x19\x4c"                       \
+    "\x48\x06schema\x15\x04\x00"     \
+    "\x35\x00\x18\x01s\x15\x02\x00"  \
+    "\x15\x04\x25\x00\x18\x02id\x00" \
+    "\x15\x04\x25\x00\x18\x02id\x00"
 #define ROWS_5 "\x16\x0a"
 #define ROW_GROUPS                     \
     "\x19\x2c"                         \
@@ -44,6 +57,20 @@ static const struct {
     { "no number of rows", BYTES(VERSION SCHEMA END), HF_CORRUPT, 0 },
     { "an encrypted file",
       BYTES(VERSION SCHEMA ROWS_5 ROW_GROUPS CREATED "\x2c\x1c\x00\x00" END), HF_INVALID, 0 },
+    { "two columns whose names differ",
+      BYTES(VERSION COLUMNS("a\xc3\xa4") ROWS_5 ROW_GROUPS END), HF_OK, 5 },
+    { "two columns of one name", BYTES(VERSION COLUMNS("idd") ROWS_5 ROW_GROUPS END),
+      HF_INVALID, 0 },
+    { "names that differ in case", BYTES(VERSION COLUMNS("IdD") ROWS_5 ROW_GROUPS END),
+      HF_INVALID, 0 },
+    { "a name that occurs again inside a column", BYTES(VERSION NESTED ROWS_5 ROW_GROUPS END),
+      HF_OK, 5 },
+    { "more children than elements",
+      BYTES(VERSION "\x19\x1c\x48\x06schema\x15\x64\x00" ROWS_5 ROW_GROUPS END), HF_CORRUPT,
+      0 },
+    { "a negative number of children",
+      BYTES(VERSION "\x19\x1c\x48\x06schema\x15\x01\x00" ROWS_5 ROW_GROUPS END), HF_CORRUPT,
+      0 },
     { "nothing", BYTES(""), HF_CORRUPT, 0 },
     { "a list longer than the footer", BYTES(VERSION "\x19\xfc\xff\xff\xff\xff\x0f" END),
       HF_CORRUPT, 0 },

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parquet_footer.c: the footer of a Parquet file: a FileMetaData struct in Thrift's compact
- * protocol, its length in four bytes, and "PAR1". Only the counts are kept; everything else is
- * skipped. */
+ * protocol, its length in four bytes, and "PAR1". Only the counts are kept, and the names of
+ * columns are compared; everything else is skipped. */
 #include "merge/parquet_footer.h"
 
+#include "base/arena.h"
 #include "base/limits.h"
+#include "base/map.h"
 #include "file/bytes.h"
 
 #include <errno.h>
@@ -167,24 +169,71 @@ static void skip_value(struct thrift *in, enum thrift_type type, bool in_list, i
 
 /* The numbers of the fields that are read, from the Parquet specification. */
 enum { FILE_SCHEMA = 2, FILE_ROWS = 3, FILE_ROW_GROUPS = 4, FILE_ENCRYPTION = 8 };
-enum { ELEMENT_CHILDREN = 5 };
+enum { ELEMENT_NAME = 4, ELEMENT_CHILDREN = 5 };
 enum { GROUP_BYTES = 2, GROUP_ROWS = 3 };
 
-/* The first element of the schema is its root, whose children are the columns. */
-static uint64_t read_schema(struct thrift *in)
+/* The names of columns that were read, with lower-case ASCII letters. */
+struct column_names {
+    struct arena arena;
+    struct map seen;
+    struct view twice; /* a name that occurred again; data NULL: none did */
+    bool no_memory;
+};
+
+static void add_column_name(struct column_names *names, struct view name)
 {
-    enum thrift_type of, type;
-    uint64_t count = take_list(in, &of), columns = 0;
+    char *folded = arena_take(&names->arena, name.size + 1);
+    void *old = NULL;
+    for (size_t i = 0; folded && i < name.size; i++) {
+        char c = name.data[i];
+        folded[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    if (!folded || !map_put(&names->seen, (struct view){ folded, name.size }, folded, &old))
+        names->no_memory = true;
+    if (old)
+        names->twice = name;
+}
+
+/* The name and the number of children of an element of the schema. */
+static struct view read_element(struct thrift *in, uint64_t *ret_children)
+{
+    struct view name = { "", 0 };
+    enum thrift_type type;
+    int32_t number = 0;
+    *ret_children = 0;
+    while (next_field(in, &number, &type)) {
+        if (number == ELEMENT_NAME && type == THRIFT_BINARY) {
+            uint64_t size = take_varint(in);
+            name = view_first(in->rest, (size_t)size);
+            skip_bytes(in, size);
+        } else if (number == ELEMENT_CHILDREN && type == THRIFT_I32) {
+            *ret_children = (uint64_t)take_integer(in);
+        } else {
+            skip_value(in, type, /* in_list */ false, DEPTH_MAX);
+        }
+    }
+    return name;
+}
+
+/* The first element of the schema is its root, whose children are the columns; the children of each
+ * element follow it. */
+static uint64_t read_schema(struct thrift *in, struct column_names *names)
+{
+    enum thrift_type of;
+    uint64_t count = take_list(in, &of), columns = 0, children, inside = 0;
     if (of != THRIFT_STRUCT)
         in->failed = true;
     for (uint64_t i = 0; i < count && !in->failed; i++) {
-        int32_t number = 0;
-        while (next_field(in, &number, &type)) {
-            if (i == 0 && number == ELEMENT_CHILDREN && type == THRIFT_I32)
-                columns = (uint64_t)take_integer(in);
-            else
-                skip_value(in, type, /* in_list */ false, DEPTH_MAX);
-        }
+        struct view name = read_element(in, &children);
+        bool is_column = i > 0 && inside == 0;
+        if (children > count)
+            in->failed = true;
+        else if (i == 0)
+            columns = children;
+        else
+            inside += children - !is_column;
+        if (is_column && !in->failed)
+            add_column_name(names, name);
     }
     return columns;
 }
@@ -218,8 +267,8 @@ static void read_row_groups(struct thrift *in, struct parquet_footer *footer)
     }
 }
 
-enum hf_status parquet_footer_parse(struct view bytes, struct parquet_footer *ret_footer,
-                                    struct hf_error *error)
+static enum hf_status parse_file(struct view bytes, struct column_names *names,
+                                 struct parquet_footer *ret_footer, struct hf_error *error)
 {
     struct thrift in = { .rest = bytes };
     struct parquet_footer footer = { 0 };
@@ -229,7 +278,7 @@ enum hf_status parquet_footer_parse(struct view bytes, struct parquet_footer *re
     bool is_encrypted = false;
     while (next_field(&in, &number, &type)) {
         if (number == FILE_SCHEMA && type == THRIFT_LIST) {
-            footer.columns = read_schema(&in);
+            footer.columns = read_schema(&in, names);
         } else if (number == FILE_ROWS && type == THRIFT_I64) {
             rows = take_integer(&in);
         } else if (number == FILE_ROW_GROUPS && type == THRIFT_LIST) {
@@ -249,8 +298,25 @@ enum hf_status parquet_footer_parse(struct view bytes, struct parquet_footer *re
                          "the Parquet file is damaged: its footer counts %" PRId64
                          " rows, but its row groups have %" PRIu64,
                          rows, footer.rows);
+    if (names->no_memory)
+        return error_no_memory(error);
+    if (names->twice.data)
+        return error_set(error, HF_INVALID,
+                         "the name of the column '%.*s' occurs twice; DuckDB does not tell "
+                         "upper from lower case",
+                         VIEW_ARGS(view_first(names->twice, 60)));
     *ret_footer = footer;
     return HF_OK;
+}
+
+enum hf_status parquet_footer_parse(struct view bytes, struct parquet_footer *ret_footer,
+                                    struct hf_error *error)
+{
+    struct column_names names = { .arena = ARENA_INIT, .seen = MAP_INIT };
+    enum hf_status status = parse_file(bytes, &names, ret_footer, error);
+    map_release(&names.seen);
+    arena_release(&names.arena);
+    return status;
 }
 
 /* ---- The file ------------------------------------------------------------------------ */

@@ -5,7 +5,8 @@
  * footers of the inputs and of the output, which are read here, by other code. A footer comes from
  * strangers: every length is checked, and nesting and size are limited.
  *
- *   INVALID   not a Parquet file, an encrypted one, or one with a footer that is too large
+ *   INVALID   not a Parquet file, an encrypted one, one with a footer that is too large, or one
+ *             with two columns of the same name (in upper or lower case), which DuckDB would rename
  *   CORRUPT   it starts like a Parquet file, but its end is missing or damaged */
 #ifndef MERGE_PARQUET_FOOTER_H
 #define MERGE_PARQUET_FOOTER_H
