@@ -20,6 +20,18 @@ static struct compact_settings quick_settings(void)
     return settings;
 }
 
+/* Once chunks were added, D may be shorter. */
+static void shorten_wait(struct bench *bench, int64_t late_ms)
+{
+    struct compact_settings settings = quick_settings();
+    struct catalog_op op = { .kind = CATALOG_SET, .settings = &settings };
+    struct catalog_ref *ref;
+    struct hf_error error;
+    settings.late_bound_ms = late_ms;
+    MUST(catalog_tree_ref(bench->hands[0].tree, VIEW("default"), &ref, &error));
+    MUST(catalog_ref_apply(ref, &op, (struct mono_time){ 0 }));
+}
+
 static struct drop_report step(struct hand *hand)
 {
     struct drop_report report;
@@ -132,6 +144,7 @@ static void what_no_catalog_lists_goes_too(void **state)
         struct put_call put = { .key = view_of(keys[i]), .body = VIEW("x") };
         ASSERT(store_put(bench.world.truth, &put) == HF_OK);
     }
+    shorten_wait(&bench, 1);
     drop_all(&bench.hands[0]);
     assert_int_equal(count_left(&bench, "data/default/"), 0);
     assert_int_equal(count_left(&bench, ".holdfast/kept/data/"), 0);
@@ -174,6 +187,7 @@ static void without_conditional_delete_a_document_says_so(void **state)
     bench_add(&bench, 2);
     for (size_t i = 0; i < 2; i++)
         bench.hands[i].tree->store->traits.delete_conditional = false;
+    shorten_wait(&bench, 1);
     drop_all(&bench.hands[0]);
     assert_int_equal(count_left(&bench, "data/"), 0);
     assert_int_equal(count_left(&bench, "metadata/catalog.json"), 1);
@@ -202,11 +216,12 @@ static void a_pin_keeps_its_chunk_and_the_catalog(void **state)
     order_free(order);
     const char *keys[] = { key };
     MUST(pin_take(bench.hands[1].tree, keys, 1, 600000, &pin, &error));
+    shorten_wait(&bench, 200);
     step(&bench.hands[0]);
-    pass_ms(LATE_MS + 200);
+    pass_ms(300);
     struct drop_report report = step(&bench.hands[0]);
     assert_int_equal(report.pinned, 1);
-    pass_ms(LATE_MS + 200);
+    pass_ms(300);
     report = step(&bench.hands[0]);
     assert_false(report.gone);
     assert_int_equal(count_left(&bench, "data/"), 1);
@@ -226,6 +241,7 @@ static void clients_that_do_not_know_are_refused(void **state)
     bench_open(&bench, 2, &settings);
     bench_add(&bench, 3);
     struct order *order = bench_order(&bench.hands[1]);
+    shorten_wait(&bench, 1);
     step(&bench.hands[0]);
     struct job_report job = run_job(&bench.hands[1], order);
     assert_true(job.end == HF_COMPACT_END_PASSED || job.end == HF_COMPACT_END_LOST);
@@ -248,6 +264,7 @@ static void the_lease_of_a_dead_worker_is_settled_first(void **state)
     struct order *order = bench_order(&bench.hands[1]);
     hand_dies_with(&bench.hands[1], order, 300, output);
     order_free(order);
+    shorten_wait(&bench, 1);
     drop_all(&bench.hands[0]);
     expect_gone(&bench);
     bench_close(&bench);
@@ -267,11 +284,7 @@ static void fail_each_call(struct fate fate, bool in_the_end)
         struct hf_error error;
         bench_open(&bench, 1, &settings);
         bench_add(&bench, 2);
-        settings.late_bound_ms = 1;
-        struct catalog_op op = { .kind = CATALOG_SET, .settings = &settings };
-        struct catalog_ref *ref;
-        MUST(catalog_tree_ref(bench.hands[0].tree, VIEW("default"), &ref, &error));
-        MUST(catalog_ref_apply(ref, &op, (struct mono_time){ 0 }));
+        shorten_wait(&bench, 1);
         if (in_the_end) {
             step(&bench.hands[0]);
             pass_ms(2);
@@ -312,6 +325,7 @@ static void whichever_allocation_fails(void **state)
     (void)state;
     bench_open(&bench, 1, &settings);
     bench_add(&bench, 2);
+    shorten_wait(&bench, 1);
     for (long n = 0; failed; n++) {
         alloc_fail_after(n);
         enum hf_status status = drop_step(bench.hands[0].tree, &plain, &report, &error);

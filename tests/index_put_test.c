@@ -2,6 +2,7 @@
 /* index_put_test.c: creating, extending and opening an index, and putting records into its
  * inbox, while others write too and replies are lost. */
 #include "alloc.h"
+#include "base/sanitizer.h"
 #include "index_kit.h"
 
 #include <stdio.h>
@@ -75,10 +76,12 @@ static void made_without_answers(void **state)
     assert_status(HF_OK, index_create(&yard.store.base, VIEW("b"), &schema, &how, &yard.error),
                   &yard.error);
     assert_int_equal(how, INDEX_EXTENDED);
-    script_rule(&yard.store, .name = "puts", .on = ON_PUT, .fate = LOSE);
-    assert_status(HF_UNSURE,
-                  index_create(&yard.store.base, VIEW("c"), &schema, &how, &yard.error),
-                  &yard.error);
+    if (!WITH_ASAN) { /* it takes ten seconds, in which there is nothing to check */
+        script_rule(&yard.store, .name = "puts", .on = ON_PUT, .fate = LOSE);
+        assert_status(HF_UNSURE,
+                      index_create(&yard.store.base, VIEW("c"), &schema, &how, &yard.error),
+                      &yard.error);
+    }
     yard_close(&yard);
 }
 

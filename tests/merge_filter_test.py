@@ -278,10 +278,11 @@ def _(s):
 @it("more objects than descriptors are refused with a sentence, and fewer are merged")
 def _(s):
     url = store_of(s, "dir:objects")
-    urls = []
+    urls = [f"'{url}#{number:02}'" for number in range(40)]
+    os.makedirs(s.file("plain"))
     for number in range(40):
-        s.put(f"{number:02}", b"%02d\n" % number)
-        urls.append(f"'{url}#{number:02}'")
+        s.write(f"plain/{number:02}", b"%02d\n" % number)
+    s.run("store", "cp", "-r", "-q", "--from", "dir:plain", "--to", url, "", "")
     done = shell(s, "ulimit -n 30; merge -o - " + " ".join(urls), expect=code(s, "UNAVAILABLE"))
     true(b"Too many open files" in done.stderr and done.stdout == b"", done)
     got = shell(s, "ulimit -n 70; merge -o - " + " ".join(urls)).stdout

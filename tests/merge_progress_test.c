@@ -2,6 +2,7 @@
 /* merge_progress_test.c: the progress of a merge as its caller sees it: the total never changes,
  * what is done never falls, and at the end it is the total. Every call is watched. */
 #include "base/prng.h"
+#include "base/sanitizer.h"
 #include "holdfast.h"
 #include "test.h"
 
@@ -13,8 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ROW_BYTES 64
-#define MIB       (UINT64_C(1) << 20)
+#define ROW_BYTES  64
+#define KEY_DIGITS 12
+#define MIB        (UINT64_C(1) << 20)
 
 /* What the callback has seen. */
 struct watched {
@@ -57,17 +59,23 @@ static int make_input(size_t rows, enum order order, uint64_t seed)
 {
     struct prng prng = prng_seeded(seed);
     int fd = memfd_create("input", MFD_CLOEXEC);
-    FILE *file = fdopen(dup(fd), "w");
-    assert_non_null(file);
+    char *bytes = malloc(rows * ROW_BYTES);
+    assert_non_null(bytes);
+    memset(bytes, '0', rows * ROW_BYTES);
     for (size_t i = 0; i < rows; i++) {
-        unsigned long long key = i * 1000 + seed;
+        char *row = bytes + i * ROW_BYTES;
+        uint64_t key = i * 1000 + seed;
         if (order == SHUFFLED)
             key = prng_below(&prng, 1000000000);
         if (order == LAST_IS_FIRST && i + 1 == rows)
             key = 0;
-        fprintf(file, "%012llu\x1f%0*d\n", key, ROW_BYTES - 14, 0);
+        for (size_t digit = KEY_DIGITS; key > 0; key /= 10)
+            row[--digit] = (char)('0' + key % 10);
+        row[KEY_DIGITS] = '\x1f';
+        row[ROW_BYTES - 1] = '\n';
     }
-    assert_int_equal(fclose(file), 0);
+    assert_int_equal(write(fd, bytes, rows * ROW_BYTES), rows * ROW_BYTES);
+    free(bytes);
     return fd;
 }
 
@@ -129,6 +137,8 @@ static void check_scene(void **state)
 {
     const struct scene *scene = *state;
     struct hf_merge_file inputs[300];
+    if (WITH_TSAN && scene->threads == 1)
+        return; /* one thread races with nobody */
     struct hf_merge_report report = HF_MERGE_REPORT;
     struct watched watched = { 0 };
     for (size_t i = 0; i < scene->inputs; i++)
