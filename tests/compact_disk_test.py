@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import cases
+import duckdb_kit
 from cli_test import LOCAL, MIB, PROGRAM, equal, it, true
 from compact_cli_test import BEGIN, DIR, chunks, create, of_kind, plan
 from merge_cases import zstd
@@ -105,6 +106,29 @@ def _(s):
     ends = of_kind(events, "ended")
     equal([one["end"] for one in ends], ["failed", "committed"])
     true("No space left" in ends[0]["why"] and "scratch space" not in ends[0]["why"], ends[0])
+    equal([chunk["quarantine"] for chunk in chunks(s)], [None])
+
+
+@it("nor is a chunk of Parquet blamed, on which DuckDB fails for lack of disk space", DIR)
+def _(s):
+    if not duckdb_kit.library_path():
+        print("# skipped: DuckDB's library is missing")
+        return
+    s.env["HOLDFAST_DUCKDB"] = duckdb_kit.library_path()
+    s.env["HOLDFAST_PARQUET"] = os.path.join(os.environ["HOLDFAST_BUILD"], "src/parquet/holdfast-parquet")
+    create(s, "--format", "parquet", "--key", "id", "--time", "seen", "--tries", "1")
+    names = [f"in-{i}.parquet" for i in range(3)]
+    for i, name in enumerate(names):
+        duckdb_kit.Duck().write(s.file(name), f"SELECT md5((n + {i})::VARCHAR) AS id, n AS seen, "
+                                              "md5(n::VARCHAR) AS text FROM range(30000) t(n)")
+    s.run("compact", "ingest", "-q", *names)
+    fill = f"head -c {DISK - MIB // 2} /dev/zero > scratch/others"
+    events, _ = run_on_disk(s, f'{fill}; "$@"; rm scratch/others; "$@"')
+    if events is None:
+        return
+    ends = of_kind(events, "ended")
+    equal([(one["end"], one.get("blame")) for one in ends], [("failed", "nobody"), ("committed", None)])
+    true("No space left" in ends[0]["why"], ends[0])
     equal([chunk["quarantine"] for chunk in chunks(s)], [None])
 
 

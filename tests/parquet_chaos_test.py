@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""parquet_chaos_test.py: four workers compact a partition of Parquet files, and every second one of
-them is killed.
+"""parquet_chaos_test.py: four workers compact a partition of Parquet files while more are ingested. Again
+and again, a worker whose helper is at work, or such a helper, is killed.
 
     parquet_chaos_test.py STORE [--seconds S] [--files N]
 
 STORE is sqlite or dir. Prints TAP. What was put in is read by DuckDB from the files that were ingested,
 and what is there in the end from the objects of the live chunks: both must have the same latest row of
-each key, and no row may be in two chunks.
+each key, in every column, and no row may be in two chunks.
 """
 
 import argparse
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -67,51 +66,86 @@ def write_files(duck, folder, count):
     paths = []
     for number in range(count):
         path = os.path.join(folder, f"in-{number:04}.parquet")
+        more = ("", ", NULL::BIGINT AS more", ", i AS more")[number % 3]
         duck.write(path, f"SELECT (hash(i * 7 + {number}) % {count * ROWS // 3})::BIGINT AS id, "
                          f"TIMESTAMP '2026-01-01' + INTERVAL (hash(i + {number} * 31) % 3000) SECOND "
-                         f"AS seen, md5((i * {number + 1})::VARCHAR) AS text, "
-                         f"{'i' if number % 2 else 'NULL::BIGINT'} AS more FROM range({ROWS}) t(i)")
+                         f"AS seen, md5((i * {number + 1} % 97)::VARCHAR) AS text{more} "
+                         f"FROM range({ROWS}) t(i)")
         paths.append(path)
     return paths
 
 
-def kill_now_and_then(bucket, seconds):
-    """Workers for so long; the number that were killed."""
-    draw = random.Random(5)
-    workers = [bucket.start(number) for number in range(WORKERS)]
-    deadline, killed = time.monotonic() + seconds, 0
-    while time.monotonic() < deadline:
-        time.sleep(1)
-        number = draw.randrange(WORKERS)
-        workers[number].send_signal(signal.SIGKILL)
-        workers[number].wait()
-        killed += 1
-        workers[number] = bucket.start(number)
-    for worker in workers:
-        worker.terminate()
-    for worker in workers:
-        worker.wait(timeout=PATIENCE)
-    return killed
-
-
-def helpers_left(folder):
-    """Helpers of this test that outlived their workers."""
-    left = []
+def helpers_at_work(folder):
+    """The helpers of this test: process id and that of the worker."""
+    found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 mine = f"TMPDIR={folder}".encode() in file.read().split(b"\0")
             if mine and "holdfast-parquet" in os.readlink(f"/proc/{pid}/exe"):
-                left.append(pid)
+                with open(f"/proc/{pid}/stat", "rb") as file:
+                    found[int(pid)] = int(file.read().rpartition(b")")[2].split()[1])
         except OSError:
-            pass
-    return left
+            pass  # it has ended
+    return found
+
+
+class Crew:
+    """Four workers, of which one or its helper is killed again and again."""
+
+    def __init__(self, bucket):
+        self.bucket = bucket
+        self.workers = [bucket.start(number) for number in range(WORKERS)]
+        self.workers_killed = self.helpers_killed = 0
+
+    def kill_worker(self, pid):
+        for number, worker in enumerate(self.workers):
+            if worker.pid == pid:
+                worker.kill()
+                worker.wait()
+                self.workers[number] = self.bucket.start(number)
+                self.workers_killed += 1
+
+    def kill_one(self):
+        """One that is at work now, if there is one: two workers for each helper."""
+        for helper, worker in helpers_at_work(self.bucket.folder).items():
+            if self.workers_killed <= 2 * self.helpers_killed:
+                self.kill_worker(worker)
+            else:
+                try:
+                    os.kill(helper, signal.SIGKILL)
+                    self.helpers_killed += 1
+                except ProcessLookupError:
+                    pass  # it has ended meanwhile
+            return
+
+    def stop(self):
+        for worker in self.workers:
+            worker.terminate()
+        for worker in self.workers:
+            worker.wait(timeout=PATIENCE)
+
+
+def ingest_and_kill(bucket, inputs, seconds):
+    """Gives the files to the workers, a few at a time, and kills; who was killed, and how often."""
+    crew = Crew(bucket)
+    begun, given = time.monotonic(), 0
+    while time.monotonic() < begun + seconds or given < len(inputs):
+        due = int(len(inputs) * min((time.monotonic() - begun) / seconds, 1))
+        if due >= given + 4 or due == len(inputs) > given:
+            bucket.must("compact", "ingest", *inputs[given:due])
+            given = due
+        crew.kill_one()
+        time.sleep(0.1)
+    crew.stop()
+    return crew
 
 
 def latest(files):
-    return (f"SELECT id, seen, max(text) FROM (SELECT id, seen, text, max(seen) OVER (PARTITION BY id) "
-            f"AS newest FROM read_parquet([{', '.join(map(quote, files))}], union_by_name = true)) "
-            f"WHERE seen = newest GROUP BY id, seen")
+    """Of rows with an equal time, the greatest by all other columns."""
+    return (f"SELECT id, seen, text, more FROM read_parquet([{', '.join(map(quote, files))}], "
+            f"union_by_name = true) QUALIFY row_number() OVER (PARTITION BY id ORDER BY seen DESC, "
+            f"text DESC NULLS LAST, more DESC NULLS LAST) = 1")
 
 
 def fetch(bucket, chunks):
@@ -122,21 +156,22 @@ def fetch(bucket, chunks):
     return paths
 
 
-def check(bucket, duck, inputs, killed):
+def check(bucket, duck, inputs, crew):
     for _ in range(10):  # what the killed left behind is taken over when its leases end
         done = bucket.run("compact", "run", "--jobs", "2", "--force")
         chunks = [chunk for chunk in bucket.lines("compact", "ls") if chunk["state"] == "live"]
         if done.returncode == 0 and len(chunks) == 1:
             break
         time.sleep(3)
-    say(f"{killed} workers killed; {len(chunks)} chunk(s) in the end")
-    tell(not helpers_left(bucket.folder), "no helper outlives its worker")
-    tell(not [chunk for chunk in chunks if chunk["quarantine"]], "no chunk is blamed for a kill")
+    say(f"{crew.workers_killed} workers and {crew.helpers_killed} helpers killed; {len(chunks)} chunk(s) in the end")
+    tell(crew.workers_killed > 0 and crew.helpers_killed > 0, "workers and helpers were killed at work")
+    tell(not helpers_at_work(bucket.folder), "no helper outlives its worker")
+    tell(not [chunk for chunk in chunks if chunk["quarantine"]], "no chunk is quarantined for a kill")
     outputs = fetch(bucket, chunks)
     wanted, got = latest(inputs), latest(outputs)
-    differ = duck.query(f"SELECT count(*) FROM (({wanted}) EXCEPT ({got}))")[0][0]
-    more = duck.query(f"SELECT count(*) FROM (({got}) EXCEPT ({wanted}))")[0][0]
-    tell((differ, more) == ("0", "0"), "DuckDB finds the latest row of each key, and no other",
+    differ = duck.query(f"SELECT count(*) FROM (({wanted}) EXCEPT ALL ({got}))")[0][0]
+    more = duck.query(f"SELECT count(*) FROM (({got}) EXCEPT ALL ({wanted}))")[0][0]
+    tell((differ, more) == ("0", "0"), "DuckDB finds the latest row of each key, in every column, and no other",
          f"{differ} missing, {more} too many")
     counted = duck.query(f"SELECT count(*), count(DISTINCT id) FROM read_parquet("
                          f"[{', '.join(map(quote, outputs))}], union_by_name = true)")[0]
@@ -145,6 +180,8 @@ def check(bucket, duck, inputs, killed):
          f"{counted} {recorded}")
     tell(len(chunks) == 1 and counted[0] == counted[1], "all files end in one chunk, each key once",
          f"{len(chunks)} {counted} {done.stderr}")
+    ids = [int(row[0]) for row in duck.rows(outputs[0], "id")]
+    tell(ids == sorted(ids), "and in the order of keys")
     fsck = bucket.run("compact", "fsck")
     tell(fsck.returncode == 0, "fsck finds nothing wrong", fsck.stdout + fsck.stderr)
 
@@ -165,9 +202,7 @@ def main():
         bucket.must("compact", "create", "--format", "parquet", "--key", "id", "--time", "seen",
                     "--level0-count", "4", "--ttl", "3s", "--grace", "1h", "--late-bound", "1h",
                     "--skew", "0", "--step", "100ms", "--tries", "1000", "--group-max", "8")
-        bucket.must("compact", "ingest", *inputs)
-        killed = kill_now_and_then(bucket, options.seconds)
-        check(bucket, duck, inputs, killed)
+        check(bucket, duck, inputs, ingest_and_kill(bucket, inputs, options.seconds))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return end()

@@ -103,8 +103,8 @@ HF_API enum hf_status hf_merge_coding_parse(const char *text, enum hf_merge_codi
  * equal.
  *
  * While inputs that are not regular files are being copied, bytes_total is 0, and bytes_done is the
- * number of bytes copied; these bytes are then part of both numbers. While a command runs, both
- * numbers are 0. */
+ * number of bytes copied; these bytes are then part of both numbers. While a command or the helper
+ * for Parquet runs, both numbers are 0. */
 struct hf_merge_progress {
     size_t struct_size;
     uint64_t bytes_done;

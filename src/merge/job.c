@@ -7,7 +7,9 @@
 #include "base/parse.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 
 /* ---- Starting it --------------------------------------------------------------------- */
 
@@ -252,6 +254,22 @@ static enum hf_status tell_rejects(const struct job *job, struct hf_error *error
                      "%s%" PRIu64 " row%s cannot be merged%s; the first: %.150s",
                      stopped ? "at least " : "", result->rows_rejected,
                      result->rows_rejected == 1 ? "" : "s", allowed, result->reasons[0]);
+}
+
+/* A disk with less free space than this counts as full. */
+#define DISK_FULL_BYTES (1 * MIB)
+
+static bool is_full(const char *folder)
+{
+    struct statvfs info;
+    return statvfs(folder, &info) == 0 &&
+           (uint64_t)info.f_bavail * info.f_frsize < DISK_FULL_BYTES;
+}
+
+bool job_disk_is_full(const struct job *job)
+{
+    char folder[PATH_MAX];
+    return is_full(folder_of(job->output, folder)) || is_full(job->scratch_folder);
 }
 
 enum hf_status job_refuse(struct job *job, struct hf_error *error)

@@ -96,6 +96,10 @@ enum hf_status job_create(struct job *job, enum job_file which, struct sink *ret
                           struct hf_error *error);
 void job_release(struct job *job, enum job_file which, struct sink *sink);
 
+/* Whether the disk of the output, or that of temporary files, is full. A process that has failed
+ * may not report this, so the file system is asked. Must be called before its files are removed. */
+bool job_disk_is_full(const struct job *job);
+
 /* Whether more rows were rejected than allowed. */
 static inline bool job_overrun(const struct job *job)
 {

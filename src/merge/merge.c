@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ---- Names --------------------------------------------------------------------------- */
@@ -144,19 +143,6 @@ static enum hf_status merge_concat(struct job *job, const struct feed *feeds, si
     return status;
 }
 
-/* A disk with less free space than this counts as full. */
-#define DISK_FULL_BYTES (1 * MIB)
-
-/* Whether the disk is full. A command does not report this, so the file system is asked. Must be
- * called before the output of the command is removed. */
-static bool is_disk_full(const char *path)
-{
-    struct statvfs info;
-    char folder[PATH_MAX];
-    return statvfs(folder_of(path, folder), &info) == 0 &&
-           (uint64_t)info.f_bavail * info.f_frsize < DISK_FULL_BYTES;
-}
-
 static enum hf_status merge_by_command(struct job *job, const char *const *inputs, size_t count,
                                        struct new_file *file, struct hf_error *error)
 {
@@ -177,7 +163,7 @@ static enum hf_status merge_by_command(struct job *job, const char *const *input
     if (status == HF_OK)
         status = command_run(job->env, words, command, &job->options->progress,
                              &job->result.command_ended, error);
-    job->result.disk_full = status != HF_OK && is_disk_full(job->output);
+    job->result.disk_full = status != HF_OK && job_disk_is_full(job);
     arena_release(&arena);
     if (status != HF_OK)
         return status;

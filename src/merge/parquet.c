@@ -76,7 +76,9 @@ static enum hf_status read_report(struct parquet_call *call, int fd, struct hf_e
         return status;
     if (!parquet_report_read((struct view){ call->answer, size }, &call->report) ||
         call->report.input > call->request.input_count)
-        return error_set(error, HF_UNAVAILABLE, HELPER_NAME " wrote no valid report");
+        return error_set(error, HF_UNAVAILABLE,
+                         HELPER_NAME " wrote no valid report: it crashed, or is of another "
+                                     "version than this program");
     status = (enum hf_status)call->report.status;
     if (status == HF_OK)
         return HF_OK;
@@ -115,6 +117,7 @@ static enum hf_status call_helper(struct parquet_call *call, struct hf_error *er
     int report = memfd_create("report", MFD_CLOEXEC);
     call->request.library = variable_or(DUCKDB_VARIABLE, "");
     call->ended = false;
+    call->report = (struct parquet_report){ .why = "" };
     parquet_call_release(call);
     enum hf_status status = request >= 0 && report >= 0
                                 ? send_request(call, request, error)
@@ -135,13 +138,17 @@ static enum hf_status call_helper(struct parquet_call *call, struct hf_error *er
 /* A file that is open here has the same name in another process only by our process id. */
 static const char *name_for_helper(const char *path, struct arena *arena)
 {
-    static const struct view own = { "/proc/self/fd/", sizeof "/proc/self/fd/" - 1 };
-    if (!view_starts_with(view_of(path), own))
-        return path;
-    char *name = arena_take(arena, FD_PATH_MAX);
-    if (name)
-        snprintf(name, FD_PATH_MAX, "/proc/%ld/fd/%.12s", (long)getpid(), path + own.size);
-    return name;
+    static const char *const own[] = { "/proc/self/fd/", "/dev/fd/" };
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (!view_starts_with(view_of(path), view_of(own[i])))
+            continue;
+        char *name = arena_take(arena, FD_PATH_MAX);
+        if (name)
+            snprintf(name, FD_PATH_MAX, "/proc/%ld/fd/%.12s", (long)getpid(),
+                     path + strlen(own[i]));
+        return name;
+    }
+    return path;
 }
 
 static struct parquet_call new_call(struct env *env, const struct merge_options *options,
@@ -157,6 +164,9 @@ static struct parquet_call new_call(struct env *env, const struct merge_options 
                      .time = "",
                      .from = "",
                      .to = "",
+                     .prefix = "",
+                     .since = "",
+                     .until = "",
                      .output = "",
                      .rejects = "",
                      .temporary = "",
@@ -318,16 +328,21 @@ static void clear_attempt(struct parquet_merge *merge)
     }
 }
 
-/* If there was not enough memory for several threads, one is tried. */
+/* If there was not enough memory for several threads, one is tried. The disk that is full may be
+ * that of the output, or that of the temporary files. */
 static enum hf_status call_for_merge(struct parquet_merge *merge, struct hf_error *error)
 {
     struct parquet_call *call = &merge->call;
     enum hf_status status = call_helper(call, error);
-    if (status == HF_OK || call->report.overload == 0 || call->request.threads == 1)
-        return status;
-    clear_attempt(merge);
-    call->request.threads = 1;
-    return call_helper(call, error);
+    if (status != HF_OK && call->report.overload > 0 && call->request.threads > 1) {
+        clear_attempt(merge);
+        call->request.threads = 1;
+        status = call_helper(call, error);
+    }
+    if (status != HF_OK)
+        merge->job->result.disk_full =
+            call->report.disk_full > 0 || job_disk_is_full(merge->job);
+    return status;
 }
 
 /* The helper's counts must add up, and must be those of the footers. */
@@ -340,9 +355,9 @@ static enum hf_status check_counts(const struct parquet_merge *merge, struct hf_
         error_prefix(error, "the merged file cannot be read back");
         return HF_UNAVAILABLE;
     }
-    bool adds_up =
-        report->rows_out <= report->rows_in &&
-        report->rows_in - report->rows_out == report->rows_superseded + report->rows_rejected;
+    uint64_t gone = report->rows_in - report->rows_out;
+    bool adds_up = report->rows_out <= report->rows_in && report->rows_superseded <= gone &&
+                   report->rows_rejected == gone - report->rows_superseded;
     if (adds_up && report->rows_in == merge->rows && report->rows_out == footer.rows)
         return HF_OK;
     return error_set(error, HF_CORRUPT,
@@ -456,8 +471,10 @@ static enum hf_status merge_by_helper(struct parquet_merge *merge, const char *c
     status = call_for_merge(merge, error);
     if (status == HF_OK)
         return take_output(merge, error);
-    job->result.culprit = (size_t)merge->call.report.input;
-    job->result.command_ended = merge->call.ended || merge->call.report.overload > 0;
+    /* How much memory there is for an input depends on this machine, so the input is not named. */
+    bool overload = merge->call.report.overload > 0;
+    job->result.culprit = overload ? 0 : (size_t)merge->call.report.input;
+    job->result.command_ended = merge->call.ended || overload;
     return status;
 }
 
@@ -483,12 +500,17 @@ enum hf_status parquet_merge(struct job *job, const char *const *inputs, size_t 
 /* In 10^-18 s. */
 #define MILLISECOND_ATTO UINT64_C(1000000000000000)
 
+/* No rows have no times. A time that text could not express, as infinity or the year 10000, counts
+ * as the first or the last one that it could. */
 static void take_times(const struct parquet_report *report, struct survey *survey)
 {
     struct instant first, last;
-    if (!instant_parse(view_of(report->first), &first) ||
-        !instant_parse(view_of(report->last), &last))
+    if (report->first[0] == '\0' || report->last[0] == '\0')
         return;
+    if (!instant_parse(view_of(report->first), &first))
+        first = (struct instant){ INSTANT_S_MIN, 0 };
+    if (!instant_parse(view_of(report->last), &last))
+        last = (struct instant){ INSTANT_S_MAX, 0 };
     survey->times_known = true;
     survey->min_ms = first.s * 1000 + (int64_t)(first.atto / MILLISECOND_ATTO);
     /* DuckDB reports microseconds, rounded down. */
@@ -529,27 +551,85 @@ enum hf_status parquet_survey(struct job *job, const char *path, struct survey *
 
 /* ---- Conversion ---------------------------------------------------------------------- */
 
+/* In microseconds, rounded up: a time of a row has no more digits, so it is at or after the instant
+ * if it is at or after this. */
+static const char *microseconds(struct instant instant, struct arena *arena)
+{
+    const uint64_t unit = UINT64_C(1000000000000);
+    char *text = arena_take(arena, 24);
+    if (text)
+        snprintf(text, 24, "%" PRId64,
+                 instant.s * 1000000 + (int64_t)((instant.atto + unit - 1) / unit));
+    return text;
+}
+
+static enum hf_status fill_in_selection(struct parquet_call *call,
+                                        const struct merge_selection *selection,
+                                        struct arena *arena, struct hf_error *error)
+{
+    struct parquet_request *request = &call->request;
+    enum hf_status status = fill_in_fields(call, arena, error);
+    request->prefix = text_of(selection->key_prefix, arena);
+    if (selection->has_since)
+        request->since = microseconds(selection->since, arena);
+    if (selection->has_until)
+        request->until = microseconds(selection->until, arena);
+    if (status == HF_OK && (!request->prefix || !request->since || !request->until))
+        status = error_no_memory(error);
+    return status;
+}
+
+/* The rows of a Parquet file, at whichever end it is, must be those that the helper reports. */
+static enum hf_status check_converted(const struct parquet_conversion *conversion,
+                                      uint64_t rows, struct hf_error *error)
+{
+    bool from_parquet = conversion->from_format == HF_MERGE_PARQUET;
+    bool to_parquet = conversion->to_format == HF_MERGE_PARQUET;
+    struct parquet_footer from = { .rows = rows }, to = { .rows = rows };
+    enum hf_status status = HF_OK;
+    if (from_parquet)
+        status = parquet_footer_of(conversion->from, conversion->from, &from, error);
+    if (status == HF_OK && to_parquet)
+        status = parquet_footer_of(conversion->to, conversion->to, &to, error);
+    const struct merge_selection *selection = conversion->selection;
+    bool selects = selection && (selection->key_prefix.size > 0 || selection->has_since ||
+                                 selection->has_until);
+    if (status == HF_OK &&
+        (to.rows != rows || from.rows < rows || (from.rows > rows && !selects)))
+        status =
+            error_set(error, HF_CORRUPT,
+                      "the rows do not add up: %" PRIu64 " were written, but the input has "
+                      "%" PRIu64 ", and the output %" PRIu64,
+                      rows, from.rows, to.rows);
+    return status;
+}
+
 enum hf_status parquet_convert(struct env *env, const struct merge_options *options,
-                               const char *from, enum hf_merge_format from_format,
-                               const char *to, enum hf_merge_format to_format,
+                               const struct parquet_conversion *conversion, uint64_t *ret_rows,
                                struct hf_error *error)
 {
     struct arena arena = ARENA_INIT;
     struct parquet_call call = new_call(env, options, PARQUET_CONVERT);
-    bool headless = from_format == HF_MERGE_CSV && options->headless;
-    call.request.from = headless ? PARQUET_CSV_HEADLESS : hf_merge_format_name(from_format);
-    call.request.to = hf_merge_format_name(to_format);
-    call.request.output = to;
+    bool headless = conversion->from_format == HF_MERGE_CSV && options->headless;
+    call.request.from =
+        headless ? PARQUET_CSV_HEADLESS : hf_merge_format_name(conversion->from_format);
+    call.request.to = hf_merge_format_name(conversion->to_format);
+    call.request.output = conversion->to;
     call.request.threads = choose_threads(options, call.request.memory_bytes);
     call.request.group_rows = GROUP_ROWS;
-    enum hf_status status = fill_in_inputs(&call, &from, 1, &arena, error);
+    enum hf_status status = fill_in_inputs(&call, &conversion->from, 1, &arena, error);
+    if (status == HF_OK && conversion->selection)
+        status = fill_in_selection(&call, conversion->selection, &arena, error);
     struct stat info;
-    if (status == HF_OK && lstat(to, &info) == 0)
-        status = error_set(error, HF_CONFLICT, "'%.*s' exists", ERROR_PATH_MAX, to);
+    if (status == HF_OK && lstat(conversion->to, &info) == 0)
+        status = error_set(error, HF_CONFLICT, "'%.*s' exists", ERROR_PATH_MAX, conversion->to);
     if (status == HF_OK) {
         status = call_helper(&call, error);
+        if (status == HF_OK)
+            status = check_converted(conversion, call.report.rows_out, error);
         if (status != HF_OK)
-            unlink(to);
+            unlink(conversion->to);
+        *ret_rows = call.report.rows_out;
     }
     parquet_call_release(&call);
     arena_release(&arena);

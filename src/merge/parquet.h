@@ -13,6 +13,7 @@
 #ifndef MERGE_PARQUET_H
 #define MERGE_PARQUET_H
 
+#include "merge/convert.h"
 #include "merge/job.h"
 #include "merge/survey.h"
 
@@ -33,13 +34,23 @@ enum hf_status parquet_merge(struct job *job, const char *const *inputs, size_t 
 enum hf_status parquet_survey(struct job *job, const char *path, struct survey *survey,
                               struct hf_error *error);
 
-/* Converts one file from or to Parquet: csv, tsv and ndjson. To JSON, a timestamp is RFC 3339 in
- * UTC; one without a zone is taken as UTC. A csv file has a header, unless `headless` is set.
- * The columns of a csv or tsv file become texts. `to` must not exist; after a failure it does
- * not. Only the memory, threads, time limit, headless and progress of the options are used. */
+/* A conversion from Parquet to Parquet or ndjson, or from csv or ndjson to Parquet. */
+struct parquet_conversion {
+    const char *from;
+    enum hf_merge_format from_format;
+    const char *to; /* must not exist; after a failure it does not */
+    enum hf_merge_format to_format;
+    /* From Parquet: which rows, by the fields of the options; NULL: all. */
+    const struct merge_selection *selection;
+};
+
+/* Converts a file, and counts the rows that were written. From Parquet to Parquet, types and values
+ * do not change. In JSON, a timestamp is RFC 3339 in UTC, and one without a zone is taken as UTC. A
+ * csv file has a header, unless `headless` is set, and its columns become texts; an empty field is
+ * NULL. Only the fields, memory, threads, time limit, headless and progress of the options are
+ * used. */
 enum hf_status parquet_convert(struct env *env, const struct merge_options *options,
-                               const char *from, enum hf_merge_format from_format,
-                               const char *to, enum hf_merge_format to_format,
+                               const struct parquet_conversion *conversion, uint64_t *ret_rows,
                                struct hf_error *error);
 
 #endif

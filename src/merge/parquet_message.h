@@ -23,7 +23,7 @@ enum parquet_work {
     PARQUET_PROBE,   /* load the library, and report its version */
     PARQUET_SURVEY,  /* read every value of the first input; a second one only tells types */
     PARQUET_MERGE,   /* merge the inputs into the output */
-    PARQUET_CONVERT, /* write the rows of the inputs in another format */
+    PARQUET_CONVERT, /* write rows of the input in the same or another format */
     PARQUET_WORK_COUNT
 };
 
@@ -32,7 +32,10 @@ struct parquet_request {
     uint64_t work;       /* enum parquet_work */
     const char *library; /* path of DuckDB's library; "": it is looked up by its name */
     const char *key, *time;
-    const char *from, *to; /* PARQUET_CONVERT: the formats of inputs and output, by name */
+    const char *from, *to; /* PARQUET_CONVERT: the formats of input and output, by name */
+    /* PARQUET_CONVERT from Parquet: only rows whose key, as text, starts with the prefix, and with
+     * since <= time < until, in microseconds since 1970. */
+    const char *prefix, *since, *until;
     const char *output;    /* the file to write */
     const char *rejects;   /* the file for rows without a key or a time */
     const char *temporary; /* a folder for temporary files, which the helper creates */
@@ -46,10 +49,11 @@ struct parquet_request {
 };
 
 struct parquet_report {
-    uint64_t status;   /* enum hf_status; the helper itself did not crash */
-    const char *why;   /* without the path of the input, which `input` tells */
-    uint64_t input;    /* the input that caused the failure, counted from 1; 0: unknown */
-    uint64_t overload; /* 1: it failed because it needed more than its memory or disk space */
+    uint64_t status;    /* enum hf_status; the helper itself did not crash */
+    const char *why;    /* without the path of the input, which `input` tells */
+    uint64_t input;     /* the input that caused the failure, counted from 1; 0: unknown */
+    uint64_t overload;  /* 1: it failed because it needed more memory than it may use */
+    uint64_t disk_full; /* 1: it failed because the disk was full */
     uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
     uint64_t reject_first;    /* the number of the first row without a key or a time */
     const char *first, *last; /* the earliest and latest time: RFC 3339, or a number */

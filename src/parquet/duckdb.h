@@ -78,12 +78,9 @@ struct duckdb {
 
 /* Kinds of errors, as result_error_type numbers them. */
 enum duck_error {
-    DUCK_ERROR_NOT_IMPLEMENTED = 11,
+    DUCK_ERROR_CATALOG = 13,
     DUCK_ERROR_IO = 28,
-    DUCK_ERROR_FATAL = 30,
-    DUCK_ERROR_INTERNAL = 31,
     DUCK_ERROR_OUT_OF_MEMORY = 33,
-    DUCK_ERROR_PERMISSION = 34,
 };
 
 /* Loads the library from this path or, if it is "", by its name. UNSUPPORTED: it is not there,

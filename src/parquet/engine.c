@@ -101,15 +101,17 @@ static enum hf_status query_failed(struct engine *engine, duck_result *result,
     const char *message = engine->duckdb.result_error(result);
     int kind = engine->duckdb.result_error_type(result);
     message = message ? message : "the query failed without a reason";
-    bool is_full = kind == DUCK_ERROR_IO && strstr(message, "No space left");
-    engine->overload = kind == DUCK_ERROR_OUT_OF_MEMORY || is_full;
-    describe_failure(error, engine->overload ? HF_UNAVAILABLE : HF_CORRUPT, message);
-    if (kind == DUCK_ERROR_OUT_OF_MEMORY) {
+    engine->overload = kind == DUCK_ERROR_OUT_OF_MEMORY;
+    engine->disk_full = kind == DUCK_ERROR_IO && (strstr(message, "No space left on device") ||
+                                                  strstr(message, "Disk quota exceeded"));
+    if (engine->overload) {
         char limit[SIZE_TEXT_MAX];
-        error_set(error, HF_UNAVAILABLE,
-                  "it needs more than the %s of memory, or the disk space, that it may use",
-                  size_text(engine->request->memory_bytes, limit));
+        return error_set(error, HF_UNAVAILABLE,
+                         "it needs more than the %s of memory that it may use",
+                         size_text(engine->request->memory_bytes, limit));
     }
+    enum hf_status status = kind == DUCK_ERROR_CATALOG ? HF_UNSUPPORTED : HF_CORRUPT;
+    describe_failure(error, engine->disk_full ? HF_UNAVAILABLE : status, message);
     return error->status;
 }
 

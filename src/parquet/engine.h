@@ -23,7 +23,8 @@ struct engine {
     int *inputs;         /* open files */
     int output, rejects; /* -1: none */
     struct buffer sql;   /* the query to run */
-    bool overload;       /* a query needed more than its memory or disk space */
+    bool overload;       /* a query needed more than its memory */
+    bool disk_full;      /* a query failed because the disk was full */
 };
 
 /* Opens the files and the database. It is closed by ending the process. */
@@ -51,7 +52,8 @@ typedef bool engine_row(void *context, const struct engine *engine, duck_chunk c
 
 /* Runs the query. `use` may be NULL.
  *
- *   UNAVAILABLE   it needs more memory or disk space than it may use (overload)
+ *   UNAVAILABLE   it needs more memory than it may use (overload), or the disk is full (disk_full)
+ *   UNSUPPORTED   the library was built without a function that we need
  *   CORRUPT       anything else: an input is damaged, or of a kind that DuckDB cannot read */
 enum hf_status engine_run(struct engine *engine, engine_row *use, void *context,
                           struct hf_error *error);

@@ -25,11 +25,14 @@
 
 static void lower_limits(const struct parquet_request *request)
 {
-    struct rlimit files, data = { 2 * request->memory_bytes + MEMORY_BESIDE,
-                                  2 * request->memory_bytes + MEMORY_BESIDE };
+    const rlim_t most = 2 * request->memory_bytes + MEMORY_BESIDE;
+    struct rlimit files, data;
     /* A sanitizer reserves terabytes that would count. */
-    if (!WITH_ASAN && !WITH_TSAN)
+    if (!WITH_ASAN && !WITH_TSAN && getrlimit(RLIMIT_DATA, &data) == 0 &&
+        (data.rlim_cur == RLIM_INFINITY || data.rlim_cur > most)) {
+        data.rlim_cur = data.rlim_max = most;
         (void)setrlimit(RLIMIT_DATA, &data);
+    }
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
         files.rlim_cur < 2 * request->input_count + FILES_BESIDE) {
         files.rlim_cur = files.rlim_max;
@@ -56,16 +59,16 @@ static bool read_request(const char *path, struct arena *arena,
            parquet_request_read((struct view){ bytes, size }, arena, ret_request);
 }
 
-static bool write_report(const char *path, const struct parquet_report *report)
+/* If this fails, there is no valid report, which is failure enough. */
+static void write_report(const char *path, const struct parquet_report *report)
 {
     struct buffer text = BUFFER_INIT(PARQUET_REPORT_MAX);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool good = fd >= 0 && parquet_report_write(report, &text) &&
-                write(fd, text.data, text.size) == (ssize_t)text.size;
+    if (fd >= 0 && parquet_report_write(report, &text))
+        (void)!write(fd, text.data, text.size);
     if (fd >= 0)
         close(fd);
     buffer_release(&text);
-    return good;
 }
 
 static enum hf_status do_work(struct engine *engine, const struct parquet_request *request,
@@ -83,6 +86,7 @@ static enum hf_status do_work(struct engine *engine, const struct parquet_reques
     case PARQUET_WORK_COUNT: break;
     }
     report->overload = engine->overload;
+    report->disk_full = engine->disk_full;
     return status;
 }
 
@@ -99,17 +103,14 @@ int main(int count, char **words)
               stderr);
         return 2;
     }
-    if (!read_request(words[1], &arena, &request)) {
-        fputs("the request cannot be read\n", stderr);
-        return 1;
-    }
+    /* The library that wrote it is of another version. A missing report says so, and blames nobody;
+     * a failed process would blame its inputs. */
+    if (!read_request(words[1], &arena, &request))
+        return 0;
     lower_limits(&request);
     setenv("TZ", "UTC", 1); /* times with a zone are written in UTC */
     report.status = do_work(&engine, &request, &report, &error);
     report.why = report.status == HF_OK ? "" : error.why;
-    if (!write_report(words[2], &report)) {
-        fputs("the report cannot be written\n", stderr);
-        return 1;
-    }
+    write_report(words[2], &report);
     _exit(0);
 }

@@ -270,10 +270,9 @@ static const struct column *find_column(const struct column *columns, size_t cou
     return NULL;
 }
 
-struct view schemas_type_of(const struct schemas *schemas, struct view name)
+const struct column *schemas_find(const struct schemas *schemas, struct view name)
 {
-    const struct column *column = find_column(schemas->columns, schemas->column_count, name);
-    return column ? column->type : (struct view){ NULL, 0 };
+    return find_column(schemas->columns, schemas->column_count, name);
 }
 
 static enum hf_status check_column(const struct schema *schema, const char *what,

@@ -50,7 +50,7 @@ enum hf_status schemas_check_fields(const struct engine *engine, const struct sc
 /* Forgets all but the columns of the first input. */
 void schemas_keep_first(struct schemas *schemas);
 
-/* The type of a column of the union; data NULL: there is no such column. */
-struct view schemas_type_of(const struct schemas *schemas, struct view name);
+/* A column of the union; NULL: there is no such column. */
+const struct column *schemas_find(const struct schemas *schemas, struct view name);
 
 #endif

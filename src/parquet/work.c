@@ -131,18 +131,24 @@ static bool take_written(void *context, const struct engine *engine, duck_chunk 
 
 /* ---- Survey -------------------------------------------------------------------------- */
 
+#define RFC3339_FORMAT "%Y-%m-%dT%H:%M:%S.%fZ"
+
+static bool is_calendar_type(struct view type)
+{
+    return view_starts_with(type, VIEW("TIMESTAMP")) || view_equal(type, VIEW("DATE"));
+}
+
 /* A timestamp as RFC 3339; a number as it is. */
 static void add_time_bound(struct engine *engine, struct view type, const char *function)
 {
-    bool is_calendar =
-        view_starts_with(type, VIEW("TIMESTAMP")) || view_equal(type, VIEW("DATE"));
+    bool is_calendar = is_calendar_type(type);
     bool has_zone = view_equal(type, VIEW("TIMESTAMP WITH TIME ZONE"));
     sql_add(engine, is_calendar ? ", strftime(CAST(" : ", CAST(");
     sql_add(engine, function);
     sql_add(engine, "(");
     sql_add_name(engine, view_of(engine->request->time));
     sql_add(engine, has_zone ? ") AT TIME ZONE 'UTC'" : ")");
-    sql_add(engine, is_calendar ? " AS TIMESTAMP), '%Y-%m-%dT%H:%M:%S.%fZ')" : " AS VARCHAR)");
+    sql_add(engine, is_calendar ? " AS TIMESTAMP), '" RFC3339_FORMAT "')" : " AS VARCHAR)");
 }
 
 /* One pass over all values: the hash of a row needs all of them, so a page that cannot be decoded
@@ -157,9 +163,9 @@ static enum hf_status survey_rows(struct engine *engine, const struct schemas *s
     add_columns(engine, schemas);
     sql_add(engine, ")) AS VARCHAR)");
     if (has_time(engine)) {
-        struct view type = schemas_type_of(schemas, view_of(engine->request->time));
-        add_time_bound(engine, type, "min");
-        add_time_bound(engine, type, "max");
+        const struct column *time = schemas_find(schemas, view_of(engine->request->time));
+        add_time_bound(engine, time->type, "min");
+        add_time_bound(engine, time->type, "max");
     }
     sql_add(engine, " FROM ");
     sql_add_inputs(engine, 0, 1);
@@ -376,61 +382,175 @@ enum hf_status work_merge(struct engine *engine, struct parquet_report *report,
 
 /* ---- Conversion ---------------------------------------------------------------------- */
 
-/* How a format is read and written. A text has no types, so its columns are texts too. */
+/* How a text is read: without guesses, because a reader that guesses may skip lines. Its columns
+ * are texts; JSON has types. */
+#define READ_CSV(header)                                                                  \
+    "header = " header ", all_varchar = true, delim = ',', quote = '\"', escape = '\"', " \
+    "skip = 0, comment = '', null_padding = true, parallel = false, sample_size = -1, "   \
+    "max_line_size = 16777216, buffer_size = 33554432"
 static const struct {
-    const char *name, *reader, *reader_options, *writer;
-} formats[] = {
-    { "csv", "read_csv(",
-      ", header = true, all_varchar = true, delim = ',', quote = '\"', "
-      "escape = '\"', sample_size = -1)",
-      " (FORMAT csv, HEADER true, USE_TMP_FILE false)" },
-    { PARQUET_CSV_HEADLESS, "read_csv(",
-      ", header = false, all_varchar = true, delim = ',', quote = '\"', escape = '\"', "
-      "sample_size = -1)",
-      "" },
-    { "tsv", "read_csv(",
-      ", header = true, all_varchar = true, delim = '\t', quote = '\"', "
-      "escape = '\"', sample_size = -1)",
-      " (FORMAT csv, HEADER true, DELIMITER '\t', USE_TMP_FILE false)" },
-    { "ndjson", "read_json(", ", format = 'newline_delimited', sample_size = -1)",
-      " (FORMAT json, TIMESTAMPFORMAT '%Y-%m-%dT%H:%M:%S.%fZ', USE_TMP_FILE false)" },
+    const char *name, *reader, *options;
+} texts[] = {
+    { "csv", "read_csv", READ_CSV("true") },
+    { PARQUET_CSV_HEADLESS, "read_csv", READ_CSV("false") },
+    { "ndjson", "read_json",
+      "format = 'newline_delimited', records = true, sample_size = -1, "
+      "map_inference_threshold = -1, field_appearance_threshold = 0" },
 };
-#define FORMAT_COUNT (sizeof formats / sizeof formats[0])
+#define TEXT_COUNT (sizeof texts / sizeof texts[0])
 
-static size_t find_format(const char *name)
+static enum hf_status convert_to_parquet(struct engine *engine, size_t text,
+                                         struct parquet_report *report, struct hf_error *error)
 {
-    for (size_t i = 0; i < FORMAT_COUNT; i++)
-        if (strcmp(formats[i].name, name) == 0)
-            return i;
-    return FORMAT_COUNT;
+    sql_begin(engine, "COPY (SELECT * FROM ");
+    sql_add(engine, texts[text].reader);
+    sql_add(engine, "(");
+    sql_add_file(engine, engine->inputs[0]);
+    sql_add(engine, ", ");
+    sql_add(engine, texts[text].options);
+    sql_add(engine, ")) TO ");
+    sql_add_file(engine, engine->output);
+    add_write_options(engine, "parquet");
+    return engine_run(engine, take_written, &report->rows_out, error);
+}
+
+/* A time without a zone is taken as UTC. */
+static void add_utc(struct engine *engine, const struct column *column)
+{
+    bool has_zone = view_equal(column->type, VIEW("TIMESTAMP WITH TIME ZONE"));
+    sql_add(engine, has_zone ? "(" : "CAST(");
+    sql_add_name(engine, column->name);
+    sql_add(engine, has_zone ? " AT TIME ZONE 'UTC')" : " AS TIMESTAMP)");
+}
+
+static void add_call(struct engine *engine, const char *before, struct view name,
+                     const char *after)
+{
+    sql_add(engine, before);
+    sql_add_name(engine, name);
+    sql_add(engine, after);
+}
+
+/* A column as JSON shows it. A timestamp, and the time of a row, is RFC 3339. JSON has no numbers
+ * that are not finite, so these are texts. */
+static void add_json(struct engine *engine, const struct column *column)
+{
+    struct view type = column->type, name = column->name;
+    bool is_time = view_equal(name, view_of(engine->request->time));
+    if (view_starts_with(type, VIEW("TIMESTAMP")) || (is_time && is_calendar_type(type))) {
+        sql_add(engine, "strftime(");
+        add_utc(engine, column);
+        sql_add(engine, ", '" RFC3339_FORMAT "')");
+    } else if (view_equal(type, VIEW("DOUBLE")) || view_equal(type, VIEW("FLOAT"))) {
+        add_call(engine, "CASE WHEN isfinite(", name, ") THEN ");
+        add_call(engine, "to_json(", name, ") ELSE ");
+        add_call(engine, "to_json(CAST(", name, " AS VARCHAR)) END");
+    } else {
+        sql_add_name(engine, name);
+    }
+}
+
+/* The time of a row, as an integer, in nanoseconds since 1970. The unit depends on the size of the
+ * number, as in text (base/instant.h). */
+static void add_epoch(struct engine *engine, struct view name)
+{
+    static const char *const cases[][2] = {
+        { "WHEN abs(", ") < 100000000000 THEN 1000000000 " },
+        { "WHEN abs(", ") < 100000000000000 THEN 1000000 " },
+        { "WHEN abs(", ") < 100000000000000000 THEN 1000 " }
+    };
+    add_call(engine, "CAST(", name, " AS HUGEINT) * CASE ");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sql_add(engine, cases[i][0]);
+        add_call(engine, "CAST(", name, " AS HUGEINT)");
+        sql_add(engine, cases[i][1]);
+    }
+    sql_add(engine, "ELSE 1 END");
+}
+
+/* " AND time >= bound", or another comparison. The bound is a number of microseconds, from the
+ * library and not from a user. */
+static void add_bound(struct engine *engine, const struct column *time, const char *comparison,
+                      const char *bound)
+{
+    bool is_calendar = is_calendar_type(time->type);
+    if (bound[0] == '\0')
+        return;
+    sql_add(engine, " AND ");
+    if (is_calendar)
+        add_utc(engine, time);
+    else
+        add_epoch(engine, time->name);
+    sql_add(engine, comparison);
+    sql_add(engine, is_calendar ? "make_timestamp(" : "");
+    sql_add(engine, bound);
+    sql_add(engine, is_calendar ? ")" : "000");
+}
+
+static void add_selection(struct engine *engine, const struct schemas *schemas)
+{
+    const struct parquet_request *request = engine->request;
+    const struct column *key = schemas_find(schemas, view_of(request->key));
+    const struct column *time = schemas_find(schemas, view_of(request->time));
+    sql_add(engine, " WHERE true");
+    if (request->prefix[0] && key) {
+        sql_add(engine, " AND starts_with(CAST(");
+        add_json(engine, key);
+        sql_add(engine, " AS VARCHAR), ");
+        sql_add_text(engine, view_of(request->prefix));
+        sql_add(engine, ")");
+    }
+    if (time) {
+        add_bound(engine, time, " >= ", request->since);
+        add_bound(engine, time, " < ", request->until);
+    }
+}
+
+/* Selects rows of a Parquet file, and writes them as Parquet, with the same types, or as JSON. */
+static enum hf_status convert_from_parquet(struct engine *engine, bool to_json,
+                                           struct parquet_report *report,
+                                           struct hf_error *error)
+{
+    struct schemas schemas;
+    enum hf_status status = schemas_read(engine, &schemas, &report->input, error);
+    if (status == HF_OK)
+        status = schemas_check_fields(engine, &schemas, &report->input, error);
+    if (status != HF_OK)
+        return status;
+    sql_begin(engine, "COPY (SELECT ");
+    for (size_t i = 0; i < schemas.column_count; i++) {
+        if (i > 0)
+            sql_add(engine, ", ");
+        if (to_json) {
+            add_json(engine, &schemas.columns[i]);
+            sql_add(engine, " AS ");
+        }
+        sql_add_name(engine, schemas.columns[i].name);
+    }
+    sql_add(engine, " FROM ");
+    add_all_inputs(engine);
+    add_selection(engine, &schemas);
+    sql_add(engine, ") TO ");
+    sql_add_file(engine, engine->output);
+    if (to_json)
+        sql_add(engine, " (FORMAT json, USE_TMP_FILE false)");
+    else
+        add_write_options(engine, "parquet");
+    return engine_run(engine, take_written, &report->rows_out, error);
 }
 
 enum hf_status work_convert(struct engine *engine, struct parquet_report *report,
                             struct hf_error *error)
 {
     const struct parquet_request *request = engine->request;
-    size_t from = find_format(request->from), to = find_format(request->to);
-    bool known = (from < FORMAT_COUNT || strcmp(request->from, "parquet") == 0) &&
-                 (to < FORMAT_COUNT || strcmp(request->to, "parquet") == 0);
-    if (!known || request->input_count != 1)
-        return error_set(error, HF_INVALID, "%.20s cannot be converted to %.20s", request->from,
-                         request->to);
-    sql_begin(engine, "COPY (SELECT * FROM ");
-    if (from < FORMAT_COUNT) {
-        sql_add(engine, formats[from].reader);
-        sql_add_file(engine, engine->inputs[0]);
-        sql_add(engine, formats[from].reader_options);
-    } else {
-        add_all_inputs(engine);
-    }
-    sql_add(engine, ") TO ");
-    sql_add_file(engine, engine->output);
-    if (to < FORMAT_COUNT)
-        sql_add(engine, formats[to].writer);
-    else
-        add_write_options(engine, "parquet");
+    bool to_parquet = strcmp(request->to, "parquet") == 0;
+    bool to_json = strcmp(request->to, "ndjson") == 0;
     report->input = 1;
-    enum hf_status status = engine_run(engine, take_written, &report->rows_out, error);
-    report->rows_in = report->rows_out;
-    return status;
+    if (strcmp(request->from, "parquet") == 0 && (to_parquet || to_json))
+        return convert_from_parquet(engine, to_json, report, error);
+    for (size_t i = 0; i < TEXT_COUNT; i++)
+        if (to_parquet && strcmp(request->from, texts[i].name) == 0)
+            return convert_to_parquet(engine, i, report, error);
+    return error_set(error, HF_INVALID, "%.20s cannot be converted to %.20s", request->from,
+                     request->to);
 }

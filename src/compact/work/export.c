@@ -8,6 +8,7 @@
 #include "merge/parquet.h"
 #include "merge/sink.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,17 +25,20 @@ struct export
     size_t source_count;
     bool converts; /* records are filtered, converted or passed to a callback */
     uint64_t bytes;
+    uint64_t shown; /* the progress that was reported */
 };
 
 /* ---- Progress ------------------------------------------------------------------------ */
 
 /* Each byte of the sources counts when it is fetched and when it is merged, and once more if the
- * result is converted. */
-static bool report_progress(const struct export *export, uint64_t done)
+ * result is converted, in however many steps. */
+static bool report_progress(struct export *export, uint64_t done)
 {
     const struct export_order *order = export->order;
     uint64_t total = (export->converts ? 3 : 2) * export->bytes;
-    return !order->go_on || order->go_on(order->argument, done < total ? done : total, total);
+    done = done < total ? done : total;
+    export->shown = done > export->shown ? done : export->shown;
+    return !order->go_on || order->go_on(order->argument, export->shown, total);
 }
 
 /* While chunks are fetched; the merger counts them twice, too. */
@@ -44,21 +48,22 @@ static bool export_fetch_goes_on(void *argument, uint64_t done, uint64_t total)
     return report_progress(argument, done);
 }
 
+/* Without a total, another process is at work. */
 static uint64_t share_of(uint64_t whole, uint64_t done, uint64_t total)
 {
-    double share = total > 0 ? (double)done / (double)total : 1;
+    double share = total > 0 ? (double)done / (double)total : 0;
     return (uint64_t)((double)whole * (share < 1 ? share : 1));
 }
 
 static bool export_merge_goes_on(void *context, uint64_t done, uint64_t total)
 {
-    const struct export *export = context;
+    struct export *export = context;
     return report_progress(export, export->bytes + share_of(export->bytes, done, total));
 }
 
 static bool export_convert_goes_on(void *context, uint64_t done, uint64_t total)
 {
-    const struct export *export = context;
+    struct export *export = context;
     return report_progress(export, 2 * export->bytes + share_of(export->bytes, done, total));
 }
 
@@ -175,6 +180,16 @@ static void note_merged(struct export *export, const struct merge_result *result
     report->bytes_out = result->bytes_out;
 }
 
+static enum hf_status check_converted_rows(uint64_t rows, uint64_t expected,
+                                           struct hf_error *error)
+{
+    if (rows == expected)
+        return HF_OK;
+    return error_set(error, HF_CORRUPT,
+                     "the rows do not add up: %" PRIu64 " were converted, not %" PRIu64, rows,
+                     expected);
+}
+
 /* The result is what was asked for: merges straight into the output. */
 static enum hf_status merge_to_output(struct export *export, struct merge_run *run,
                                       struct hf_error *error)
@@ -198,20 +213,44 @@ static enum hf_status merge_to_output(struct export *export, struct merge_run *r
     return status;
 }
 
-/* Turns the merged Parquet file into JSON, which keeps types and NULL, so that it can be selected
- * from and converted like other text. Its timestamps have no zone, or are in UTC. */
-static enum hf_status read_parquet_rows(struct merge_run *run, struct merge_options *options,
-                                        const char **input, struct hf_error *error)
+/* Copies a finished scratch file to the output. */
+static enum hf_status copy_to_output(struct export *export, struct merge_run *run,
+                                     const struct merge_options *options, const char *made,
+                                     struct hf_error *error)
 {
-    const char *rows = merge_scratch_path(run, "rows");
-    if (!rows)
-        return error_no_memory(error);
-    enum hf_status status = parquet_convert(run->files->env, options, *input, HF_MERGE_PARQUET,
-                                            rows, HF_MERGE_NDJSON, error);
-    unlink(*input);
-    *input = rows;
-    options->format = HF_MERGE_NDJSON;
-    options->has_zone = true;
+    struct merge_options copy = MERGE_OPTIONS;
+    struct merge_result result = { 0 };
+    copy.format = HF_MERGE_CONCAT;
+    copy.progress = options->progress;
+    const struct hf_merge_file input = { .path = made, .fd = -1 };
+    const struct merge_handles handles = { .inputs = &input,
+                                           .input_count = 1,
+                                           .output = export->order->output };
+    enum hf_status status = merge_any_files(run->files->env, &copy, &handles, &result, error);
+    export->report->bytes_out = result.bytes_out;
+    return status;
+}
+
+/* DuckDB, which knows their types, selects the rows of the merged Parquet file, and writes them as
+ * Parquet or, so that they can be converted like other text, as JSON. */
+static enum hf_status select_parquet_rows(struct export *export, struct merge_run *run,
+                                          const struct merge_options *options,
+                                          const char *selected, enum hf_merge_format to,
+                                          struct hf_error *error)
+{
+    const struct parquet_conversion conversion = { .from = run->output,
+                                                   .from_format = HF_MERGE_PARQUET,
+                                                   .to = selected,
+                                                   .to_format = to,
+                                                   .selection = &export->order->selection };
+    uint64_t rows = 0, merged = export->report->rows_out;
+    enum hf_status status =
+        parquet_convert(run->files->env, options, &conversion, &rows, error);
+    unlink(run->output);
+    if (status == HF_OK) {
+        export->report->rows_out = rows;
+        export->report->rows_unselected = merged - rows;
+    }
     return status;
 }
 
@@ -221,26 +260,33 @@ static enum hf_status write_parquet_rows(struct export *export, struct merge_run
                                          enum hf_merge_format text, const char *selected,
                                          struct hf_error *error)
 {
-    struct merge_options copy = *options;
-    struct merge_result result = { 0 };
+    struct merge_options used = *options;
     const char *made = merge_scratch_path(run, "parquet");
+    uint64_t rows = 0;
     if (!made)
         return error_no_memory(error);
-    copy.headless = options->headless || options->format == HF_MERGE_USV;
-    enum hf_status status =
-        parquet_convert(run->files->env, &copy, selected, text, made, HF_MERGE_PARQUET, error);
-    if (status != HF_OK)
-        return status;
-    copy = MERGE_OPTIONS;
-    copy.format = HF_MERGE_CONCAT;
-    copy.progress = options->progress;
-    const struct hf_merge_file input = { .path = made, .fd = -1 };
-    const struct merge_handles handles = { .inputs = &input,
-                                           .input_count = 1,
-                                           .output = export->order->output };
-    status = merge_any_files(run->files->env, &copy, &handles, &result, error);
+    used.headless = options->headless || options->format == HF_MERGE_USV;
+    const struct parquet_conversion conversion = {
+        .from = selected, .from_format = text, .to = made, .to_format = HF_MERGE_PARQUET
+    };
+    enum hf_status status = parquet_convert(run->files->env, &used, &conversion, &rows, error);
+    if (status == HF_OK)
+        status = check_converted_rows(rows, export->report->rows_out, error);
+    return status == HF_OK ? copy_to_output(export, run, options, made, error) : status;
+}
+
+/* Selects and converts the records of a text. */
+static enum hf_status convert_text(struct export *export, struct merge_run *run,
+                                   const struct merge_options *options,
+                                   const struct convert_order *convert, struct hf_error *error)
+{
+    struct convert_result result = { 0 };
+    uint64_t merged = export->report->rows_out;
+    enum hf_status status = merge_convert(run->files->env, options, convert, &result, error);
+    export->report->rows_out = result.rows_out;
+    export->report->rows_unselected += result.rows_in - result.rows_out;
     export->report->bytes_out = result.bytes_out;
-    return status;
+    return status == HF_OK ? check_converted_rows(result.rows_in, merged, error) : status;
 }
 
 /* Merges into a scratch file, and converts that. */
@@ -250,46 +296,50 @@ static enum hf_status merge_and_convert(struct export *export, struct merge_run 
     const struct export_order *order = export->order;
     struct merge_options options = export_options(export, run);
     struct merge_result merged;
-    struct convert_result result = { 0 };
+    bool from_parquet = options.format == HF_MERGE_PARQUET;
+    bool to_parquet = order->to == HF_MERGE_PARQUET && order->output;
     options.intermediate = true;
     options.input_names = export->names;
     options.progress.writes = NULL;
+    const struct hf_merge_file selected = { .path = merge_scratch_path(run, "selected"),
+                                            .fd = -1 };
+    const char *rows = merge_scratch_path(run, "rows");
+    if (!selected.path || !rows)
+        return error_no_memory(error);
     const struct merge_paths paths = { run->paths, export->source_count, run->output };
     enum hf_status status = merge_files(run->files->env, &options, &paths, &merged, error);
     note_merged(export, &merged);
-    export->report->rows_out = export->report->bytes_out = 0;
+    export->report->bytes_out = 0;
     if (status != HF_OK)
         return status;
     merge_drop_sources(run); /* their space may be needed */
-    const char *input = run->output;
-    bool to_parquet = order->to == HF_MERGE_PARQUET && order->output;
-    if (options.format == HF_MERGE_PARQUET)
-        status = read_parquet_rows(run, &options, &input, error);
-    if (status != HF_OK)
-        return status;
-    /* A CSV file with names, or a JSON file with types, is what DuckDB reads. */
-    enum hf_merge_format text =
-        options.format == HF_MERGE_NDJSON ? HF_MERGE_NDJSON : HF_MERGE_CSV;
-    const struct hf_merge_file selected = { .path = merge_scratch_path(run, "selected"),
-                                            .fd = -1 };
-    if (!selected.path)
-        return error_no_memory(error);
-    const struct convert_order convert = { .input = input,
-                                           .input_name = "the merged records",
-                                           .to = merge_is_text(order->to) ? order->to : text,
-                                           .selection = order->selection,
-                                           .output = to_parquet ? &selected : order->output,
-                                           .coding =
-                                               to_parquet ? HF_MERGE_PLAIN : order->coding,
-                                           .each = order->each,
-                                           .context = order->context };
     options.progress = (struct merge_progress){ .step = export_convert_goes_on,
                                                 .writes = pass_temporary_name,
                                                 .context = export };
-    status = merge_convert(run->files->env, &options, &convert, &result, error);
-    export->report->rows_out = result.rows_out;
-    export->report->rows_unselected = result.rows_in - result.rows_out;
-    export->report->bytes_out = result.bytes_out;
+    if (from_parquet)
+        status = select_parquet_rows(export, run, &options, rows,
+                                     to_parquet ? HF_MERGE_PARQUET : HF_MERGE_NDJSON, error);
+    if (status != HF_OK)
+        return status;
+    if (from_parquet && to_parquet)
+        return copy_to_output(export, run, &options, rows, error);
+    if (from_parquet) {
+        options.format = HF_MERGE_NDJSON;
+        options.has_zone = true;
+    }
+    /* A CSV file with names, or a JSON file with types, is what DuckDB reads. */
+    enum hf_merge_format text =
+        options.format == HF_MERGE_NDJSON ? HF_MERGE_NDJSON : HF_MERGE_CSV;
+    struct convert_order convert = { .input = from_parquet ? rows : run->output,
+                                     .input_name = "the merged records",
+                                     .to = merge_is_text(order->to) ? order->to : text,
+                                     .output = to_parquet ? &selected : order->output,
+                                     .coding = to_parquet ? HF_MERGE_PLAIN : order->coding,
+                                     .each = order->each,
+                                     .context = order->context };
+    if (!from_parquet)
+        convert.selection = order->selection;
+    status = convert_text(export, run, &options, &convert, error);
     if (status == HF_OK && to_parquet)
         status = write_parquet_rows(export, run, &options, text, selected.path, error);
     return status;

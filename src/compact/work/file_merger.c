@@ -9,6 +9,7 @@
 #include "base/rule.h"
 #include "compact/work/merger_inside.h"
 #include "merge/parquet.h"
+#include "merge/parquet_footer.h"
 #include "merge/survey.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ bool merge_goes_on(struct merge_run *run, uint64_t done)
 static bool merge_step(void *argument, uint64_t done, uint64_t total)
 {
     struct merge_run *run = argument;
-    double share = total > 0 ? (double)done / (double)total : 1;
+    double share = total > 0 ? (double)done / (double)total : 0; /* 0: a process is at work */
     return merge_goes_on(run,
                          run->bytes + (uint64_t)((double)run->bytes * (share < 1 ? share : 1)));
 }
@@ -268,6 +269,23 @@ static enum hf_status check_sources_unchanged(struct merge_run *run, struct hf_e
     return HF_OK;
 }
 
+/* A program with a merger of its own for Parquet need not have DuckDB: then only the footer of the
+ * output is read. */
+static enum hf_status survey_output(const struct merge_run *run,
+                                    const struct merge_options *options,
+                                    struct survey *ret_survey, struct hf_error *error)
+{
+    struct parquet_footer footer;
+    enum hf_status status =
+        merge_survey(run->files->env, options, run->output, ret_survey, error);
+    if (status != HF_UNSUPPORTED || options->format != HF_MERGE_PARQUET)
+        return status;
+    status = parquet_footer_of(run->output, run->output, &footer, error);
+    if (status == HF_OK)
+        *ret_survey = (struct survey){ .rows_counted = true, .rows = footer.rows };
+    return status;
+}
+
 /* Counts the rows that a command wrote. A command must not write more rows than it read, and must
  * write at least one if it read any. */
 static enum hf_status check_command_rows(struct merge_run *run, struct hf_error *error)
@@ -278,8 +296,7 @@ static enum hf_status check_command_rows(struct merge_run *run, struct hf_error 
     uint64_t rows_in;
     if (!merge_has_records(options.format) || !rows_of_sources(run->order, &rows_in))
         return HF_OK;
-    enum hf_status status =
-        merge_survey(run->files->env, &options, run->output, &survey, error);
+    enum hf_status status = survey_output(run, &options, &survey, error);
     if (status == HF_CORRUPT || status == HF_INVALID)
         return error_set(error, HF_CORRUPT, "its output cannot be read as %s",
                          hf_merge_format_name(options.format));
