@@ -44,7 +44,8 @@
  * inputs; a column that an input lacks is NULL there. An input without the key column, or with
  * another type in a column, fails the merge. A row whose key or time is NULL is rejected. The
  * files are read and written by DuckDB's library, which the program holdfast-parquet loads;
- * HOLDFAST_DUCKDB names the library's file.
+ * HOLDFAST_DUCKDB names the library's file. At most 4096 files are merged at a time. Files with
+ * many columns need more memory, about 320 KiB for each column.
  *
  * FAILURE. Unless a merge returns HF_OK, it leaves no new file under any name, except the reject
  * file of a merge with too many rejects. (If the folder of the output could not be synced, the

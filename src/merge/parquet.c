@@ -151,6 +151,25 @@ static const char *name_for_helper(const char *path, struct arena *arena)
     return path;
 }
 
+/* DuckDB reserves about this much memory for each column, however few the rows, and touches a third
+ * of it: 10,000 columns needed 3 GiB. */
+#define MEMORY_PER_COLUMN (320 * KIB)
+
+/* Whether a call has failed because it has too little memory for so many columns. That depends on
+ * this machine alone, so the sentence says how much is needed. */
+static bool is_too_wide(const struct parquet_call *call, uint64_t columns,
+                        struct hf_error *error)
+{
+    char size[SIZE_TEXT_MAX];
+    uint64_t needed = columns * MEMORY_PER_COLUMN;
+    if (call->report.overload == 0 || call->request.memory_bytes >= needed)
+        return false;
+    if (error)
+        error_set(error, error->status, "%s: %" PRIu64 " columns need about %s", error->why,
+                  columns, size_text(needed, size));
+    return true;
+}
+
 static struct parquet_call new_call(struct env *env, const struct merge_options *options,
                                     enum parquet_work work)
 {
@@ -246,6 +265,7 @@ struct parquet_merge {
     struct arena arena;
     struct new_file output, rejects;
     uint64_t rows, bytes; /* of the inputs, from their footers */
+    uint64_t columns;     /* of the widest input */
     char temporary[PATH_MAX];
     bool temporary_made; /* in the scratch folder, so it must be removed */
 };
@@ -264,6 +284,8 @@ static enum hf_status read_footers(struct parquet_merge *merge, const char *cons
         }
         merge->rows += footer.rows;
         merge->bytes += footer.bytes;
+        if (footer.columns > merge->columns)
+            merge->columns = footer.columns;
     }
     return HF_OK;
 }
@@ -474,7 +496,8 @@ static enum hf_status merge_by_helper(struct parquet_merge *merge, const char *c
     /* How much memory there is for an input depends on this machine, so the input is not named. */
     bool overload = merge->call.report.overload > 0;
     job->result.culprit = overload ? 0 : (size_t)merge->call.report.input;
-    job->result.command_ended = merge->call.ended || overload;
+    bool too_wide = is_too_wide(&merge->call, merge->columns, error);
+    job->result.command_ended = merge->call.ended || (overload && !too_wide);
     return status;
 }
 
@@ -531,6 +554,7 @@ enum hf_status parquet_survey(struct job *job, const char *path, struct survey *
         status = fill_in_inputs(&call, inputs, inputs[1] ? 2 : 1, &arena, error);
     if (status == HF_OK)
         status = call_helper(&call, error);
+    is_too_wide(&call, footer.columns, error);
     if (status == HF_OK && call.report.rows_in != footer.rows)
         status =
             error_set(error, HF_CORRUPT,
