@@ -204,11 +204,12 @@ def two_at_a_time(build):
 
 
 def beside_them_three_that_wait(build):
-    """One may be busy for half of its time, one for a quarter, and the last hardly at all."""
-    shares = [0.9, 0.9, 0.4, 0.2, 0.1]
+    """One may be busy for half of its time, one for a quarter, and the last hardly at all. None of
+    them takes the place of a busy test, although they take longer."""
+    shares = [0.1, 0.2, 0.4, 0.9, 0.9]
     with open(os.path.join(os.path.dirname(build), "tests", "durations.txt"), "a",
               encoding="utf-8") as file:
-        file.writelines(f"1.0 {share} build/crowd{number}\n"
+        file.writelines(f"{9 - number} {share * (9 - number)} build/crowd{number}\n"
                         for number, share in enumerate(shares, 1))
     status, lines = run(build, "crowd", None, "--jobs=1")
     return status == 0 and at_a_time(build) == 4, lines
