@@ -19,12 +19,13 @@ INT64_MAX = 2**63 - 1
 Options = namedtuple("Options", "format key time header record_bytes_max zone",
                      defaults=(None, None, True, 16 * 1024 * 1024, None))
 
-# A record as it stood, without its end, and its values by number (from 1) or by name; None: it
-# is malformed.
-Record = namedtuple("Record", "data values")
+# A record as it stood, without its end, its values by number (from 1) or by name (None: it is
+# malformed), and which of its fields have quotes, or would get them in another place.
+Record = namedtuple("Record", "data values quoted", defaults=((),))
 
-# A good row: what the output is ordered by, the record, and its key and time.
-Row = namedtuple("Row", "field data key time")
+# A good row: what the output is ordered by, the record, its key and time, and what decides between
+# rows that have both in common.
+Row = namedtuple("Row", "field data key time tie")
 
 
 class Invalid(Exception):
@@ -135,7 +136,7 @@ def cut_separated(data, separator, longest):
     unquoted = re.compile(rb"([^\n" + stop + rb"]*?)(?=" + stop + rb"|\r?\n|\Z)")
     at = 0
     while at < len(data):
-        begin, values, sound = at, [], True
+        begin, values, with_quotes, sound = at, [], [], True
         while True:
             field = quoted.match(data, at)
             if field and field.end() > begin + longest:
@@ -146,12 +147,14 @@ def cut_separated(data, separator, longest):
                 field = unquoted.match(data, at)
                 values.append(field[1])
                 sound = sound and b'"' not in field[1]
+            with_quotes.append(field[0][:1] == b'"' or field[0][-1:] == b"\r")
             at = field.end()
             if data[at:at + 1] != separator:
                 break
             at += 1
         if at > begin:
-            yield Record(data[begin:at], dict(enumerate(values, 1)) if sound else None)
+            yield Record(data[begin:at], dict(enumerate(values, 1)) if sound else None,
+                         with_quotes)
         at += 2 if data[at:at + 1] == b"\r" else 1
 
 
@@ -224,12 +227,22 @@ def find_field(options, header, text):
     return numbers[0]
 
 
-def read_row(options, record, columns, key_field, time_field):
+def tie_of(record, header):
+    """Where columns have names: by value, one column after the other in the order of the names,
+    then by quotes, so that no merge changes the order by moving columns."""
+    if not header:
+        return record.data
+    order = sorted(header.values, key=lambda number: (header.values[number], number))
+    return ([record.values[number] for number in order],
+            [record.quoted[number - 1] for number in order], record.data)
+
+
+def read_row(options, record, header, key_field, time_field):
     """A row, or None for one that is rejected."""
     values = record.values
     if len(record.data) > options.record_bytes_max or values is None:
         return None
-    if columns and len(values) != columns:
+    if header and len(values) != len(header.values):
         return None
     key = time = None
     if key_field is not None:
@@ -240,19 +253,18 @@ def read_row(options, record, columns, key_field, time_field):
         time = instant(values.get(time_field) or b"", options.zone)
         if time is None:
             return None
-    return Row(time if key is None else key, record.data, key, time)
+    return Row(time if key is None else key, record.data, key, time, tie_of(record, header))
 
 
 def read_rows(options, header, records):
     """The good rows of an input, and the records that are rejected."""
-    columns = len(header.values) if header else 0
     rows, rejects = [], []
     key_field = time_field = None
     if header or records:  # else there is nothing to look a name up in
         key_field = find_field(options, header, options.key)
         time_field = find_field(options, header, options.time)
     for record in records:
-        row = read_row(options, record, columns, key_field, time_field)
+        row = read_row(options, record, header, key_field, time_field)
         if row:
             rows.append(row)
         else:
@@ -311,7 +323,7 @@ def latest_wins(rows):
     best = {}
     for row in rows:
         last = best.get(row.key)
-        if last is None or (row.time, row.data) > (last.time, last.data):
+        if last is None or (row.time, row.tie) > (last.time, last.tie):
             best[row.key] = row
     return [best[key] for key in sorted(best)]
 

@@ -15,7 +15,7 @@ import sys
 
 import cases
 import duckdb_kit
-from cli_test import PROGRAM, code, equal, fails, it, true
+from cli_test import PROGRAM, code, equal, fails, it, true, until
 from duckdb_kit import Duck, quote
 
 cases.cases.clear()
@@ -126,6 +126,53 @@ def _(s):
     for order in ("abcd", "dcba", "cadb"):
         merge(s, LATEST, [f"{name}.parquet" for name in order])
         equal(rows(s), [("1", "2026-01-01", "x", "3")])
+
+
+@parquet("of rows with the same key and time the same one is kept, in one merge or in several")
+def _(s):
+    at = "1 AS id, DATE '2026-01-01' AS seen"
+    write(s, "a.parquet", f"SELECT {at}, 1 AS b")
+    write(s, "b.parquet", f"SELECT {at}, 1 AS a, 0 AS c")
+    write(s, "c.parquet", f"SELECT {at}, 0 AS a")
+    for order in ("abc", "bca", "cab"):
+        first, second, third = (f"{name}.parquet" for name in order)
+        merge(s, LATEST, [first, second, third])
+        equal(rows(s, what="a, b, c"), [("1", None, "0")])
+        merge(s, LATEST, [first, second], "two.parquet")
+        merge(s, LATEST, ["two.parquet", third])
+        equal(rows(s, what="a, b, c"), [("1", None, "0")], f"{order} in two steps")
+
+
+def marked(*tuples):
+    """As values(), with a column `gone`."""
+    return "SELECT * FROM (VALUES " + ", ".join(
+        f"({i}::BIGINT, TIMESTAMP '2026-01-01 00:00:00' + INTERVAL ({m}) MINUTE, {v}, {g}::BOOLEAN)"
+        for i, m, v, g in tuples) + ") t(id, seen, v, gone)"
+
+
+@parquet("deletions win or lose by time, and are written, or dropped with --all-files")
+def _(s):
+    write(s, "a.parquet", marked((1, 1, 1, "false"), (2, 1, 2, "NULL"), (4, 9, 4, "false")))
+    write(s, "b.parquet", marked((1, 5, 0, "true"), (3, 5, 0, "true"), (4, 5, 0, "true")))
+    write(s, "c.parquet", values((3, 9, 3)))
+    inputs, args = ["a.parquet", "b.parquet", "c.parquet"], LATEST + ["--deleted-field", "gone"]
+    report = merge(s, args, inputs)
+    equal((report["rows_in"], report["rows_out"], report["rows_superseded"], report["rows_deleted"]),
+          (7, 4, 3, 0))
+    equal(rows(s, what="id, v, gone"), [("1", "0", "true"), ("2", "2", None), ("3", "3", None),
+                                        ("4", "4", "false")])
+    drop = args + ["--drop-deleted", "--all-files"]
+    report = merge(s, drop, inputs, "less.parquet")
+    equal((report["rows_in"], report["rows_out"], report["rows_superseded"], report["rows_deleted"]),
+          (7, 3, 3, 1))
+    merge(s, drop, ["out.parquet"], "steps.parquet")
+    for name in ("less.parquet", "steps.parquet"):
+        equal(rows(s, name, "id, v"), [("2", "2"), ("3", "3"), ("4", "4")], name)
+    report = merge(s, drop, ["c.parquet"], "none.parquet")
+    equal((report["rows_out"], report["rows_deleted"]), (1, 0), "no file has the column")
+    write(s, "d.parquet", "SELECT 1 AS id, TIMESTAMP '2026-01-01' AS seen, 1 AS gone")
+    text = refused(s, "INVALID", args, ["d.parquet"], "no.parquet")
+    true("the deleted column 'gone' is INTEGER; it must be a BOOLEAN" in text, text)
 
 
 @parquet("with a key or a time alone, every row is kept, in the order of that column")
@@ -355,6 +402,26 @@ def _(s):
     equal(left["rows"], 8)
     equal(rows(s, "merged.parquet", "id, v"),
           [("0", "6")] + [(str(number + 1), str(number)) for number in range(7)])
+    s.run("compact", "fsck")
+
+
+@parquet("markers of a partition of Parquet files go once they are old and nothing older is left",
+         ["dir"])
+def _(s):
+    s.run("compact", "create", "-q", "--format", "parquet", "--key", "id", "--time", "seen",
+          "--deleted-field", "gone", "--ttl", "60s", "--grace", "1h", "--late-bound", "8s", "--skew",
+          "0", "--step", "100ms")  # a merge must end within half of the late bound
+    write(s, "a.parquet", marked((1, 1, 1, "false"), (2, 1, 2, "NULL")))
+    write(s, "b.parquet", marked((1, 5, 0, "true")))
+    ingest(s, "a.parquet", "b.parquet")
+    until(lambda: run_all(s) is not None and len(live(s)) == 1, "both are merged")
+    equal([json.loads(line)["id"] for line in s.out("compact", "cat", "--format", "ndjson").splitlines()],
+          [2])
+    until(lambda: run_all(s) is not None and [one["rows"] for one in live(s)] == [1],
+          "the marker is dropped")
+    write(s, "late.parquet", marked((1, 4, 9, "false")))
+    text = fails(s, "INVALID", "compact", "ingest", "late.parquet")
+    true("takes only records later than" in text, text)
     s.run("compact", "fsck")
 
 

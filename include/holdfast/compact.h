@@ -138,7 +138,8 @@ struct hf_compact_settings {
     int64_t step_ms;           /* how much later each rank may start */
     uint64_t output_max;       /* a merge of more bytes is divided into ranges, if it can be */
     /* A field, or NULL: a record in which it is true deletes the older records of its key. Needs a
-     * key and a time, and no command; cannot change once the partition has chunks. */
+     * key and a time, and no command; cannot change once the partition has chunks. In Parquet
+     * files, it is a BOOLEAN column. */
     const char *deleted;
 };
 #define HF_COMPACT_SETTINGS                                                                 \
@@ -332,6 +333,9 @@ struct hf_compact_group {
     bool test;
     /* Number `range`, from 1, of the `ranges` of a divided merge; 0: a whole group. */
     unsigned range, ranges;
+    /* The only chunk is rewritten at its level, to drop its deletion markers, which are old and
+     * delete nothing any more. */
+    bool drops;
 };
 
 struct hf_compact_plan_report {

@@ -13,7 +13,9 @@
  * ORDER. With a key or a time, records are sorted by that field. Records with the same value in
  * that field keep their order within a file; between files, the smaller record comes first. With
  * both a key and a time, only the record with the latest time is kept for each key; if times are
- * equal, the record that is greatest in byte order is kept. Keys are compared as bytes, without CSV
+ * equal, the greatest record is kept: by its bytes or, in CSV and TSV files with a header, by its
+ * values, in the order of the columns' names. So merges in several steps, in any order, keep the
+ * records that one merge of all files keeps. Keys are compared as bytes, without CSV
  * quotes and JSON escapes, or as numbers of any size ("id:number"); in descending order ("id:desc",
  * "id:number:desc"); by several fields ("country,id"). With :number, a key is a number as in JSON,
  * which may also start with + or zeros; in NDJSON, it must not be a string. A record with any other
@@ -25,8 +27,7 @@
  * them, by name, in the order in which they appear first in the inputs as given; where an input
  * lacks a column, its records get an empty field. Key, time and deleted field are found by name in
  * each input; if they are given by number, the column must have the same name in all inputs. If
- * headers differ, no header may have a name twice. Times that are equal are then decided by the
- * records as they are written. NDJSON records keep their members.
+ * headers differ, no header may have a name twice. NDJSON records keep their members.
  *
  * DELETIONS. If a deleted field is given, a record in which it is true is a deletion. It replaces
  * or is replaced by other records of its key, according to its time, and is written like them, so
@@ -38,14 +39,15 @@
  * is not. A time without a time zone makes the whole merge fail immediately, unless the options
  * specify a time zone.
  *
- * PARQUET. A key and a time are columns, found by name. Keys are ordered by their type. Rows
- * with an equal key and time, or rows that are sorted by an equal field, are ordered by all
- * other columns: of two such rows, the greater one is kept. The output has the columns of all
- * inputs; a column that an input lacks is NULL there. An input without the key column, or with
- * another type in a column, fails the merge. A row whose key or time is NULL is rejected. The
- * files are read and written by DuckDB's library, which the program holdfast-parquet loads;
- * HOLDFAST_DUCKDB names the library's file. At most 4096 files are merged at a time. Files with
- * many columns need more memory, about 320 KiB for each column.
+ * PARQUET. A key and a time are columns, found by name. Keys are ordered by their type. Rows with
+ * an equal key and time, or rows that are sorted by an equal field, are ordered by all other
+ * columns, in the byte order of their names: of two such rows, the greater one is kept. The output
+ * has the columns of all inputs; a column that an input lacks is NULL there. An input without the
+ * key column, or with another type in a column, fails the merge. A row whose key or time is NULL is
+ * rejected. A deleted field is a BOOLEAN column; a row in which it is NULL or missing is not a
+ * deletion. The files are read and written by DuckDB's library, which the program holdfast-parquet
+ * loads; HOLDFAST_DUCKDB names the library's file. At most 4096 files are merged at a time. Files
+ * with many columns need more memory, about 320 KiB for each column.
  *
  * FAILURE. Unless a merge returns HF_OK, it leaves no new file under any name, except the reject
  * file of a merge with too many rejects. (If the folder of the output could not be synced, the
@@ -221,7 +223,8 @@ struct hf_merge_report {
  *
  * An input that is not a regular file, such as a named pipe, is read to its end and copied to an
  * unnamed file in the scratch folder first. All such inputs are read at the same time, so one
- * program may write to several of them.
+ * program may write to several of them. The copies may use the disk of that folder, except for a
+ * 32nd part of it (at most 1 GiB): an input without an end fails the merge before the disk is full.
  *
  * Returns HF_OK if the output is complete and on disk. Returns HF_INVALID if an option is out of
  * range, an input is a folder, a header lacks the key or the time, headers differ and one of them

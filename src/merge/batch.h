@@ -81,9 +81,13 @@ void batch_release(struct batch *batch);
 /* Forgets the rows but keeps the block. */
 void batch_clear(struct batch *batch);
 
+/* Records that are rewritten for many more columns can be much longer than in the block. */
+#define TEXTS_PER_BLOCK 2
+
 static inline bool batch_full(const struct batch *batch)
 {
-    return batch->row_count == batch->row_capacity || batch->unsorted || batch->keys.failed;
+    return batch->row_count == batch->row_capacity || batch->unsorted || batch->keys.failed ||
+           batch->texts.size > TEXTS_PER_BLOCK * batch->capacity;
 }
 
 static inline struct view batch_record(const struct batch *batch, const struct row *row)

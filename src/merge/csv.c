@@ -233,16 +233,25 @@ bool csv_append_value(struct buffer *to, const struct csv_value *value)
     return buffer_append(to, rest);
 }
 
-bool csv_split(struct view record, char separator, struct buffer *fields, size_t *ret_count)
+bool csv_take(struct view *record, char separator, struct csv_field *ret_field, bool *ret_more)
+{
+    ret_field->raw = *record;
+    if (!csv_take_field(record, separator, &ret_field->value, ret_more))
+        return false;
+    if (*ret_more)
+        ret_field->raw.size = (size_t)(record->data - 1 - ret_field->raw.data);
+    return true;
+}
+
+bool csv_split(struct view record, char separator, size_t most, struct buffer *fields,
+               size_t *ret_count)
 {
     bool more = true;
     buffer_clear(fields);
-    for (*ret_count = 0; more; ++*ret_count) {
-        struct csv_field field = { .raw = record };
-        if (!csv_take_field(&record, separator, &field.value, &more))
+    for (*ret_count = 0; more && *ret_count < most; ++*ret_count) {
+        struct csv_field field;
+        if (!csv_take(&record, separator, &field, &more))
             return false;
-        if (more)
-            field.raw.size = (size_t)(record.data - 1 - field.raw.data);
         if (!buffer_append(fields, (struct view){ (const char *)&field, sizeof field }))
             return false;
     }
@@ -363,13 +372,27 @@ static void add_rewritten(struct cutter *cutter, struct view text, const struct 
     batch->rows[count].size = (uint32_t)size;
 }
 
+/* How many fields of a record are needed: all, if it is rewritten. Otherwise a record with very
+ * many fields would take many times its size. */
+static size_t fields_needed(const struct cutter *cutter)
+{
+    size_t most = cutter->deleted.number;
+    if (cutter->map)
+        return SIZE_MAX;
+    for (size_t i = 0; i < cutter->key.count; i++)
+        if (cutter->key.parts[i].field.number > most)
+            most = cutter->key.parts[i].field.number;
+    return most;
+}
+
 __attribute__((noinline)) static void add_special(struct cutter *cutter, struct view text,
                                                   const struct instant *time)
 {
     struct batch *batch = cutter->batch;
     struct special row = { .start = batch->texts.size };
     struct csv_fields record;
-    if (!csv_split(text, cutter->separator, &cutter->fields, &record.count)) {
+    if (!csv_split(text, cutter->separator, fields_needed(cutter), &cutter->fields,
+                   &record.count)) {
         batch->keys.failed = true; /* the quotes are right, so there was no memory */
         return;
     }

@@ -24,9 +24,13 @@ struct csv_field {
     struct view raw;
 };
 
-/* Splits a record into its fields: an array of struct csv_field in `fields`. As for csv_take_field.
- * False also if out of memory. */
-bool csv_split(struct view record, char separator, struct buffer *fields, size_t *ret_count);
+/* Like csv_take_field, with the quotes of the field. */
+bool csv_take(struct view *record, char separator, struct csv_field *ret_field, bool *ret_more);
+
+/* Splits a record into its fields, but no more than `most` of them: an array of struct csv_field in
+ * `fields`. As for csv_take_field. False also if out of memory. */
+bool csv_split(struct view record, char separator, size_t most, struct buffer *fields,
+               size_t *ret_count);
 
 /* Appends a field, with its quotes, to another record. A CR at the end of a field without quotes
  * would become part of the line end if the field came last, so such a field gets quotes. */

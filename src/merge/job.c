@@ -29,8 +29,6 @@ static size_t record_bytes_max(const struct merge_options *options)
 static enum hf_status check_deleted_field(const struct merge_options *options,
                                           struct hf_error *error)
 {
-    if (options->deleted.data && options->format == HF_MERGE_PARQUET)
-        return error_set(error, HF_INVALID, "parquet files cannot have a deleted field");
     if (options->deleted.data && !(options->key.data && options->time.data))
         return error_set(error, HF_INVALID,
                          "a deleted field needs both a key and a time: a deletion replaces the "

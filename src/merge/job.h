@@ -6,6 +6,7 @@
 #include "env/env.h"
 #include "merge/sink.h"
 #include "merge/source.h"
+#include "merge/ties.h"
 
 struct job {
     struct env *env;
@@ -19,6 +20,7 @@ struct job {
     struct view header;           /* of the output; data NULL: the format has none */
     bool headers_differ;          /* an input has another one than expected */
     bool latest_wins;
+    struct ties ties; /* the order of records with equal keys, or equal keys and times */
     struct budget budget;
     size_t group;        /* maximum number of inputs merged at a time */
     bool without_spares; /* nothing is read ahead, which needs a second batch per input */
@@ -119,16 +121,21 @@ enum hf_status job_keep(struct job *job, struct sink *output, struct hf_error *e
 enum hf_status records_prepare(struct job *job, const struct feed *feeds, size_t count,
                                struct buffer *header, struct hf_error *error);
 
+/* Appends the header of an input, which is cut as records_prepare has determined. Appends nothing
+ * if the input is empty. */
+enum hf_status records_read_header(struct job *job, const struct feed *feed,
+                                   struct buffer *header, struct hf_error *error);
+
 /* Merges inputs that consist of records. */
 enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
                              struct hf_error *error);
 
 /* Whether a row with this time and record should be kept rather than the other. */
-static inline bool job_is_later(struct instant time, struct view record,
+static inline bool job_is_later(const struct job *job, struct instant time, struct view record,
                                 struct instant other_time, struct view other)
 {
     int order = instant_compare(time, other_time);
-    return order > 0 || (order == 0 && view_compare(record, other) > 0);
+    return order > 0 || (order == 0 && ties_compare(&job->ties, record, other) > 0);
 }
 
 /* Why a pass failed, if it may succeed in another way. */

@@ -131,8 +131,8 @@ static enum hf_status check_number(const struct layouts *layouts, const struct l
     const struct layout_name *names = names_of(layouts);
     return error_set(
         error, HF_INVALID,
-        "its field %zu is '%.*s', but that of the inputs before it is '%.*s'; give "
-        "the field's name instead of its number",
+        "its field %zu is '%.*s', but '%.*s' in other files; a field that is given by number "
+        "must have the same name in all of them",
         number, VIEW_ARGS(view_first(names[layout->to[number - 1]].value, 60)),
         VIEW_ARGS(view_first(names[number - 1].value, 60)));
 }
@@ -178,7 +178,8 @@ static enum hf_status fill_layout(struct layouts *layouts, struct layout *layout
     size_t count = 0;
     layout->cutter = *like;
     enum hf_status status = like->format->resolve(&layout->cutter, layout->header, error);
-    if (status == HF_OK && !csv_split(layout->header, like->separator, &fields, &count))
+    if (status == HF_OK &&
+        !csv_split(layout->header, like->separator, SIZE_MAX, &fields, &count))
         status = error_no_memory(error);
     if (status == HF_OK)
         status =

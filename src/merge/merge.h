@@ -10,13 +10,14 @@
  *                 Records with equal fields keep the order of their file; among records of
  *                 different files, the smaller record is first
  *   latest wins   both fields are given: for each key only the record with the latest time is
- *                 kept; if the times are equal, the record that compares greater bytewise
+ *                 kept; if the times are equal, the greater record (ties.h)
  *
  * Keys are ordered by the bytes of their values (a quoted CSV field without its quotes, a JSON
  * string without its escapes), or as key.h describes. Records are written unchanged, each ended by
  * LF; if the headers of csv or tsv inputs differ, as layout.h describes. Equal inputs in any order
- * give the same output, except for the order of columns if headers differ. An input that is not in
- * order is detected and sorted.
+ * give the same output, except for the order of columns if headers differ. With latest wins, merges
+ * in several steps, in any order and grouping, give the same records as one merge of all inputs. An
+ * input that is not in order is detected and sorted.
  *
  * With a deleted field, a record in which it is true is a deletion: it wins or loses against other
  * records of its key by time, as they do. A deletion that wins is written like a record, so that
@@ -127,7 +128,9 @@ struct merge_options {
     bool intermediate;
     bool
         synced_later; /* the caller will sync an intermediate output, so writing starts early */
-    /* Parquet, survey only: a file with whose columns the surveyed one must agree. NULL: none. */
+    /* Survey only: a file with whose columns the surveyed one must agree: in their types or, for
+     * csv and tsv, in the names of fields that are given by number. It may be incomplete: only its
+     * footer or its header is read. NULL: none. */
     const char *columns_like;
     struct merge_command command;
     struct merge_progress progress;

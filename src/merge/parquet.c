@@ -181,6 +181,7 @@ static struct parquet_call new_call(struct env *env, const struct merge_options 
                      .library = "",
                      .key = "",
                      .time = "",
+                     .deleted = "",
                      .from = "",
                      .to = "",
                      .prefix = "",
@@ -211,7 +212,11 @@ static enum hf_status fill_in_fields(struct parquet_call *call, struct arena *ar
         return HF_INVALID;
     call->request.key = text_of(key, arena);
     call->request.time = text_of(options->time, arena);
-    return call->request.key && call->request.time ? HF_OK : error_no_memory(error);
+    call->request.deleted = text_of(options->deleted, arena);
+    call->request.drops = options->drop_deleted;
+    return call->request.key && call->request.time && call->request.deleted
+               ? HF_OK
+               : error_no_memory(error);
 }
 
 static enum hf_status fill_in_inputs(struct parquet_call *call, const char *const *inputs,
@@ -378,16 +383,19 @@ static enum hf_status check_counts(const struct parquet_merge *merge, struct hf_
         return HF_UNAVAILABLE;
     }
     uint64_t gone = report->rows_in - report->rows_out;
-    bool adds_up = report->rows_out <= report->rows_in && report->rows_superseded <= gone &&
-                   report->rows_rejected == gone - report->rows_superseded;
+    bool adds_up =
+        report->rows_out <= report->rows_in && report->rows_superseded <= gone &&
+        report->rows_rejected <= gone - report->rows_superseded &&
+        report->rows_deleted == gone - report->rows_superseded - report->rows_rejected;
     if (adds_up && report->rows_in == merge->rows && report->rows_out == footer.rows)
         return HF_OK;
     return error_set(error, HF_CORRUPT,
                      "the rows do not add up: the inputs have %" PRIu64 ", %" PRIu64
                      " were read, %" PRIu64 " superseded, %" PRIu64 " rejected, %" PRIu64
-                     " written, and the output has %" PRIu64,
+                     " deleted, %" PRIu64 " written, and the output has %" PRIu64,
                      merge->rows, report->rows_in, report->rows_superseded,
-                     report->rows_rejected, report->rows_out, footer.rows);
+                     report->rows_rejected, report->rows_deleted, report->rows_out,
+                     footer.rows);
 }
 
 static enum hf_status sum_output(struct job *job, int fd, struct hf_error *error)
@@ -444,6 +452,8 @@ static enum hf_status take_output(struct parquet_merge *merge, struct hf_error *
     job->result.rows_out = report->rows_out;
     job->result.rows_superseded = report->rows_superseded;
     job->result.rows_rejected = report->rows_rejected;
+    job->result.rows_deleted = report->rows_deleted;
+    job->result.deletions_kept = report->deletions;
     return HF_OK;
 }
 
@@ -523,11 +533,18 @@ enum hf_status parquet_merge(struct job *job, const char *const *inputs, size_t 
 /* In 10^-18 s. */
 #define MILLISECOND_ATTO UINT64_C(1000000000000000)
 
+/* In milliseconds, rounded up: DuckDB reports microseconds, rounded down. */
+static int64_t ms_behind(struct instant time)
+{
+    return time.s * 1000 + (int64_t)(time.atto / MILLISECOND_ATTO) + 1;
+}
+
 /* No rows have no times. A time that text could not express, as infinity or the year 10000, counts
  * as the first or the last one that it could. */
 static void take_times(const struct parquet_report *report, struct survey *survey)
 {
-    struct instant first, last;
+    struct instant first, last, deletion;
+    survey->deletions = report->deletions;
     if (report->first[0] == '\0' || report->last[0] == '\0')
         return;
     if (!instant_parse(view_of(report->first), &first))
@@ -536,8 +553,11 @@ static void take_times(const struct parquet_report *report, struct survey *surve
         last = (struct instant){ INSTANT_S_MAX, 0 };
     survey->times_known = true;
     survey->min_ms = first.s * 1000 + (int64_t)(first.atto / MILLISECOND_ATTO);
-    /* DuckDB reports microseconds, rounded down. */
-    survey->max_ms = last.s * 1000 + (int64_t)(last.atto / MILLISECOND_ATTO) + 1;
+    survey->max_ms = ms_behind(last);
+    if (!instant_parse(view_of(report->last_deletion), &deletion))
+        deletion = (struct instant){ INSTANT_S_MAX, 0 };
+    if (report->deletions > 0)
+        survey->deletion_ms = ms_behind(deletion);
 }
 
 enum hf_status parquet_survey(struct job *job, const char *path, struct survey *survey,

@@ -27,6 +27,8 @@ static const struct message_member request_members[] = {
     REQUEST(library, true),
     REQUEST(key, true),
     REQUEST(time, true),
+    REQUEST(deleted, true),
+    REQUEST(drops, false),
     REQUEST(from, true),
     REQUEST(to, true),
     REQUEST(prefix, true),
@@ -47,9 +49,10 @@ static const struct message_member report_members[] = {
     REPORT(input, false),         REPORT(overload, false),
     REPORT(disk_full, false),     REPORT(rows_in, false),
     REPORT(rows_out, false),      REPORT(rows_superseded, false),
-    REPORT(rows_rejected, false), REPORT(reject_first, false),
+    REPORT(rows_rejected, false), REPORT(rows_deleted, false),
+    REPORT(deletions, false),     REPORT(reject_first, false),
     REPORT(first, true),          REPORT(last, true),
-    REPORT(version, true),
+    REPORT(last_deletion, true),  REPORT(version, true),
 };
 
 #define INPUT "input"

@@ -31,7 +31,7 @@ enum parquet_work {
 struct parquet_request {
     uint64_t work;       /* enum parquet_work */
     const char *library; /* path of DuckDB's library; "": it is looked up by its name */
-    const char *key, *time;
+    const char *key, *time, *deleted;
     const char *from, *to; /* PARQUET_CONVERT: the formats of input and output, by name */
     /* PARQUET_CONVERT from Parquet: only rows whose key, as text, starts with the prefix, and with
      * since <= time < until, in microseconds since 1970. */
@@ -43,6 +43,7 @@ struct parquet_request {
     uint64_t threads;
     uint64_t temporary_bytes; /* the most to write to the folder */
     uint64_t rejects_max;
+    uint64_t drops;      /* 1: deletions that win are dropped */
     uint64_t group_rows; /* rows in each row group of the output */
     const char **inputs;
     uint64_t input_count;
@@ -55,9 +56,12 @@ struct parquet_report {
     uint64_t overload;  /* 1: it failed because it needed more memory than it may use */
     uint64_t disk_full; /* 1: it failed because the disk was full */
     uint64_t rows_in, rows_out, rows_superseded, rows_rejected;
+    uint64_t rows_deleted;    /* deletions that were dropped */
+    uint64_t deletions;       /* in the surveyed file, or in the output */
     uint64_t reject_first;    /* the number of the first row without a key or a time */
     const char *first, *last; /* the earliest and latest time: RFC 3339, or a number */
-    const char *version;      /* of DuckDB */
+    const char *last_deletion;
+    const char *version; /* of DuckDB */
 };
 
 /* Appends a message; false if it does not fit. */

@@ -124,7 +124,8 @@ static bool first_of_two(void *context, struct player *a, struct player *b)
     }
     int order = 0;
     if (!pass->job->latest_wins)
-        order = view_compare(head_record(pass, a->input), head_record(pass, b->input));
+        order = ties_compare(&pass->job->ties, head_record(pass, a->input),
+                             head_record(pass, b->input));
     bool first = order < 0 || (order == 0 && a->input < b->input);
     *(first ? &b->code : &a->code) = CODE_EQUAL;
     return first;
@@ -165,7 +166,7 @@ static void merge_latest(struct pass *pass)
         } else {
             superseded++;
         }
-        if (!again || job_is_later(time, batch_record(head->batch, head->row), kept,
+        if (!again || job_is_later(pass->job, time, batch_record(head->batch, head->row), kept,
                                    sink_offered_record(pass->to))) {
             kept = time;
             is_deletion = head->row->is_deleted;

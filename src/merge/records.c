@@ -48,8 +48,8 @@ static enum hf_status init_cutter(struct job *job, struct hf_error *error)
     return status;
 }
 
-static enum hf_status read_header(struct job *job, const struct feed *feed,
-                                  struct buffer *header, struct hf_error *error)
+enum hf_status records_read_header(struct job *job, const struct feed *feed,
+                                   struct buffer *header, struct hf_error *error)
 {
     struct source source;
     const struct source_options options = { .like = &job->asked,
@@ -73,7 +73,7 @@ static enum hf_status read_common_header(struct job *job, const struct feed *fee
         return job->cutter.format->resolve(&job->cutter, job->header, error);
     size_t first = 0; /* whose header is used */
     for (; first < count; first++) {
-        enum hf_status status = read_header(job, &feeds[first], header, error);
+        enum hf_status status = records_read_header(job, &feeds[first], header, error);
         if (status != HF_OK)
             return status;
         if (header->size > 0)
@@ -95,6 +95,16 @@ enum hf_status records_prepare(struct job *job, const struct feed *feeds, size_t
     return status == HF_OK ? read_common_header(job, feeds, count, header, error) : status;
 }
 
+/* How records with equal fields are ordered, once the header of the output is known. If all records
+ * are kept and all headers are equal, bytes do: then no merge has to agree with another one. */
+static enum hf_status order_ties(struct job *job, bool headers_differ, struct hf_error *error)
+{
+    bool has_columns = job->cutter.format == &format_csv && job->header.size > 0;
+    if (!has_columns || !(job->latest_wins || headers_differ))
+        return HF_OK;
+    return ties_set_header(&job->ties, job->header, job->cutter.separator, &job->budget, error);
+}
+
 /* ---- Headers that differ ------------------------------------------------------------- */
 
 /* Reads the header of one input; its layout stays NULL if the input is empty. */
@@ -102,7 +112,7 @@ static enum hf_status read_layout(struct job *job, struct feed *feed, struct lay
                                   struct buffer *header, struct hf_error *error)
 {
     buffer_clear(header);
-    enum hf_status status = read_header(job, feed, header, error);
+    enum hf_status status = records_read_header(job, feed, header, error);
     if (status != HF_OK || header->size == 0)
         return status;
     status = layouts_add(layouts, &job->asked, buffer_view(header), &feed->layout, error);
@@ -390,7 +400,8 @@ static enum hf_status change_strategy(struct attempt *attempt, enum hf_status st
         return status;
     if (attempt->layouts->count > 0)
         return input_changed(error);
-    return read_layouts(job, attempt->feeds, attempt->count, attempt->layouts, error);
+    status = read_layouts(job, attempt->feeds, attempt->count, attempt->layouts, error);
+    return status == HF_OK ? order_ties(job, /* headers_differ */ true, error) : status;
 }
 
 /* The first attempt assumes that all inputs have the same header, are sorted, and fit into memory
@@ -426,6 +437,8 @@ enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
         layouts_init(attempt.layouts, &job->budget);
     if (status == HF_OK)
         status = records_prepare(job, feeds, count, &header, error);
+    if (status == HF_OK)
+        status = order_ties(job, /* headers_differ */ false, error);
     if (status == HF_OK && !job->latest_wins)
         status = order_feeds(job, feeds, count, error);
     if (status == HF_OK)
@@ -433,6 +446,7 @@ enum hf_status records_merge(struct job *job, struct feed *feeds, size_t count,
     if (job->refused)
         status = job_refuse(job, error);
     job_release(job, JOB_REJECTS, &job->rejects);
+    ties_release(&job->ties);
     free(attempt.last);
     free(attempt.sorted);
     free(attempt.merged);

@@ -88,7 +88,7 @@ static void sort_by_prefix(struct entry *entry, struct entry *other, size_t coun
         memcpy(home, entry, count * sizeof *entry);
 }
 
-/* Compares by key, then by time if it was requested, then by record. */
+/* Compares by key, then by time if the latest wins, then by record. */
 static int compare_rows(const void *a, const void *b, void *context)
 {
     const struct sorter *sorter = context;
@@ -98,7 +98,8 @@ static int compare_rows(const void *a, const void *b, void *context)
     if (order == 0 && sorter->job->latest_wins)
         order = instant_compare(((const struct run_row *)(const void *)row_a)->time,
                                 ((const struct run_row *)(const void *)row_b)->time);
-    return order ? order : view_compare(run_record(row_a), run_record(row_b));
+    return order ? order
+                 : ties_compare(&sorter->job->ties, run_record(row_a), run_record(row_b));
 }
 
 static void sort_entries(struct sorter *sorter)

@@ -71,6 +71,25 @@ static enum hf_status look_at_batch(void *context, const struct source *source,
     return HF_OK;
 }
 
+/* Adds the header of the file with which the surveyed one must agree. If it cannot be read, the
+ * surveyed file is not to blame. */
+static void add_known_header(struct job *job, struct layouts *layouts)
+{
+    struct buffer header = BUFFER_INIT(HEADER_BYTES_MAX);
+    const struct layout *layout;
+    struct hf_error ignored;
+    struct feed feed;
+    bool added =
+        feed_init(&feed, job->options->columns_like, &ignored) == HF_OK &&
+        records_read_header(job, &feed, &header, &ignored) == HF_OK && header.size > 0 &&
+        layouts_add(layouts, &job->asked, buffer_view(&header), &layout, &ignored) == HF_OK;
+    if (!added) { /* some of its columns may have been added */
+        layouts_release(layouts);
+        layouts_init(layouts, &job->budget);
+    }
+    buffer_release(&header);
+}
+
 /* Whether the file can be merged with files that have other columns. */
 static enum hf_status check_columns(struct job *job, const struct feed *feed,
                                     struct hf_error *error)
@@ -80,6 +99,8 @@ static enum hf_status check_columns(struct job *job, const struct feed *feed,
     if (!layouts)
         return error_no_memory(error);
     layouts_init(layouts, &job->budget);
+    if (job->options->columns_like)
+        add_known_header(job, layouts);
     enum hf_status status = layouts_add(layouts, &job->asked, job->header, &layout, error);
     if (status == HF_INVALID)
         error_about(error, feed->name);

@@ -220,6 +220,25 @@ static enum hf_status unite_schemas(struct engine *engine, struct schemas *schem
     return status;
 }
 
+static int compare_column_names(const void *a, const void *b)
+{
+    const struct column *const *one = a, *const *other = b;
+    return view_compare((*one)->name, (*other)->name);
+}
+
+static bool sort_by_name(struct engine *engine, struct schemas *schemas)
+{
+    schemas->by_name =
+        arena_take(&engine->arena, (schemas->column_count + 1) * sizeof *schemas->by_name);
+    if (!schemas->by_name)
+        return false;
+    for (size_t i = 0; i < schemas->column_count; i++)
+        schemas->by_name[i] = &schemas->columns[i];
+    qsort(schemas->by_name, schemas->column_count, sizeof *schemas->by_name,
+          compare_column_names);
+    return true;
+}
+
 enum hf_status schemas_read(struct engine *engine, struct schemas *ret_schemas,
                             uint64_t *ret_input, struct hf_error *error)
 {
@@ -239,6 +258,8 @@ enum hf_status schemas_read(struct engine *engine, struct schemas *ret_schemas,
         return status;
     qsort(schemas.list, schemas.count, sizeof *schemas.list, compare_columns);
     status = unite_schemas(engine, &schemas, ret_input, error);
+    if (status == HF_OK && !sort_by_name(engine, &schemas))
+        status = error_no_memory(error);
     if (status == HF_OK) {
         *ret_schemas = schemas;
         *ret_input = 0;
@@ -299,6 +320,18 @@ static enum hf_status check_column(const struct schema *schema, const char *what
     return HF_OK;
 }
 
+/* The deleted column may be missing: then nothing of this input is a deletion. */
+static enum hf_status check_deleted(const struct schema *schema, const char *name,
+                                    struct hf_error *error)
+{
+    const struct column *column = find_column(schema->columns, schema->count, view_of(name));
+    if (name[0] == '\0' || !column || view_equal(column->type, VIEW("BOOLEAN")))
+        return HF_OK;
+    return error_set(error, HF_INVALID,
+                     "the deleted column '%.80s' is %.*s; it must be a BOOLEAN", name,
+                     VIEW_ARGS(view_first(column->type, 60)));
+}
+
 enum hf_status schemas_check_fields(const struct engine *engine, const struct schemas *schemas,
                                     uint64_t *ret_input, struct hf_error *error)
 {
@@ -307,6 +340,8 @@ enum hf_status schemas_check_fields(const struct engine *engine, const struct sc
         enum hf_status status = check_column(schema, "key", engine->request->key, error);
         if (status == HF_OK)
             status = check_column(schema, "time", engine->request->time, error);
+        if (status == HF_OK)
+            status = check_deleted(schema, engine->request->deleted, error);
         if (status != HF_OK) {
             *ret_input = schema->first_input;
             return status;

@@ -32,6 +32,7 @@ struct schemas {
     size_t count;
     struct column *columns; /* the union */
     size_t column_count;
+    const struct column **by_name; /* the same, in the byte order of their names */
 };
 
 /* Reads the columns of all inputs, and unites them. *ret_input: the input that is at fault, counted

@@ -24,6 +24,21 @@ static bool has_time(const struct engine *engine)
     return engine->request->time[0] != '\0';
 }
 
+/* Whether a deleted field is given and some input has it. */
+static bool has_deleted(const struct engine *engine, const struct schemas *schemas)
+{
+    const char *name = engine->request->deleted;
+    return name[0] != '\0' && schemas_find(schemas, view_of(name)) != NULL;
+}
+
+/* Whether a row is a deletion; never NULL. */
+static void add_is_deleted(struct engine *engine)
+{
+    sql_add(engine, "COALESCE(");
+    sql_add_name(engine, view_of(engine->request->deleted));
+    sql_add(engine, ", false)");
+}
+
 static void add_columns(struct engine *engine, const struct schemas *schemas)
 {
     for (size_t i = 0; i < schemas->column_count; i++) {
@@ -54,12 +69,14 @@ static void add_null_test(struct engine *engine, bool is_null)
     }
 }
 
-/* All columns but the key and the time, each with a comma before it. */
+/* All columns but the key and the time, each with a comma before it. They are in the order of their
+ * names, which merging does not change: the order of the union depends on the files that were
+ * merged before. */
 static void add_rest(struct engine *engine, const struct schemas *schemas, const char *order)
 {
     const struct parquet_request *request = engine->request;
     for (size_t i = 0; i < schemas->column_count; i++) {
-        struct view name = schemas->columns[i].name;
+        struct view name = schemas->by_name[i]->name;
         if (view_equal(name, view_of(request->key)) || view_equal(name, view_of(request->time)))
             continue;
         sql_add(engine, ", ");
@@ -80,7 +97,7 @@ static void add_write_options(struct engine *engine, const char *format)
 /* ---- Results ------------------------------------------------------------------------- */
 
 /* A row of texts, kept in the arena. */
-#define VALUES_MAX 5
+#define VALUES_MAX 7
 struct values {
     struct engine *engine;
     uint64_t count;
@@ -131,6 +148,16 @@ static bool take_written(void *context, const struct engine *engine, duck_chunk 
 
 /* ---- Survey -------------------------------------------------------------------------- */
 
+/* The condition of deletions that are not rejected, as a filter of an aggregate. */
+static void add_deletion_filter(struct engine *engine)
+{
+    sql_add(engine, " FILTER (WHERE ");
+    add_is_deleted(engine);
+    sql_add(engine, " AND ");
+    add_null_test(engine, /* is_null */ false);
+    sql_add(engine, ")");
+}
+
 #define RFC3339_FORMAT "%Y-%m-%dT%H:%M:%S.%fZ"
 
 static bool is_calendar_type(struct view type)
@@ -139,7 +166,8 @@ static bool is_calendar_type(struct view type)
 }
 
 /* A timestamp as RFC 3339; a number as it is. */
-static void add_time_bound(struct engine *engine, struct view type, const char *function)
+static void add_time_bound(struct engine *engine, struct view type, const char *function,
+                           bool of_deletions)
 {
     bool is_calendar = is_calendar_type(type);
     bool has_zone = view_equal(type, VIEW("TIMESTAMP WITH TIME ZONE"));
@@ -147,7 +175,10 @@ static void add_time_bound(struct engine *engine, struct view type, const char *
     sql_add(engine, function);
     sql_add(engine, "(");
     sql_add_name(engine, view_of(engine->request->time));
-    sql_add(engine, has_zone ? ") AT TIME ZONE 'UTC'" : ")");
+    sql_add(engine, ")");
+    if (of_deletions)
+        add_deletion_filter(engine);
+    sql_add(engine, has_zone ? " AT TIME ZONE 'UTC'" : "");
     sql_add(engine, is_calendar ? " AS TIMESTAMP), '" RFC3339_FORMAT "')" : " AS VARCHAR)");
 }
 
@@ -157,6 +188,7 @@ static enum hf_status survey_rows(struct engine *engine, const struct schemas *s
                                   struct parquet_report *report, struct hf_error *error)
 {
     struct values values;
+    bool marks = has_time(engine) && has_deleted(engine, schemas);
     sql_begin(engine, "SELECT CAST(count(*) AS VARCHAR), CAST(count(*) FILTER (WHERE ");
     add_null_test(engine, /* is_null */ true);
     sql_add(engine, ") AS VARCHAR), CAST(bit_xor(hash(");
@@ -164,16 +196,26 @@ static enum hf_status survey_rows(struct engine *engine, const struct schemas *s
     sql_add(engine, ")) AS VARCHAR)");
     if (has_time(engine)) {
         const struct column *time = schemas_find(schemas, view_of(engine->request->time));
-        add_time_bound(engine, time->type, "min");
-        add_time_bound(engine, time->type, "max");
+        add_time_bound(engine, time->type, "min", /* of_deletions */ false);
+        add_time_bound(engine, time->type, "max", /* of_deletions */ false);
+        if (marks) {
+            sql_add(engine, ", CAST(count(*)");
+            add_deletion_filter(engine);
+            sql_add(engine, " AS VARCHAR)");
+            add_time_bound(engine, time->type, "max", /* of_deletions */ true);
+        }
     }
     sql_add(engine, " FROM ");
     sql_add_inputs(engine, 0, 1);
-    enum hf_status status = read_values(engine, &values, has_time(engine) ? 5 : 3, error);
+    uint64_t count = !has_time(engine) ? 3 : marks ? 7 : 5;
+    enum hf_status status = read_values(engine, &values, count, error);
     if (status == HF_OK)
         status = parse_count(values.text[0], &report->rows_in, error);
     if (status == HF_OK)
         status = parse_count(values.text[1], &report->rows_rejected, error);
+    if (status == HF_OK && marks)
+        status = parse_count(values.text[5], &report->deletions, error);
+    report->last_deletion = values.text[6];
     report->first = values.text[3];
     report->last = values.text[4];
     return status;
@@ -263,28 +305,34 @@ static enum hf_status write_rejects(struct engine *engine, const struct schemas 
     return engine_run(engine, take_written, &written, error);
 }
 
-/* Counts the rows that pass through it, and those of them that are kept. Several threads call
- * it. */
+/* Counts the rows that pass through it, those of them that are the latest of their keys, and the
+ * deletions among these. Returns which rows are written. Several threads call it. */
 #define COUNT_FUNCTION "holdfast_count"
 static struct {
     const struct duckdb *duckdb;
-    atomic_uint_fast64_t seen, kept;
+    bool drops; /* deletions are not written */
+    atomic_uint_fast64_t seen, latest, deletions;
 } counter;
 
-static void count_kept(duck_call call, duck_chunk arguments, duck_vector result)
+static void count_latest(duck_call call, duck_chunk arguments, duck_vector result)
 {
     const struct duckdb *duckdb = counter.duckdb;
     uint64_t rows = duckdb->data_chunk_get_size(arguments);
-    const bool *keep = duckdb->vector_get_data(duckdb->data_chunk_get_vector(arguments, 0));
-    bool *same = duckdb->vector_get_data(result);
+    const bool *is_latest =
+        duckdb->vector_get_data(duckdb->data_chunk_get_vector(arguments, 0));
+    const bool *is_deleted =
+        duckdb->vector_get_data(duckdb->data_chunk_get_vector(arguments, 1));
+    bool *is_written = duckdb->vector_get_data(result);
     (void)call;
-    uint64_t kept = 0;
+    uint64_t latest = 0, deletions = 0;
     for (uint64_t i = 0; i < rows; i++) {
-        same[i] = keep[i];
-        kept += keep[i];
+        is_written[i] = is_latest[i] && !(counter.drops && is_deleted[i]);
+        latest += is_latest[i];
+        deletions += is_latest[i] && is_deleted[i];
     }
     atomic_fetch_add(&counter.seen, rows);
-    atomic_fetch_add(&counter.kept, kept);
+    atomic_fetch_add(&counter.latest, latest);
+    atomic_fetch_add(&counter.deletions, deletions);
 }
 
 static enum hf_status add_counter(struct engine *engine, struct hf_error *error)
@@ -293,11 +341,13 @@ static enum hf_status add_counter(struct engine *engine, struct hf_error *error)
     duck_function function = duckdb->create_scalar_function();
     duck_type boolean = duckdb->create_logical_type(DUCK_TYPE_BOOLEAN);
     counter.duckdb = duckdb;
+    counter.drops = engine->request->drops > 0;
     duckdb->scalar_function_set_name(function, COUNT_FUNCTION);
+    duckdb->scalar_function_add_parameter(function, boolean);
     duckdb->scalar_function_add_parameter(function, boolean);
     duckdb->scalar_function_set_return_type(function, boolean);
     duckdb->scalar_function_set_volatile(function);
-    duckdb->scalar_function_set_function(function, count_kept);
+    duckdb->scalar_function_set_function(function, count_latest);
     if (duckdb->register_scalar_function(engine->connection, function) == 0)
         return HF_OK;
     return error_set(error, HF_UNSUPPORTED, "DuckDB: a function cannot be registered");
@@ -328,7 +378,12 @@ static void add_latest(struct engine *engine, const struct schemas *schemas)
     sql_add_name(engine, view_of(request->time));
     sql_add(engine, " DESC");
     add_rest(engine, schemas, " DESC");
-    sql_add(engine, ") = 1) ORDER BY ");
+    sql_add(engine, ") = 1, ");
+    if (has_deleted(engine, schemas))
+        add_is_deleted(engine);
+    else
+        sql_add(engine, "false");
+    sql_add(engine, ") ORDER BY ");
     sql_add_name(engine, view_of(request->key));
 }
 
@@ -359,8 +414,11 @@ static enum hf_status write_merged(struct engine *engine, const struct schemas *
     add_write_options(engine, "parquet");
     status = engine_run(engine, take_written, &report->rows_out, error);
     uint64_t seen = latest ? atomic_load(&counter.seen) : report->rows_out;
+    uint64_t deletions = atomic_load(&counter.deletions);
     report->rows_in = report->rows_rejected + seen;
-    report->rows_superseded = latest ? seen - atomic_load(&counter.kept) : 0;
+    report->rows_superseded = latest ? seen - atomic_load(&counter.latest) : 0;
+    report->rows_deleted = counter.drops ? deletions : 0;
+    report->deletions = counter.drops ? 0 : deletions;
     return status;
 }
 

@@ -64,7 +64,8 @@ struct merge_options compact_chunk_options(const struct compact_settings *settin
         options.key = settings->key;
     if (merge_has_records(settings->format) && settings->time.size > 0)
         options.time = settings->time;
-    options.deleted = settings->deleted;
+    if (settings->deleted.size > 0)
+        options.deleted = settings->deleted;
     options.headless = settings->headless;
     options.distinct_columns = settings->command.size == 0;
     options.record_bytes_max = CHUNK_RECORD_MAX;
@@ -357,8 +358,6 @@ static enum hf_status check_together(const struct compact_settings *settings,
         (!records || has_command || settings->key.size == 0 || settings->time.size == 0))
         return error_set(error, HF_INVALID,
                          "a deleted field needs a key and a time field, and no command");
-    if (settings->deleted.size > 0 && settings->format == HF_MERGE_PARQUET)
-        return error_set(error, HF_INVALID, "parquet files cannot have a deleted field");
     if (settings->headless && !tabular)
         return error_set(error, HF_INVALID, "only csv and tsv can be read without a header");
     return HF_OK;
