@@ -8,14 +8,17 @@ program is run in them, are those of cli_test.py.
 """
 
 import csv
+import gzip
 import io
 import json
 import os
+import random
 import sys
 
 import cases
 import cli_test
 from cli_test import code, equal, fails, it, true
+from merge_fields_test import SEED, Case
 
 cases.cases.clear()
 
@@ -103,6 +106,25 @@ def _(s):
     equal(merged["k0"], {"id": "k0", "at": "1770009999", "name": "", "email": "", "city": "",
                          "new": "n"})
     equal(len(merged), len(best))
+
+
+@it("a field given by number must be the same column in all files, or the file is refused", DIR)
+def _(s):
+    s.run("compact", "create", "-q", "--format", "csv", "--key", "1", "--time", "at", "--grace", "0",
+          "--skew", "0")
+    long = b"id,at,x\nk0,1770000000," + os.urandom(2**19).hex().encode() + b"\n"
+    for first in (gzip.compress(long), b"id,at\nk1,1770000000\n"):
+        _, refused = ingest(s, {"first.csv": first, "moved.csv": b"at,id\n1770000000,k2\n"},
+                            expect=code(s, "INVALID"))
+        true("its field 1 is 'at', but 'id' in other files" in refused["moved.csv"], refused)
+        _, refused = ingest(s, {"again.csv": b"name,at,id\nx,1770000000,k3\n",
+                                "more.csv": b"id,new,at\nk4,n,%d\n" % (AT + len(first))},
+                            expect=code(s, "INVALID"))
+        equal(list(refused), ["again.csv"])
+        true("its field 1 is 'name', but 'id'" in refused["again.csv"], refused)
+        run(s)
+    merged = [line.split(b",")[0] for line in only_chunk(s)[0].splitlines()]
+    equal(merged, [b"id", b"k0", b"k1", b"k4"])
 
 
 @it("of seven ndjson files one has numbers as keys: it alone is refused, the others merge", DIR)
@@ -194,6 +216,79 @@ def _(s):
     text = fails(s, "INVALID", "compact", "create", "--format", "parquet", "--key", "id:number")
     true("one column" in text, text)
     s.run("compact", "create", "-q", "--format", "usv", "--key", "1,2:number:desc")
+
+
+# ---- Against one merge of all files ---------------------------------------------------------------
+
+
+class PartitionCase(Case):
+    """Random files, as for merge: different columns, keys of several fields, of numbers and in
+    descending order, deletions, and equal times. They are ingested in any order, merged in any
+    grouping, and some merges are undone."""
+
+    def __init__(self, rng):
+        super().__init__(rng)
+        self.files = [(header, rows) for header, rows in self.files if rows][:30]
+
+    def settings(self):
+        args = self.args(drop=False)
+        policy = self.rng.choice([["--policy", "cascade", "--cascade-base", "2"],
+                                  ["--level0-count", "2", "--level1-size", "1KiB"],
+                                  ["--level0-count", "4"]])
+        return [*args, *policy, "--grace", "1h", "--late-bound", "1h", "--skew", "0"]
+
+    def compact(self, s):
+        left = [f"in-{i}" for i in range(len(self.files))]
+        self.rng.shuffle(left)
+        while left:
+            count = self.rng.randint(1, 6)
+            s.run("compact", "ingest", "-q", *left[:count])
+            left = left[count:]
+            for _ in range(self.rng.randrange(3)):
+                self.act(s)
+        for _ in range(self.rng.randrange(3)):
+            s.run("compact", "run", "-q", "--force", "--jobs", "2")
+
+    def act(self, s):
+        if self.rng.random() < 0.3:
+            dead = [chunk["key"] for chunk in s.lines("compact", "ls", "--all")
+                    if chunk["state"] == "tombstone"]
+            if dead:  # it may have been merged further, and cannot be undone then
+                s.run("compact", "undelete", "-q", self.rng.choice(sorted(dead)), expect=None)
+            return
+        s.run("compact", "run", "-q", "--jobs", self.rng.choice("12"),
+              *(["--force"] if self.rng.random() < 0.3 else []))
+
+    def check(self, s):
+        for i, (header, rows) in enumerate(self.files):
+            s.write(f"in-{i}", self.encode(header, rows))
+        s.run("compact", "create", "-q", *self.settings())
+        self.compact(s)
+        s.out("merge", "-q", *self.args(drop=self.deleted), "-o", "out",
+              *(f"in-{i}" for i in range(len(self.files))))
+        wanted, got = (self.decode(data)[1] for data in (s.read("out"), s.out("compact", "cat")))
+        if self.format in ("csv", "tsv"):
+            wanted, got = ([{name: value for name, value in row.items() if value} for row in rows]
+                           for rows in (wanted, got))
+        equal(got, wanted)
+        s.run("compact", "fsck")
+
+
+@it("merges in any grouping and order, some of them undone, give what one merge of all files gives",
+    DIR)
+def _(s):
+    number = done = 0
+    while done < (3 if cli_test.SANITIZED else 12):
+        case = PartitionCase(random.Random(f"{SEED} {number}"))
+        number += 1
+        if not case.latest or len(case.files) < 2:
+            continue
+        done += 1
+        s.env["HOLDFAST_STORE"] = f"dir:store-{number}"
+        try:
+            case.check(s)
+        except Exception as trouble:
+            raise AssertionError(f"case {number - 1} of seed {SEED}") from trouble
 
 
 if __name__ == "__main__":

@@ -8,14 +8,14 @@
 
 #include <sys/stat.h>
 
-/* With whose columns a new Parquet file must agree: a chunk of the partition or, if it has none,
- * the first file of this ingest. A catalog does not record columns, so the footer of the chunk
- * is read. */
+/* With whose columns a new Parquet, csv or tsv file must agree: a chunk of the partition or, if it
+ * has none, the first file of this ingest. A catalog does not record columns, so the footer or the
+ * header of the chunk is read. */
 struct chunk_schema {
     char key[KEY_BYTES_MAX + 1]; /* of the chunk's object; "": none */
     struct etag match;           /* of an adopted object */
     uint64_t size;
-    int fd; /* a file with its footer, once it was read; -1: none */
+    int fd; /* a file with its footer or header, once that was read; -1: none */
     char path[48];
 };
 
@@ -48,7 +48,7 @@ struct ingest {
     bool no_memory;          /* no memory for these strings */
     struct hf_error refused; /* the partition takes no files */
     struct compact_settings settings;
-    struct chunk_schema schema; /* of a partition of Parquet files */
+    struct chunk_schema schema; /* if the files of the partition must agree in something */
     struct ingest_item *items;  /* of a batch */
     size_t count;
     struct ingest_item **chosen; /* files of one catalog that are being added */
@@ -70,8 +70,8 @@ enum hf_status ingest_stopped(struct hf_error *error);
 /* Chooses the chunk with whose columns new files must agree. Called for one catalog. */
 void ingest_choose_schema(struct ingest *ingest, const struct catalog *catalog);
 
-/* The path of a file with these columns, or NULL. A chunk whose footer cannot be read is no
- * reason to refuse a file: a merge finds a clash too. */
+/* The path of a file with these columns, or NULL. A chunk whose footer or header cannot be read is
+ * no reason to refuse a file: a merge finds a clash too. */
 const char *ingest_schema_path(struct ingest *ingest);
 
 /* From now on, new files must agree with this one, unless a chunk or file was chosen before. */
