@@ -36,6 +36,7 @@ struct evidence kit_at_clock(int64_t seconds, const char *clock)
                               .earliest = { seconds * 1000000 },
                               .latest = { (seconds + 1) * 1000000 },
                               .clock = view_of(clock),
+                              .wall = { seconds * 1000000 },
                               .nonce = VIEW("0123456789abcdef0123456789abcdef") };
 }
 

@@ -118,6 +118,21 @@ static void markers_go_once_nothing_older_is_left(void **state)
     catalog_free(catalog);
 }
 
+static void a_marker_of_the_future_stays_until_then(void **state)
+{
+    (void)state;
+    struct catalog *catalog = marked_catalog();
+    int64_t future_ms = (int64_t)OLD_S * 10 * 1000;
+    add(catalog, dated(1, 1000, future_ms, future_ms), 1);
+    add(catalog, dated(2, 500, 900, 800), 1);
+    expect_refused(catalog, 1, 2, OLD_S, "no record until then could be ingested");
+    expect_refused(catalog, 1, 2, OLD_S * 10, "the newest is of");
+    struct catalog_op op;
+    assert_status(HF_OK, try_add(catalog, dated(3, 2000, 3000, 0), OLD_S * 10, &op), &op.error);
+    expect_dropped(catalog, 1, 3, OLD_S * 11 + 1, future_ms);
+    catalog_free(catalog);
+}
+
 static void a_live_chunk_that_reaches_back_keeps_them(void **state)
 {
     (void)state;
@@ -368,6 +383,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IT("markers go once nothing older is left", markers_go_once_nothing_older_is_left),
+        IT("a marker of the future stays until then: the floor would refuse all records",
+           a_marker_of_the_future_stays_until_then),
         IT("a live chunk that reaches back keeps them, quarantined or not",
            a_live_chunk_that_reaches_back_keeps_them),
         IT("a tombstone that can be restored keeps them",

@@ -430,6 +430,7 @@ static bool is_wanted(const struct checked_chunk *chunk, enum checked_kind_of_ke
     switch (kind) {
     case CHECKED_LIVE_KEY: return chunk->live;
     case CHECKED_DEAD_KEY: return chunk->ever_live && !chunk->live && !chunk->ever_deleting;
+    case CHECKED_RETIRED_KEY: return chunk->expired && !chunk->live && !chunk->ever_deleting;
     case CHECKED_ANY_KEY: return chunk->was_put && !chunk->dropped;
     }
     check_unreachable();

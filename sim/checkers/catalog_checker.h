@@ -148,9 +148,14 @@ void checker_spoil(struct catalog_checker *checker, const char *key, bool gone);
 
 /* ---- The current state, for choosing an operation ------------------------------------ */
 
-/* Chooses a key at random among the live keys, the tombstones, or all keys that were ever put.
- * Returns NULL if there is none. */
-enum checked_kind_of_key { CHECKED_LIVE_KEY, CHECKED_DEAD_KEY, CHECKED_ANY_KEY };
+/* Chooses a key at random among the live keys, the tombstones, those of them that retention made,
+ * or all keys that were ever put. Returns NULL if there is none. */
+enum checked_kind_of_key {
+    CHECKED_LIVE_KEY,
+    CHECKED_DEAD_KEY,
+    CHECKED_RETIRED_KEY,
+    CHECKED_ANY_KEY
+};
 const char *checker_pick(const struct catalog_checker *checker, enum checked_kind_of_key kind,
                          uint64_t number);
 

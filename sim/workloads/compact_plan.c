@@ -36,6 +36,11 @@ static void draw_deletes(struct prng *prng, struct compact_plan *plan)
         settings->retention_ms = 200 * INT64_C(1000);
     plan->splits = plan->splits && prng_below(prng, 3) == 0;
     plan->sleepers = false;
+    plan->restores = prng_below(prng, 3) == 0;
+    if (plan->restores) { /* what retention takes can be undeleted until markers are old */
+        settings->retention_ms = 200 * INT64_C(1000);
+        settings->grace_ms = (250 + (int64_t)prng_below(prng, 200)) * 1000;
+    }
 }
 
 /* Readers are often paused between two requests, and the others have time to delete meanwhile. */

@@ -559,10 +559,10 @@ static bool pick(struct actor *actor, enum checked_kind_of_key kind,
     return found != NULL;
 }
 
-static void undelete(struct actor *actor)
+static void undelete(struct actor *actor, enum checked_kind_of_key kind)
 {
     char key[KEY_BYTES_MAX + 1];
-    if (!pick(actor, CHECKED_DEAD_KEY, key))
+    if (!pick(actor, kind, key))
         return;
     struct view name = view_of(key);
     int64_t asked_us = world_now_us(actor->compact->run->world);
@@ -658,7 +658,7 @@ static void do_by_hand(struct actor *actor)
     switch (actor_below(actor, 8)) {
     case 0:
     case 1:
-    case 2: undelete(actor); break;
+    case 2: undelete(actor, CHECKED_DEAD_KEY); break;
     case 3: quarantine(actor); break;
     case 4:
     case 5: condemn_any(actor); break;
@@ -689,6 +689,13 @@ static void do_one_thing(void *argument)
     }
     if (actor->compact->plan.adopts && actor_one_in(actor, 2)) {
         compact_adopt_act(actor);
+        return;
+    }
+    if (actor->compact->plan.restores && is_quiet(actor) && actor_one_in(actor, 3)) {
+        if (actor_one_in(actor, 2))
+            compact_maintain(actor, /* short_lived */ false);
+        else
+            undelete(actor, CHECKED_RETIRED_KEY);
         return;
     }
     uint64_t what = actor_below(actor, 20);

@@ -34,6 +34,7 @@ struct compact_plan {
     bool adopts;     /* outside writers put objects, which nodes adopt */
     bool snapshots;  /* nodes from COMPACT_READERS on only take snapshots and read them */
     bool deletes;    /* the latest time wins, and some rows are deletion markers */
+    bool restores;   /* ... and chunks that retention took are undeleted when markers are old */
     bool drops;      /* nodes drop the partition, and create it again */
     struct span standstill; /* the longest stop between a decision and its request */
 };

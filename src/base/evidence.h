@@ -22,7 +22,7 @@ struct evidence {
     bool time_known;
     struct store_time earliest, latest; /* the range of the store's clock at `now` */
     struct view clock;                  /* the id of that clock; empty if unknown */
-    struct wall_time wall;              /* for display */
+    struct wall_time wall;              /* for display, and for times in data; proves nothing */
     struct view nonce;                  /* new for each attempt */
 };
 

@@ -156,6 +156,8 @@
     ROW(MARKERS_SEE_ALL_LIVE, "compact", "drops markers although an older chunk is live")      \
     ROW(MARKERS_SEE_QUARANTINE, "compact",                                                     \
         "drops markers although an older chunk is quarantined")                                \
+    ROW(MARKERS_SEE_TOMBSTONES, "compact",                                                     \
+        "drops markers although an older chunk can be undeleted")                              \
     ROW(SPLIT_KEEPS_MARKERS, "compact", "drops the markers of a partition that was split")     \
     ROW(MARKERS_STAY_FOR_2D, "compact", "drops markers as soon as nothing older is left")      \
     /* Compaction: what may be deleted. */                                                     \

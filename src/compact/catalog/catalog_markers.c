@@ -133,7 +133,8 @@ static const struct chunk *find_older_tombstone(const struct marker_check *asked
     for (size_t i = 0; i < catalog->grave_count; i++) {
         const struct grave *grave = &catalog->graves[i];
         for (size_t k = 0; k < grave->count; k++)
-            if (reaches_back(asked, &grave->chunks[k]) && can_be_restored(asked, grave))
+            if (RULE(MARKERS_SEE_TOMBSTONES) && reaches_back(asked, &grave->chunks[k]) &&
+                can_be_restored(asked, grave))
                 return &grave->chunks[k];
     }
     return NULL;
@@ -153,6 +154,15 @@ static enum hf_status check_older(const struct marker_check *asked, struct hf_er
     return HF_OK;
 }
 
+/* Whether a marker is of the future, or of the last 2 D. A floor there would refuse what writers
+ * send now, and the floor never sinks. The store's clock may count from the start of a machine, so
+ * the wall clock is asked: if it is wrong, markers go too late or the floor is too high, but no
+ * deleted row comes back. */
+static bool is_recent(int64_t marker_ms, int64_t late_bound_ms, const struct evidence *evidence)
+{
+    return marker_ms > evidence->wall.us / 1000 - 2 * late_bound_ms;
+}
+
 enum hf_status catalog_check_markers(const struct catalog *catalog, const struct view *keys,
                                      size_t count, const struct evidence *evidence,
                                      struct hf_error *error)
@@ -160,6 +170,7 @@ enum hf_status catalog_check_markers(const struct catalog *catalog, const struct
     struct chunk_markers markers = catalog_markers_of(catalog, keys, count, evidence);
     const struct compact_settings *settings = &catalog->settings;
     bool is_split = catalog->parent.size > 0 || catalog->child_count > 0;
+    char newest[TIME_TEXT_MAX];
     if (settings->deleted.size == 0 || (markers.known && markers.count == 0))
         return error_set(error, HF_NOT_FOUND, "there are no deletion markers");
     enum hf_status status = HF_OK;
@@ -171,6 +182,11 @@ enum hf_status catalog_check_markers(const struct catalog *catalog, const struct
              !stamp_passed(markers.since, evidence->now, SPAN_MS(2 * settings->late_bound_ms),
                            SPAN_MS(settings->skew_tolerance_ms), evidence))
         status = error_set(error, HF_CONFLICT, "they were ingested too recently");
+    else if (is_recent(markers.ms, settings->late_bound_ms, evidence))
+        status = error_set(error, HF_CONFLICT,
+                           "the newest is of %s, and no record until then could be ingested "
+                           "any more",
+                           time_text((struct wall_time){ markers.ms * 1000 }, newest));
     if (status == HF_OK) {
         const struct marker_check asked = { catalog, keys, count, markers.ms };
         status = check_older(&asked, error);
