@@ -72,6 +72,13 @@ def _(s):
     equal(rows(s), [("a", True), ("b", False)])
     deleted = []
 
+    def is_planned():
+        plan = json.loads(s.out("compact", "plan", "--json"))["plan"]
+        return [(group["drops"], len(group["sources"])) for group in plan] == [(True, 1)]
+    until(is_planned, "the plan shows the rewrite")
+    true(b"(drops deletion markers)" in s.out("compact", "plan"), "people see it too")
+    equal(status(s)["due"]["groups"], 1)
+
     def is_gone():
         deleted.append(totals(run(s))["rows_deleted"])
         return rows(s) == [("b", False)]

@@ -154,9 +154,9 @@ static enum hf_status visit_live_catalog(void *argument, struct catalog_ref *ref
                                          const struct hf_error *why)
 {
     struct walking *walking = argument;
-    (void)evidence;
     if (catalog) {
-        enum hf_status status = walking->walk->look(walking->walk->argument, ref, catalog);
+        enum hf_status status =
+            walking->walk->look(walking->walk->argument, ref, catalog, evidence);
         walking->no_memory = status != HF_OK;
         return status;
     }
@@ -302,9 +302,11 @@ struct known_settings {
 };
 
 static enum hf_status read_catalog_settings(void *argument, struct catalog_ref *ref,
-                                            const struct catalog *catalog)
+                                            const struct catalog *catalog,
+                                            const struct evidence *evidence)
 {
     struct known_settings *known = argument;
+    (void)evidence;
     (void)ref;
     known->has_chunks |= catalog->live_count > 0 || catalog->grave_count > 0;
     if (known->read)

@@ -79,11 +79,13 @@ static bool list_dead(struct listing *listing, const struct catalog_ref *ref,
 }
 
 static enum hf_status copy_chunks(void *argument, struct catalog_ref *ref,
-                                  const struct catalog *catalog)
+                                  const struct catalog *catalog,
+                                  const struct evidence *evidence)
 {
     struct listing *listing = argument;
     bool all = listing->which == HF_CHUNKS_ALL;
     size_t most = catalog->live_count + (all ? catalog->dead_count : 0);
+    (void)evidence;
     arena_release(&listing->arena);
     listing->arena = ARENA_INIT;
     listing->count = 0;
@@ -140,10 +142,12 @@ struct search {
 /* A chunk is in the catalog of its home partition or, if a split moved it, in the catalog of a
  * child. */
 static enum hf_status match_chunk(void *argument, struct catalog_ref *ref,
-                                  const struct catalog *catalog)
+                                  const struct catalog *catalog,
+                                  const struct evidence *evidence)
 {
     struct search *search = argument;
     enum chunk_state state = catalog_state(catalog, search->key);
+    (void)evidence;
     if (state == CHUNK_UNKNOWN || state == CHUNK_MOVED || search->found == search->wanted)
         return HF_OK;
     search->found = state;

@@ -34,7 +34,7 @@ struct hf_compact *compact_keep(struct hf_compact *compact);
  * the walk ends with OK. */
 struct compact_walk {
     enum hf_status (*look)(void *argument, struct catalog_ref *ref,
-                           const struct catalog *catalog);
+                           const struct catalog *catalog, const struct evidence *evidence);
     bool (*told)(void *argument); /* may be NULL */
     void *argument;
     bool quiet; /* do not report problems, only return their status */

@@ -40,7 +40,8 @@ static bool copy_group(struct planning *planning, const struct catalog_ref *ref,
                                    .test = group->test,
                                    .range = group->merge ? (unsigned)group->range + 1 : 0,
                                    .ranges =
-                                       group->merge ? (unsigned)group->merge->range_count : 0 };
+                                       group->merge ? (unsigned)group->merge->range_count : 0,
+                                   .drops = group->drops };
     return true;
 }
 
@@ -66,12 +67,14 @@ static bool copy_plan(struct planning *planning, const struct catalog_ref *ref,
 }
 
 static enum hf_status add_catalog_plan(void *argument, struct catalog_ref *ref,
-                                       const struct catalog *catalog)
+                                       const struct catalog *catalog,
+                                       const struct evidence *evidence)
 {
     struct planning *planning = argument;
     struct plan_options options = { .is_leased = chunk_leases_have,
                                     .argument = &planning->leases,
-                                    .force = planning->force };
+                                    .force = planning->force,
+                                    .evidence = evidence };
     struct hf_compact_plan_report *report = &planning->report;
     struct plan plan;
     struct hf_error why, ignored; /* ignored: only memory can run out */

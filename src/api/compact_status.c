@@ -65,10 +65,13 @@ static void count_dead(struct hf_compact_status *status, const struct catalog *c
     }
 }
 
-static bool count_due(struct overview *view, const struct catalog *catalog)
+static bool count_due(struct overview *view, const struct catalog *catalog,
+                      const struct evidence *evidence)
 {
     struct plan plan;
-    struct plan_options options = { .is_leased = chunk_leases_have, .argument = &view->leases };
+    struct plan_options options = { .is_leased = chunk_leases_have,
+                                    .argument = &view->leases,
+                                    .evidence = evidence };
     struct hf_error ignored; /* only memory can run out */
     if (plan_make(catalog, &options, &plan, &ignored) != HF_OK)
         return false;
@@ -79,7 +82,8 @@ static bool count_due(struct overview *view, const struct catalog *catalog)
 }
 
 static enum hf_status count_catalog(void *argument, struct catalog_ref *ref,
-                                    const struct catalog *catalog)
+                                    const struct catalog *catalog,
+                                    const struct evidence *evidence)
 {
     struct overview *view = argument;
     struct hf_compact_status *status = &view->status;
@@ -105,7 +109,7 @@ static enum hf_status count_catalog(void *argument, struct catalog_ref *ref,
                                                  .split = catalog->child_count > 0,
                                                  .clogged = catalog_is_clogged(catalog),
                                                  .pressure = pressure };
-    return count_due(view, catalog) ? HF_OK : HF_UNAVAILABLE;
+    return count_due(view, catalog, evidence) ? HF_OK : HF_UNAVAILABLE;
 }
 
 /* Counts every catalog, even after the caller has stopped the reports. */

@@ -79,6 +79,7 @@ static bool group_of(const struct order *order, struct arena *arena,
                                    .sources = sources,
                                    .source_count = order->count,
                                    .test = order->test,
+                                   .drops = order->drops,
                                    .range = order->range_count ? (unsigned)order->range + 1 : 0,
                                    .ranges = (unsigned)order->range_count };
     return true;
