@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import stat
@@ -304,6 +305,52 @@ def _(s):
         true("UNAVAILABLE: " in said, said)
         equal((s.read("left"), s.read("kept")), (b"out\n", b"old"), f"{args}: what is left")
         equal(names(s), ["few", "kept", "left", "said", "shuffled", "small", "sorted"], args)
+
+
+@it("an input without an end stops before the disk is full, and leaves nothing behind")
+def _(s):
+    os.mkdir(s.file("small"))
+    s.write("few", b"a\n")
+    full = FULL_DISK.replace("size=1m", "size=16m")
+    spaces = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-r", "--mount"]
+    for args, environment in (
+            ([*USV, "-o", "small/out", "few", "/dev/zero"], {}),
+            ([*USV, "-o", "-", "/dev/zero"], {"TMPDIR": s.file("small")}),
+            ([*USV, "-o", "small/out", "-"], {}),
+            ([*USV, "-o", "dir:store#k", "-"], {"TMPDIR": s.file("small")})):
+        with open("/dev/zero", "rb") as endless:
+            done = subprocess.run([*spaces, "sh", "-c", full, "sh", PROGRAM, "merge", *args],
+                                  cwd=s.path, env={**s.env, **environment}, stdin=endless,
+                                  capture_output=True, check=False)
+        if done.returncode == 99 or b"unshare" in done.stderr:
+            print("# skipped: needs root, or namespaces for users")
+            return
+        said = s.read("said").decode()
+        equal(done.returncode, code(s, "UNAVAILABLE"), f"{args}: {said}")
+        true("nearly full: " in said and "of 16.0 MiB are free" in said and "whether the input ends" in said,
+             said)
+        equal((s.read("left"), s.read("kept"), done.stdout), (b"out\n", b"old", b""), args)
+
+
+@it("a limit of file sizes is like a full disk: an error, and nothing is left behind")
+def _(s):
+    rng = random.Random(2)
+    s.write("sorted", lines(*sorted(b"%032x" % rng.getrandbits(128) for _ in range(30000))))
+    s.write("shuffled", lines(*[b"%032x" % rng.getrandbits(128) for _ in range(30000)]))
+    before = names(s)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    for args in ([*USV, "-o", "out", "sorted"], [*USV, "-o", "out", "shuffled"],
+                 [*USV, "-o", "-", "sorted"], [*USV, "-o", "out", "-"],
+                 ["--format", "concat", "-o", "out.zst", "shuffled"]):
+        with open(s.file("sorted"), "rb") as data:
+            done = subprocess.run([PROGRAM, "merge", *args], cwd=s.path, env=s.env,
+                                  preexec_fn=limit, input=data.read(), capture_output=True,
+                                  check=False)
+        equal(done.returncode, code(s, "UNAVAILABLE"), f"{args}: {done}")
+        true(b"File too large" in done.stderr, done.stderr)
+        equal((names(s), done.stdout), (before, b""), args)
 
 
 # ---- Interrupted --------------------------------------------------------------------------------

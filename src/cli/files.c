@@ -46,6 +46,8 @@ static enum hf_status spool_fill(struct cli *cli, struct gauge *gauge, int from,
             status = interrupted() ? interrupt_check(&cli->error)
                                    : error_from_errno(&cli->error, errno, "read the input");
         else
+            status = temporary_room(spool, (size_t)got, &cli->error);
+        if (status == HF_OK)
             status =
                 file_write_at(spool, (struct view){ piece, (size_t)got }, done, &cli->error);
         done += got > 0 ? (size_t)got : 0;

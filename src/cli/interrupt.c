@@ -15,6 +15,7 @@ static volatile sig_atomic_t signal_that_came;
 static const char *_Atomic paths_to_remove[INTERRUPT_PATHS];
 static const char *_Atomic last_words;
 static void (*closed_pipe_before)(int) = SIG_DFL;
+static void (*large_file_before)(int) = SIG_DFL;
 static timer_t patience;
 static bool patience_set;
 static atomic_bool in_order;
@@ -83,7 +84,8 @@ static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 /* Handlers are installed without SA_RESTART, so that a blocked read returns and the flag is
  * checked. Signals that were ignored at the start (nohup, background jobs) remain ignored. SIGPIPE
  * is ignored, so that a write to a closed pipe fails instead. A write to a closed socket of a store
- * would raise SIGPIPE as well. */
+ * would raise SIGPIPE as well. So is SIGXFSZ: a write beyond the limit of file sizes fails like a
+ * write to a full disk, and temporary files are removed. */
 void interrupt_watch(void)
 {
     /* SIGALRM is not used, because our parent may have set an alarm to end this process. */
@@ -99,6 +101,7 @@ void interrupt_watch(void)
             sigaction(numbers[i], &action, NULL);
     }
     closed_pipe_before = signal(SIGPIPE, SIG_IGN);
+    large_file_before = signal(SIGXFSZ, SIG_IGN);
 }
 
 void interrupt_unwatch(void)
@@ -109,6 +112,7 @@ void interrupt_unwatch(void)
             signal(numbers[i], SIG_DFL);
     }
     signal(SIGPIPE, closed_pipe_before);
+    signal(SIGXFSZ, large_file_before);
 }
 
 bool interrupted(void)

@@ -4,6 +4,7 @@
  * the meantime. */
 #include "file/new_file.h"
 
+#include "base/parse.h"
 #include "base/view.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define SCRATCH_DIGITS 16
@@ -61,6 +63,26 @@ enum hf_status temporary_file(int *ret_fd, struct hf_error *error)
     }
     *ret_fd = fd;
     return HF_OK;
+}
+
+#define RESERVE_SHARE 32
+#define RESERVE_MAX   ((uint64_t)1 << 30)
+
+enum hf_status temporary_room(int fd, size_t bytes, struct hf_error *error)
+{
+    struct statvfs disk;
+    char left[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX];
+    if (fstatvfs(fd, &disk) != 0)
+        return HF_OK;
+    uint64_t size = (uint64_t)disk.f_blocks * disk.f_frsize;
+    uint64_t room = (uint64_t)disk.f_bavail * disk.f_frsize;
+    uint64_t reserve = size / RESERVE_SHARE < RESERVE_MAX ? size / RESERVE_SHARE : RESERVE_MAX;
+    if (room >= reserve && room - reserve >= bytes)
+        return HF_OK;
+    return error_set(error, HF_UNAVAILABLE,
+                     "the disk with its temporary copy is nearly full: %s of %s are free; use "
+                     "another folder, or check whether the input ends",
+                     size_text(room, left), size_text(size, all));
 }
 
 /* ---- Names --------------------------------------------------------------------------- */

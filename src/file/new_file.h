@@ -25,6 +25,11 @@ const char *scratch_or_usual(const char *folder);
  * the fault of the source of the data. */
 enum hf_status temporary_file(int *ret_fd, struct hf_error *error);
 
+/* Before `bytes` of an input whose size is unknown are written to a temporary file: UNAVAILABLE if
+ * less than a 32nd of its disk (at most 1 GiB) would remain free. Otherwise an input without an
+ * end, such as /dev/zero, would fill the disk, and stop other programs. */
+enum hf_status temporary_room(int fd, size_t bytes, struct hf_error *error);
+
 /* For a caller that removes unfinished files when the process is terminated. `writes` is called
  * with the temporary name before the file exists, and with NULL once the file is gone. A command's
  * private folder is reported as FILE_WATCH_FOLDER. */

@@ -344,14 +344,15 @@ static bool take_place(const struct plan *plan)
            setrlimit(RLIMIT_CPU, &plan->cpu) == 0 && setrlimit(RLIMIT_CORE, &plan->core) == 0;
 }
 
-/* Runs in the forked child. Resets ignored and blocked signals, because programs rely on
- * SIGPIPE. Our own files are close-on-exec; other files of the calling program are closed if the
- * kernel supports it (Linux 5.11). */
+/* Runs in the forked child. Resets ignored and blocked signals, because programs rely on SIGPIPE,
+ * and a limit of file sizes on SIGXFSZ. Our own files are close-on-exec; other files of the calling
+ * program are closed if the kernel supports it (Linux 5.11). */
 static _Noreturn void exec_command(const struct plan *plan)
 {
     if (take_place(plan)) {
         (void)!close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
         signal(SIGPIPE, SIG_DFL);
+        signal(SIGXFSZ, SIG_DFL);
         sigprocmask(SIG_SETMASK, &plan->no_signals, NULL);
         execve(plan->path, plan->words, plan->environment);
     }

@@ -97,6 +97,8 @@ static enum hf_status copy_some(struct spools *spools, struct spool *spool, char
     if (got < 0)
         status = error_from_errno(error, errno, "read");
     else
+        status = temporary_room(spool->copy, (size_t)got, error);
+    if (status == HF_OK)
         status = write_copy(spool->copy, piece, (size_t)got, error);
     if (status != HF_OK) {
         error_about(error, spool->name);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spool.h: inputs that can be read only once and only in order: pipes, sockets, terminals and other
  * devices. A merge may read an input several times, so each of these is first copied to an unnamed
- * scratch file. Only the disk limits the size of the copies.
+ * scratch file. Only the disk limits the size of the copies, of which a part stays free
+ * (temporary_room).
  *
  * All of them are read at the same time, each as soon as it has data, so one program may write to
  * several of them in any order. */
