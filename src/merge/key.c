@@ -72,7 +72,8 @@ static enum hf_status take_key_order(struct view *text, char **to, struct key_pa
         else
             return error_set(error, HF_INVALID,
                              "a key field can be followed by :number, :desc or :number:desc, "
-                             "not by ':%.*s'; if the colon belongs to the name, write \\:",
+                             "not by ':%.*s'; if the colon belongs to the name, write a "
+                             "backslash before it",
                              VIEW_ARGS(view_first(word, 40)));
     }
     return HF_OK;

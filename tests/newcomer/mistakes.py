@@ -364,7 +364,8 @@ MISTAKES = [
      A_FILE),
     ("holdfast merge --format csv --key id:numbr -o now.csv a.csv", "INVALID",
      "holdfast: merge now.csv: INVALID: a key field can be followed by :number, :desc or "
-     ":number:desc, not by ':numbr'; if the colon belongs to the name, write \\\\:",
+     ":number:desc, not by ':numbr'; if the colon belongs to the name, write a backslash "
+     "before it",
      A_FILE),
     ("holdfast compact ingest nothing.csv", "NOT_FOUND",
      "holdfast: compact ingest: NOT_FOUND: cannot open 'nothing.csv': No such file or "
