@@ -15,7 +15,8 @@ static struct schema schema_of_digits(unsigned digits)
 {
     const struct view fields[] = { VIEW("key"), VIEW("time") };
     struct schema schema;
-    check(schema_new(&(struct schema_spec){ fields, 2, fields[0], fields[1], digits, true },
+    check(schema_new(&(struct schema_spec){ fields, 2, fields[0], fields[1], digits, true,
+                                            false },
                      &schema, NULL) == HF_OK);
     return schema;
 }

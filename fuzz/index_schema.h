@@ -12,7 +12,8 @@ static inline struct schema schema_of_fields(void)
 {
     const struct view fields[FIELDS] = { VIEW("key"), VIEW("a"), VIEW("time"), VIEW("b") };
     struct schema schema;
-    check(schema_new(&(struct schema_spec){ fields, FIELDS, fields[0], fields[2], 2, true },
+    check(schema_new(&(struct schema_spec){ fields, FIELDS, fields[0], fields[2], 2, true,
+                                            false },
                      &schema, NULL) == HF_OK);
     return schema;
 }

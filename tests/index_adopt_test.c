@@ -7,25 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define AT(key, value, hour) key US value US "2026-02-06T" hour ":00:00Z"
-#define SHARD_OBJECT         "shards/a3.usv"
-
-/* The second field of a key's record; "" if there is none. */
-static const char *value_of(struct scene *scene, const char *key)
-{
-    static char value[64];
-    struct buffer bytes = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
-    value[0] = '\0';
-    enum hf_status status = index_get(scene->crew.index, view_of(key), &bytes, &scene->error);
-    if (status == HF_OK)
-        snprintf(value, sizeof value, "%.*s",
-                 VIEW_ARGS(record_field(&(struct record){ .bytes = buffer_view(&bytes) }, 1)));
-    else
-        assert_status(HF_NOT_FOUND, status, &scene->error);
-    buffer_release(&bytes);
-    return value;
-}
-
 /* Two other keys of shard a3. */
 static const char *other_key(unsigned n)
 {
@@ -58,10 +39,10 @@ static void bare_records_are_like_ours(void **state)
     write_bare(scene);
     yard_put(&scene->yard, AT("example.com", "past", "08"));
     for (int folded = 0; folded < 2; folded++) {
-        assert_string_equal(value_of(scene, "example.com"), "bare");
-        assert_string_equal(value_of(scene, other_key(0)), "y");
-        assert_string_equal(value_of(scene, other_key(1)), "x");
-        assert_string_equal(value_of(scene, "example.co"), "");
+        assert_string_equal(scene_value(scene, "example.com"), "bare");
+        assert_string_equal(scene_value(scene, other_key(0)), "y");
+        assert_string_equal(scene_value(scene, other_key(1)), "x");
+        assert_string_equal(scene_value(scene, "example.co"), "");
         assert_int_equal(scene_keys(scene), 3);
         if (folded == 0)
             crew_compile(&scene->other);
@@ -80,13 +61,13 @@ static void nothing_is_lost_meanwhile(void **state)
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, HF_INDEX_END_LOST);
     assert_int_equal(scene_waiting(scene, A3), 1);
-    assert_string_equal(value_of(scene, "example.com"), "new");
-    assert_string_equal(value_of(scene, other_key(0)), "y");
+    assert_string_equal(scene_value(scene, "example.com"), "new");
+    assert_string_equal(scene_value(scene, other_key(0)), "y");
     report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, HF_INDEX_END_DONE);
     assert_int_equal(report.fold.records, 3);
-    assert_string_equal(value_of(scene, "example.com"), "new");
-    assert_string_equal(value_of(scene, other_key(0)), "y");
+    assert_string_equal(scene_value(scene, "example.com"), "new");
+    assert_string_equal(scene_value(scene, other_key(0)), "y");
 }
 
 static void many_records_are_adopted(void **state)

@@ -12,19 +12,47 @@
 #define RECORD "example.com" US "v" US "2026-02-06T10:00:00Z"
 
 /* The wait is INDEX_TRUST + D, so a D that is negative makes it as short as a test needs. */
+static enum hf_status drop_by(struct crew *crew, bool dry_run, int64_t wait_ms,
+                              struct hf_index_drop_report *report)
+{
+    const struct drop_options options = { .dry_run = dry_run };
+    struct lease_settings *settings = &crew->client->space.settings;
+    const struct span before = settings->late_bound;
+    settings->late_bound = SPAN_US(wait_ms * 1000 - INDEX_TRUST.us);
+    enum hf_status status =
+        index_drop(crew->client, VIEW("domains"), &options, report, &crew->error);
+    settings->late_bound = before;
+    return status;
+}
+
 static struct hf_index_drop_report drop(struct scene *scene, bool dry_run, int64_t wait_ms)
 {
     struct hf_index_drop_report report;
-    const struct drop_options options = { .dry_run = dry_run };
+    assert_status(HF_OK, drop_by(&scene->other, dry_run, wait_ms, &report),
+                  &scene->other.error);
+    return report;
+}
+
+/* Drops the index in a moment from now, when the wait of a millisecond has passed. */
+#define SHORT_MS 1
+static struct hf_index_drop_report drop_soon(struct scene *scene)
+{
+    env_sleep(env_real(), SPAN_MS(10));
+    return drop(scene, false, SHORT_MS);
+}
+
+/* Creates the index anew, with the settings of the drops above. */
+static enum hf_status create_anew(struct scene *scene)
+{
+    struct schema schema = yard_schema("domain,name,updated_at");
     struct lease_settings *settings = &scene->other.client->space.settings;
     const struct span before = settings->late_bound;
-    settings->late_bound = SPAN_US(wait_ms * 1000 - INDEX_TRUST.us);
-    assert_status(HF_OK,
-                  index_drop(scene->other.client, VIEW("domains"), &options, &report,
-                             &scene->error),
-                  &scene->error);
+    enum index_made made;
+    settings->late_bound = SPAN_US(SHORT_MS * 1000 - INDEX_TRUST.us);
+    enum hf_status status = index_create(scene->other.index->store, scene->other.client,
+                                         VIEW("domains"), &schema, &made, &scene->error);
     settings->late_bound = before;
-    return report;
+    return status;
 }
 
 #define LONG_MS 3600000
@@ -74,7 +102,7 @@ static void an_index_is_dropped_in_two_steps(void **state)
     enum index_made made;
     struct schema schema = yard_schema("domain,name,updated_at");
     assert_status(HF_CONFLICT,
-                  index_create(scene->other.index->store, VIEW("domains"), &schema, &made,
+                  index_create(scene->other.index->store, NULL, VIEW("domains"), &schema, &made,
                                &scene->error),
                   &scene->error);
     report = drop(scene, false, LONG_MS);
@@ -98,6 +126,89 @@ static void an_old_handle_finds_the_mark(void **state)
     struct compile_report report = crew_compile_shard(&scene->crew, A3);
     assert_int_equal(report.end, HF_INDEX_END_FAILED);
     assert_int_equal(yard_count(&scene->yard, "shards/a3.usv"), 0);
+}
+
+/* An entry may have arrived since the last drop, and would join the new index. */
+static void a_name_is_free_only_after_the_last_drop(void **state)
+{
+    struct scene *scene = *state;
+    drop(scene, false, LONG_MS);
+    assert_status(HF_OK, put(&scene->crew), &scene->crew.error);
+    env_sleep(env_real(), SPAN_MS(10));
+    assert_status(HF_CONFLICT, create_anew(scene), &scene->error);
+    assert_non_null(strstr(scene->error.why, "drop it again to finish"));
+    struct hf_index_drop_report report = drop_soon(scene);
+    assert_true(report.gone && report.deleted == 1);
+    assert_status(HF_OK, create_anew(scene), &scene->error);
+    assert_int_equal(scene_keys(scene), 0);
+}
+
+/* The other finishes the drop; a new index of the name gets records, and is compiled. */
+static void finish_and_create_anew(void *argument)
+{
+    struct scene *scene = argument;
+    assert_true(drop_soon(scene).gone);
+    assert_status(HF_OK, create_anew(scene), &scene->error);
+    fill(scene);
+}
+
+/* One client is slow between the steps of its last drop. */
+static void a_slow_drop_does_not_hit_a_new_index(void **state)
+{
+    /* It has read the mark with its first get. */
+    static const struct {
+        enum call_kind kind;
+        unsigned skip;
+    } steps[] = { { CALL_GET, 1 }, { CALL_LIST, 0 }, { CALL_GET, 2 }, { CALL_DELETE, 0 } };
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        void *own;
+        scene_set_up(&own);
+        struct scene *scene = own;
+        struct hf_index_drop_report report;
+        fill(scene);
+        drop(scene, false, LONG_MS);
+        assert_status(HF_OK, put(&scene->crew), &scene->crew.error);
+        env_sleep(env_real(), SPAN_MS(10));
+        script_rule(&scene->gate, .name = "happens", .on = ON_KIND(steps[i].kind),
+                    .skip = steps[i].skip, .times = 1, .before = finish_and_create_anew,
+                    .argument = scene);
+        enum hf_status status = drop_by(&scene->crew, false, SHORT_MS, &report);
+        assert_int_equal(script_met(&scene->gate, "happens"), 1);
+        assert_true(status == HF_OK || status == HF_CONFLICT || status == HF_NOT_FOUND);
+        assert_status(HF_OK, open_anew(scene), &scene->error);
+        assert_int_equal(scene_keys(scene), 10);
+        scene_tear_down(&own);
+    }
+}
+
+/* A delete by name that is on its way could hit an object of a new index, so the wait begins again
+ * before it is sent. */
+static void deletes_by_name_start_the_wait_again(void **state)
+{
+    struct scene *scene = *state;
+    struct hf_index_drop_report report;
+    scene->gate.base.traits.delete_conditional = false;
+    fill(scene);
+    assert_status(HF_OK, drop_by(&scene->crew, false, LONG_MS, &report), &scene->crew.error);
+    assert_int_equal(yard_count(&scene->yard, ""), 1);
+    env_sleep(env_real(), SPAN_MS(10));
+    /* An entry has a nonce in its name; a shard does not. */
+    assert_status(HF_OK, put(&scene->other), &scene->other.error);
+    yard_write(&scene->yard, "shards/a3.usv", VIEW("late"));
+    assert_status(HF_OK, drop_by(&scene->crew, false, SHORT_MS, &report), &scene->crew.error);
+    assert_true(!report.gone && report.deleted == 2 && report.wait_ms > 0);
+    assert_status(HF_CONFLICT, create_anew(scene), &scene->error);
+    env_sleep(env_real(), SPAN_MS(10));
+    assert_status(HF_OK, put(&scene->other), &scene->other.error);
+    assert_status(HF_OK, drop_by(&scene->crew, false, SHORT_MS, &report), &scene->crew.error);
+    assert_true(report.gone && report.deleted == 1);
+    char *text = yard_read(&scene->yard, "index.json");
+    assert_non_null(strstr(text, "\"emptied\":true"));
+    free(text);
+    assert_status(HF_NOT_FOUND, open_anew(scene), &scene->error);
+    assert_status(HF_OK, create_anew(scene), &scene->error);
+    assert_status(HF_OK, open_anew(scene), &scene->error);
 }
 
 static void whichever_call_fails_the_next_drop_goes_on(void **state)
@@ -153,6 +264,12 @@ int main(int argc, char **argv)
                  an_index_is_dropped_in_two_steps),
         COMPILES("a handle from before reads index.json again, and writes no more",
                  an_old_handle_finds_the_mark),
+        COMPILES("a name is free only after a last drop has deleted what arrived",
+                 a_name_is_free_only_after_the_last_drop),
+        IT("a slow drop does not hit an index that was created anew",
+           a_slow_drop_does_not_hit_a_new_index),
+        COMPILES("without conditional deletes, the wait begins again before a delete by name",
+                 deletes_by_name_start_the_wait_again),
         IT("whichever call of a drop fails, the next drop goes on",
            whichever_call_fails_the_next_drop_goes_on),
         COMPILES("what does not exist, or cannot be read, is not dropped",

@@ -8,15 +8,23 @@
 #include <unistd.h>
 
 static const char *kind = "mem";
+static bool plain;
 
 bool yard_kind_set(int argc, char **argv)
 {
     if (argc > 1)
         kind = argv[1];
-    if (argc <= 2 && (strcmp(kind, "mem") == 0 || strcmp(kind, "sqlite") == 0))
+    plain = argc > 2;
+    if (argc <= 3 && (strcmp(kind, "mem") == 0 || strcmp(kind, "sqlite") == 0) &&
+        (!plain || strcmp(argv[2], "plain") == 0))
         return true;
-    fprintf(stderr, "usage: %s [mem|sqlite]\n", argv[0]);
+    fprintf(stderr, "usage: %s [mem|sqlite [plain]]\n", argv[0]);
     return false;
+}
+
+bool yard_is_plain(void)
+{
+    return plain;
 }
 
 /* ---- The yard ------------------------------------------------------------------------ */
@@ -32,7 +40,7 @@ struct schema yard_schema(const char *fields)
     assert_status(HF_OK,
                   schema_new(&(struct schema_spec){ names, count, VIEW("domain"),
                                                     VIEW("updated_at"), /* digits */ 2,
-                                                    /* foreign */ true },
+                                                    /* foreign */ true, plain },
                              &schema, &error),
                   &error);
     return schema;
@@ -42,9 +50,10 @@ enum index_made yard_create(struct yard *yard, const char *fields)
 {
     struct schema schema = yard_schema(fields);
     enum index_made made;
-    assert_status(
-        HF_OK, index_create(yard->store.inner, VIEW("domains"), &schema, &made, &yard->error),
-        &yard->error);
+    assert_status(HF_OK,
+                  index_create(yard->store.inner, NULL, VIEW("domains"), &schema, &made,
+                               &yard->error),
+                  &yard->error);
     return made;
 }
 

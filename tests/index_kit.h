@@ -19,8 +19,10 @@ struct yard {
     struct hf_error error;
 };
 
-/* Sets the kind from the program's first argument, "mem" or "sqlite"; false for anything else. */
+/* Sets the kind from the program's arguments: "mem" or "sqlite", and then "plain" if shards are to
+ * be plain; false for anything else. */
 bool yard_kind_set(int argc, char **argv);
+bool yard_is_plain(void);
 
 /* A scripted store that behaves like a network store: an object is changed by a get and a put,
  * and there are no notifications of writes. */

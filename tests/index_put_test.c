@@ -28,10 +28,12 @@ static void made(void **state)
     struct schema other = yard_schema("domain,title,updated_at");
     enum index_made how;
     assert_status(HF_INVALID,
-                  index_create(&yard.store.base, VIEW("domains"), &other, &how, &yard.error),
+                  index_create(&yard.store.base, NULL, VIEW("domains"), &other, &how,
+                               &yard.error),
                   &yard.error);
     assert_status(HF_INVALID,
-                  index_create(&yard.store.base, VIEW("Dom/ains"), &other, &how, &yard.error),
+                  index_create(&yard.store.base, NULL, VIEW("Dom/ains"), &other, &how,
+                               &yard.error),
                   &yard.error);
     yard_close(&yard);
 }
@@ -68,18 +70,21 @@ static void made_without_answers(void **state)
     enum index_made how;
     yard_open(&yard);
     yard_puts_meet(&yard, LOSE_REPLY);
-    assert_status(HF_OK, index_create(&yard.store.base, VIEW("b"), &schema, &how, &yard.error),
+    assert_status(HF_OK,
+                  index_create(&yard.store.base, NULL, VIEW("b"), &schema, &how, &yard.error),
                   &yard.error);
     assert_int_equal(how, INDEX_CREATED);
     schema = yard_schema("domain,updated_at,more");
     yard_puts_meet(&yard, LOSE, LOSE, LOSE_REPLY);
-    assert_status(HF_OK, index_create(&yard.store.base, VIEW("b"), &schema, &how, &yard.error),
+    assert_status(HF_OK,
+                  index_create(&yard.store.base, NULL, VIEW("b"), &schema, &how, &yard.error),
                   &yard.error);
     assert_int_equal(how, INDEX_EXTENDED);
     if (!WITH_ASAN) { /* it takes ten seconds, in which there is nothing to check */
         script_rule(&yard.store, .name = "puts", .on = ON_PUT, .fate = LOSE);
         assert_status(HF_UNSURE,
-                      index_create(&yard.store.base, VIEW("c"), &schema, &how, &yard.error),
+                      index_create(&yard.store.base, NULL, VIEW("c"), &schema, &how,
+                                   &yard.error),
                       &yard.error);
     }
     yard_close(&yard);

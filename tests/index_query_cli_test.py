@@ -234,7 +234,7 @@ def _(s):
     for command in (["get", "domains", "a"], ["put", "domains", "domain=a"], ["status", "domains"],
                     ["rm", "domains", "a"], ["compile", "domains"]):
         true("being dropped" in fails(s, "NOT_FOUND", *command), command)
-    true("free in" in fails(s, "CONFLICT", "create", "domains", "--fields", "a,b", "--key", "a", "--time", "b"),
+    true("drop it again in" in fails(s, "CONFLICT", "create", "domains", "--fields", "a,b", "--key", "a", "--time", "b"),
          "the name is not free")
     equal(json.loads(s.out("index", "drop", "domains", "--json"))["deleted"], 0)
     fails(s, "NOT_FOUND", "drop", "others")

@@ -4,6 +4,7 @@
 
 #include "index/read.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static struct fate note_listing(void *argument, struct script_call *call)
@@ -60,4 +61,46 @@ size_t scene_waiting(struct scene *scene, struct shard_id shard)
     size_t count = list.count;
     entry_list_release(&list);
     return count;
+}
+
+const char *scene_value(struct scene *scene, const char *key)
+{
+    static char value[64];
+    struct buffer bytes = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
+    value[0] = '\0';
+    enum hf_status status = index_get(scene->crew.index, view_of(key), &bytes, &scene->error);
+    if (status == HF_OK)
+        snprintf(value, sizeof value, "%.*s",
+                 VIEW_ARGS(record_field(&(struct record){ .bytes = buffer_view(&bytes) }, 1)));
+    else
+        assert_status(HF_NOT_FOUND, status, &scene->error);
+    buffer_release(&bytes);
+    return value;
+}
+
+void scene_delete(struct scene *scene, const char *key, const char *time)
+{
+    struct view text = view_of(key);
+    size_t bad;
+    assert_status(HF_OK,
+                  index_delete(scene->other.index, &text, 1,
+                               time ? view_of(time) : (struct view){ NULL, 0 }, &bad,
+                               &scene->error),
+                  &scene->error);
+}
+
+struct shard_head scene_head(struct scene *scene)
+{
+    struct shard_cursor cursor;
+    struct shard_head head = { 0 };
+    assert_status(HF_OK,
+                  shard_cursor_open(&cursor, scene->other.index, A3, SHARD_READ_SMALL,
+                                    &scene->error),
+                  &scene->error);
+    if (cursor.exists) {
+        head = cursor.head;
+        head.blocks = NULL;
+    }
+    shard_cursor_close(&cursor);
+    return head;
 }

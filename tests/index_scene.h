@@ -4,6 +4,7 @@
 #ifndef TESTS_INDEX_SCENE_H
 #define TESTS_INDEX_SCENE_H
 
+#include "index/cursor.h"
 #include "index_crew.h"
 
 #include <stdatomic.h>
@@ -26,7 +27,11 @@ void scene_happens(struct scene *scene, enum call_kind kind, const char *part,
 int scene_set_up(void **state);
 int scene_tear_down(void **state);
 
-#define A3 ((struct shard_id){ "a3" })
+#define A3           ((struct shard_id){ "a3" })
+#define SHARD_OBJECT "shards/a3.usv"
+
+/* A record with this value, as of this hour. "example.com" belongs to shard a3. */
+#define AT(key, value, hour) key US value US "2026-02-06T" hour ":00:00Z"
 
 #define COMPILES(sentence, function)                                \
     {                                                               \
@@ -36,5 +41,14 @@ int scene_tear_down(void **state);
 /* How many keys the index has, and how many entries wait in a shard's folder. */
 uint64_t scene_keys(struct scene *scene);
 size_t scene_waiting(struct scene *scene, struct shard_id shard);
+
+/* The second field of a key's record; "" if there is none. Read through the gate. */
+const char *scene_value(struct scene *scene, const char *key);
+
+/* Deletes a key past the gate, as of this time; NULL: now. */
+void scene_delete(struct scene *scene, const char *key, const char *time);
+
+/* What a reader past the gate knows about shard a3; without its blocks. */
+struct shard_head scene_head(struct scene *scene);
 
 #endif

@@ -69,10 +69,17 @@ struct hf_index_options {
      * changes. NULL: as in the existing index; a new index refuses such times. Versions of Holdfast
      * before this option refuse to use an index with a time zone. */
     const char *zone;
+    /* Write shards as bare records, each followed by LF and nothing else, so that other programs
+     * can read them, and rewrite them on condition of their ETags. What else Holdfast knows about
+     * a shard, deletions included, is in an object beside it. A shard is then at most 256 MiB, and
+     * a compile reads it again before it deletes entries. This never changes. false: as in the
+     * existing index; a new index has a header line in each shard, and its shards are cheaper to
+     * read. Versions of Holdfast before this option refuse to use an index with plain shards. */
+    bool plain;
 };
 #define HF_INDEX_OPTIONS                                                                 \
     HF_VALUE_(hf_index_options, sizeof(struct hf_index_options), NULL, 0, NULL, NULL, 0, \
-              false, NULL)
+              false, NULL, false)
 
 /* The result of hf_index_create. Each row: constant, name. */
 #define HF_INDEX_MADE_TABLE(ROW) \
@@ -122,9 +129,11 @@ struct hf_index_info {
     size_t shards; /* the number of possible shards */
     bool foreign;  /* accepts entries from other programs */
     char zone[8];  /* of times without a time zone: "UTC" or "+02:00"; "" if there is none */
+    bool plain;    /* shards are bare records */
 };
-#define HF_INDEX_INFO \
-    HF_VALUE_(hf_index_info, sizeof(struct hf_index_info), 0, 0, 0, 0, 0, 0, false, { 0 })
+#define HF_INDEX_INFO                                                                      \
+    HF_VALUE_(hf_index_info, sizeof(struct hf_index_info), 0, 0, 0, 0, 0, 0, false, { 0 }, \
+              false)
 HF_API enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_info *info,
                                         struct hf_error *error);
 
@@ -480,7 +489,8 @@ struct hf_index_compile_options {
     void *argument;
 
     /* How long a deletion is kept in its shard, at least; 0: 7 days. Not less than twice the time
-     * after which an abandoned request can still take effect (48 hours). */
+     * after which an abandoned request can still take effect (48 hours), or three times if shards
+     * are plain (72 hours). */
     int64_t keep_deleted_ms;
 };
 #define HF_INDEX_COMPILE_OPTIONS                                                              \
@@ -540,13 +550,14 @@ struct hf_index_drop_report {
 /* Removes an index with its records, its inbox and everything else. The first call marks the
  * index: from then on, no client can open it, and clients that have opened it can no longer write
  * after a minute. All its objects are deleted. Entries that were on their way may still arrive, so
- * the mark stays for about a day (wait_ms), and until then the name cannot be used again. A call
- * after that deletes the rest. This cannot be undone. `options` and `report` may be NULL; the
- * report is set regardless of the status.
+ * the mark stays for about a day (wait_ms). A call after that deletes the rest, and only then the
+ * name can be used again. This cannot be undone. `options` and `report` may be NULL; the report is
+ * set regardless of the status.
  *
  * Returns HF_OK if the index is marked, or with `dry_run` if it could be; report.gone tells
- * whether anything is left. Returns HF_NOT_FOUND if the index does not exist, HF_CANCELLED if
- * `progress` stopped the call, and HF_CORRUPT or HF_UNSUPPORTED if the description of the index
+ * whether anything is left. Returns HF_NOT_FOUND if the index does not exist, HF_CONFLICT if other
+ * clients have dropped it and created it anew meanwhile, HF_CANCELLED if `progress` stopped the
+ * call, and HF_CORRUPT or HF_UNSUPPORTED if the description of the index
  * cannot be read: then nothing is deleted. Other statuses come from the store; call again to
  * continue. */
 HF_API enum hf_status hf_index_drop(struct hf_client *client, const char *name,

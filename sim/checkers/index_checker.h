@@ -17,6 +17,9 @@
  *     may drop after it has had it for `keep_deleted`, if the shard's floor is not earlier than
  *     it. The floor moves back. A shard contains a record that is older than a deletion that it
  *     dropped.
+ *     If shards are plain, a shard and its sidecar count together: the latest of a key's record in
+ *     the one and its deletion in the other is what the shard contains. Each write of either is
+ *     checked, so the pair must be right between the two writes of a compiler, too.
  *   - An entry is deleted, or becomes a marker, although at that instant the shard contains
  *     neither its record nor a later one, and no exact copy was set aside with the reason.
  *   - Something is set aside that can be read with the current schema and is later than the
@@ -68,6 +71,7 @@ struct index_checker_options {
     struct view taken;        /* the shard whose lock another program holds; empty: none, ... */
     int64_t taken_until_us;   /* ... and until when, in true time, it may believe so */
     struct span keep_deleted; /* how long a shard must keep a deletion, at least */
+    bool plain;               /* shards are plain */
 };
 
 struct index_checker *index_checker_new(struct run *run,

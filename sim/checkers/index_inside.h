@@ -89,6 +89,7 @@ struct checked_shard {
     size_t told;                  /* the manifest has described this version or a later one */
     struct checked_version *lock; /* NULL: none, or not readable */
     uint64_t next_token;
+    struct view plain, sidecar; /* the two objects of a plain shard */
 };
 
 struct index_checker {

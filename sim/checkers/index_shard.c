@@ -66,32 +66,35 @@ static bool read_line(struct view line, struct shard_line *ret_line)
     return json_end(&reader);
 }
 
-/* Checks that the record may follow the one before it, and is not older than the record of its key
- * in the previous version. Returns NULL if no node made it. */
-static struct checked_record *checker_shard_record(struct index_checker *checker,
+/* Returns NULL if no node made the record. */
+static struct checked_record *checker_known_record(struct index_checker *checker,
                                                    const struct checked_shard *shard,
-                                                   const struct checked_record *before,
                                                    struct view bytes)
 {
     struct checked_record *record = checked_record_of(checker, bytes);
-    if (!record) {
+    if (!record)
         world_fail(index_world(checker), "shard %s has a record that nobody has put: %s",
                    shard->id, trace_text(bytes).text);
-        return NULL;
-    }
+    else if (strcmp(record->key->shard, shard->id) != 0)
+        world_fail(index_world(checker), "shard %s has a record of %s", shard->id,
+                   record->key->name);
+    return record;
+}
+
+/* Checks that the record is not older than the record of its key in the previous version, and takes
+ * it for the key's record. */
+static void checker_fold_record(struct index_checker *checker,
+                                const struct checked_shard *shard,
+                                struct checked_record *record)
+{
     const struct checked_key *key = record->key;
-    if (strcmp(key->shard, shard->id) != 0)
-        world_fail(index_world(checker), "shard %s has a record of %s", shard->id, key->name);
-    if (before && view_compare(before->key->text, key->text) >= 0)
-        world_fail(index_world(checker), "shard %s has %s behind %s", shard->id, key->name,
-                   before->key->name);
     if (key->in_shard && checked_compare(record, key->in_shard) < 0)
         world_fail(index_world(checker), "shard %s has an older record of %s than before",
                    shard->id, key->name);
     if (key->dropped && checked_compare(record, key->dropped) < 0)
         world_fail(index_world(checker), "shard %s has a record of %s that was deleted",
                    shard->id, key->name);
-    return record;
+    checked_fold(checker, record);
 }
 
 /* Checks the records of a shard. Sets `has` for each of its keys, and returns how many records
@@ -104,11 +107,14 @@ static uint64_t checker_records(struct index_checker *checker,
     uint64_t count = 0;
     for (; rest.size > 0; count++) {
         struct view bytes = view_cut(&rest, '\n');
-        struct checked_record *record = checker_shard_record(checker, shard, before, bytes);
+        struct checked_record *record = checker_known_record(checker, shard, bytes);
         if (!record)
             continue;
+        if (before && view_compare(before->key->text, record->key->text) >= 0)
+            world_fail(index_world(checker), "shard %s has %s behind %s", shard->id,
+                       record->key->name, before->key->name);
         has[record->key->number] = true;
-        checked_fold(checker, record);
+        checker_fold_record(checker, shard, record);
         before = record;
     }
     return count;
@@ -144,6 +150,32 @@ static void checker_floor(struct index_checker *checker, struct checked_shard *s
     shard->floor = line->floor;
 }
 
+/* The shard no longer has the keys for which `has` is not set. */
+static void checker_keys_gone(struct index_checker *checker, const struct checked_shard *shard,
+                              const bool has[CHECKED_KEYS_MAX])
+{
+    for (size_t i = 0; i < checker->key_count; i++)
+        if (checker->keys[i].in_shard && strcmp(checker->keys[i].shard, shard->id) == 0 &&
+            !has[i])
+            checker_key_gone(checker, shard, &checker->keys[i]);
+}
+
+static void checker_token(struct index_checker *checker, struct checked_shard *shard,
+                          uint64_t token)
+{
+    if (token < shard->token)
+        world_fail(index_world(checker),
+                   "shard %s is written by token %" PRIu64 " after token %" PRIu64, shard->id,
+                   token, shard->token);
+    shard->token = token;
+}
+
+static void checker_size(struct checked_shard *shard, uint64_t records, uint64_t bytes)
+{
+    shard->sizes = checker_grow(shard->sizes, shard->size_count, sizeof *shard->sizes);
+    shard->sizes[shard->size_count++] = (struct checked_size){ records, bytes };
+}
+
 static void shard_written(struct index_checker *checker, struct checked_shard *shard,
                           struct view body)
 {
@@ -164,18 +196,61 @@ static void shard_written(struct index_checker *checker, struct checked_shard *s
     if (count != line.records)
         world_fail(index_world(checker), "shard %s has %" PRIu64 " records and says %" PRIu64,
                    shard->id, count, line.records);
-    for (size_t i = 0; i < checker->key_count; i++)
-        if (checker->keys[i].in_shard && strcmp(checker->keys[i].shard, shard->id) == 0 &&
-            !has[i])
-            checker_key_gone(checker, shard, &checker->keys[i]);
-    if (line.token < shard->token)
-        world_fail(index_world(checker),
-                   "shard %s is written by token %" PRIu64 " after token %" PRIu64, shard->id,
-                   line.token, shard->token);
-    shard->token = line.token;
-    shard->sizes = checker_grow(shard->sizes, shard->size_count, sizeof *shard->sizes);
-    shard->sizes[shard->size_count++] =
-        (struct checked_size){ count - line.deleted, body.size };
+    checker_keys_gone(checker, shard, has);
+    checker_token(checker, shard, line.token);
+    checker_size(shard, count - line.deleted, body.size);
+}
+
+/* ---- Plain shards ---------------------------------------------------------------------- */
+
+/* Finds the latest record of each key among these lines. Returns how many lines there are. */
+static uint64_t latest_of_lines(struct index_checker *checker,
+                                const struct checked_shard *shard, struct view rest,
+                                bool deletions, struct checked_record **latest)
+{
+    uint64_t count = 0;
+    for (; rest.size > 0; count++) {
+        struct view bytes = view_cut(&rest, '\n');
+        struct checked_record *record = checker_known_record(checker, shard, bytes);
+        if (!record)
+            continue;
+        if (record->deleted != deletions)
+            world_fail(index_world(checker), "the %s of shard %s has %s of %s",
+                       deletions ? "sidecar" : "text", shard->id,
+                       deletions ? "a record" : "a deletion", record->key->name);
+        struct checked_record **best = &latest[record->key->number];
+        if (!*best || checked_compare(*best, record) < 0)
+            *best = record;
+    }
+    return count;
+}
+
+/* Checks a plain shard with its sidecar, after one of them was written. */
+static void plain_written(struct index_checker *checker, struct checked_shard *shard,
+                          bool sidecar)
+{
+    struct checked_record *latest[CHECKED_KEYS_MAX] = { NULL };
+    bool has[CHECKED_KEYS_MAX] = { false };
+    struct shard_line line = { 0 };
+    struct view deletions = shard->sidecar;
+    struct view text = view_cut(&deletions, '\n');
+    if (shard->sidecar.size > 0 && !read_line(text, &line)) {
+        world_fail(index_world(checker), "the sidecar of shard %s is none", shard->id);
+        return;
+    }
+    checker_floor(checker, shard, &line);
+    uint64_t records =
+        latest_of_lines(checker, shard, shard->plain, /* deletions */ false, latest);
+    latest_of_lines(checker, shard, deletions, /* deletions */ true, latest);
+    for (size_t i = 0; i < checker->key_count; i++) {
+        has[i] = latest[i] != NULL;
+        if (latest[i])
+            checker_fold_record(checker, shard, latest[i]);
+    }
+    checker_keys_gone(checker, shard, has);
+    checker_token(checker, shard, line.token);
+    if (!sidecar)
+        checker_size(shard, records, shard->plain.size);
 }
 
 /* ---- The manifest ---------------------------------------------------------------------- */
@@ -313,7 +388,12 @@ void checker_shard_changed(struct index_checker *checker, struct view name,
     struct checked_shard *shard = shard_of(checker, id);
     if (view_equal(name, VIEW("lock")))
         lock_changed(checker, shard, change);
-    else if (change->body.data)
+    else if (change->body.data && checker->options.plain) {
+        bool sidecar = view_equal(name, VIEW("json"));
+        *(sidecar ? &shard->sidecar : &shard->plain) =
+            checked_keep_bytes(checker, change->body);
+        plain_written(checker, shard, sidecar);
+    } else if (change->body.data)
         shard_written(checker, shard, change->body);
     else
         world_fail(index_world(checker), "shard %s is deleted", shard->id);

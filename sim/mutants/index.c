@@ -45,6 +45,12 @@ void mutant_takes_shard_for_stored(enum hf_status *status)
         *status = HF_OK;
 }
 
+void mutant_takes_plain_for_stored(enum hf_status *status)
+{
+    if (*status == HF_UNSURE && !RULE(PLAIN_SHARDS_ARE_READ_BACK))
+        *status = HF_OK;
+}
+
 void mutant_takes_last_read(int *order)
 {
     if (!RULE(LATEST_WINS))

@@ -27,6 +27,9 @@ void mutant_clears_before_swap(void (*clear)(struct shard_compile *),
  * refused or its reply was lost. */
 void mutant_takes_shard_for_stored(enum hf_status *status);
 
+/* PLAIN_SHARDS_ARE_READ_BACK: treats a plain shard as stored although no reply has come. */
+void mutant_takes_plain_for_stored(enum hf_status *status);
+
 /* LATEST_WINS: of two records, keeps the one that was read last. */
 void mutant_takes_last_read(int *order);
 

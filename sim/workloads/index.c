@@ -103,14 +103,15 @@ static void *start(struct run *run)
     check(work);
     work->run = run;
     team_init(&work->team, run);
-    work->plan = index_plan_draw(run->world);
+    work->plan = index_plan_draw(run);
     struct shard_id first = shard_of_key(index_plan_key(0), SIM_INDEX_DIGITS);
     struct index_checker_options options = {
         .index = SIM_INDEX,
         .digits = SIM_INDEX_DIGITS,
         .delete_conditional = bucket_traits(net_bucket(run->net)).delete_conditional,
         .locks_vanish = work->plan.locks_vanish,
-        .keep_deleted = SPAN_US(2 * INDEX_LATE_BOUND.us),
+        .keep_deleted = index_keep_deleted(&work->plan),
+        .plain = work->plan.plain,
     };
     if (work->plan.lock == LOCK_OF_ANOTHER && !work->plan.locks_vanish) {
         options.taken = view_of(first.text);
@@ -142,6 +143,15 @@ static void free_state(void *state)
 const struct workload workload_index = {
     .name = "index",
     .about = "nodes put, compile and read an index; no key is lost, and readers see the latest",
+    .tune = index_tune,
+    .start = start,
+    .check_at_end = checker,
+    .free = free_state,
+};
+
+const struct workload workload_plain = {
+    .name = "plain",
+    .about = "the same with plain shards, which another program reads and rewrites",
     .tune = index_tune,
     .start = start,
     .check_at_end = checker,

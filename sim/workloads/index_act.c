@@ -24,7 +24,7 @@ struct compile_options indexer_options(const struct indexer *indexer)
     if (indexer_one_in(indexer, 3))
         options.batch_bytes = 1 + indexer_below(indexer, 200);
     if (indexer->work->plan.deletes)
-        options.keep_deleted = SPAN_US(2 * INDEX_LATE_BOUND.us);
+        options.keep_deleted = index_keep_deleted(&indexer->work->plan);
     return options;
 }
 
@@ -299,6 +299,8 @@ static void do_one_thing(struct indexer *indexer)
         indexer_delete_lock(indexer);
     else if (indexer->work->plan.goes_back && !indexer_one_in(indexer, 4))
         go_back(indexer);
+    else if (indexer->work->plan.plain && indexer_one_in(indexer, 6))
+        indexer_rewrite_plain(indexer);
     else if (indexer->work->plan.deletes && indexer_one_in(indexer, 5))
         indexer_delete(indexer);
     else if (indexer->work->plan.deletes && indexer_one_in(indexer, 8))

@@ -34,12 +34,12 @@ struct view index_plan_key(size_t number)
     return number < INDEX_KEYS - 1 ? keys[number] : VIEW("x" HUNDRED HUNDRED);
 }
 
-struct index_plan index_plan_draw(const struct world *world)
+struct index_plan index_plan_draw(const struct run *run)
 {
     static const int64_t ttls_ms[] = { 1500, 3000, 6000, 10000 };
     static const unsigned moments[] = { 2, 4, 30, 30 };
     static const unsigned calendars[] = { 2, 10, 10, 50 };
-    struct prng prng = world_stream(world, STREAM_WORKLOAD);
+    struct prng prng = world_stream(run->world, STREAM_WORKLOAD);
     struct index_plan plan = { 0 };
     plan.keys = 1 + (size_t)prng_below(&prng, 4);
     if (prng_below(&prng, 4) == 0)
@@ -70,12 +70,15 @@ struct index_plan index_plan_draw(const struct world *world)
         plan.calendar = 1000;
     }
     plan.deletes = prng_below(&prng, 3) == 0;
+    plan.plain = run->options->workload == &workload_plain;
+    if (plan.plain)
+        plan.deletes = prng_below(&prng, 2) == 0;
     return plan;
 }
 
 void index_tune(struct run *run, struct plans *plans)
 {
-    struct index_plan plan = index_plan_draw(run->world);
+    struct index_plan plan = index_plan_draw(run);
     plans->apart = plan.apart;
     skew_tune(&plan.skew, plans);
     plans->chaos.crash_at_call_chance = CRASH_AT_CALL_CHANCE;

@@ -21,14 +21,14 @@
 
 /* ---- The schema ------------------------------------------------------------------------ */
 
-static void make_schema(struct schema *schema, size_t fields)
+static void make_schema(struct schema *schema, size_t fields, bool plain)
 {
     static const struct view names[INDEX_FIELDS_LAST] = {
         { "thing", 5 }, { "changed", 7 }, { "what", 4 }, { "more", 4 }
     };
     struct hf_error error;
     check(schema_new(&(struct schema_spec){ names, fields, names[0], names[1], SIM_INDEX_DIGITS,
-                                            /* foreign */ true },
+                                            /* foreign */ true, plain },
                      schema, &error) == HF_OK);
 }
 
@@ -39,9 +39,9 @@ static enum hf_status create(struct indexer *indexer, size_t fields)
     enum index_made made;
     struct hf_error error;
     check(schema);
-    make_schema(schema, fields);
+    make_schema(schema, fields, indexer->work->plan.plain);
     enum hf_status status =
-        index_create(indexer->store, VIEW(SIM_INDEX), schema, &made, &error);
+        index_create(indexer->store, indexer->client, VIEW(SIM_INDEX), schema, &made, &error);
     free(schema);
     INDEXER_TRACE(indexer, "node %u: makes the index, of %zu fields, and is told %s",
                   node_number(indexer->node), fields, hf_status_name(status));
@@ -238,6 +238,64 @@ void indexer_put_straight(struct indexer *indexer)
     for (size_t i = 0; i < count; i++)
         buffer_release(&keys[i]);
     arena_release(&arena);
+}
+
+/* ---- Another program that rewrites plain shards ---------------------------------------- */
+
+static int64_t us_of(struct instant time)
+{
+    return time.s * SECOND_US + (int64_t)(time.atto / 1000000000000);
+}
+
+/* Copies the text of a shard, with a later record in place of the key's record. False if it has no
+ * record of the key. */
+static bool replace_record(struct indexer *indexer, struct view text, size_t key,
+                           struct buffer *ret_text)
+{
+    struct buffer space = BUFFER_INIT(RECORD_ROOM);
+    struct arena arena = ARENA_INIT;
+    bool found = false;
+    while (text.size > 0) {
+        struct view line = view_cut(&text, '\n');
+        struct record record;
+        struct hf_error error;
+        if (!found &&
+            record_read(&indexer->index->schema, line, &space, &record, NULL, &error) ==
+                HF_OK &&
+            view_equal(record.key, index_plan_key(key))) {
+            found = true;
+            line = make_record(indexer, key, us_of(record.time) + SECOND_US, INDEX_FIELDS_FIRST,
+                               &arena);
+        }
+        buffer_append(ret_text, line);
+        check(buffer_append_byte(ret_text, '\n'));
+    }
+    buffer_release(&space);
+    arena_release(&arena);
+    return found;
+}
+
+/* It knows nothing of deletions, so it does not add keys that may have been deleted. */
+void indexer_rewrite_plain(struct indexer *indexer)
+{
+    char object[KEY_BYTES_MAX + 1];
+    size_t key = draw_key(indexer);
+    struct shard_id shard = shard_of_key(index_plan_key(key), SIM_INDEX_DIGITS);
+    struct buffer had = BUFFER_INIT(MIB), text = BUFFER_INIT(2 * MIB);
+    snprintf(object, sizeof object, "indexes/" SIM_INDEX "/shards/%s.usv", shard.text);
+    struct get_call get = { .key = view_of(object), .body = &had };
+    enum hf_status status = store_get(indexer->store, &get);
+    if (status == HF_OK && replace_record(indexer, buffer_view(&had), key, &text)) {
+        indexer_rest(indexer, SPAN_S(1));
+        struct put_call put = { .key = view_of(object),
+                                .body = buffer_view(&text),
+                                .condition = if_match(&get.info.etag) };
+        status = store_put(indexer->store, &put);
+    }
+    INDEXER_TRACE(indexer, "node %u: rewrites shard %s as another program, and is told %s",
+                  node_number(indexer->node), shard.text, hf_status_name(status));
+    buffer_release(&had);
+    buffer_release(&text);
 }
 
 /* ---- Another program's records --------------------------------------------------------- */

@@ -37,10 +37,18 @@ struct index_plan {
     unsigned moments;  /* the number of different times, besides those of wall clocks */
     bool deletes;      /* keys are deleted, and deletions are dropped after a while */
     unsigned calendar; /* one in this many records is timed by its node's wall clock */
+    bool plain;        /* shards are plain, and another program rewrites them */
 };
 
 /* D, if keys are deleted: short, so that deletions are dropped while nodes still put and read. */
 #define INDEX_LATE_BOUND SPAN_S(6)
+
+/* How long deletions are kept. A compiler that is paused right before it sends a plain shard counts
+ * as a request that arrives late, and pauses are longer than D. */
+static inline struct span index_keep_deleted(const struct index_plan *plan)
+{
+    return SPAN_US((plan->plain ? 9 : 2) * INDEX_LATE_BOUND.us);
+}
 
 /* Each name that another program uses for an entry is written by one node only. */
 #define FOREIGN_PLACES 3
@@ -86,7 +94,7 @@ static inline void indexer_rest(const struct indexer *indexer, struct span most)
 
 /* ---- index_plan.c ---------------------------------------------------------------------- */
 
-struct index_plan index_plan_draw(const struct world *world);
+struct index_plan index_plan_draw(const struct run *run);
 void index_tune(struct run *run, struct plans *plans);
 struct view index_plan_key(size_t number);
 
@@ -112,6 +120,10 @@ void indexer_put_foreign(struct indexer *indexer, size_t key, size_t place,
 void indexer_delete(struct indexer *indexer);
 
 void indexer_put_straight(struct indexer *indexer);
+
+/* Rewrites a plain shard as another program that knows nothing of sidecars: reads it, replaces a
+ * record by a later one, and puts it on condition of its ETag. */
+void indexer_rewrite_plain(struct indexer *indexer);
 void indexer_extend(struct indexer *indexer);
 void indexer_delete_lock(struct indexer *indexer);
 

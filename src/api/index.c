@@ -82,7 +82,7 @@ static enum hf_status schema_of(const struct hf_index_options *options,
         schema_new(&(struct schema_spec){ fields, options->field_count, view_of(options->key),
                                           view_of(options->time),
                                           options->digits > 0 ? options->digits : DIGITS_USUAL,
-                                          !options->no_foreign },
+                                          !options->no_foreign, options->plain },
                    ret_schema, error);
     if (status != HF_OK || !options->zone)
         return status;
@@ -106,6 +106,7 @@ static enum hf_status inherit_options(struct store *store, struct view name,
         schema->digits = index->schema.digits;
     if (!options->no_foreign)
         schema->foreign = index->schema.foreign;
+    schema->plain = options->plain || index->schema.plain;
     if (!options->zone) {
         schema->has_zone = index->schema.has_zone;
         schema->zone_east_s = index->schema.zone_east_s;
@@ -114,10 +115,11 @@ static enum hf_status inherit_options(struct store *store, struct view name,
     return HF_OK;
 }
 
-static enum hf_status create_index(struct store *store, struct view name,
+static enum hf_status create_index(struct hf_client *client, struct view name,
                                    const struct hf_index_options *options,
                                    enum index_made *ret_made, struct hf_error *error)
 {
+    struct store *store = client_store(client);
     struct schema *schema = malloc(sizeof *schema);
     if (!schema)
         return error_no_memory(error);
@@ -125,7 +127,7 @@ static enum hf_status create_index(struct store *store, struct view name,
     if (status == HF_OK)
         status = inherit_options(store, name, options, schema, error);
     if (status == HF_OK)
-        status = index_create(store, name, schema, ret_made, error);
+        status = index_create(store, client, name, schema, ret_made, error);
     free(schema);
     return status;
 }
@@ -151,8 +153,7 @@ enum hf_status hf_index_create(struct hf_client *client, const char *name,
     if (ERROR_IF_NULL(error, fields, key, time) != HF_OK ||
         error_if_null_among(error, "fields", fields, used.field_count) != HF_OK)
         return HF_INVALID;
-    enum hf_status status =
-        create_index(client_store(client), view_of(name), &used, &made, &why);
+    enum hf_status status = create_index(client, view_of(name), &used, &made, &why);
     if (status != HF_OK)
         return error_tell(error, status, &why);
     status = hf_index_open(client, name, ret_index, error);
@@ -202,7 +203,8 @@ enum hf_status hf_index_describe(struct hf_index *index, struct hf_index_info *i
                                     .version = schema->version_count,
                                     .digits = schema->digits,
                                     .shards = shard_count(schema->digits),
-                                    .foreign = schema->foreign };
+                                    .foreign = schema->foreign,
+                                    .plain = schema->plain };
     char zone[ZONE_TEXT_MAX];
     if (schema->has_zone)
         snprintf(filled.zone, sizeof filled.zone, "%s", zone_text(schema, zone));

@@ -113,7 +113,8 @@ bool layout_partition_key(struct view partition, const char *leaf,
                           char ret_key[KEY_BYTES_MAX + 1]);
 
 /* An index: LAYOUT_INDEX_FOLDER <name>/ and below it index.json, inbox/<xx>/..., shards/<xx>.usv,
- * shards/<xx>.lock, aside/<id>.usv and .json, manifest.json. */
+ * shards/<xx>.lock, shards/<xx>.json beside a plain shard, aside/<id>.usv and .json,
+ * manifest.json. */
 #define LAYOUT_INDEX_FOLDER "indexes/"
 #define LAYOUT_INDEX        "index.json"
 #define LAYOUT_MANIFEST     "manifest.json"
@@ -121,6 +122,7 @@ bool layout_partition_key(struct view partition, const char *leaf,
 #define LAYOUT_SHARD_FOLDER "shards/"
 #define LAYOUT_SHARD        ".usv"
 #define LAYOUT_SHARD_LOCK   ".lock"
+#define LAYOUT_SIDECAR      ".json"
 #define LAYOUT_ASIDE_FOLDER "aside/"
 
 /* An index name follows the rules for partition names. */

@@ -213,6 +213,13 @@
     ROW(FOLDS_OBEY_THE_FLOOR, "index", "folds a record whose deletion may have been dropped")  \
     ROW(READERS_OBEY_THE_FLOOR, "index",                                                       \
         "shows a record whose deletion may have been dropped")                                 \
+    ROW(SIDECAR_BY_ITS_ETAG, "plain",                                                          \
+        "uses the blocks of a sidecar for any version of the shard")                           \
+    ROW(DELETIONS_OUTLIVE_VERSIONS, "plain",                                                   \
+        "forgets deletions once another program has written the shard")                        \
+    ROW(DELETION_BEFORE_RECORD_GOES, "plain", "writes new deletions after the shard only")     \
+    ROW(PLAIN_SHARDS_ARE_READ_BACK, "plain", "clears entries before the shard is read back")   \
+    ROW(DROPS_CHECK_THE_MARK, "drop", "deletes what it has listed, whoever owns the name now") \
     ROW(STATISTICS_GO_FORWARD, "index", "overwrites statistics with those of an older shard")  \
     /* Keys with state. */                                                                     \
     ROW(PUBLISH_NAMES_THE_LEASE, "bank", "publishes although its lease is gone")               \

@@ -4,7 +4,7 @@
 #include "index/adopt.h"
 
 #include "base/check.h"
-#include "base/hash.h"
+#include "base/rule.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@ struct adopting {
     size_t count, capacity;
     size_t line;
     uint64_t size; /* of all records */
+    record_reader *read;
 };
 
 static bool keep_adopted(struct adopting *adopting, const struct record *record,
@@ -39,8 +40,10 @@ static bool keep_adopted(struct adopting *adopting, const struct record *record,
 static enum hf_status not_adopted(const struct adopting *adopting, const char *why,
                                   struct hf_error *error)
 {
-    return error_set(error, HF_CORRUPT,
-                     "it does not start like a shard, and line %zu is not a record of it: %s",
+    return error_set(error, HF_CORRUPT, "%sline %zu is not a record of it: %s",
+                     adopting->cursor->index->schema.plain
+                         ? ""
+                         : "it does not start like a shard, and ",
                      adopting->line, why);
 }
 
@@ -51,8 +54,7 @@ static enum hf_status adopt_line(struct adopting *adopting, struct view bytes,
     struct record record;
     struct hf_error why;
     adopting->line++;
-    enum hf_status status =
-        record_read_stored(&index->schema, bytes, space, &record, NULL, &why);
+    enum hf_status status = adopting->read(&index->schema, bytes, space, &record, NULL, &why);
     if (status == HF_INVALID)
         return not_adopted(adopting, why.why, error);
     if (status != HF_OK) {
@@ -124,22 +126,44 @@ static enum hf_status fill_with_adopted(struct adopting *adopting, struct buffer
     return HF_OK;
 }
 
+/* The head of an adopted shard: without blocks at first, and with what its sidecar knows, which
+ * holds for every version of the shard. */
+static struct shard_head adopted_head(const struct shard_cursor *cursor)
+{
+    const struct schema *schema = &cursor->index->schema;
+    const struct shard_head *known = &cursor->sidecar.head;
+    return (struct shard_head){
+        .version = schema->version_count,
+        .schema_hash = schema->versions[schema->version_count - 1].hash,
+        .token = known->token,
+        .writes = known->writes,
+        .has_floor = known->has_floor,
+        .floor = known->floor,
+        .sealed = known->sealed,
+        .sealed_to = known->sealed_to,
+        .sealed_at = known->sealed_at,
+    };
+}
+
 enum hf_status shard_adopt(struct shard_cursor *cursor, struct view text,
                            struct hf_error *error)
 {
     struct adopting adopting = { .cursor = cursor, .arena = ARENA_INIT };
     struct buffer space = BUFFER_INIT(INDEX_KEY_BYTES_MAX);
-    struct buffer window = BUFFER_INIT(ADOPT_BYTES_MAX + 1);
-    struct view rest = text, bytes;
-    const struct schema *schema = &cursor->index->schema;
+    struct buffer window = BUFFER_INIT(ADOPT_BYTES_MAX + 2 * DELETIONS_MAX + 1);
+    struct view rest = text, bytes, deletions = cursor->sidecar.deletions;
     enum hf_status status = HF_OK;
-    cursor->head = (struct shard_head){
-        .version = schema->version_count,
-        .schema_hash = schema->versions[schema->version_count - 1].hash,
-    };
+    cursor->head = adopted_head(cursor);
+    /* The deletions of a plain shard are in its sidecar. */
+    adopting.read = cursor->index->schema.plain ? record_read : record_read_stored;
     while (status == HF_OK && record_cut(&rest, &bytes))
         status = adopt_line(&adopting, bytes, &space, error);
-    if (status == HF_OK && adopting.count == 0)
+    bool described = etag_equal(&cursor->etag, &cursor->sidecar.head.of);
+    bool outdated = RULE(DELETIONS_OUTLIVE_VERSIONS) && !described;
+    adopting.read = record_read_stored;
+    while ((described || outdated) && status == HF_OK && record_cut(&deletions, &bytes))
+        status = adopt_line(&adopting, bytes, &space, error);
+    if (status == HF_OK && adopting.count == 0 && !cursor->index->schema.plain)
         status = error_set(error, HF_CORRUPT, "it is empty");
     if (status == HF_OK) {
         keep_latest(&adopting);

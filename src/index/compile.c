@@ -318,13 +318,20 @@ static enum hf_status fold_under_lock(struct index *index, struct hf_lock *lock,
     return status;
 }
 
-/* How long deletions are kept. An entry older than a deletion may have been on its way, for up to
- * D, when the deletion was folded; and so may the shard with the deletion itself. */
+/* An entry older than a deletion may have been on its way, for up to D, when the deletion was
+ * folded; and so may the shard with the deletion itself. A plain shard takes longer, because a
+ * compiler that has not read the deletion may still write the shard. */
+struct span compile_keep_least(const struct index *index)
+{
+    int64_t times = index->schema.plain ? 3 : 2;
+    return SPAN_US(times * client_settings(index->client)->late_bound.us);
+}
+
 static struct span keep_deleted_for(const struct shard_compile *job)
 {
-    struct span least = SPAN_US(2 * client_settings(job->index->client)->late_bound.us);
     struct span wanted = job->options->keep_deleted;
-    return span_larger(least, wanted.us > 0 ? wanted : COMPILE_KEEP_DELETED);
+    return span_larger(compile_keep_least(job->index),
+                       wanted.us > 0 ? wanted : COMPILE_KEEP_DELETED);
 }
 
 static bool fold_records(struct shard_compile *job)
@@ -342,7 +349,8 @@ static bool fold_records(struct shard_compile *job)
     if (index_check_mark(job->index, &why) != HF_OK)
         return end_with(job, HF_INDEX_END_FAILED, &why);
     /* Deletions are dropped only after all entries that were listed have been folded. */
-    bool last = job->listed.taken == job->listed.count && !job->list.more;
+    bool last = job->flat.taken == job->flat.count && job->listed.taken == job->listed.count &&
+                !job->list.more && !job->failed;
     const struct shard_records new = { job->report->shard, job->records, job->record_count };
     struct span keep = last ? keep_deleted_for(job) : SPAN_US(0);
     enum hf_status status = fold_under_lock(job->index, job->lock, &new, keep, &report, &why);

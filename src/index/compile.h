@@ -29,8 +29,8 @@ struct compile_options {
     struct span ttl;      /* of the lock */
     size_t batch_entries; /* maximum number of entries folded by one swap */
     uint64_t batch_bytes;
-    /* How long deletions are kept in shards: at least 2 D; 0: COMPILE_KEEP_DELETED, or 2 D if that
-     * is longer. */
+    /* How long deletions are kept in shards: at least compile_keep_least; 0: COMPILE_KEEP_DELETED,
+     * or that if it is longer. */
     struct span keep_deleted;
     size_t few;       /* up to this many entries in total, one pass folds all shards */
     struct span poll; /* a watcher's idle interval; zero: depends on the kind of store */
@@ -51,6 +51,9 @@ struct compile_options {
 #define COMPILE_OPTIONS        \
     ((struct compile_options){ \
         .ttl = SPAN_S(60), .batch_entries = 10000, .batch_bytes = 16 * MIB, .few = 1000 })
+
+/* How long deletions must be kept, at least: 2 D, or 3 D in plain shards (fold.h, plain.h). */
+struct span compile_keep_least(const struct index *index);
 
 /* Compiles all entries of one shard. `flat` contains its entries outside any folder, if there are
  * any. Never waits for the lock. The outcome is in the report. */

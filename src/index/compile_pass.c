@@ -150,7 +150,9 @@ static void write_manifest(struct compile_run *run)
     run->manifest_at = mono_add(env_now(run->index->env), MANIFEST_EVERY);
     if (run->noted.count == 0)
         return;
-    if (manifest_write(run->index, &run->noted, &why) != HF_OK)
+    /* A manifest must not arrive after its index was dropped. */
+    if (index_check_mark(run->index, &why) != HF_OK ||
+        manifest_write(run->index, &run->noted, &why) != HF_OK)
         report_store_trouble(run, &why);
     manifest_release(&run->noted);
 }
@@ -569,7 +571,7 @@ static enum hf_status check_compile_options(const struct index *index,
         options->batch_bytes < 1)
         return error_set(error, HF_INVALID, "1 to %d entries can be folded at once",
                          INBOX_LIST_MAX);
-    struct span least = SPAN_US(2 * client_settings(index->client)->late_bound.us);
+    struct span least = compile_keep_least(index);
     if (options->keep_deleted.us < 0 ||
         (options->keep_deleted.us > 0 && options->keep_deleted.us < least.us)) {
         char text[SPAN_TEXT_MAX];

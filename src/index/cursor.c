@@ -56,10 +56,10 @@ static enum hf_status read_shard_range(struct shard_cursor *cursor, uint64_t at,
 
 /* ---- Opening ------------------------------------------------------------------------- */
 
-static enum hf_status check_shard_schema(struct shard_cursor *cursor, struct hf_error *error)
+static enum hf_status check_shard_schema(struct shard_cursor *cursor,
+                                         const struct shard_head *head, struct hf_error *error)
 {
     struct index *index = cursor->index;
-    const struct shard_head *head = &cursor->head;
     enum hf_status status =
         schema_check_version(&index->schema, head->version, head->schema_hash, error);
     bool deletions_unknown = head->deleted > 0 && !index->schema.deletes;
@@ -189,7 +189,104 @@ static enum hf_status read_head(struct shard_cursor *cursor, uint64_t object_siz
                   object_size - size, cursor->head.size);
         return name_shard(cursor, error);
     }
-    return check_shard_schema(cursor, error) == HF_OK ? HF_OK : name_shard(cursor, error);
+    return check_shard_schema(cursor, &cursor->head, error) == HF_OK
+               ? HF_OK
+               : name_shard(cursor, error);
+}
+
+/* ---- Plain shards -------------------------------------------------------------------- */
+
+/* Opens the version of the shard that the sidecar describes. CONFLICT: it is gone. */
+static enum hf_status open_by_sidecar(struct shard_cursor *cursor, uint64_t first,
+                                      struct hf_error *error)
+{
+    struct shard_head *described = &cursor->sidecar.head;
+    struct get_call get = { .key = view_of(cursor->object),
+                            .length = first,
+                            .body = &cursor->window };
+    if (RULE(SIDECAR_BY_ITS_ETAG))
+        get.match = described->of;
+    enum hf_status status = store_get(cursor->index->store, &get);
+    *error = get.error;
+    if (status == HF_NOT_FOUND)
+        status = error_set(error, HF_CONFLICT, "it is gone");
+    if (status != HF_OK)
+        return name_shard(cursor, error);
+    if (get.info.size != described->size)
+        return shard_corrupt(cursor, "its sidecar describes another size", error);
+    cursor->exists = true;
+    cursor->etag = get.info.etag;
+    cursor->head = *described;
+    cursor->head.line_size = 0;
+    described->arena = ARENA_INIT; /* the cursor has the blocks now */
+    described->blocks = NULL;
+    described->block_count = 0;
+    return keep_first_blocks(cursor, error);
+}
+
+/* Whether the sidecar is still the one that was read before the shard. */
+static enum hf_status check_sidecar_unchanged(const struct shard_cursor *cursor,
+                                              struct hf_error *error)
+{
+    const struct sidecar *before = &cursor->sidecar;
+    struct sidecar now;
+    enum hf_status status = sidecar_read(cursor->index, cursor->shard,
+                                         before->exists ? &before->etag : NULL, &now, error);
+    if (status == HF_NOT_MODIFIED)
+        return error_clear(error);
+    if (status != HF_OK)
+        return status;
+    bool same = !before->exists && !now.exists;
+    sidecar_release(&now);
+    return same ? HF_OK
+                : error_set(error, HF_CONFLICT, "%s: its sidecar has changed", cursor->object);
+}
+
+/* Reads a plain shard of any version, and merges it with the deletions of its sidecar. */
+static enum hf_status open_whole(struct shard_cursor *cursor, struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(ADOPT_BYTES_MAX);
+    struct get_call get = { .key = view_of(cursor->object), .body = &text };
+    enum hf_status status = store_get(cursor->index->store, &get);
+    *error = get.error;
+    cursor->etag = get.info.etag;
+    if (status == HF_NOT_FOUND) {
+        cursor->etag = (struct etag){ 0 };
+        status = HF_OK;
+    } else if (status == HF_INVALID) {
+        status = error_set(error, HF_CORRUPT, "it is too large to be read as bare records");
+    }
+    if (status != HF_OK)
+        status = name_shard(cursor, error);
+    else
+        status = check_sidecar_unchanged(cursor, error);
+    cursor->exists = cursor->etag.size > 0 || cursor->sidecar.exists;
+    if (status == HF_OK && cursor->exists)
+        status = adopt_object(cursor, buffer_view(&text), error);
+    buffer_release(&text);
+    return status;
+}
+
+static enum hf_status open_plain(struct shard_cursor *cursor, uint64_t first,
+                                 struct hf_error *error)
+{
+    struct sidecar *sidecar = &cursor->sidecar;
+    cursor->opened = env_now(cursor->index->env);
+    sidecar_release(sidecar);
+    enum hf_status status =
+        sidecar_read(cursor->index, cursor->shard, /* known */ NULL, sidecar, error);
+    if (status == HF_OK && sidecar->exists &&
+        check_shard_schema(cursor, &sidecar->head, error) != HF_OK)
+        status = name_shard(cursor, error);
+    if (status != HF_OK)
+        return status;
+    status = HF_CONFLICT;
+    if (sidecar->head.of.size > 0 && sidecar->head.size > 0 && sidecar->deletions.size == 0)
+        status = open_by_sidecar(cursor, first, error);
+    if (status != HF_CONFLICT)
+        return status;
+    buffer_clear(&cursor->window);
+    return open_whole(cursor, error);
 }
 
 static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
@@ -198,6 +295,8 @@ static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
     shard_head_release(&cursor->head);
     buffer_clear(&cursor->window);
     cursor->bare = false;
+    if (cursor->index->schema.plain)
+        return open_plain(cursor, first, error);
     struct get_call get = { .key = view_of(cursor->object),
                             .length = first,
                             .body = &cursor->window };
@@ -248,6 +347,7 @@ enum hf_status shard_cursor_open(struct shard_cursor *cursor, struct index *inde
 void shard_cursor_close(struct shard_cursor *cursor)
 {
     shard_head_release(&cursor->head);
+    sidecar_release(&cursor->sidecar);
     buffer_release(&cursor->window);
     buffer_release(&cursor->wanted);
     buffer_release(&cursor->last_key);

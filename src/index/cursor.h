@@ -5,14 +5,18 @@
 
 #include "index/index.h"
 #include "index/shard.h"
+#include "index/sidecar.h"
 
 struct shard_cursor {
     struct index *index;
     struct shard_id shard;
     char object[KEY_BYTES_MAX + 1];
-    bool exists; /* otherwise there is no shard yet, and the cursor is at its end */
-    bool bare;   /* another program wrote it, without a header line (adopt.h) */
-    struct etag etag;
+    bool exists;      /* otherwise there is no shard yet, and the cursor is at its end */
+    bool bare;        /* read whole: it is without a header line (adopt.h, plain.h) */
+    struct etag etag; /* empty: there is only a sidecar */
+    /* Of a plain shard: */
+    struct sidecar sidecar;
+    struct mono_time opened; /* before anything was read */
     struct shard_head head;
     /* The complete, checked blocks in memory. */
     struct buffer window;

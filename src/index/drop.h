@@ -6,7 +6,14 @@
  * all other objects are deleted. Entries of writers that had not seen the mark may still arrive,
  * so index.json stays for INDEX_TRUST + D (proven by the store's clock). A last call deletes what
  * has arrived, and then index.json; until then the name cannot be used again. Every call does what
- * can be done, so a drop that was interrupted is finished by the next one. */
+ * can be done, so a drop that was interrupted is finished by the next one.
+ *
+ * Two clients may drop the index, and a third may create it anew, while one of them is slow. So
+ * before each page of the listing is deleted, index.json is read again and must still have the
+ * mark, and objects are deleted by the ETags that were listed. If the store has no conditional
+ * deletes, they are deleted by name, and only within INDEX_TRUST after the mark was stamped; it is
+ * stamped anew for that, and the wait begins again, unless all names have nonces. There the mark
+ * stays, and says that nothing is left (`emptied`). */
 #ifndef INDEX_DROP_H
 #define INDEX_DROP_H
 

@@ -7,13 +7,11 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/rule.h"
+#include "index/plain.h"
+#include "index/swap.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-/* How many times an unanswered put is sent, and the pause after the first attempt. */
-#define PUT_TRIES_MAX   4
-#define PUT_PAUSE_FIRST SPAN_MS(50)
 
 /* Drops no deletion. */
 #define KEEP_ALL SPAN_US(0)
@@ -97,6 +95,12 @@ static enum hf_status read_old_record(struct fold *fold, const struct record *ol
     return status;
 }
 
+/* Whether this fold drops a deletion that the shard has. */
+static bool is_dropped(const struct fold *fold, const struct record *deletion)
+{
+    return deletion->deleted && fold->dropping && is_sealed(fold, deletion->time);
+}
+
 /* Writes a record that the shard had, unless it is a deletion to be dropped. */
 static enum hf_status write_old_record(struct fold *fold, const struct record *old,
                                        struct hf_error *error)
@@ -107,7 +111,7 @@ static enum hf_status write_old_record(struct fold *fold, const struct record *o
     enum hf_status status = read_old_record(fold, old, &deletion, error);
     if (status != HF_OK)
         return status;
-    if (fold->dropping && is_sealed(fold, deletion.time)) {
+    if (is_dropped(fold, &deletion)) {
         fold->report.dropped++;
         return HF_OK;
     }
@@ -149,6 +153,7 @@ static void refuse_records(struct fold *fold, struct record *records, size_t cou
 {
     for (size_t i = 0; i < count; i++) {
         records[i].refused = !records[i].deleted;
+        records[i].moot = records[i].deleted;
         fold->report.refused += records[i].refused;
         fold->report.superseded += records[i].deleted;
     }
@@ -181,26 +186,10 @@ static void end_deletions(struct fold *fold)
 
 /* ---- Merging ------------------------------------------------------------------------- */
 
-/* The latest of the records with the same key as records[first]. *ret_behind is the index of the
- * first record with another key. */
-static const struct record *latest_of(const struct record *records, size_t first, size_t count,
-                                      size_t *ret_behind)
-{
-    const struct record *latest = &records[first];
-    size_t behind = first + 1;
-    while (behind < count && view_equal(records[behind].key, latest->key)) {
-        const struct record *next = &records[behind++];
-        if (record_compare(latest, next) < 0)
-            latest = next;
-    }
-    *ret_behind = behind;
-    return latest;
-}
-
 /* Writes the later of two records with the same key. Only here is the time of an old record
  * needed. */
 static enum hf_status write_later(struct fold *fold, const struct record *old,
-                                  const struct record *new, struct hf_error *error)
+                                  struct record *new, struct hf_error *error)
 {
     struct record there;
     enum hf_status status = read_old_record(fold, old, &there, error);
@@ -209,15 +198,15 @@ static enum hf_status write_later(struct fold *fold, const struct record *old,
     if (record_compare(&there, new) < 0)
         return write_new(fold, new, /* key_is_new */ there.deleted, error);
     fold->report.superseded++;
+    new->moot = is_dropped(fold, &there);
     return write_old_record(fold, old, error);
 }
 
 /* Writes the old records that precede this new record, then the later of the two records with its
  * key. `old` is the next record of the shard; *at_end: no record is left. *ret_refused: the floor
  * refused the new record. */
-static enum hf_status write_up_to(struct fold *fold, const struct record *new,
-                                  struct record *old, bool *at_end, bool *ret_refused,
-                                  struct hf_error *error)
+static enum hf_status write_up_to(struct fold *fold, struct record *new, struct record *old,
+                                  bool *at_end, bool *ret_refused, struct hf_error *error)
 {
     enum hf_status status = HF_OK;
     int order = -1;
@@ -249,7 +238,7 @@ static enum hf_status merge_records(struct fold *fold, struct record *records, s
         return status;
     for (size_t i = 0, behind; i < count; i = behind) {
         bool refused = false;
-        const struct record *latest = latest_of(records, i, count, &behind);
+        struct record *latest = record_latest(records, i, count, &behind);
         status = write_up_to(fold, latest, &old, &at_end, &refused, error);
         if (status != HF_OK)
             return status;
@@ -284,8 +273,9 @@ static enum hf_status check_token(const struct shard_cursor *cursor, uint64_t to
     return HF_OK;
 }
 
-static enum hf_status put_shard(struct fold *fold, struct hf_error *error)
+static enum hf_status put_shard(void *argument, struct hf_error *error)
 {
+    struct fold *fold = argument;
     const struct shard_cursor *cursor = &fold->cursor;
     struct put_call put = { .key = view_of(cursor->object) };
     if (RULE(SHARDS_ARE_SWAPPED) && cursor->exists)
@@ -306,19 +296,14 @@ static enum hf_status put_shard(struct fold *fold, struct hf_error *error)
     return status;
 }
 
-/* What a read of the shard shows after a put that did not return OK. */
-enum stored_version {
-    STORED_OURS,       /* it contains our nonce */
-    STORED_OLD,        /* it is still the version that we read */
-    STORED_ANOTHER,    /* written by another compiler */
-    STORED_UNREADABLE, /* cannot be read now */
-};
-
-static enum stored_version check_stored_version(struct fold *fold, struct hf_error *error)
+/* The nonce tells our version from all others. */
+static enum stored_version look_at_shard(void *argument)
 {
+    const struct fold *fold = argument;
     struct shard_cursor now;
+    struct hf_error ignored;
     const struct shard_cursor *then = &fold->cursor;
-    if (shard_cursor_open(&now, fold->index, then->shard, SHARD_READ_SMALL, error) != HF_OK)
+    if (shard_cursor_open(&now, fold->index, then->shard, SHARD_READ_SMALL, &ignored) != HF_OK)
         return STORED_UNREADABLE;
     enum stored_version version = STORED_ANOTHER;
     if (now.exists && view_equal(view_of(now.head.nonce), view_of(fold->writer.head.nonce)))
@@ -329,36 +314,23 @@ static enum stored_version check_stored_version(struct fold *fold, struct hf_err
     return version;
 }
 
-/* Only OK, or our own nonce in the shard, proves that the swap happened. After an unanswered put
- * nothing proves that it did not happen: the shard may be the old version because the put is still
- * on its way, or another version because another compiler has read ours and replaced it. So once a
- * put has gone unanswered, the result is OK or UNSURE. A retry with the same condition is harmless:
- * at most one attempt can succeed. */
 static enum hf_status swap_shard(struct fold *fold, struct hf_error *error)
 {
-    struct env *env = fold->index->env;
-    struct span pause = PUT_PAUSE_FIRST;
-    bool unsure = false;
-    struct hf_error why = { .status = HF_OK };
-    for (int tries = 0; tries < PUT_TRIES_MAX; tries++) {
-        enum hf_status status = put_shard(fold, &why);
-        unsure = unsure || status == HF_UNSURE;
-        if (status == HF_OK)
-            return HF_OK;
-        if (!unsure && status != HF_CONFLICT)
-            break;
-        struct hf_error ignored;
-        enum stored_version version = check_stored_version(fold, &ignored);
-        if (version == STORED_OURS)
-            return HF_OK;
-        if (!unsure || version == STORED_ANOTHER)
-            break;
-        if (tries + 1 < PUT_TRIES_MAX)
-            env_sleep(env, env_jitter(env, pause));
-        pause.us *= 2;
-    }
-    *error = why;
-    return unsure ? error->status = HF_UNSURE : why.status;
+    const struct swap swap = { fold->index->env, put_shard, look_at_shard, fold };
+    enum hf_status status = shard_writer_end(&fold->writer, &fold->line, error);
+    return status == HF_OK ? swap_object(&swap, error) : status;
+}
+
+static enum hf_status swap_plain_shard(struct fold *fold, const struct shard_records *new,
+                                       struct hf_error *error)
+{
+    return plain_swap(&(struct plain_fold){ .index = fold->index,
+                                            .cursor = &fold->cursor,
+                                            .writer = &fold->writer,
+                                            .adds_deletions = fold->report.deleted > 0,
+                                            .records = new->records,
+                                            .count = new->count },
+                      error);
 }
 
 /* ---- Both ---------------------------------------------------------------------------- */
@@ -375,7 +347,18 @@ static enum hf_status begin_writing(struct fold *fold, uint64_t token,
         shard_writer_init(&fold->writer, &fold->index->schema, token, nonce, expected, error);
     /* Token and number of writes identify the version, so that statistics never go backwards. */
     fold->writer.head.writes = fold->cursor.head.writes + 1;
+    fold->writer.head.plain = fold->index->schema.plain;
     return status;
+}
+
+static void end_report(struct fold *fold)
+{
+    const struct shard_head *head = &fold->writer.head;
+    fold->report.records = head->records - (head->plain ? 0 : head->deleted);
+    fold->report.deletions = head->deleted;
+    fold->report.bytes = fold->line.size + fold->writer.writer.size;
+    fold->report.token = head->token;
+    fold->report.writes = head->writes;
 }
 
 enum hf_status index_fold(struct index *index, uint64_t token, const struct shard_records *new,
@@ -407,16 +390,11 @@ enum hf_status index_fold_and_drop(struct index *index, uint64_t token,
     }
     if (status == HF_OK) {
         end_deletions(&fold);
-        status = shard_writer_end(&fold.writer, &fold.line, error);
+        status = index->schema.plain ? swap_plain_shard(&fold, new, error)
+                                     : swap_shard(&fold, error);
     }
-    if (status == HF_OK)
-        status = swap_shard(&fold, error);
     if (status == HF_OK) {
-        fold.report.records = fold.writer.head.records - fold.writer.head.deleted;
-        fold.report.deletions = fold.writer.head.deleted;
-        fold.report.bytes = fold.line.size + fold.writer.writer.size;
-        fold.report.token = fold.writer.head.token;
-        fold.report.writes = fold.writer.head.writes;
+        end_report(&fold);
         *ret_report = fold.report;
     }
     if (status == HF_FENCED)

@@ -38,15 +38,16 @@ struct shard_records {
     size_t count;
 };
 
-/* Folds these records into the shard. They may be in any order, and keys may repeat. Sorts the
- * array, and marks the records that the floor refused. Always writes, even
- * if nothing is new, so a reported success is known to be durable.
+/* Folds these records into the shard, or into a plain shard and its sidecar (plain.h). They may be
+ * in any order, and keys may repeat. Sorts the array, and marks the records that the floor refused.
+ * Always writes, even if nothing is new, so a reported success is known to be durable.
  *   OK        the shard contains all of them, or later ones
- *   CONFLICT  another compiler wrote the shard in the meantime; nothing was changed
+ *   CONFLICT  another compiler wrote the shard in the meantime; nothing was changed or, if the
+ *             shard is plain, the records may be in it already; do not clear any entry
  *   FENCED    a later token has written the shard; nothing was changed
  *   UNSURE    the outcome is unknown; do not clear any entry
  *   CORRUPT   the shard is damaged
- *   others    from the store; nothing was changed
+ *   others    from the store; the same
  * After an unanswered put it checks whether the shard contains our nonce, and retries a few times,
  * always with a condition on the same version. */
 enum hf_status index_fold(struct index *index, uint64_t token, const struct shard_records *new,

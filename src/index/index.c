@@ -124,6 +124,7 @@ static enum hf_status check_later_schema(const struct index *index, const struct
     if (version == 0 ||
         (had->digits == later->digits && had->foreign == later->foreign &&
          had->has_zone == later->has_zone && had->zone_east_s == later->zone_east_s &&
+         had->plain == later->plain &&
          schema_check_version(later, version, had->versions[version - 1].hash, &why) == HF_OK))
         return HF_OK;
     return error_set(error, HF_CORRUPT,
@@ -282,23 +283,45 @@ static const struct doc_type definition_type = {
 
 /* How long the mark of a dropped index must stay: writers trust their copy of index.json for
  * INDEX_TRUST, and what they have sent arrives within D. */
-static struct span drop_wait(const struct schema *schema, const struct lease_settings *settings,
+static struct span drop_wait(struct stamp marked, const struct lease_settings *settings,
                              const struct evidence *evidence)
 {
     struct span whole = SPAN_US(INDEX_TRUST.us + settings->late_bound.us);
-    if (stamp_passed(schema->dropped_at, /* seen */ evidence->now, whole,
-                     settings->skew_tolerance, evidence))
+    if (stamp_passed(marked, /* seen */ evidence->now, whole, settings->skew_tolerance,
+                     evidence))
         return SPAN_US(0);
-    struct span age = stamp_age(schema->dropped_at, /* unreadable */ SPAN_US(0), evidence);
+    struct span age = stamp_age(marked, /* unreadable */ SPAN_US(0), evidence);
     struct span left = SPAN_US(whole.us + settings->skew_tolerance.us - age.us);
     return span_larger(left, SPAN_US(1000));
 }
 
+static const struct lease_settings *settings_or_default(const struct hf_client *client,
+                                                        struct lease_settings *usual)
+{
+    *usual = lease_settings_default();
+    return client ? client_settings(client) : usual;
+}
+
 struct creation {
     struct doc_op op;
+    const struct lease_settings *settings;
     const struct schema *wanted;
     enum index_made made;
 };
+
+/* A name is free again only after a drop has seen to it that nothing is left. */
+static enum hf_status refuse_dropped(struct creation *creation, const struct schema *dropped,
+                                     const struct evidence *evidence)
+{
+    char text[SPAN_TEXT_MAX];
+    struct span wait = drop_wait(dropped->dropped_at, creation->settings, evidence);
+    if (wait.us > 0)
+        return error_set(&creation->op.error, HF_CONFLICT,
+                         "the index is being dropped; drop it again in %s to finish",
+                         span_text(wait, text));
+    return error_set(&creation->op.error, HF_CONFLICT,
+                     "the index is being dropped; drop it again to finish");
+}
 
 /* After an unanswered write, an index that exists may be our own. In that case this call has
  * created or extended it, and `made` keeps its earlier value. */
@@ -307,38 +330,36 @@ static enum hf_status apply_creation(struct doc_op *op, void *body,
 {
     struct creation *creation = (struct creation *)(void *)op;
     struct definition *definition = body;
+    bool replaces = definition->exists && definition->schema.emptied;
     enum hf_status status = HF_OK;
     op->changed = true;
-    if (definition->exists && definition->schema.dropped) {
-        struct lease_settings settings = lease_settings_default();
-        struct span wait = drop_wait(&definition->schema, &settings, evidence);
-        char text[SPAN_TEXT_MAX];
-        if (wait.us > 0)
-            status = error_set(&op->error, HF_CONFLICT,
-                               "the index is being dropped; its name is free in %s",
-                               span_text(wait, text));
-        definition->exists = status != HF_OK;
-        definition->schema = *creation->wanted;
-        buffer_clear(&definition->unknown);
-    } else if (definition->exists)
+    if (definition->exists && definition->schema.dropped && !replaces)
+        status = refuse_dropped(creation, &definition->schema, evidence);
+    else if (definition->exists && !replaces)
         status = schema_extend(&definition->schema, creation->wanted, &op->changed, &op->error);
     else
         definition->schema = *creation->wanted;
+    if (replaces)
+        buffer_clear(&definition->unknown);
     if (status != HF_OK)
         op->changed = false;
     else if (op->changed)
-        creation->made = definition->exists ? INDEX_EXTENDED : INDEX_CREATED;
+        creation->made = definition->exists && !replaces ? INDEX_EXTENDED : INDEX_CREATED;
     else if (op->doubt == DOC_DOUBT_NONE)
         creation->made = INDEX_UNCHANGED;
     return status;
 }
 
-enum hf_status index_create(struct store *store, struct view name, const struct schema *schema,
-                            enum index_made *ret_made, struct hf_error *error)
+enum hf_status index_create(struct store *store, struct hf_client *client, struct view name,
+                            const struct schema *schema, enum index_made *ret_made,
+                            struct hf_error *error)
 {
-    struct creation creation = { .op.apply = apply_creation, .wanted = schema };
+    struct lease_settings usual;
+    struct creation creation = { .op.apply = apply_creation,
+                                 .settings = settings_or_default(client, &usual),
+                                 .wanted = schema };
     struct index *index = NULL;
-    enum hf_status status = index_new(store, /* client */ NULL, name, &index, error);
+    enum hf_status status = index_new(store, client, name, &index, error);
     if (status != HF_OK)
         return status;
     status = index_change(index, LAYOUT_INDEX, &definition_type, &creation.op, error);
@@ -350,64 +371,97 @@ enum hf_status index_create(struct store *store, struct view name, const struct 
 
 /* ---- Dropping ------------------------------------------------------------------------ */
 
-struct marking {
+enum hf_status index_open_to_drop(struct hf_client *client, struct view name,
+                                  struct index **ret_index, struct hf_error *error)
+{
+    return index_new(client_store(client), client, name, ret_index, error);
+}
+
+struct marking_op {
     struct doc_op op;
     const struct lease_settings *settings;
-    bool dry_run;
+    enum marking how;
     struct drop_mark mark;
 };
 
 /* A stamp of another clock, for example from before a reboot, is made anew, so that a later call
  * can read it. */
+static bool needs_stamp(const struct marking_op *marking, const struct schema *schema,
+                        const struct evidence *evidence)
+{
+    if (marking->how == MARK_AGAIN || !schema->dropped)
+        return true;
+    return !stamp_is_readable(schema->dropped_at, evidence) && evidence->time_known;
+}
+
 static enum hf_status apply_mark(struct doc_op *op, void *body, const struct evidence *evidence)
 {
-    struct marking *marking = (struct marking *)(void *)op;
+    struct marking_op *marking = (struct marking_op *)(void *)op;
     struct definition *definition = body;
     struct schema *schema = &definition->schema;
+    struct drop_mark *mark = &marking->mark;
     if (!definition->exists)
         return error_set(&op->error, HF_NOT_FOUND, "there is no such index");
-    bool readable = schema->dropped && stamp_is_readable(schema->dropped_at, evidence);
-    op->changed =
-        !marking->dry_run && (!schema->dropped || (!readable && evidence->time_known));
-    marking->mark.marked = schema->dropped || op->changed;
-    if (op->changed || !schema->dropped) {
-        schema->dropped = true;
-        schema->dropped_at = stamp_now(evidence);
-    }
-    marking->mark.wait = drop_wait(schema, marking->settings, evidence);
+    if (!schema->dropped && (marking->how == MARK_AGAIN || marking->how == MARK_EMPTIED))
+        return error_set(&op->error, HF_CONFLICT, "another client has created the index anew");
+    mark->stamped = needs_stamp(marking, schema, evidence);
+    struct stamp at = mark->stamped ? stamp_now(evidence) : schema->dropped_at;
+    mark->wait = drop_wait(at, marking->settings, evidence);
+    bool empties = marking->how == MARK_EMPTIED && mark->wait.us == 0 && !schema->emptied;
+    op->changed = marking->how != MARK_LOOK && (mark->stamped || empties);
+    mark->marked = schema->dropped || op->changed;
+    if (!op->changed)
+        return HF_OK;
+    schema->dropped = true;
+    schema->dropped_at = at;
+    schema->emptied = empties;
     return HF_OK;
 }
 
-enum hf_status index_mark_dropped(struct hf_client *client, struct view name, bool dry_run,
-                                  struct index **ret_index, struct drop_mark *ret_mark,
+/* Reads the version of index.json that has the mark. */
+static enum hf_status find_mark_version(struct index *index, struct etag *ret_etag,
+                                        struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct buffer text = BUFFER_INIT(INDEX_BYTES_MAX);
+    check(index_key(index, key, LAYOUT_INDEX));
+    struct get_call get = { .key = view_of(key), .body = &text };
+    enum hf_status status = store_get(index->store, &get);
+    *error = get.error;
+    if (status == HF_OK)
+        status = schema_decode(buffer_view(&text), &index->schema, error);
+    if (status == HF_OK && !index->schema.dropped)
+        status = error_set(error, HF_CONFLICT, "another client has created the index anew");
+    if (status == HF_NOT_FOUND)
+        error_set(error, status, "there is no such index any more");
+    *ret_etag = get.info.etag;
+    buffer_release(&text);
+    return status;
+}
+
+enum hf_status index_mark(struct index *index, enum marking how, struct drop_mark *ret_mark,
+                          struct hf_error *error)
+{
+    struct marking_op marking = { .op.apply = apply_mark,
+                                  .settings = client_settings(index->client),
+                                  .how = how,
+                                  .mark.at = env_now(index->env) };
+    enum hf_status status =
+        index_change(index, LAYOUT_INDEX, &definition_type, &marking.op, error);
+    if (status == HF_OK && how != MARK_LOOK)
+        status = find_mark_version(index, &marking.mark.etag, error);
+    if (status == HF_OK)
+        *ret_mark = marking.mark;
+    return status;
+}
+
+enum hf_status index_check_marked(struct index *index, const struct drop_mark *mark,
                                   struct hf_error *error)
 {
-    struct marking marking = { .op.apply = apply_mark,
-                               .settings = client_settings(client),
-                               .dry_run = dry_run };
-    struct index *index = NULL;
-    char key[KEY_BYTES_MAX + 1];
-    struct buffer byte;
-    enum hf_status status = index_new(client_store(client), client, name, &index, error);
-    if (status != HF_OK)
-        return status;
-    status = index_change(index, LAYOUT_INDEX, &definition_type, &marking.op, error);
-    /* The mark is never removed, so whatever version is there now has it. */
-    if (status == HF_OK && !dry_run && marking.mark.wait.us == 0) {
-        check(index_key(index, key, LAYOUT_INDEX));
-        struct get_call get = first_byte_of(view_of(key), &byte);
-        store_get(index->store, &get);
-        buffer_release(&byte);
-        marking.mark.etag = get.info.etag;
-        status = get.error.status;
-        *error = get.error;
-    }
-    if (status == HF_OK) {
-        *ret_index = index;
-        *ret_mark = marking.mark;
-    } else {
-        index_close(index);
-    }
+    struct etag now;
+    enum hf_status status = find_mark_version(index, &now, error);
+    if (status == HF_OK && !etag_equal(&now, &mark->etag))
+        status = error_set(error, HF_CONFLICT, "another client is dropping the index, too");
     return status;
 }
 
@@ -470,10 +524,6 @@ struct put_batch {
     bool deletions; /* the records are deletions */
     struct arena arena;
 };
-
-typedef enum hf_status record_reader(const struct schema *schema, struct view bytes,
-                                     struct buffer *space, struct record *ret_record,
-                                     bool *ret_too_many_fields, struct hf_error *error);
 
 /* Parses a record by the schema. If the record has too many fields, reads the schema again, which
  * may have been extended, and retries. */

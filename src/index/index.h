@@ -25,15 +25,33 @@ struct index {
 /* Reads index.json again before a write if that is due. NOT_FOUND: the index is being dropped. */
 enum hf_status index_check_mark(struct index *index, struct hf_error *error);
 
-/* Marks the index as dropped (see drop.h), and opens a handle for that only. With `dry_run`, only
- * tells what the mark would be. */
+/* Opens a handle for dropping the index only (see drop.h). INVALID: not a valid name. */
+enum hf_status index_open_to_drop(struct hf_client *client, struct view name,
+                                  struct index **ret_index, struct hf_error *error);
+
+/* The mark in index.json that the index is being dropped. */
 struct drop_mark {
     bool marked;
-    struct span wait; /* until index.json may go; 0: it may go now */
-    struct etag etag; /* of index.json with the mark */
+    struct span wait;    /* until what was on its way must have arrived; 0: it has */
+    struct etag etag;    /* of index.json with the mark; empty for MARK_LOOK */
+    bool stamped;        /* by this call, ... */
+    struct mono_time at; /* ... not before this time */
 };
-enum hf_status index_mark_dropped(struct hf_client *client, struct view name, bool dry_run,
-                                  struct index **ret_index, struct drop_mark *ret_mark,
+
+enum marking {
+    MARK_LOOK,    /* only tell what the mark would be */
+    MARK_DROPPED, /* mark it, unless it is marked */
+    MARK_AGAIN, /* the wait begins again, because something is about to be deleted by its name */
+    MARK_EMPTIED, /* nothing is left, and nothing can arrive; the mark must have no wait */
+};
+
+/* NOT_FOUND: there is no such index. CONFLICT, for MARK_AGAIN and MARK_EMPTIED: it is not being
+ * dropped any more; another client has created it anew. */
+enum hf_status index_mark(struct index *index, enum marking how, struct drop_mark *ret_mark,
+                          struct hf_error *error);
+
+/* Whether index.json still is this version, with the mark. CONFLICT: it is not. */
+enum hf_status index_check_marked(struct index *index, const struct drop_mark *mark,
                                   struct hf_error *error);
 
 enum index_made {
@@ -43,9 +61,10 @@ enum index_made {
 };
 
 /* Creates the index, or extends the existing one. INVALID: the existing index differs; the error
- * says how. CONFLICT: it is being dropped. */
-enum hf_status index_create(struct store *store, struct view name, const struct schema *schema,
-                            enum index_made *ret_made, struct hf_error *error);
+ * says how. CONFLICT: it is being dropped. `client` may be NULL. */
+enum hf_status index_create(struct store *store, struct hf_client *client, struct view name,
+                            const struct schema *schema, enum index_made *ret_made,
+                            struct hf_error *error);
 
 /* NOT_FOUND: the index does not exist. INVALID: not a valid name. The caller still owns `store` and
  * `client`. */

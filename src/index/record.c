@@ -362,6 +362,20 @@ enum hf_status record_read_stored(const struct schema *schema, struct view bytes
     return status;
 }
 
+struct record *record_latest(struct record *records, size_t first, size_t count,
+                             size_t *ret_behind)
+{
+    struct record *latest = &records[first];
+    size_t behind = first + 1;
+    while (behind < count && view_equal(records[behind].key, latest->key)) {
+        struct record *next = &records[behind++];
+        if (record_compare(latest, next) < 0)
+            latest = next;
+    }
+    *ret_behind = behind;
+    return latest;
+}
+
 int record_compare(const struct record *a, const struct record *b)
 {
     int order = instant_compare(a->time, b->time);

@@ -20,29 +20,35 @@ struct record {
      * the record. */
     size_t tag;
     bool refused;
+    bool moot; /* the shard needs neither it nor a later one: a deletion of it was dropped */
 };
 
 /* A deletion is a record that starts with GS and then has the key and the time of a record. No
  * other record contains GS, so a program that does not know deletions cannot take one for data. */
 #define RECORD_DELETED "\x1d"
 
+typedef enum hf_status record_reader(const struct schema *schema, struct view bytes,
+                                     struct buffer *space, struct record *ret_record,
+                                     bool *ret_too_many_fields, struct hf_error *error);
+
 /* Parses a record. INVALID, with the reason, if it is not a record of this schema: too long, not
  * UTF-8, a separator or NUL without its escape, an invalid escape, more fields than the schema, no
  * key, a key that is too long, no time, or an unreadable time. *ret_too_many_fields (may be NULL):
  * a later version of the schema might accept it. `space` is cleared, and is used only for a key
  * with escapes. */
-enum hf_status record_read(const struct schema *schema, struct view bytes, struct buffer *space,
-                           struct record *ret_record, bool *ret_too_many_fields,
-                           struct hf_error *error);
+record_reader record_read;
 
 /* The same for the contents of an index, which may also be deletions (RECORD_DELETED). */
-enum hf_status record_read_stored(const struct schema *schema, struct view bytes,
-                                  struct buffer *space, struct record *ret_record,
-                                  bool *ret_too_many_fields, struct hf_error *error);
+record_reader record_read_stored;
 
 /* Compares two records with the same key by time, then by bytes: <0 if a is earlier than b. Pass
  * the existing record as a. */
 int record_compare(const struct record *a, const struct record *b);
+
+/* The latest of the records with the same key as records[first]; records of a key are adjacent.
+ * *ret_behind is the index of the first record with another key. */
+struct record *record_latest(struct record *records, size_t first, size_t count,
+                             size_t *ret_behind);
 
 /* Takes the next record from a text: LF, RS and RS LF end a record. Empty records are skipped.
  * False at the end. */

@@ -160,7 +160,9 @@ const char *zone_text(const struct schema *schema, char text[ZONE_TEXT_MAX])
 enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_schema,
                           struct hf_error *error)
 {
-    struct schema schema = { .digits = spec->digits, .foreign = spec->foreign };
+    struct schema schema = { .digits = spec->digits,
+                             .foreign = spec->foreign,
+                             .plain = spec->plain };
     if (spec->digits < 1 || spec->digits > INDEX_DIGITS_MAX)
         return error_set(error, HF_INVALID, "a shard name must have 1 to %d digits, not %u",
                          INDEX_DIGITS_MAX, spec->digits);
@@ -203,6 +205,9 @@ static enum hf_status check_same(const struct schema *schema, const struct schem
                          schema->foreign
                              ? "the index accepts entries from other programs"
                              : "the index does not accept entries from other programs");
+    if (schema->plain != wanted->plain)
+        return error_set(error, HF_INVALID, "the shards of the index are %splain",
+                         schema->plain ? "" : "not ");
     if (schema->has_zone != wanted->has_zone || schema->zone_east_s != wanted->zone_east_s) {
         char ours[ZONE_TEXT_MAX], theirs[ZONE_TEXT_MAX];
         return error_set(error, HF_INVALID,
@@ -270,9 +275,9 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
                    struct buffer *text)
 {
     char zone[ZONE_TEXT_MAX], stamp[STAMP_TEXT_MAX];
-    buffer_print(text, "{\"format\":\"%s\",\"write\":",
-                 schema->has_zone || schema->deletes || schema->dropped ? INDEX_FORMAT_LATER
-                                                                        : INDEX_FORMAT);
+    bool later = schema->has_zone || schema->deletes || schema->dropped || schema->plain;
+    buffer_print(text,
+                 "{\"format\":\"%s\",\"write\":", later ? INDEX_FORMAT_LATER : INDEX_FORMAT);
     json_write_string(text, nonce);
     buffer_print(text,
                  ",\"digits\":%u,\"foreign\":%s,\"key\":\"%s\",\"time\":\"%s\",\"fields\":[",
@@ -287,10 +292,13 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
     buffer_append_byte(text, ']');
     if (schema->has_zone)
         buffer_print(text, ",\"zone\":\"%s\"", zone_text(schema, zone));
+    if (schema->plain)
+        buffer_append(text, VIEW(",\"plain\":true"));
     if (schema->deletes)
         buffer_append(text, VIEW(",\"deletes\":true"));
     if (schema->dropped)
-        buffer_print(text, ",\"dropped\":\"%s\"", stamp_text(schema->dropped_at, stamp));
+        buffer_print(text, ",\"dropped\":\"%s\"%s", stamp_text(schema->dropped_at, stamp),
+                     schema->emptied ? ",\"emptied\":true" : "");
     buffer_append(text, unknown);
     return buffer_append(text, VIEW("}\n"));
 }
@@ -300,7 +308,7 @@ bool schema_encode(const struct schema *schema, struct view unknown, struct view
 struct parts {
     struct view format, key, time, fields, versions, zone, dropped;
     uint64_t digits;
-    bool foreign, foreign_given, deletes;
+    bool foreign, foreign_given, deletes, plain, emptied;
 };
 
 static void read_part(struct json_reader *reader, struct view name, struct parts *parts)
@@ -318,6 +326,10 @@ static void read_part(struct json_reader *reader, struct view name, struct parts
         json_take_plain(reader, &parts->dropped);
     else if (view_equal(name, VIEW("deletes")))
         json_take_bool(reader, &parts->deletes);
+    else if (view_equal(name, VIEW("plain")))
+        json_take_bool(reader, &parts->plain);
+    else if (view_equal(name, VIEW("emptied")))
+        json_take_bool(reader, &parts->emptied);
     else if (view_equal(name, VIEW("fields")))
         json_skip(reader, &parts->fields);
     else if (view_equal(name, VIEW("versions")))
@@ -332,9 +344,9 @@ static void read_part(struct json_reader *reader, struct view name, struct parts
 
 static bool is_known_member(struct view name)
 {
-    static const char *const names[] = { "format", "write",   "digits", "foreign",
-                                         "key",    "time",    "fields", "versions",
-                                         "zone",   "deletes", "dropped" };
+    static const char *const names[] = { "format",  "write",  "digits",   "foreign", "key",
+                                         "time",    "fields", "versions", "zone",    "deletes",
+                                         "dropped", "plain",  "emptied" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (view_equal(name, view_of(names[i])))
             return true;
@@ -436,7 +448,9 @@ enum hf_status schema_decode(struct view text, struct schema *ret_schema,
     struct schema schema = { .digits = (unsigned)parts.digits,
                              .foreign = parts.foreign,
                              .deletes = later && parts.deletes,
-                             .dropped = later && parts.dropped.size > 0 };
+                             .plain = later && parts.plain,
+                             .dropped = later && parts.dropped.size > 0,
+                             .emptied = later && parts.dropped.size > 0 && parts.emptied };
     if (schema.dropped && !stamp_parse(parts.dropped, &schema.dropped_at))
         return error_set(error, HF_CORRUPT, "index.json is damaged: its mark is not a stamp");
     if (!read_schema_fields(parts.fields, &schema) ||

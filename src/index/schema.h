@@ -32,12 +32,16 @@ struct schema {
      * format, because an older program would set its records aside. */
     bool has_zone;
     int64_t zone_east_s; /* seconds east of UTC */
+    /* Shards consist of records alone (plain.h); never changes. Such an index has the later format
+     * too. */
+    bool plain;
     /* Keys have been deleted, so that inboxes and shards may contain deletions; never becomes
      * false. Such an index has the later format too. */
     bool deletes;
     /* The index is being dropped, since then; it has the later format too. */
     bool dropped;
     struct stamp dropped_at;
+    bool emptied; /* dropped, and nothing is left or can still arrive: the name is free */
     size_t field_count;
     char fields[INDEX_FIELDS_MAX][INDEX_FIELD_BYTES + 1];
     size_t version_count;
@@ -54,6 +58,7 @@ struct schema_spec {
     struct view key, time; /* names of these two fields */
     unsigned digits;
     bool foreign;
+    bool plain;
 };
 
 /* Parses a time: with a zone, as a number since 1970 or, if the index has a zone, without one. */

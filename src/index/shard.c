@@ -13,10 +13,10 @@
 
 /* ---- The start of the line ----------------------------------------------------------- */
 
-#define FORMAT_FAMILY "{\"format\":\"holdfast.shard/"
-#define BEFORE_LINE   "{\"format\":\"" SHARD_FORMAT "\",\"line\":\""
-#define BEFORE_LATER  "{\"format\":\"" SHARD_FORMAT_LATER "\",\"line\":\""
-#define BEFORE_CHECK  "\",\"check\":\""
+#define BEFORE_LINE  "{\"format\":\"" SHARD_FORMAT "\",\"line\":\""
+#define BEFORE_LATER "{\"format\":\"" SHARD_FORMAT_LATER "\",\"line\":\""
+#define BEFORE_PLAIN "{\"format\":\"" SHARD_FORMAT_PLAIN "\",\"line\":\""
+#define BEFORE_CHECK "\",\"check\":\""
 
 #define LINE_DIGITS  8
 #define CHECK_DIGITS 8
@@ -24,7 +24,9 @@
 #define CHECK_AT     (LINE_AT + LINE_DIGITS + sizeof BEFORE_CHECK - 1)
 #define CHECKED_AT   (CHECK_AT + CHECK_DIGITS + 1) /* after the quote */
 
-static_assert(sizeof BEFORE_LATER == sizeof BEFORE_LINE, "the line is in the same place");
+static_assert(sizeof BEFORE_LATER == sizeof BEFORE_LINE &&
+                  sizeof BEFORE_PLAIN == sizeof BEFORE_LINE,
+              "the line is in the same place");
 static_assert(CHECKED_AT <= SHARD_PROLOGUE, "the first read has what tells the line's size");
 static_assert(SHARD_LINE_MAX < 100000000, "the size of a line has eight digits");
 
@@ -46,24 +48,30 @@ static struct view text_part(struct view text, size_t at, size_t size)
     return view_first(view_from(text, at), size);
 }
 
-/* Whether it claims to be a shard in another format. */
-static bool is_later_format(struct view start)
+/* Whether it claims to be a shard or a sidecar in a later format than `latest`, which ends with its
+ * version. */
+static bool is_later_than(struct view start, struct view latest)
 {
-    struct view rest = view_from(start, sizeof FORMAT_FAMILY - 1);
+    struct view family = view_first(latest, latest.size - 1), rest = start;
+    uint64_t number, known = (uint64_t)(latest.data[latest.size - 1] - '0');
+    if (!view_starts_with(start, family))
+        return false;
+    rest = view_from(start, family.size);
     size_t digits = view_find(rest, '"');
-    uint64_t number;
-    return view_starts_with(start, VIEW(FORMAT_FAMILY)) && digits < rest.size &&
+    return digits < rest.size &&
            parse_u64(view_first(rest, digits), UINT64_MAX, &number, NULL) == HF_OK &&
-           number > 2;
+           number > known;
 }
 
 enum hf_status shard_line_size(struct view start, uint64_t *ret_size, struct hf_error *error)
 {
-    if (is_later_format(start))
+    if (is_later_than(start, VIEW("{\"format\":\"" SHARD_FORMAT_LATER)) ||
+        is_later_than(start, VIEW("{\"format\":\"" SHARD_FORMAT_PLAIN)))
         return error_set(error, HF_UNSUPPORTED, "its format is newer than %s",
                          SHARD_FORMAT_LATER);
     if (!view_starts_with(start, VIEW(BEFORE_LINE)) &&
-        !view_starts_with(start, VIEW(BEFORE_LATER)))
+        !view_starts_with(start, VIEW(BEFORE_LATER)) &&
+        !view_starts_with(start, VIEW(BEFORE_PLAIN)))
         return error_set(error, HF_CORRUPT, "it does not start like a shard");
     uint64_t size, sum;
     if (parse_u64(text_part(start, LINE_AT, LINE_DIGITS), SHARD_LINE_MAX, &size, NULL) !=
@@ -195,12 +203,39 @@ static void read_head_sealed(struct line_reader *reader)
         json_fail(&reader->json, "invalid seal");
 }
 
+/* Parses "etag", the version that a sidecar describes. */
+static void read_head_etag(struct line_reader *reader)
+{
+    struct view text = VIEW("");
+    buffer_clear(&reader->key);
+    if (json_take_text(&reader->json, &reader->key, &text) &&
+        !etag_set(&reader->head->of, text))
+        json_fail(&reader->json, "the ETag is too long");
+}
+
+/* Parses [count, size, check] of the deletions that follow the line of a sidecar. */
+static void read_head_deletions(struct line_reader *reader)
+{
+    struct shard_head *head = reader->head;
+    uint64_t sum = 0;
+    bool whole = json_enter_array(&reader->json) && json_next_element(&reader->json) &&
+                 json_take_u64(&reader->json, DELETIONS_MAX, &head->deleted) &&
+                 json_next_element(&reader->json) &&
+                 json_take_u64(&reader->json, 2 * DELETIONS_MAX, &head->deletions_size) &&
+                 json_next_element(&reader->json);
+    if (whole)
+        read_hex_string(reader, CHECK_DIGITS, &sum);
+    head->deletions_crc32c = (uint32_t)sum;
+    if (!reader->json.why && (!whole || json_next_element(&reader->json)))
+        json_fail(&reader->json, "invalid deletions");
+}
+
 static void read_head_member(struct line_reader *reader, struct view name)
 {
     struct shard_head *head = reader->head;
-    static const char *const names[] = { "nonce",   "token", "version", "schema",
-                                         "records", "size",  "blocks",  "writes",
-                                         "deleted", "floor", "sealed" };
+    static const char *const names[] = { "nonce",  "token",  "version",  "schema",  "records",
+                                         "size",   "blocks", "writes",   "deleted", "floor",
+                                         "sealed", "etag",   "deletions" };
     unsigned which = 0;
     while (which < sizeof names / sizeof *names && !view_equal(name, view_of(names[which])))
         which++;
@@ -225,6 +260,8 @@ static void read_head_member(struct line_reader *reader, struct view name)
     case 8: json_take_u64(&reader->json, SHARD_BYTES_MAX, &head->deleted); break;
     case 9: read_head_floor(reader); break;
     case 10: read_head_sealed(reader); break;
+    case 11: read_head_etag(reader); break;
+    case 12: read_head_deletions(reader); break;
     default: json_skip(&reader->json, &skipped); return;
     }
     reader->seen |= 1U << which;
@@ -239,7 +276,7 @@ static enum hf_status head_is_whole(const struct line_reader *reader, struct hf_
         head->block_count > 0 ? &head->blocks[head->block_count - 1] : NULL;
     if (head->size != (last ? last->at + last->size : 0) || head->records > head->size ||
         head->records < head->block_count || (head->records > 0 && !last) ||
-        head->deleted > head->records)
+        (!head->plain && head->deleted > head->records))
         return error_set(error, HF_CORRUPT, "the sizes in its header line do not add up");
     return HF_OK;
 }
@@ -268,7 +305,7 @@ static enum hf_status read_head_members(struct line_reader *reader, struct view 
 enum hf_status shard_head_read(struct view line, struct shard_head *ret_head,
                                struct hf_error *error)
 {
-    struct shard_head head = { 0 };
+    struct shard_head head = { .plain = view_starts_with(line, VIEW(BEFORE_PLAIN)) };
     if (shard_line_size(line, &head.line_size, error) != HF_OK)
         return error->status;
     uint64_t sum = 0;
@@ -318,6 +355,7 @@ enum hf_status shard_writer_init(struct shard_writer *writer, const struct schem
                   .schema_hash = schema->versions[schema->version_count - 1].hash },
     };
     memcpy(writer->head.nonce, nonce, NONCE_SIZE);
+    writer->deletions = BUFFER_INIT(DELETIONS_MAX);
     object_writer_init(&writer->writer);
     if (bytes_expected > SHARD_BYTES_MAX)
         bytes_expected = SHARD_BYTES_MAX;
@@ -336,6 +374,7 @@ void shard_writer_release(struct shard_writer *writer)
     object_writer_release(&writer->writer);
     shard_head_release(&writer->head);
     buffer_release(&writer->last_key);
+    buffer_release(&writer->deletions);
 }
 
 /* The block that takes the next record; NULL if out of memory. */
@@ -355,16 +394,36 @@ static struct shard_block *open_block(struct shard_writer *writer, struct view k
     return last;
 }
 
+/* Adds a deletion of a plain shard, which is not among its records. */
+static enum hf_status add_deletion(struct shard_writer *writer, const struct record *record,
+                                   struct hf_error *error)
+{
+    struct buffer *deletions = &writer->deletions;
+    if (record->bytes.size + sizeof RECORD_END > DELETIONS_MAX - deletions->size)
+        return error_set(
+            error, HF_INVALID,
+            "the deletions of the shard would be larger than 64 MiB: an index with "
+            "more digits has smaller shards");
+    writer->head.deleted++;
+    return buffer_append(deletions, record->bytes) && buffer_append(deletions, VIEW(RECORD_END))
+               ? HF_OK
+               : error_no_memory(error);
+}
+
 enum hf_status shard_writer_add(struct shard_writer *writer, const struct record *record,
                                 struct hf_error *error)
 {
     struct shard_head *head = &writer->head;
+    const uint64_t size_max = head->plain ? PLAIN_BYTES_MAX : SHARD_BYTES_MAX;
     check(head->records == 0 || view_compare(buffer_view(&writer->last_key), record->key) < 0);
     uint64_t size = record->bytes.size + sizeof RECORD_END - 1;
-    if (size > SHARD_BYTES_MAX - head->size)
+    if (size > size_max - head->size)
         return error_set(error, HF_INVALID,
-                         "the shard would be larger than 4 GiB: an index with more digits has "
-                         "smaller shards");
+                         "the shard would be larger than %s: an index with more digits has "
+                         "smaller shards",
+                         head->plain ? "256 MiB" : "4 GiB");
+    if (head->plain && record->deleted)
+        return add_deletion(writer, record, error);
     buffer_clear(&writer->last_key);
     struct shard_block *block = open_block(writer, record->key);
     if (!block || !buffer_append(&writer->last_key, record->key))
@@ -397,7 +456,8 @@ static void write_blocks(const struct shard_head *head, struct buffer *line)
 static void write_deletions(const struct shard_head *head, struct buffer *line)
 {
     char text[STAMP_TEXT_MAX];
-    buffer_print(line, ",\"deleted\":%" PRIu64, head->deleted);
+    if (!head->plain)
+        buffer_print(line, ",\"deleted\":%" PRIu64, head->deleted);
     if (head->has_floor)
         buffer_print(line, ",\"floor\":[%" PRId64 ",%" PRIu64 "]", head->floor.s,
                      head->floor.atto);
@@ -406,13 +466,31 @@ static void write_deletions(const struct shard_head *head, struct buffer *line)
                      head->sealed_to.atto, stamp_text(head->sealed_at, text));
 }
 
+/* Writes what only the line of a sidecar has. */
+static void write_plain_members(const struct shard_head *head, struct buffer *line)
+{
+    if (head->of.size > 0) {
+        buffer_append(line, VIEW(",\"etag\":"));
+        json_write_string(line, etag_view(&head->of));
+    }
+    if (head->deletions_size > 0)
+        buffer_print(line, ",\"deletions\":[%" PRIu64 ",%" PRIu64 ",\"%08" PRIx32 "\"]",
+                     head->deleted, head->deletions_size, head->deletions_crc32c);
+}
+
 enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line,
                                 struct hf_error *error)
 {
-    struct shard_head *head = &writer->head;
+    return shard_head_write(&writer->head, line) ? HF_OK : error_no_memory(error);
+}
+
+bool shard_head_write(struct shard_head *head, struct buffer *line)
+{
     const bool later = head->deleted > 0 || head->has_floor || head->sealed;
     check(line->size == 0);
-    buffer_append(line, later ? VIEW(BEFORE_LATER) : VIEW(BEFORE_LINE));
+    buffer_append(line, head->plain ? VIEW(BEFORE_PLAIN)
+                        : later     ? VIEW(BEFORE_LATER)
+                                    : VIEW(BEFORE_LINE));
     buffer_append(line, VIEW("00000000" BEFORE_CHECK "00000000\""));
     buffer_print(line,
                  ",\"nonce\":\"%s\",\"token\":%" PRIu64 ",\"writes\":%" PRIu64
@@ -424,9 +502,11 @@ enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line
     buffer_append_byte(line, ']');
     if (later)
         write_deletions(head, line);
+    if (head->plain)
+        write_plain_members(head, line);
     buffer_append(line, VIEW("}\n"));
     if (line->failed)
-        return error_no_memory(error);
+        return false;
     check(line->size <= SHARD_LINE_MAX);
     char digits[24];
     snprintf(digits, sizeof digits, "%0*zu", LINE_DIGITS, line->size);
@@ -435,5 +515,5 @@ enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line
     snprintf(digits, sizeof digits, "%0*" PRIx32, CHECK_DIGITS, sum);
     memcpy(line->data + CHECK_AT, digits, CHECK_DIGITS);
     head->line_size = line->size;
-    return HF_OK;
+    return true;
 }

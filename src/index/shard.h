@@ -18,7 +18,13 @@
  * Once the shard has had deletions, its format is SHARD_FORMAT_LATER, which programs that do not
  * know deletions refuse, and its line also has the members
  *     "deleted":1,"floor":[s,atto],"sealed":[s,atto,"stamp"]
- * of which the last two may be missing. */
+ * of which the last two may be missing.
+ *
+ * If the shards of the index are plain (plain.h), a shard consists of the records alone. The line
+ * is in an object of its own, the sidecar, in the format SHARD_FORMAT_PLAIN. It has no deletions
+ * among its records, and may also have the members
+ *     "etag":"…","deletions":[count,size,"check"]
+ * : the version of the shard that it describes, and the deletions that follow the line. */
 #ifndef INDEX_SHARD_H
 #define INDEX_SHARD_H
 
@@ -30,11 +36,14 @@
 
 #define SHARD_FORMAT       "holdfast.shard/1"
 #define SHARD_FORMAT_LATER "holdfast.shard/2" /* has deletions, or has had them */
+#define SHARD_FORMAT_PLAIN "holdfast.plain/1"
 #define SHARD_LINE_MAX     (16 * MIB)
 #define SHARD_BLOCK        (16 * KIB) /* minimum, except for the last one; doubled as needed ... */
 #define SHARD_BLOCKS_MAX   1024       /* ... to keep the number of blocks below this */
 #define SHARD_BLOCK_MAX    (16 * MIB)
 #define SHARD_BYTES_MAX    (4 * GIB)
+#define PLAIN_BYTES_MAX    (256 * MIB) /* of bare records, which may have to be read whole */
+#define DELETIONS_MAX      (64 * MIB)  /* of the deletions of a plain shard */
 
 /* A byte of a key takes up to six bytes in JSON. */
 static_assert(SHARD_BLOCKS_MAX * (6 * INDEX_KEY_BYTES_MAX + 64) + KIB <= SHARD_LINE_MAX,
@@ -72,6 +81,11 @@ struct shard_head {
     bool sealed;
     struct instant sealed_to;
     struct stamp sealed_at;
+    /* Only in a sidecar; see plain.h. */
+    bool plain;
+    struct etag of; /* the version of the shard that has these blocks; empty: none */
+    uint64_t deletions_size;
+    uint32_t deletions_crc32c;
     struct shard_block *blocks;
     size_t block_count;
     struct arena arena; /* contains the blocks and keys */
@@ -79,8 +93,8 @@ struct shard_head {
 
 void shard_head_release(struct shard_head *head);
 
-/* The length of the header line, from the first bytes of a shard. CORRUPT: not one of our shards;
- * it may belong to another program. UNSUPPORTED: a newer format. */
+/* The length of the header line, from the first bytes of a shard or a sidecar. CORRUPT: neither; it
+ * may belong to another program. UNSUPPORTED: a newer format. */
 enum hf_status shard_line_size(struct view start, uint64_t *ret_size, struct hf_error *error);
 
 /* Parses the whole line. CORRUPT: blocks that are not adjacent, keys out of order, or sizes
@@ -98,6 +112,7 @@ struct shard_writer {
     uint64_t block_bytes;   /* a block of this size is full */
     struct buffer last_key; /* to check the key order */
     size_t block_capacity;
+    struct buffer deletions; /* of a plain shard: they are not among its records */
 };
 
 /* `bytes_expected` is at least the size of all records; it determines the size of blocks. */
@@ -107,13 +122,17 @@ enum hf_status shard_writer_init(struct shard_writer *writer, const struct schem
 void shard_writer_release(struct shard_writer *writer);
 
 /* Adds a record. Checks that keys are in ascending order. UNAVAILABLE: out of memory or disk space.
- * INVALID: the shard would exceed SHARD_BYTES_MAX; an index with more digits has smaller shards. */
+ * INVALID: the shard would exceed SHARD_BYTES_MAX, or a plain shard PLAIN_BYTES_MAX, or its
+ * deletions DELETIONS_MAX; an index with more digits has smaller shards. */
 enum hf_status shard_writer_add(struct shard_writer *writer, const struct record *record,
                                 struct hf_error *error);
 
 /* Writes the header line once all records have been added. The object writer contains the bytes
- * after the line. */
+ * after the line or, if the head is plain, the shard. */
 enum hf_status shard_writer_end(struct shard_writer *writer, struct buffer *line,
                                 struct hf_error *error);
+
+/* Writes the line of a head, and sets its size. False if out of memory. */
+bool shard_head_write(struct shard_head *head, struct buffer *line);
 
 #endif

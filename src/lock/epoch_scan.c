@@ -82,7 +82,8 @@ static enum hf_status scan_table(const struct scanning *scanning, struct view ke
     return status;
 }
 
-/* {"format":"holdfast.shard/1",...,"token":7,...} followed by more lines. */
+/* {"format":"holdfast.shard/1",...,"token":7,...} followed by more lines. The line of a plain shard
+ * is in its sidecar. */
 static enum hf_status scan_shard(const struct scanning *scanning, struct view key,
                                  struct hf_error *error)
 {
@@ -144,7 +145,8 @@ static enum hf_status scan_one(const struct scanning *scanning, const struct lis
     if (table_key_is_ours(entry->key))
         return scan_table(scanning, entry->key, error);
     if (view_starts_with(entry->key, VIEW(LAYOUT_INDEX_FOLDER)) &&
-        view_ends_with(entry->key, VIEW(LAYOUT_SHARD)))
+        (view_ends_with(entry->key, VIEW(LAYOUT_SHARD)) ||
+         view_ends_with(entry->key, VIEW(LAYOUT_SIDECAR))))
         return scan_shard(scanning, entry->key, error);
     if (view_starts_with(rest, VIEW(LAYOUT_STATE_FOLDER)))
         scan_state(scanning, entry->key);

@@ -60,6 +60,7 @@ enum hf_status run_index_create(struct cli *cli)
     options.digits = digits ? (unsigned)digits->number : 0;
     options.no_foreign = cli_given(cli, "no-foreign");
     options.zone = option_text(cli, "zone");
+    options.plain = cli_given(cli, "plain");
     status = cli_connect(cli);
     if (status == HF_OK)
         status = hf_index_create(cli->client, told.index, &options, &told.made, &cli->index,
