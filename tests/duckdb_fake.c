@@ -4,7 +4,8 @@
  * other functions are the real ones.
  *
  * A query that names a file with one of these marks in its bytes crashes, hangs, takes memory
- * without end, or ends the process. On the mark `escape`, the queries in the file ESCAPES are
+ * without end, or ends the process; `late` crashes after it has written the output. On the mark
+ * `escape`, the queries in the file ESCAPES are
  * run first, on the same connection, and ESCAPES.out tells which of them succeeded. With
  * LACKS_PARQUET, it cannot read Parquet. */
 #include <dlfcn.h>
@@ -78,7 +79,7 @@ static void find_mark(const char *path, char word[16])
 int duckdb_query(void *connection, const char *sql, result *out);
 int duckdb_query(void *connection, const char *sql, result *out)
 {
-    int is_setting = strncmp(sql, "SET ", 4) == 0;
+    int is_setting = strncmp(sql, "SET ", 4) == 0, crashes_late = 0;
     for (const char *at = sql; !is_setting && (at = strstr(at, FD_PLACE));
          at += strlen(FD_PLACE)) {
         char path[64], word[16];
@@ -87,6 +88,7 @@ int duckdb_query(void *connection, const char *sql, result *out)
         find_mark(path, word);
         if (strcmp(word, "crash") == 0)
             raise(11);
+        crashes_late |= strcmp(word, "late") == 0 && strncmp(sql, "COPY ", 5) == 0;
         if (strcmp(word, "hang") == 0)
             for (;;)
                 pause();
@@ -104,5 +106,7 @@ int duckdb_query(void *connection, const char *sql, result *out)
 #endif
     int failed = ((query_function *)real("duckdb_query"))(connection, copy, out);
     free(copy);
+    if (crashes_late)
+        raise(11);
     return failed;
 }

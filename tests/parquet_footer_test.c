@@ -104,6 +104,7 @@ static void a_footer_tells_columns_groups_and_bytes(void **state)
     assert_int_equal(footer.columns, 1);
     assert_int_equal(footer.row_groups, 2);
     assert_int_equal(footer.bytes, 150);
+    assert_int_equal(footer.group_bytes_max, 100);
 }
 
 static void every_beginning_of_a_footer_is_damaged(void **state)

@@ -49,6 +49,7 @@ def _(s):
     os.remove(s.file("out.parquet"))
     for mark, status, words in (
             ("crash", "UNAVAILABLE", "'holdfast-parquet' was killed by signal 11 (Segmentation fault)"),
+            ("late", "UNAVAILABLE", "'holdfast-parquet' was killed by signal 11 (Segmentation fault)"),
             ("eat", "UNAVAILABLE", "'holdfast-parquet' was killed by signal 6 (Aborted)"),
             ("leave", "UNAVAILABLE", "holdfast-parquet wrote no valid report"),
             ("hang", "TIMEOUT", "'holdfast-parquet' did not finish within 2s and was killed")):
@@ -173,6 +174,22 @@ def _(s):
 
 
 # ---- Access -------------------------------------------------------------------------------------
+
+
+@parquet("the helper inherits no file and no variable that it has no use for")
+def _(s):
+    write(s, "a.parquet", values((1, 1, 1)))
+    use_liar(s, f'ls -l /proc/$$/fd | grep -v liar > "{s.file("files")}"; env > "{s.file("variables")}"; exit 3')
+    s.env.update(AWS_SECRET_ACCESS_KEY="secret", HOLDFAST_STORE="dir:secret", LD_PRELOAD_MINE="x", LANG="C")
+    with open(s.file("secret"), "w", encoding="utf-8") as secret:
+        os.set_inheritable(secret.fileno(), True)
+        s.run("merge", *LATEST, "-o", "out.parquet", "a.parquet", pass_fds=[secret.fileno()],
+              expect=code(s, "UNAVAILABLE"))
+    files = s.read("files").decode()
+    equal([line.split()[-1].partition(":")[0] for line in files.splitlines() if " -> " in line],
+          ["/dev/null", "/dev/null", "pipe"], files)
+    variables = {line.partition("=")[0] for line in s.read("variables").decode().splitlines()}
+    equal(sorted(variables - {"PWD", "SHLVL", "_", "OLDPWD"}), ["HOME", "LANG", "PATH", "TMPDIR"])
 
 
 ESCAPES = """SELECT * FROM read_text('/etc/passwd')

@@ -322,27 +322,42 @@ def write_wide(s, name, columns, first=0):
     return write(s, name, f"SELECT i AS id, i AS seen, {wide} FROM range({first}, {first + 3}) t(i)")
 
 
-@parquet("a file with more columns than there is memory for is refused with a reason, and the memory it needs",
+@parquet("a file of 10,000 columns is refused by ingest, with the memory that it needs, and others are added",
          ["dir"])
 def _(s):
+    create(s)
     write_wide(s, "wide.parquet", 9998)
     write(s, "good.parquet", "SELECT 7::BIGINT AS id, 1::BIGINT AS seen")
-    text = refused(s, "UNAVAILABLE", LATEST + ["--threads", "1"], ["wide.parquet", "good.parquet"])
-    true("it needs more than the 256.0 MiB of memory that it may use: 10000 columns need about 3.1 GiB" in text, text)
-    create(s)
     done = s.run("compact", "ingest", "wide.parquet", "good.parquet", expect=code(s, "UNAVAILABLE"))
-    true(b"wide.parquet: it needs more than the 128.0 MiB of memory that it may use: 10000 columns" in done.stderr,
-         done.stderr)
+    true(b"wide.parquet: it needs more than the 128.0 MiB of memory that it may use: 10000 columns and row groups "
+         b"of this size need about 3." in done.stderr, done.stderr)
     equal([chunk["rows"] for chunk in live(s)], [1])
+
+
+@parquet("large row groups are ingested, and merged by whoever has the memory for them", ["dir"])
+def _(s):
+    create(s, "--tries", "9")
+    long = " || ".join(f"md5((i * 32 + {n})::VARCHAR)" for n in range(24))
+    write(s, "large.parquet", f"SELECT i AS id, i AS seen, {long} AS text FROM range(90000) t(i)")
+    ingest(s, "large.parquet", write(s, "small.parquet", "SELECT 5::BIGINT AS id, 99999::BIGINT AS seen"))
+    (failed,) = run_all(s, "--memory", "128MiB", expect=code(s, "UNAVAILABLE"))
+    true("it needs more than the 128.0 MiB of memory" in failed["why"] and "need about" in failed["why"], failed)
+    for _ in range(2):  # each is tested alone first
+        run_all(s, "--memory", "800MiB")
+    equal([chunk["rows"] for chunk in live(s)], [90000])
+    s.run("compact", "export", "-q", "-o", "some.parquet", "--prefix", "8")
+    equal(s.duck.query(f"SELECT count(*) FROM {quote(s.file('some.parquet'))}"), [("11111",)])
 
 
 @parquet("no chunk is blamed if a worker has too little memory for its columns, and another one merges it", ["dir"])
 def _(s):
     create(s, "--tries", "1")
     ingest(s, *(write_wide(s, f"{number}.parquet", 1500, first=2 * number) for number in range(3)))
+    text = refused(s, "UNAVAILABLE", LATEST + ["--memory", "128MiB"], ["0.parquet"])
+    true("it needs more than the 128.0 MiB of memory that it may use: 1502 columns" in text, text)
     (end,) = run_all(s, "--memory", "128MiB", expect=code(s, "UNAVAILABLE"))
     equal(end["blame"], "nobody", end)
-    true("1502 columns need about 469.4 MiB" in end["why"], end)
+    true("1502 columns and row groups of this size need about 469." in end["why"], end)
     equal([(chunk["quarantine"], chunk["tries"]) for chunk in live(s)], [(None, 0)] * 3)
     run_all(s, "--memory", "600MiB")
     (merged,) = live(s)

@@ -414,7 +414,9 @@ struct hf_merged {
  * Return HF_OK if `output` is complete; it need not be synced. Return HF_CORRUPT or HF_INVALID if
  * the sources cannot be merged (see `culprit`), and HF_CANCELLED if hf_merger_goes_on returned
  * false. After any other status, no chunk is blamed, and the merge is retried later. Store the
- * reason in `error`, for display. An empty output, or one from changed sources, is not used. */
+ * reason in `error`, for display. An empty output, or one from changed sources, is not used. If the
+ * partition's format has records, the output is read, and its records are counted: an output with
+ * none, or with more than the sources have, is not used either. */
 struct hf_merger {
     size_t struct_size;
     /* The first word of the command in the settings. A partition whose command starts with another

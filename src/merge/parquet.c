@@ -155,19 +155,33 @@ static const char *name_for_helper(const char *path, struct arena *arena)
  * of it: 10,000 columns needed 3 GiB. */
 #define MEMORY_PER_COLUMN (320 * KIB)
 
-/* Whether a call has failed because it has too little memory for so many columns. That depends on
- * this machine alone, so the sentence says how much is needed. */
-static bool is_too_wide(const struct parquet_call *call, uint64_t columns,
-                        struct hf_error *error)
+/* A page may be as large as its row group. It is in memory twice, compressed and not, and DuckDB
+ * takes powers of two. A file with row groups of 68 MiB needed between 256 and 320 MiB. */
+#define COPIES_OF_GROUP 5
+
+/* What inputs need at most, apart from the rows that are sorted. */
+struct memory_need {
+    uint64_t columns, group_bytes; /* the most of any input */
+};
+
+static void need_for(struct memory_need *need, const struct parquet_footer *footer)
+{
+    if (footer->columns > need->columns)
+        need->columns = footer->columns;
+    if (footer->group_bytes_max > need->group_bytes)
+        need->group_bytes = footer->group_bytes_max;
+}
+
+/* Says how much memory is needed, if too little may have made a call fail. */
+static void advise_memory(const struct parquet_call *call, const struct memory_need *need,
+                          struct hf_error *error)
 {
     char size[SIZE_TEXT_MAX];
-    uint64_t needed = columns * MEMORY_PER_COLUMN;
-    if (call->report.overload == 0 || call->request.memory_bytes >= needed)
-        return false;
-    if (error)
-        error_set(error, error->status, "%s: %" PRIu64 " columns need about %s", error->why,
-                  columns, size_text(needed, size));
-    return true;
+    uint64_t bytes = need->columns * MEMORY_PER_COLUMN + COPIES_OF_GROUP * need->group_bytes;
+    if (call->report.overload > 0 && call->request.memory_bytes < bytes)
+        error_set(error, error->status,
+                  "%s: %" PRIu64 " columns and row groups of this size need about %s",
+                  error->why, need->columns, size_text(bytes, size));
 }
 
 static struct parquet_call new_call(struct env *env, const struct merge_options *options,
@@ -270,7 +284,7 @@ struct parquet_merge {
     struct arena arena;
     struct new_file output, rejects;
     uint64_t rows, bytes; /* of the inputs, from their footers */
-    uint64_t columns;     /* of the widest input */
+    struct memory_need need;
     char temporary[PATH_MAX];
     bool temporary_made; /* in the scratch folder, so it must be removed */
 };
@@ -289,8 +303,7 @@ static enum hf_status read_footers(struct parquet_merge *merge, const char *cons
         }
         merge->rows += footer.rows;
         merge->bytes += footer.bytes;
-        if (footer.columns > merge->columns)
-            merge->columns = footer.columns;
+        need_for(&merge->need, &footer);
     }
     return HF_OK;
 }
@@ -503,10 +516,12 @@ static enum hf_status merge_by_helper(struct parquet_merge *merge, const char *c
     status = call_for_merge(merge, error);
     if (status == HF_OK)
         return take_output(merge, error);
-    /* How much memory there is for an input depends on this machine, so the input is not named. */
+    /* How much memory there is for an input depends on this machine, so the input is not named. If
+     * there is too little for the columns, it is too little for every chunk: nobody is blamed. */
     bool overload = merge->call.report.overload > 0;
     job->result.culprit = overload ? 0 : (size_t)merge->call.report.input;
-    bool too_wide = is_too_wide(&merge->call, merge->columns, error);
+    bool too_wide = request->memory_bytes < merge->need.columns * MEMORY_PER_COLUMN;
+    advise_memory(&merge->call, &merge->need, error);
     job->result.command_ended = merge->call.ended || (overload && !too_wide);
     return status;
 }
@@ -529,6 +544,9 @@ enum hf_status parquet_merge(struct job *job, const char *const *inputs, size_t 
 }
 
 /* ---- Survey -------------------------------------------------------------------------- */
+
+/* The user sets no limit for a survey, so it depends on the file, up to this. */
+#define SURVEY_MEMORY_MAX (1024 * MIB)
 
 /* In 10^-18 s. */
 #define MILLISECOND_ATTO UINT64_C(1000000000000000)
@@ -566,15 +584,22 @@ enum hf_status parquet_survey(struct job *job, const char *path, struct survey *
     struct parquet_footer footer;
     struct arena arena = ARENA_INIT;
     struct parquet_call call = new_call(job->env, job->options, PARQUET_SURVEY);
+    struct memory_need need = { 0 };
     enum hf_status status = parquet_footer_of(path, path, &footer, error);
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        need_for(&need, &footer);
+        uint64_t least = COPIES_OF_GROUP * need.group_bytes;
+        least = least < SURVEY_MEMORY_MAX ? least : SURVEY_MEMORY_MAX;
+        if (call.request.memory_bytes < least)
+            call.request.memory_bytes = least;
         status = fill_in_fields(&call, &arena, error);
+    }
     const char *const inputs[] = { path, job->options->columns_like };
     if (status == HF_OK)
         status = fill_in_inputs(&call, inputs, inputs[1] ? 2 : 1, &arena, error);
     if (status == HF_OK)
         status = call_helper(&call, error);
-    is_too_wide(&call, footer.columns, error);
+    advise_memory(&call, &need, error);
     if (status == HF_OK && call.report.rows_in != footer.rows)
         status =
             error_set(error, HF_CORRUPT,
@@ -623,28 +648,39 @@ static enum hf_status fill_in_selection(struct parquet_call *call,
     return status;
 }
 
-/* The rows of a Parquet file, at whichever end it is, must be those that the helper reports. */
-static enum hf_status check_converted(const struct parquet_conversion *conversion,
-                                      uint64_t rows, struct hf_error *error)
+/* The rows and bytes of the input. */
+static enum hf_status measure_input(const struct parquet_conversion *conversion,
+                                    struct parquet_footer *ret_footer, struct hf_error *error)
 {
-    bool from_parquet = conversion->from_format == HF_MERGE_PARQUET;
-    bool to_parquet = conversion->to_format == HF_MERGE_PARQUET;
-    struct parquet_footer from = { .rows = rows }, to = { .rows = rows };
+    struct stat info;
+    if (conversion->from_format == HF_MERGE_PARQUET)
+        return parquet_footer_of(conversion->from, conversion->from, ret_footer, error);
+    if (stat(conversion->from, &info) != 0)
+        return error_cannot_open(error, errno, conversion->from);
+    *ret_footer =
+        (struct parquet_footer){ .rows = conversion->rows, .bytes = (uint64_t)info.st_size };
+    return HF_OK;
+}
+
+/* The rows that the helper reports must be those of the output and, if all are wanted, of the
+ * input. */
+static enum hf_status check_converted(const struct parquet_conversion *conversion,
+                                      const struct parquet_footer *from, uint64_t rows,
+                                      struct hf_error *error)
+{
+    struct parquet_footer to = { .rows = rows };
     enum hf_status status = HF_OK;
-    if (from_parquet)
-        status = parquet_footer_of(conversion->from, conversion->from, &from, error);
-    if (status == HF_OK && to_parquet)
+    if (conversion->to_format == HF_MERGE_PARQUET)
         status = parquet_footer_of(conversion->to, conversion->to, &to, error);
     const struct merge_selection *selection = conversion->selection;
     bool selects = selection && (selection->key_prefix.size > 0 || selection->has_since ||
                                  selection->has_until);
     if (status == HF_OK &&
-        (to.rows != rows || from.rows < rows || (from.rows > rows && !selects)))
-        status =
-            error_set(error, HF_CORRUPT,
-                      "the rows do not add up: %" PRIu64 " were written, but the input has "
-                      "%" PRIu64 ", and the output %" PRIu64,
-                      rows, from.rows, to.rows);
+        (to.rows != rows || from->rows < rows || (from->rows > rows && !selects)))
+        status = error_set(error, HF_CORRUPT,
+                           "the rows do not add up: %" PRIu64 " were converted, but the input "
+                           "has %" PRIu64 ", and the output %" PRIu64,
+                           rows, from->rows, to.rows);
     return status;
 }
 
@@ -660,17 +696,20 @@ enum hf_status parquet_convert(struct env *env, const struct merge_options *opti
     call.request.to = hf_merge_format_name(conversion->to_format);
     call.request.output = conversion->to;
     call.request.threads = choose_threads(options, call.request.memory_bytes);
-    call.request.group_rows = GROUP_ROWS;
-    enum hf_status status = fill_in_inputs(&call, &conversion->from, 1, &arena, error);
+    struct parquet_footer from;
+    enum hf_status status = measure_input(conversion, &from, error);
+    if (status == HF_OK)
+        status = fill_in_inputs(&call, &conversion->from, 1, &arena, error);
     if (status == HF_OK && conversion->selection)
         status = fill_in_selection(&call, conversion->selection, &arena, error);
     struct stat info;
     if (status == HF_OK && lstat(conversion->to, &info) == 0)
         status = error_set(error, HF_CONFLICT, "'%.*s' exists", ERROR_PATH_MAX, conversion->to);
     if (status == HF_OK) {
+        call.request.group_rows = choose_group_rows(from.rows, from.bytes);
         status = call_helper(&call, error);
         if (status == HF_OK)
-            status = check_converted(conversion, call.report.rows_out, error);
+            status = check_converted(conversion, &from, call.report.rows_out, error);
         if (status != HF_OK)
             unlink(conversion->to);
         *ret_rows = call.report.rows_out;

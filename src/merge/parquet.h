@@ -38,6 +38,7 @@ enum hf_status parquet_survey(struct job *job, const char *path, struct survey *
 struct parquet_conversion {
     const char *from;
     enum hf_merge_format from_format;
+    uint64_t rows;  /* of the input, unless it is Parquet */
     const char *to; /* must not exist; after a failure it does not */
     enum hf_merge_format to_format;
     /* From Parquet: which rows, by the fields of the options; NULL: all. */

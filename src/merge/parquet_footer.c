@@ -256,6 +256,7 @@ static void read_row_groups(struct thrift *in, struct parquet_footer *footer)
         in->failed = true;
     for (uint64_t i = 0; i < footer->row_groups && !in->failed; i++) {
         int32_t number = 0;
+        uint64_t before = footer->bytes;
         while (next_field(in, &number, &type)) {
             if (number == GROUP_ROWS && type == THRIFT_I64)
                 add_count(in, &footer->rows);
@@ -264,6 +265,8 @@ static void read_row_groups(struct thrift *in, struct parquet_footer *footer)
             else
                 skip_value(in, type, /* in_list */ false, DEPTH_MAX);
         }
+        if (footer->bytes - before > footer->group_bytes_max)
+            footer->group_bytes_max = footer->bytes - before;
     }
 }
 

@@ -23,6 +23,7 @@ struct parquet_footer {
     uint64_t columns; /* of the top level */
     uint64_t row_groups;
     uint64_t bytes; /* of the row groups when decompressed, as the writer recorded it */
+    uint64_t group_bytes_max; /* of the largest row group */
 };
 
 /* Reads the footer of an open file. */

@@ -180,16 +180,6 @@ static void note_merged(struct export *export, const struct merge_result *result
     report->bytes_out = result->bytes_out;
 }
 
-static enum hf_status check_converted_rows(uint64_t rows, uint64_t expected,
-                                           struct hf_error *error)
-{
-    if (rows == expected)
-        return HF_OK;
-    return error_set(error, HF_CORRUPT,
-                     "the rows do not add up: %" PRIu64 " were converted, not %" PRIu64, rows,
-                     expected);
-}
-
 /* The result is what was asked for: merges straight into the output. */
 static enum hf_status merge_to_output(struct export *export, struct merge_run *run,
                                       struct hf_error *error)
@@ -266,12 +256,12 @@ static enum hf_status write_parquet_rows(struct export *export, struct merge_run
     if (!made)
         return error_no_memory(error);
     used.headless = options->headless || options->format == HF_MERGE_USV;
-    const struct parquet_conversion conversion = {
-        .from = selected, .from_format = text, .to = made, .to_format = HF_MERGE_PARQUET
-    };
+    const struct parquet_conversion conversion = { .from = selected,
+                                                   .from_format = text,
+                                                   .rows = export->report->rows_out,
+                                                   .to = made,
+                                                   .to_format = HF_MERGE_PARQUET };
     enum hf_status status = parquet_convert(run->files->env, &used, &conversion, &rows, error);
-    if (status == HF_OK)
-        status = check_converted_rows(rows, export->report->rows_out, error);
     return status == HF_OK ? copy_to_output(export, run, options, made, error) : status;
 }
 
@@ -286,7 +276,11 @@ static enum hf_status convert_text(struct export *export, struct merge_run *run,
     export->report->rows_out = result.rows_out;
     export->report->rows_unselected += result.rows_in - result.rows_out;
     export->report->bytes_out = result.bytes_out;
-    return status == HF_OK ? check_converted_rows(result.rows_in, merged, error) : status;
+    if (status == HF_OK && result.rows_in != merged)
+        status = error_set(error, HF_CORRUPT,
+                           "the rows do not add up: %" PRIu64 " were converted, not %" PRIu64,
+                           result.rows_in, merged);
+    return status;
 }
 
 /* Merges into a scratch file, and converts that. */
