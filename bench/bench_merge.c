@@ -365,7 +365,7 @@ static void bench_csv(struct bench *bench)
     "\"$DUCKDB_SQL\" \"$HOLDFAST_DUCKDB\" \"SET threads = 2\" \"SET memory_limit = "         \
     "'" PARQUET_MEMORY "'\" \"SET temp_directory = 'temporary'\" \"COPY (SELECT * FROM "     \
     "read_parquet('in/*', union_by_name = true) QUALIFY row_number() OVER (PARTITION BY id " \
-    "ORDER BY updated DESC, name DESC, value DESC, seq DESC, token DESC) = 1 ORDER BY id) "  \
+    "ORDER BY updated DESC, name DESC, seq DESC, token DESC, value DESC) = 1 ORDER BY id) "  \
     "TO '" out "' (FORMAT parquet, COMPRESSION zstd)\" && sync " out
 
 static void make_parquet(const char *folder)

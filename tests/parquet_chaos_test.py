@@ -142,10 +142,10 @@ def ingest_and_kill(bucket, inputs, seconds):
 
 
 def latest(files):
-    """Of rows with an equal time, the greatest by all other columns."""
+    """Of rows with an equal time, the greatest by all other columns, in the order of their names."""
     return (f"SELECT id, seen, text, more FROM read_parquet([{', '.join(map(quote, files))}], "
             f"union_by_name = true) QUALIFY row_number() OVER (PARTITION BY id ORDER BY seen DESC, "
-            f"text DESC NULLS LAST, more DESC NULLS LAST) = 1")
+            f"more DESC NULLS LAST, text DESC NULLS LAST) = 1")
 
 
 def fetch(bucket, chunks):
