@@ -48,9 +48,11 @@ static void crlf_ends_a_record_and_a_lone_cr_does_not(void **state)
 {
     (void)state;
     assert_rows(&by_second, "a,b\r\nc,\"d\"\r\ne,\r\n", "b|a,b\nd|c,\"d\"\n|e,\n");
-    assert_rows(&by_second, "a,b\rc\nd,e\r\r\n", "b\rc|a,b\rc\ne\r|d,e\r\n");
-    assert_rows(&by_second, "a,b\r", "b\r|a,b\r\n");
-    assert_rows(&by_first, "\r", "\r|\r\n");
+    assert_rows(&by_second, "a,b\rc\nd,e\r\r\n", "b\rc|a,b\rc\ne|d,e\n");
+    assert_rows(&by_second, "a,b\r", "b|a,b\n");
+    assert_rows(&by_second, "a,\"b\r\"\r\r", "b\r|a,\"b\r\"\n");
+    assert_rows(&by_first, "\r", "");
+    assert_rows(&by_first, "\r\r\na\n\r\r", "a|a\n");
 }
 
 static void empty_lines_are_no_records(void **state)
@@ -112,7 +114,8 @@ static void misplaced_quotes_cost_one_record(void **state)
     assert_rows(&by_first, "\"a\"b,1\nc,2\n", "!QUOTES|\"a\"b,1\nc|c,2\n");
     assert_rows(&by_first, "\"a\" ,1\nc,2\n", "!QUOTES|\"a\" ,1\nc|c,2\n");
     assert_rows(&by_first, "x,\"a\"\ry\r\nc,2\n", "!QUOTES|x,\"a\"\ry\nc|c,2\n");
-    assert_rows(&by_first, "\"a\"\r", "!QUOTES|\"a\"\r\n");
+    assert_rows(&by_first, "\"a\"\r", "a|\"a\"\n");
+    assert_rows(&by_first, "\"a\"\r\r\n\"b\"\r\rc\n", "a|\"a\"\n!QUOTES|\"b\"\r\rc\n");
     /* Only a quote at the start of a field opens one. */
     assert_rows(&by_first, "a\",\"b\nc\",d\ne\n", "!QUOTES|a\",\"b\nc\",d\ne|e\n");
     assert_rows(&by_first, "a\"\"\nb\n", "!QUOTES|a\"\"\nb|b\n");

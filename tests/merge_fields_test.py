@@ -101,6 +101,19 @@ def _(s):
     equal(read_csv(s.read("out"))[1], [["1", "one", ""], ["2", "", "two\r"]])
 
 
+@it("carriage returns before the end of a record are no data, in one merge or in two")
+def _(s):
+    s.write("a", b"id,at,x\r\r\n1,5,one\r\r\n2,5,two\r\n\r\r\n3,5,\"th\r\"\r")
+    s.write("b", b"id,at,x\n3,5,th\n1,5,one\n4,5,fo\r\n")
+    args = ["--format", "csv", "--key", "id", "--time", "at"]
+    wanted = b'id,at,x\n1,5,one\n2,5,two\n3,5,"th\r"\n4,5,fo\n'
+    merge(s, *args, "a", "b")
+    equal(s.read("out"), wanted)
+    merge(s, *args, "a", out="once")
+    merge(s, *args, "b", "once")
+    equal(s.read("out"), wanted)
+
+
 @it("empty files, files with only a header, and compressed files take part")
 def _(s):
     s.write("a", b"")

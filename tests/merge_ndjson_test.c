@@ -19,7 +19,8 @@ static void each_line_is_a_record(void **state)
                 "a|{\"k\":\"a\"}\nb|{\"k\":\"b\"}\n");
     assert_rows(&by_key, "{\"k\":\"a\"}\r\n {\"k\" : \"b\"}\t\r\n{\"k\":\"c\"}",
                 "a|{\"k\":\"a\"}\nb| {\"k\" : \"b\"}\t\nc|{\"k\":\"c\"}\n");
-    assert_rows(&by_key, "{\"k\":\"a\"}\r", "a|{\"k\":\"a\"}\r\n");
+    assert_rows(&by_key, "{\"k\":\"b\"}\r\r\n{\"k\":\"c\"}\r",
+                "b|{\"k\":\"b\"}\nc|{\"k\":\"c\"}\n");
 }
 
 static void lines_of_blanks_are_no_records(void **state)

@@ -132,8 +132,8 @@ def cut_separated(data, separator, longest):
     behind it, and closed within the longest record. Where it does not, the quote is text of an
     unquoted field, in which no quote may stand."""
     stop = re.escape(separator)
-    quoted = re.compile(rb'"([^"]*(?:""[^"]*)*)"(?=' + stop + rb"|\r?\n|\Z)")
-    unquoted = re.compile(rb"([^\n" + stop + rb"]*?)(?=" + stop + rb"|\r?\n|\Z)")
+    quoted = re.compile(rb'"([^"]*(?:""[^"]*)*)"(?=' + stop + rb"|\r*\n|\r*\Z)")
+    unquoted = re.compile(rb"([^\n" + stop + rb"]*?)(?=" + stop + rb"|\r*\n|\r*\Z)")
     at = 0
     while at < len(data):
         begin, values, with_quotes, sound = at, [], [], True
@@ -155,7 +155,9 @@ def cut_separated(data, separator, longest):
         if at > begin:
             yield Record(data[begin:at], dict(enumerate(values, 1)) if sound else None,
                          with_quotes)
-        at += 2 if data[at:at + 1] == b"\r" else 1
+        while data[at:at + 1] == b"\r":
+            at += 1
+        at += 1
 
 
 class Number(str):
@@ -176,7 +178,8 @@ def json_object(line):
 
 
 def cut_ndjson(data, _longest):
-    for line in re.split(rb"\r?\n", data):
+    for line in re.split(rb"\r*\n", data):
+        line = line.rstrip(b"\r")
         if line.strip(b" \t\r"):
             parsed = json_object(line)
             # Lone surrogates have no UTF-8.

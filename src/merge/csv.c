@@ -9,8 +9,9 @@
 /* A quote at the start of a field opens the field if there is a closing quote. The closing quote is
  * the next quote that is not doubled, and it must be followed by a separator, a line end or the end
  * of the input. It must be among the first record_bytes_max bytes of the record, which limits the
- * search. Separators and line ends within quotes are data. LF and CRLF end a record; a CR without
- * LF is data.
+ * search. Separators and line ends within quotes are data. LF ends a record, with all CRs before
+ * it, and so does the end of the input; any other CR is data. (A record is written with LF. If a CR
+ * before its end were data, the next merge would take it for a part of the end.)
  *
  * Any other quote is stray: it is read as unquoted text, which ends at the next separator or line
  * end, and its record is rejected. */
@@ -41,6 +42,28 @@ static struct scan scan_to(const struct cutter *cutter, const char *end)
                           .time_number = cutter->time.number };
 }
 
+/* After the last byte of a field: skips the CRs before a line end. */
+static inline const char *skip_returns(const char *at, const char *end)
+{
+    while (at < end && *at == '\r')
+        at++;
+    return at;
+}
+
+static inline void strip_returns(struct view *text)
+{
+    while (text->size > 0 && text->data[text->size - 1] == '\r')
+        text->size--;
+}
+
+/* The end of the bytes that contain records: the CRs at the end of the input are a part of it. */
+static const char *end_of_records(const char *start, const char *end, bool at_end)
+{
+    while (at_end && end > start && end[-1] == '\r')
+        end--;
+    return end;
+}
+
 /* ---- Well-formed records ------------------------------------------------------------- */
 
 /* Nearly all records are well formed: every quote opens a field at its start or closes it at its
@@ -59,7 +82,8 @@ static inline const char *sound_plain(const struct scan *scan, const char *at,
     if (*at == QUOTE)
         return NULL;
     /* There is a byte before it, because no record begins with its terminator. */
-    ret_text->size -= *at == '\n' && at[-1] == '\r';
+    if (*at == '\n' && at[-1] == '\r')
+        strip_returns(ret_text);
     return at;
 }
 
@@ -79,7 +103,8 @@ static inline const char *sound_quoted(const struct scan *scan, const char *at,
         return NULL;
     if (at == scan->end || *at == scan->separator || *at == '\n')
         return at;
-    return *at == '\r' && scan->end - at > 1 && at[1] == '\n' ? at + 1 : NULL;
+    at = skip_returns(at, scan->end);
+    return at < scan->end && *at == '\n' ? at : NULL;
 }
 
 static inline const char *sound_field(const struct scan *scan, const char *at,
@@ -144,16 +169,12 @@ static enum closing classify_close(const struct scan *scan, struct reach reach, 
                                    const char **ret_end)
 {
     *ret_end = at;
-    if (at == scan->end)
-        return reach.at_end ? CLOSED : UNDECIDED;
-    if (*at == scan->separator || *at == '\n')
+    if (at < scan->end && *at == scan->separator)
         return CLOSED;
-    if (*at != '\r')
-        return STRAY;
-    *ret_end = at + 1;
-    if (scan->end - at == 1)
-        return reach.at_end ? STRAY : UNDECIDED;
-    return at[1] == '\n' ? CLOSED : STRAY;
+    *ret_end = skip_returns(at, scan->end);
+    if (*ret_end == scan->end)
+        return reach.at_end ? CLOSED : UNDECIDED;
+    return **ret_end == '\n' ? CLOSED : STRAY;
 }
 
 /* Starts at a quote that may open a field. */
@@ -458,18 +479,17 @@ static inline bool add_csv_row(struct cutter *cutter, struct view text,
 /* The size of an empty line at `at`, including its end; 0 if there is none. */
 static inline size_t empty_line(const char *at, const char *end)
 {
-    if (*at == '\n')
-        return 1;
-    return *at == '\r' && end - at > 1 && at[1] == '\n' ? 2 : 0;
+    const char *stop = skip_returns(at, end);
+    return stop < end && *stop == '\n' ? (size_t)(stop + 1 - at) : 0;
 }
 
-/* The text of a record that ends at `stop`: the CR of a CRLF is not part of it. */
+/* The text of a record that ends at `stop`, without the CRs before its LF. */
 static inline struct view record_text(const char *start, const char *stop, const char *end)
 {
-    size_t size = (size_t)(stop - start);
-    if (stop < end && size > 0 && stop[-1] == '\r')
-        size--;
-    return (struct view){ start, size };
+    struct view text = { start, (size_t)(stop - start) };
+    if (stop < end)
+        strip_returns(&text);
+    return text;
 }
 
 /* Reads a record that is malformed or too long. Only quotes that are closed within its first
@@ -490,7 +510,7 @@ __attribute__((noinline)) static const char *read_odd(const struct cutter *cutte
 static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end)
 {
     const char *start = cutter->batch->block + at;
-    const char *end = start + size;
+    const char *whole = start + size, *end = end_of_records(start, whole, at_end);
     const char *here = start;
     struct scan scan = scan_to(cutter, end);
     while (here < end && !batch_full(cutter->batch)) {
@@ -509,7 +529,7 @@ static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
             break;
         here = stop < end ? stop + 1 : end;
     }
-    return (size_t)(here - start);
+    return (size_t)((here == end ? whole : here) - start);
 }
 
 /* ---- The header ---------------------------------------------------------------------- */
@@ -519,7 +539,7 @@ static size_t csv_cut(struct cutter *cutter, size_t at, size_t size, bool at_end
 static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
                          struct view *ret_record)
 {
-    const char *end = bytes.data + bytes.size;
+    const char *end = end_of_records(bytes.data, bytes.data + bytes.size, at_end);
     const char *here = bytes.data + format_mark_size(bytes);
     struct scan scan = scan_to(cutter, end);
     struct record record;
@@ -534,7 +554,7 @@ static size_t csv_header(struct cutter *cutter, struct view bytes, bool at_end,
     *ret_record = (struct view){ NULL, 0 };
     if (stop > here)
         *ret_record = record_text(here, stop, end);
-    return (size_t)(stop - bytes.data) + (stop < end);
+    return stop < end ? (size_t)(stop + 1 - bytes.data) : bytes.size;
 }
 
 /* ---- Names --------------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ struct cutter {
 };
 
 struct format {
-    /* A CR before the LF is part of the end of a record, and a byte order mark at the start is
+    /* CRs before the end of a record are part of it, and a byte order mark at the start is
      * ignored. */
     bool is_text;
 

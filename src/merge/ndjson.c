@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ndjson.c: one JSON object per line. A JSON object on one line cannot contain a line end, so a
- * record ends at the next LF, even if it is malformed. A CR before the LF is part of the end. Lines
+ * record ends at the next LF, even if it is malformed. CRs before the end are part of it. Lines
  * that contain only blanks are not records. */
 #include "merge/format.h"
 
@@ -204,7 +204,7 @@ static size_t ndjson_cut(struct cutter *cutter, size_t at, size_t size, bool at_
         if (!stop && !at_end)
             break;
         struct view line = { here, (size_t)((stop ? stop : end) - here) };
-        if (stop && line.size > 0 && stop[-1] == '\r')
+        while (line.size > 0 && line.data[line.size - 1] == '\r')
             line.size--;
         /* A long line that contains only blanks is rejected like any other long line, because the
          * result must not depend on how much of it was in memory. */
