@@ -49,6 +49,42 @@ static void retires_by_the_last_record(void **state)
     catalog_free(catalog);
 }
 
+static enum hf_status undelete(struct catalog *catalog, struct catalog_op *op, struct view key)
+{
+    *op = (struct catalog_op){ .kind = CATALOG_UNDELETE, .keys = &key, .key_count = 1 };
+    enum hf_status status = kit_apply(catalog, op, catalog_kit_at(50));
+    op->keys = NULL;
+    return status;
+}
+
+/* Another chunk may have older records of the same keys. */
+static void what_expires_hides_older_records(void **state)
+{
+    (void)state;
+    for (int keyed = 0; keyed < 2; keyed++) {
+        struct catalog *catalog = kit_catalog();
+        struct catalog_op op = { .kind = CATALOG_RETIRE };
+        if (!keyed)
+            catalog->settings.key = VIEW("");
+        catalog_kit_add(catalog, 98, 5, catalog_kit_at(1));
+        op.cutoff_ms = catalog->live[0].min_ms;
+        assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
+        assert_false(catalog->has_expired); /* nothing was retired */
+        int64_t cutoff_ms = op.cutoff_ms = catalog->live[0].max_ms + 1;
+        int64_t first_ms = catalog->live[0].min_ms;
+        assert_status(HF_OK, kit_apply(catalog, &op, catalog_kit_at(2)), &op.error);
+        assert_true(op.moved > 0 && catalog->has_expired == (keyed == 1));
+        if (keyed) {
+            struct catalog *again = catalog_kit_reload(catalog, NULL, 60);
+            assert_true(again->has_expired && again->expired_ms == cutoff_ms);
+            catalog_free(again);
+            assert_status(HF_OK, undelete(catalog, &op, kit_key(0, 98)), &op.error);
+            assert_true(catalog->expired_ms <= first_ms);
+        }
+        catalog_free(catalog);
+    }
+}
+
 static void graves_move_after_grace(void **state)
 {
     (void)state;
@@ -256,14 +292,6 @@ static void restamps_what_it_cannot_read(void **state)
 }
 
 /* ---- Undelete ------------------------------------------------------------------------ */
-
-static enum hf_status undelete(struct catalog *catalog, struct catalog_op *op, struct view key)
-{
-    *op = (struct catalog_op){ .kind = CATALOG_UNDELETE, .keys = &key, .key_count = 1 };
-    enum hf_status status = kit_apply(catalog, op, catalog_kit_at(50));
-    op->keys = NULL;
-    return status;
-}
 
 static void undelete_undoes_a_merge(void **state)
 {
@@ -508,6 +536,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IT("chunks are retired once their last record is too old", retires_by_the_last_record),
+        IT("what expires hides older records", what_expires_hides_older_records),
         IT("graves move to deleting once their grace is over, whole", graves_move_after_grace),
         IT("a file is known until the name of its chunk is dropped",
            a_file_is_known_until_its_name_is_dropped),

@@ -129,6 +129,21 @@ def _(s):
     until(lambda: run(s, "--force") and rows(s) == [("b", False)], "both are gone")
 
 
+@it("retention brings back nothing", LOCAL)
+def _(s):
+    day = 86400
+    make(s, "--late-bound", "1h", "--retention", "30d")
+    ingest(s, row("a", 0, "old") + row("b", 0, "old") + row("c", 40 * day),
+           row("a", 4 * day, deleted="true") + row("b", 4 * day, "new"))
+    shown = lambda: [line.split(b"\x1f")[:2] for line in s.out("compact", "cat").splitlines()]
+    equal(shown(), [[b"b", b"new"], [b"c", b"x"]])
+    equal(of_kind(run(s), "done")[-1]["totals"]["tended"]["retired"], 1)
+    equal(shown(), [[b"c", b"x"]], "neither the deleted record nor the replaced one")
+    gone = [chunk["key"] for chunk in chunks(s, "--all") if chunk["state"] == "tombstone"]
+    s.run("compact", "undelete", *gone)
+    equal(shown(), [[b"b", b"new"], [b"c", b"x"]], "undelete shows them as before")
+
+
 @it("the field is shown, stays once there are chunks, and needs a key and a time", LOCAL)
 def _(s):
     fails(s, "INVALID", "compact", "create", "--format", "usv", "--key", "1", "--deleted-field",

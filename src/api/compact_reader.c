@@ -262,9 +262,13 @@ static struct export_order make_export(struct hf_compact_reader *reader,
         .argument = asked,
     };
     order.selection.key_prefix = options->key_prefix ? view_of(options->key_prefix) : VIEW("");
-    order.selection.has_since = options->since_ms != INT64_MIN;
+    /* What has expired is not shown, even where a chunk still has it. */
+    int64_t since_ms = options->since_ms > reader->snapshot.expired_ms
+                           ? options->since_ms
+                           : reader->snapshot.expired_ms;
+    order.selection.has_since = since_ms != INT64_MIN;
     order.selection.has_until = options->until_ms != INT64_MAX;
-    order.selection.since = instant_of_ms(options->since_ms);
+    order.selection.since = instant_of_ms(since_ms);
     order.selection.until = instant_of_ms(options->until_ms);
     return order;
 }

@@ -109,6 +109,8 @@ static enum hf_status snapshot_visit(void *argument, struct catalog_ref *ref,
     bool good = !walk->note || note_catalog(snapshot, catalog);
     if (good && walk->copy)
         good = snapshot_copy_chunks(walk, catalog);
+    if (walk->copy && catalog->has_expired && catalog->expired_ms > snapshot->expired_ms)
+        snapshot->expired_ms = catalog->expired_ms;
     if (good && walk->copy && catalog->depth == 0) {
         snapshot->settings = catalog->settings;
         good = compact_settings_keep(&snapshot->settings, &snapshot->arena);
@@ -151,7 +153,7 @@ static enum hf_status pin_catalogs(struct snapshot *snapshot, int64_t ttl_ms,
 enum hf_status snapshot_take(struct catalog_tree *tree, int64_t ttl_ms,
                              struct snapshot *ret_snapshot, struct hf_error *error)
 {
-    struct snapshot snapshot = { .tree = tree, .arena = ARENA_INIT };
+    struct snapshot snapshot = { .tree = tree, .arena = ARENA_INIT, .expired_ms = INT64_MIN };
     struct snapshot_walk first = { .snapshot = &snapshot, .note = true };
     struct snapshot_walk second = { .snapshot = &snapshot, .copy = true };
     enum hf_status status = snapshot_read(&first, error);

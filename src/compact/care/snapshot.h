@@ -36,6 +36,7 @@ struct snapshot {
     struct arena arena;               /* for the names of catalogs */
     struct arena contents;            /* for the chunks and settings */
     struct compact_settings settings; /* of the partition itself */
+    int64_t expired_ms; /* records before this time have expired; INT64_MIN: none */
     struct snapshot_pin *pins;
     size_t pin_count, pin_room;
     struct snapshot_chunk *chunks; /* by catalog, parents first, in the order of their ingest */

@@ -448,6 +448,8 @@ enum hf_status catalog_inherit(struct catalog *child, const struct catalog *pare
         child->due = parent->due;
     child->has_floor = parent->has_floor;
     child->floor_ms = parent->floor_ms;
+    child->has_expired = parent->has_expired;
+    child->expired_ms = parent->expired_ms;
     return HF_OK;
 }
 
@@ -557,5 +559,8 @@ uint64_t catalog_live_hash(const struct catalog *catalog)
     if (catalog->has_floor)
         hash_stream_add(&stream, (struct view){ (const char *)&catalog->floor_ms,
                                                 sizeof catalog->floor_ms });
+    if (catalog->has_expired)
+        hash_stream_add(&stream, (struct view){ (const char *)&catalog->expired_ms,
+                                                sizeof catalog->expired_ms });
     return hash_stream_xxh3(&stream);
 }

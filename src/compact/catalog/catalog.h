@@ -264,6 +264,8 @@ struct catalog {
     size_t moved_file_id_count;
     bool has_floor; /* deletion markers up to floor_ms were dropped: older data is refused */
     int64_t floor_ms;
+    bool has_expired; /* chunks were retired by age: records before expired_ms are not shown */
+    int64_t expired_ms;
     bool is_dropping; /* the partition is being dropped, and this catalog is marked */
     bool is_dropped;  /* nothing is left of it; the document stands for an absent catalog */
     struct dead_part dropping;

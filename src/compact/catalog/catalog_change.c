@@ -245,6 +245,10 @@ static void do_undelete(struct catalog *catalog, struct grave *grave, const stru
         target_grave.undone = true;
         catalog_push_grave(catalog, &target_grave);
     }
+    /* A retired chunk that is brought back must be seen again. */
+    for (size_t i = 0; i < back->count; i++)
+        if (!place && catalog->has_expired && back->chunks[i].min_ms < catalog->expired_ms)
+            catalog->expired_ms = back->chunks[i].min_ms;
     for (size_t i = 0; i < back->count; i++) {
         catalog_push_live(catalog, &back->chunks[i]);
         catalog_count_entry(catalog, back->chunks[i].level);

@@ -185,6 +185,10 @@ bool catalog_encode(const struct catalog *catalog, struct view nonce, struct buf
         buffer_append(text, VIEW(",\n\"floor\":"));
         buffer_append_i64(text, catalog->floor_ms);
     }
+    if (catalog->has_expired) {
+        buffer_append(text, VIEW(",\n\"expired\":"));
+        buffer_append_i64(text, catalog->expired_ms);
+    }
     if (catalog->is_dropping)
         write_dropping(catalog, text);
     if (catalog->merge_count > 0)
@@ -489,15 +493,26 @@ static bool take_moved_files(struct member_reader *members, void *part)
                          catalog_push_moved_file);
 }
 
+static bool take_ms(struct member_reader *members, const char *why, int64_t *ret_ms)
+{
+    struct json_reader *json = &((struct part_reader *)members->context)->json;
+    if (!json_take_i64(json, ret_ms))
+        return false;
+    return (*ret_ms >= -CHUNK_MS_MAX && *ret_ms <= CHUNK_MS_MAX) || json_fail(json, why);
+}
+
 static bool take_floor(struct member_reader *members, void *part)
 {
-    struct part_reader *reader = members->context;
     struct catalog *catalog = part;
     catalog->has_floor = true;
-    if (!json_take_i64(&reader->json, &catalog->floor_ms))
-        return false;
-    bool in_range = catalog->floor_ms >= -CHUNK_MS_MAX && catalog->floor_ms <= CHUNK_MS_MAX;
-    return in_range || json_fail(&reader->json, "the floor is out of range");
+    return take_ms(members, "the floor is out of range", &catalog->floor_ms);
+}
+
+static bool take_expired(struct member_reader *members, void *part)
+{
+    struct catalog *catalog = part;
+    catalog->has_expired = true;
+    return take_ms(members, "the time of expiry is out of range", &catalog->expired_ms);
 }
 
 static bool take_dropping(struct member_reader *members, void *part)
@@ -587,6 +602,7 @@ static const struct member catalog_members[] = {
     MEMBER_BY("moved", take_moved, MEMBER_OPTIONAL),
     MEMBER_BY("moved_file_ids", take_moved_files, MEMBER_OPTIONAL),
     MEMBER_BY("floor", take_floor, MEMBER_OPTIONAL),
+    MEMBER_BY("expired", take_expired, MEMBER_OPTIONAL),
     MEMBER_BY("dropping", take_dropping, MEMBER_OPTIONAL),
     MEMBER_BY("merges", take_merges, MEMBER_OPTIONAL),
 };

@@ -25,6 +25,15 @@ static bool is_past(const struct chunk *chunk, int64_t cutoff_ms)
     return chunk->min_ms < cutoff_ms && !has_newer;
 }
 
+/* A chunk that stays may have older records of the keys in a chunk that goes, and they would become
+ * the latest. They are older than the cutoff too, so from now on no record before it is shown. */
+static void note_expired(struct catalog *catalog, int64_t cutoff_ms)
+{
+    if (!catalog->has_expired || catalog->expired_ms < cutoff_ms)
+        catalog->expired_ms = cutoff_ms;
+    catalog->has_expired = true;
+}
+
 enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *op,
                                     const struct evidence *evidence)
 {
@@ -49,6 +58,8 @@ enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *
     catalog_sweep_live(catalog);
     struct grave grave = catalog_new_grave(evidence, VIEW(""), chunks, count);
     catalog_push_grave(catalog, &grave);
+    if (catalog->settings.key.size > 0)
+        note_expired(catalog, op->cutoff_ms);
     op->changed = true;
     return HF_OK;
 }
