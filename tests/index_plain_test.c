@@ -402,6 +402,44 @@ static void a_compiler_that_is_too_late_gives_up(void **state)
     assert_int_equal(scene_waiting(scene, A3), 1);
 }
 
+/* Adds records of a megabyte until the writer refuses one. */
+static size_t add_up_to_the_limit(bool deletions, struct hf_error *error)
+{
+    struct schema schema = yard_schema("domain,name,updated_at");
+    struct shard_writer writer;
+    size_t size = INDEX_RECORD_BYTES_MAX - 1, count = 0;
+    char *bytes = malloc(size), key[16];
+    enum hf_status status = HF_OK;
+    assert_non_null(bytes);
+    memset(bytes, 'x', size);
+    assert_status(HF_OK,
+                  shard_writer_init(&writer, &schema, 1, "0123456789abcdef0123456789abcdef",
+                                    SHARD_BYTES_MAX, error),
+                  error);
+    writer.head.plain = true;
+    while (status == HF_OK && count < 1000) {
+        snprintf(key, sizeof key, "%08zu", count);
+        struct record record = { .bytes = { bytes, size },
+                                 .key = view_of(key),
+                                 .deleted = deletions };
+        status = shard_writer_add(&writer, &record, error);
+        count += status == HF_OK;
+    }
+    assert_int_equal(status, HF_INVALID);
+    shard_writer_release(&writer);
+    free(bytes);
+    return count;
+}
+
+static void a_plain_shard_is_bounded(void **state)
+{
+    struct scene *scene = *state;
+    assert_int_equal(add_up_to_the_limit(/* deletions */ false, &scene->error), 256);
+    assert_non_null(strstr(scene->error.why, "256 MiB: an index with more digits"));
+    assert_int_equal(add_up_to_the_limit(/* deletions */ true, &scene->error), 63);
+    assert_non_null(strstr(scene->error.why, "64 MiB: an index with more digits"));
+}
+
 static void plain_never_changes(void **state)
 {
     struct scene *scene = *state;
@@ -449,6 +487,8 @@ int main(int argc, char **argv)
                  what_is_no_record_is_left_alone),
         COMPILES("a compiler that has read the shard too long ago does not write it",
                  a_compiler_that_is_too_late_gives_up),
+        COMPILES("a plain shard has 256 MiB at most, and 64 MiB of deletions",
+                 a_plain_shard_is_bounded),
         COMPILES("whether shards are plain never changes", plain_never_changes),
     };
     if (!yard_kind_set(argc, argv) || !yard_is_plain())

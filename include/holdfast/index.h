@@ -72,9 +72,10 @@ struct hf_index_options {
     /* Write shards as bare records, each followed by LF and nothing else, so that other programs
      * can read them, and rewrite them on condition of their ETags. What else Holdfast knows about
      * a shard, deletions included, is in an object beside it. A shard is then at most 256 MiB, and
-     * a compile reads it again before it deletes entries. This never changes. false: as in the
-     * existing index; a new index has a header line in each shard, and its shards are cheaper to
-     * read. Versions of Holdfast before this option refuse to use an index with plain shards. */
+     * a compile reads it again before it deletes entries. A shard that has deletions, or that
+     * another program wrote, is read whole. This never changes. false: as in the existing index; a
+     * new index has a header line in each shard, and its shards are cheaper to read. Versions of
+     * Holdfast before this option refuse to use an index with plain shards. */
     bool plain;
 };
 #define HF_INDEX_OPTIONS                                                                 \

@@ -9,6 +9,9 @@
 /* Above this size, reading and rewriting a shard makes each compile slow. */
 #define SHARD_LARGE (1 * GIB)
 
+/* A plain shard cannot be larger than 256 MiB. */
+#define PLAIN_LARGE (128 * MIB)
+
 /* An entry that has waited longer suggests that no process is compiling the index. */
 #define WAIT_LONG_MS 3600000
 
@@ -111,7 +114,8 @@ static enum hf_status derive_remarks(struct overview_of_index *view)
     view->counted = stats->records >= 0;
     view->oldest_age_ms = view->aged ? age_ms(view, stats->oldest_ms) : 0;
     view->records_in_ms = -age_ms(view, stats->records_at_ms);
-    view->large = stats->shard_bytes_max > SHARD_LARGE && info->digits < HF_INDEX_DIGITS_MAX;
+    view->large = stats->shard_bytes_max > (info->plain ? PLAIN_LARGE : SHARD_LARGE) &&
+                  info->digits < HF_INDEX_DIGITS_MAX;
     view->more_digits = info->digits + 1;
     view->waits_long = view->oldest_age_ms > WAIT_LONG_MS;
     return HF_OK;
