@@ -93,7 +93,7 @@ def _(s):
     equal("".join(ordered(s, "--sort", "updated_at:desc", "--limit", "2")), "db")
     equal("".join(ordered(s, "--sort", "domain", "--limit", "0")), "")
     equal("".join(ordered(s, "--sort", "owner", "--where", "owner!=", "-n", "1")), "a")
-    for order in ("sise", "size:up", "size:desc:number"):
+    for order in ("sise", "size:", "size:up", "size:desc:number", "size::desc"):
         true("--sort: " in fails(s, "INVALID", "query", "domains", "--sort", order), order)
 
 

@@ -52,8 +52,10 @@ enum hf_status sort_order_parse(const struct schema *schema, struct view text,
 {
     struct sort_order order = { .field = 0 };
     struct view rest = text;
+    bool more = view_find(rest, ':') < rest.size;
     enum hf_status status = schema_pick(schema, view_cut(&rest, ':'), &order.field, error);
-    while (status == HF_OK && rest.size > 0) {
+    while (status == HF_OK && more) {
+        more = view_find(rest, ':') < rest.size;
         struct view word = view_cut(&rest, ':');
         if (view_equal(word, VIEW("number")) && !order.by_number && !order.descending)
             order.by_number = true;
