@@ -21,6 +21,10 @@ from parquet_test import create, ingest, main, parquet, rows, some_chunks, write
 cases.cases.clear()
 
 
+def columns(s, name):
+    return [row[0] for row in s.duck.query(f"DESCRIBE SELECT * FROM {quote(s.file(name))}")]
+
+
 def read_json(s, *args):
     text = s.out("compact", "cat", "--format", "ndjson", *args)
     return [json.loads(line, parse_float=decimal.Decimal) for line in text.splitlines()]
@@ -81,8 +85,7 @@ def _(s):
     ingest(s, write(s, "all.parquet", EVERY_TYPE))
     told = read_json(s)
     equal(len(told), 20)
-    equal(list(told[0]), [column[0] for column in s.duck.query(
-        f"DESCRIBE SELECT * FROM {quote(s.file('all.parquet'))}")])
+    equal(list(told[0]), columns(s, "all.parquet"))
     equal([str(told[i]["d"]) for i in (0, 19)],
           ["1234567890123456789012345678.25", "1234567890123456789012345697.25"])
     equal([told[i]["x"] for i in (0, 1, 2)], [decimal.Decimal("0.1"), "nan", "inf"])
@@ -143,6 +146,13 @@ def _(s):
         s.run("compact", "ingest", "-q", "--partition", form, "in")
         s.run("compact", "export", "-q", "--partition", form, "-o", f"{form}.parquet")
         equal(rows(s, f"{form}.parquet"), wanted, form)
+        nothing = ["compact", "export", "-q", "--partition", form, "-o", "nothing.parquet", "--prefix", "x"]
+        if form == "csv":
+            s.run(*nothing)
+            equal((rows(s, "nothing.parquet"), columns(s, "nothing.parquet")), ([], ["id", "t", "v"]))
+        else:
+            true("no records" in fails(s, "UNSUPPORTED", *nothing), form)
+    equal(columns(s, "usv.parquet"), ["1", "2", "3"])
     s.run("compact", "create", "-q", "--partition", "none", "--format", "csv", "--key", "id")
     text = fails(s, "UNSUPPORTED", "compact", "export", "--partition", "none", "-o", "none.parquet")
     true("no records" in text, text)
@@ -174,7 +184,7 @@ def _(s):
     export_text(s, "ndjson", "".join(json.dumps(line) + "\n" for line in lines).encode())
     table = rows(s, "ndjson.parquet")
     equal((len(table), len(table[0])), (300, 304))
-    names = [column[0] for column in s.duck.query(f"DESCRIBE SELECT * FROM {quote(s.file('ndjson.parquet'))}")]
+    names = columns(s, "ndjson.parquet")
     for row in table:
         told = dict(zip(names, row))
         n = int(told["id"])

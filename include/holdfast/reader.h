@@ -149,15 +149,15 @@ struct hf_compact_export_report {
  *
  * CONVERSION. The fields of csv and tsv are named by the header, and those of JSON objects by their
  * members. Other fields have only numbers, counted from 1: csv and tsv made of them have no header,
- * and JSON objects made of them have members named "1", "2" and so on. In JSON, all values of other
- * formats are strings. In csv, a JSON string is written without its escapes, null and a missing
- * member are empty, and any other JSON value is its JSON text; the columns are the members of all
- * objects, in the order in which they first appear. From Parquet to Parquet, types and values do
- * not change. From Parquet to text, NULL is null in JSON, a timestamp is RFC 3339 in UTC with
- * microseconds, and a number that is not finite is a string. To Parquet, the columns of csv, tsv
- * and usv are texts, and empty fields are NULL; DuckDB determines the types of JSON members: a
- * number becomes a 64-bit integer or a double, and a column whose strings are all dates, timestamps
- * or UUIDs gets that type.
+ * and JSON objects and Parquet files made of them have members or columns named "1", "2" and so on.
+ * In JSON, all values of other formats are strings. In csv, a JSON string is written without its
+ * escapes, null and a missing member are empty, and any other JSON value is its JSON text; the
+ * columns are the members of all objects, in the order in which they first appear. From Parquet to
+ * Parquet, types and values do not change. From Parquet to text, NULL is null in JSON, a timestamp
+ * is RFC 3339 in UTC with microseconds, and a number that is not finite is a string. To Parquet,
+ * the columns of csv, tsv and usv are texts, and empty fields are NULL; DuckDB determines the types
+ * of JSON members: a number becomes a 64-bit integer or a double, and a column whose strings are
+ * all dates, timestamps or UUIDs gets that type.
  *
  * Returns HF_INVALID if the partition has no key or time to filter by, or if a value cannot be
  * written in that format. Returns HF_UNSUPPORTED if only a command can merge the partition's

@@ -625,10 +625,12 @@ enum hf_status parquet_survey(struct job *job, const char *path, struct survey *
 static const char *microseconds(struct instant instant, struct arena *arena)
 {
     const uint64_t unit = UINT64_C(1000000000000);
+    const int64_t far = INT64_C(9000000000000); /* beyond it, DuckDB has no times */
+    int64_t s = instant.s < -far ? -far : instant.s > far ? far : instant.s;
     char *text = arena_take(arena, 24);
     if (text)
         snprintf(text, 24, "%" PRId64,
-                 instant.s * 1000000 + (int64_t)((instant.atto + unit - 1) / unit));
+                 s * 1000000 + (int64_t)((instant.atto + unit - 1) / unit));
     return text;
 }
 
@@ -700,6 +702,7 @@ enum hf_status parquet_convert(struct env *env, const struct merge_options *opti
     enum hf_status status = measure_input(conversion, &from, error);
     if (status == HF_OK)
         status = fill_in_inputs(&call, &conversion->from, 1, &arena, error);
+    call.names = &conversion->from_name;
     if (status == HF_OK && conversion->selection)
         status = fill_in_selection(&call, conversion->selection, &arena, error);
     struct stat info;

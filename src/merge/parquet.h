@@ -36,7 +36,7 @@ enum hf_status parquet_survey(struct job *job, const char *path, struct survey *
 
 /* A conversion from Parquet to Parquet or ndjson, or from csv or ndjson to Parquet. */
 struct parquet_conversion {
-    const char *from;
+    const char *from, *from_name; /* the name is for errors */
     enum hf_merge_format from_format;
     uint64_t rows;  /* of the input, unless it is Parquet */
     const char *to; /* must not exist; after a failure it does not */

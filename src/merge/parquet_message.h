@@ -16,7 +16,7 @@
 #define PARQUET_REPORT_MAX  ((size_t)64 << 10)
 #define PARQUET_INPUTS_MAX  4096 /* every input is an open file of the helper */
 
-/* A format besides those of merge.h: csv, whose columns get names by number. */
+/* A format besides those of merge.h: csv, whose columns are named 1, 2 and so on. */
 #define PARQUET_CSV_HEADLESS "csv without header"
 
 enum parquet_work {

@@ -457,16 +457,56 @@ static const struct {
 };
 #define TEXT_COUNT (sizeof texts / sizeof texts[0])
 
-static enum hf_status convert_to_parquet(struct engine *engine, size_t text,
-                                         struct parquet_report *report, struct hf_error *error)
+static void add_reader(struct engine *engine, size_t text)
 {
-    sql_begin(engine, "COPY (SELECT * FROM ");
     sql_add(engine, texts[text].reader);
     sql_add(engine, "(");
     sql_add_file(engine, engine->inputs[0]);
     sql_add(engine, ", ");
     sql_add(engine, texts[text].options);
-    sql_add(engine, ")) TO ");
+    sql_add(engine, ")");
+}
+
+/* Without a header, DuckDB calls the columns column0 or column00 and so on. Ours are numbered from
+ * 1, as everywhere. */
+static enum hf_status count_columns(struct engine *engine, size_t text, uint64_t *ret_count,
+                                    uint64_t *ret_digits, struct hf_error *error)
+{
+    struct values values;
+    sql_begin(engine, "SELECT CAST(count(*) AS VARCHAR), CAST(max(length(column_name)) AS "
+                      "VARCHAR) FROM (DESCRIBE SELECT * FROM ");
+    add_reader(engine, text);
+    sql_add(engine, ")");
+    enum hf_status status = read_values(engine, &values, 2, error);
+    if (status == HF_OK)
+        status = parse_count(values.text[0], ret_count, error);
+    if (status == HF_OK)
+        status = parse_count(values.text[1], ret_digits, error);
+    *ret_digits -= strlen("column");
+    return status;
+}
+
+static void add_numbered_columns(struct engine *engine, uint64_t count, uint64_t digits)
+{
+    for (uint64_t i = 0; i < count; i++)
+        buffer_print(&engine->sql, "%scolumn%0*" PRIu64 " AS \"%" PRIu64 "\"",
+                     i > 0 ? ", " : "", (int)digits, i, i + 1);
+}
+
+static enum hf_status convert_to_parquet(struct engine *engine, size_t text,
+                                         struct parquet_report *report, struct hf_error *error)
+{
+    uint64_t count = 0, digits = 0;
+    bool headless = strcmp(texts[text].name, PARQUET_CSV_HEADLESS) == 0;
+    enum hf_status status =
+        headless ? count_columns(engine, text, &count, &digits, error) : HF_OK;
+    if (status != HF_OK)
+        return status;
+    sql_begin(engine, headless ? "COPY (SELECT " : "COPY (SELECT *");
+    add_numbered_columns(engine, count, digits);
+    sql_add(engine, " FROM ");
+    add_reader(engine, text);
+    sql_add(engine, ") TO ");
     sql_add_file(engine, engine->output);
     add_write_options(engine, "parquet");
     return engine_run(engine, take_written, &report->rows_out, error);

@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* What a scratch file is called in errors. */
+#define RECORDS_NAME "the merged records"
+
 /* An export under way. */
 struct export
 {
@@ -229,6 +232,7 @@ static enum hf_status select_parquet_rows(struct export *export, struct merge_ru
                                           struct hf_error *error)
 {
     const struct parquet_conversion conversion = { .from = run->output,
+                                                   .from_name = RECORDS_NAME,
                                                    .from_format = HF_MERGE_PARQUET,
                                                    .to = selected,
                                                    .to_format = to,
@@ -244,6 +248,12 @@ static enum hf_status select_parquet_rows(struct export *export, struct merge_ru
     return status;
 }
 
+static enum hf_status no_columns(struct hf_error *error)
+{
+    return error_set(error, HF_UNSUPPORTED,
+                     "there are no records, and a Parquet file needs the columns of some");
+}
+
 /* Turns the selected records into Parquet, and copies that to the output. */
 static enum hf_status write_parquet_rows(struct export *export, struct merge_run *run,
                                          const struct merge_options *options,
@@ -256,7 +266,11 @@ static enum hf_status write_parquet_rows(struct export *export, struct merge_run
     if (!made)
         return error_no_memory(error);
     used.headless = options->headless || options->format == HF_MERGE_USV;
+    bool has_header = text == HF_MERGE_CSV && !used.headless;
+    if (export->report->rows_out == 0 && !has_header)
+        return no_columns(error);
     const struct parquet_conversion conversion = { .from = selected,
+                                                   .from_name = RECORDS_NAME,
                                                    .from_format = text,
                                                    .rows = export->report->rows_out,
                                                    .to = made,
@@ -325,7 +339,7 @@ static enum hf_status merge_and_convert(struct export *export, struct merge_run 
     enum hf_merge_format text =
         options.format == HF_MERGE_NDJSON ? HF_MERGE_NDJSON : HF_MERGE_CSV;
     struct convert_order convert = { .input = from_parquet ? rows : run->output,
-                                     .input_name = "the merged records",
+                                     .input_name = RECORDS_NAME,
                                      .to = merge_is_text(order->to) ? order->to : text,
                                      .output = to_parquet ? &selected : order->output,
                                      .coding = to_parquet ? HF_MERGE_PLAIN : order->coding,
@@ -429,9 +443,7 @@ enum hf_status export_run(const struct export_order *order, struct export_report
         status = choose_chunks(&export, error);
     if (status == HF_OK && export.source_count == 0 && order->to == HF_MERGE_PARQUET &&
         order->output)
-        status = error_set(error, HF_UNSUPPORTED,
-                           "there are no records, and a Parquet file needs the columns of "
-                           "some");
+        status = no_columns(error);
     if (status == HF_OK && export.source_count == 0) {
         status = write_nothing(&export, env, error);
     } else if (status == HF_OK) {
