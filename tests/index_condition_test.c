@@ -127,7 +127,7 @@ static void conditions_hold_or_not(void **state)
         { "text= b", RECORD("", " b"), true },
         { "text = b", RECORD("", "b"), true },
         { "text = b", RECORD("", " b"), false },
-        { "text==", RECORD("", "="), true },
+        { "text = =", RECORD("", "="), true },
         { "text=", RECORD("", ""), true },
         { "text=", "k" US "" US "1", true },
         { "text>a", "k" US "" US "1", false },
@@ -180,6 +180,8 @@ static void wrong_conditions_are_told(void **state)
         { "", "expected FIELD OP VALUE" },    { "n", "expected FIELD OP VALUE" },
         { "=5", "expected FIELD OP VALUE" },  { "n 5", "expected FIELD OP VALUE" },
         { "n!5", "expected FIELD OP VALUE" }, { "m=5", "m" },
+        { "n==5", "unknown operator '=='" },  { "n <> 5", "unknown operator '<>'" },
+        { "n=>5", "unknown operator '=>'" },  { "n =~ 5", "unknown operator '=~'" },
         { "at=yesterday", "is not a time" },  { "at>2026-02-06T10:00:00", "with a zone" },
         { "text~\\", "ends with \\" },
     };

@@ -37,7 +37,7 @@ def _(s):
     shown = s.lines("index", "get", "domains", *wanted[:3], "--keys-from", "keys")
     equal([row["domain"] for row in shown], wanted)
     shown = s.run("index", "get", "domains", "--keys-from", "-", "--format", "csv",
-                  stdin="\n".join(wanted[3:]).encode())
+                  stdin="\r\n".join(wanted[3:]).encode())  # as another system ends its lines
     equal(shown.stdout.decode().splitlines()[0], "domain,owner,updated_at")
     equal([line.split(",")[0] for line in shown.stdout.decode().splitlines()[1:]], wanted[3:])
     s.write("keys", b"none-1\n" + wanted[0].encode() + b"\nnone-2")

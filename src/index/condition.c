@@ -54,6 +54,13 @@ static enum hf_status split_condition(struct view text, struct view *ret_field,
                          VIEW_ARGS(view_first(text, 60)));
     bool blanks = rest.size < behind.size;
     rest = view_from(rest, strlen(op->text));
+    /* An operator of another language (==, <>, =>, =~) would otherwise be ours and a part of the
+     * value, and the answer would be wrong. */
+    if (rest.size > 0 && memchr("=<>~", rest.data[0], 4))
+        return error_set(error, HF_INVALID,
+                         "unknown operator '%s%c' in '%.*s': expected one of = != < <= > >= ~; "
+                         "if the value starts with %c, put blanks around the operator",
+                         op->text, rest.data[0], VIEW_ARGS(view_first(text, 60)), rest.data[0]);
     *ret_field = view_first(text, end);
     *ret_operator = op;
     *ret_value = blanks ? skip_blanks(rest) : rest;

@@ -183,7 +183,7 @@ static bool take_answer(void *argument, size_t number, struct hf_index_record *r
     return !getting->failed && !interrupted();
 }
 
-/* Adds one key per line. Empty lines are skipped. */
+/* Adds one key per line. Lines may end with CRLF. Empty lines are skipped. */
 static enum hf_status read_key_lines(struct cli *cli, FILE *file, struct names *keys)
 {
     char *line = NULL;
@@ -194,6 +194,8 @@ static enum hf_status read_key_lines(struct cli *cli, FILE *file, struct names *
     while (status == HF_OK && (size = getline(&line, &room, file)) >= 0) {
         struct view key = { line, (size_t)size };
         if (view_ends_with(key, VIEW("\n")))
+            key.size--;
+        if (view_ends_with(key, VIEW("\r")))
             key.size--;
         if (key.size == 0)
             continue;
