@@ -253,6 +253,14 @@ def _(s):
         os.remove(s.file(f"{name}.parquet"))
 
 
+@parquet("of a clash, the smaller files are blamed, however many they are")
+def _(s):
+    write(s, "large.parquet", "SELECT i AS id, i AS seen, md5(i::VARCHAR) AS v FROM range(5000) t(i)")
+    small = [write(s, f"{name}.parquet", "SELECT 1::BIGINT AS id, 1::BIGINT AS seen, 2 AS v") for name in "abc"]
+    text = refused(s, "INVALID", LATEST, [*small, "large.parquet"])
+    true("a.parquet: the column 'v' is INTEGER, but it is VARCHAR in other files" in text, text)
+
+
 @parquet("a file with two columns of one name, in upper or lower case, is refused")
 def _(s):
     for name in (b"abc", b"ABC", b"aBc"):

@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* ---- Types --------------------------------------------------------------------------- */
 
@@ -89,6 +90,13 @@ static bool split_columns(struct engine *engine, struct schema *schema)
     return true;
 }
 
+/* The size of an input, counted from 1. */
+static uint64_t bytes_of(const struct engine *engine, uint64_t input)
+{
+    struct stat info;
+    return fstat(engine->inputs[input - 1], &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
 /* Adds an input to the schema with the same text, or to a new one. */
 static enum hf_status keep_schema(struct engine *engine, struct schemas *schemas,
                                   struct map *by_text, struct view text, uint64_t input,
@@ -97,13 +105,13 @@ static enum hf_status keep_schema(struct engine *engine, struct schemas *schemas
     void *old;
     struct schema *known = map_get(by_text, text);
     if (known) {
-        known->inputs++;
+        known->bytes += bytes_of(engine, input);
         return HF_OK;
     }
     struct schema *schema = &schemas->list[schemas->count++];
     *schema = (struct schema){ .text = arena_copy(&engine->arena, text),
                                .first_input = input,
-                               .inputs = 1 };
+                               .bytes = bytes_of(engine, input) };
     if (!schema->text.data || !split_columns(engine, schema) ||
         !map_put(by_text, schema->text, schema, &old))
         return error_no_memory(error);
@@ -149,12 +157,12 @@ static struct view fold_case(struct arena *arena, struct view name)
     return (struct view){ folded, name.size };
 }
 
-/* The schema that most inputs have first, so that it determines the types. */
-static int compare_inputs(const void *a, const void *b)
+/* The schema that most of the data has first, so that it determines the types. */
+static int compare_bytes(const void *a, const void *b)
 {
     const struct schema *one = a, *other = b;
-    if (one->inputs != other->inputs)
-        return one->inputs > other->inputs ? -1 : 1;
+    if (one->bytes != other->bytes)
+        return one->bytes > other->bytes ? -1 : 1;
     return view_compare(one->text, other->text);
 }
 
@@ -251,8 +259,8 @@ enum hf_status schemas_read(struct engine *engine, struct schemas *ret_schemas,
     if (status != HF_OK)
         return status;
     if (engine->request->work == PARQUET_SURVEY && schemas.count == 2)
-        schemas.list[1].inputs++;
-    qsort(schemas.list, schemas.count, sizeof *schemas.list, compare_inputs);
+        schemas.list[1].bytes = UINT64_MAX;
+    qsort(schemas.list, schemas.count, sizeof *schemas.list, compare_bytes);
     status = unite_schemas(engine, &schemas, ret_input, error);
     if (status != HF_OK)
         return status;

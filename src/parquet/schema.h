@@ -6,8 +6,9 @@
  * and each column has the place of its first appearance.
  *
  * Two types of one column unite if one is wider: integers of the same sign, and FLOAT with DOUBLE.
- * Any other difference is a clash. The type that most inputs have is taken to be right, so the
- * clashing input is one of the few. In a survey, the second input is right. */
+ * Any other difference is a clash. The type that most of the data has, in bytes, is taken to be
+ * right: a few small files must not put a large chunk in quarantine. In a survey, the second input
+ * is right. */
 #ifndef PARQUET_SCHEMA_H
 #define PARQUET_SCHEMA_H
 
@@ -24,7 +25,8 @@ struct schema {
     struct view text; /* names and types, each ended by a NUL */
     struct column *columns;
     size_t count;
-    uint64_t first_input, inputs;
+    uint64_t first_input;
+    uint64_t bytes; /* of its inputs */
 };
 
 struct schemas {
