@@ -313,13 +313,15 @@ def _(s):
     s.write("few", b"a\n")
     full = FULL_DISK.replace("size=1m", "size=16m")
     spaces = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-r", "--mount"]
+    merging, elsewhere = ["merge", *USV, "-o"], {"TMPDIR": s.file("small")}
     for args, environment in (
-            ([*USV, "-o", "small/out", "few", "/dev/zero"], {}),
-            ([*USV, "-o", "-", "/dev/zero"], {"TMPDIR": s.file("small")}),
-            ([*USV, "-o", "small/out", "-"], {}),
-            ([*USV, "-o", "dir:store#k", "-"], {"TMPDIR": s.file("small")})):
+            ([*merging, "small/out", "few", "/dev/zero"], {}),
+            ([*merging, "-", "/dev/zero"], elsewhere),
+            ([*merging, "small/out", "-"], {}),
+            ([*merging, "dir:store#k", "-"], elsewhere),
+            (["store", "put", "-q", "--store", "dir:store", "k", "-"], elsewhere)):
         with open("/dev/zero", "rb") as endless:
-            done = subprocess.run([*spaces, "sh", "-c", full, "sh", PROGRAM, "merge", *args],
+            done = subprocess.run([*spaces, "sh", "-c", full, "sh", PROGRAM, *args],
                                   cwd=s.path, env={**s.env, **environment}, stdin=endless,
                                   capture_output=True, check=False)
         if done.returncode == 99 or b"unshare" in done.stderr:
