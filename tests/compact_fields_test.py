@@ -127,6 +127,27 @@ def _(s):
     equal(merged, [b"id", b"k0", b"k1", b"k4"])
 
 
+@it("of chunks that disagree about a numbered field, the odd one is quarantined with its reason", DIR)
+def _(s):
+    s.run("compact", "create", "-q", "--format", "csv", "--key", "1", "--time", "at", "--grace", "0",
+          "--skew", "0")
+    for number in range(3):  # as if they had been ingested at the same time
+        header, rows = [("id,at", "a,1770000000\nb,1770000000"), ("at,id", "1770000000,x"),
+                        ("id,at,z", "c,1770000000,z")][number]
+        ingest(s, {f"in-{number}.csv": f"{header}\n{rows}\n".encode()})
+        for chunk in s.lines("compact", "ls"):
+            s.run("compact", "quarantine", "-q", chunk["key"])
+    for chunk in s.lines("compact", "ls"):
+        s.run("compact", "quarantine", "-q", "--release", chunk["key"])
+    fails(s, "INVALID", "compact", "run", "--force", "--jobs", "1")
+    run(s)
+    odd = [chunk for chunk in s.lines("compact", "ls") if chunk["quarantine"]]
+    good = [chunk for chunk in s.lines("compact", "ls") if not chunk["quarantine"]]
+    equal((len(odd), len(good)), (1, 1), f"{odd} {good}")
+    true(f"{odd[0]['key']}: its field 1 is 'at', but 'id' in other files" in odd[0]["quarantine"], odd)
+    equal(s.get(good[0]["key"]), b"id,at,z\na,1770000000,\nb,1770000000,\nc,1770000000,z\n")
+
+
 @it("of seven ndjson files one has numbers as keys: it alone is refused, the others merge", DIR)
 def _(s):
     create(s, "--format", "ndjson", "--key", "id")

@@ -154,33 +154,6 @@ static struct merge_options make_merge_options(struct merge_run *run)
     return options;
 }
 
-/* After a failed merge, or a wrong number of rows: checks the sources one by one to find the
- * culprit. Their bytes match the checksums in the catalog, so a faulty source was already faulty
- * when it was put. */
-static void find_culprit(struct merge_run *run)
-{
-    const struct merge_order *order = run->order;
-    struct merge_options options = record_options(run);
-    struct survey survey;
-    struct hf_error error;
-    if (!merge_has_records(options.format) || order->parts)
-        return; /* nothing is known about a part of a source */
-    for (size_t i = 0; i < order->source_count; i++) {
-        if (!merge_goes_on(run, 2 * run->bytes))
-            return;
-        enum hf_status status =
-            merge_survey(run->files->env, &options, run->paths[i], &survey, &error);
-        bool unreadable = status == HF_CORRUPT || status == HF_INVALID;
-        bool other = status == HF_OK && survey.rows_counted &&
-                     ((order->sources[i].rows_known && survey.rows != order->sources[i].rows) ||
-                      survey.malformed > order->settings->rejects_max);
-        if (unreadable || other) {
-            run->product->culprit = i;
-            return;
-        }
-    }
-}
-
 static void name_keys(const struct merge_run *run, struct hf_error *error)
 {
     for (size_t i = 0; i < run->order->source_count; i++)
@@ -188,10 +161,55 @@ static void name_keys(const struct merge_run *run, struct hf_error *error)
     scratch_rename(error, run->output, run->order->output);
 }
 
+static size_t source_with_most_rows(const struct merge_order *order)
+{
+    size_t most = 0;
+    for (size_t i = 1; i < order->source_count; i++)
+        if (order->sources[i].rows > order->sources[most].rows)
+            most = i;
+    return most;
+}
+
+/* After a failed merge, or a wrong number of rows: checks the sources one by one to find the
+ * culprit. Their bytes match the checksums in the catalog, so a faulty source was already faulty
+ * when it was put. Sources that are fine by themselves may disagree about a field that is given by
+ * number, if they were ingested at the same time: then the one with the most rows is right, as for
+ * ingest, and the error becomes that of the culprit. */
+static void find_culprit(struct merge_run *run, struct hf_error *error)
+{
+    const struct merge_order *order = run->order;
+    struct merge_options options = record_options(run);
+    struct survey survey;
+    struct hf_error found;
+    bool has_header = options.format == HF_MERGE_CSV || options.format == HF_MERGE_TSV;
+    size_t usual = source_with_most_rows(order);
+    if (!merge_has_records(options.format) || order->parts)
+        return; /* nothing is known about a part of a source */
+    for (size_t i = 0; i < order->source_count; i++) {
+        if (!merge_goes_on(run, 2 * run->bytes))
+            return;
+        options.columns_like = has_header && i != usual ? run->paths[usual] : NULL;
+        enum hf_status status =
+            merge_survey(run->files->env, &options, run->paths[i], &survey, &found);
+        bool unreadable = status == HF_CORRUPT || status == HF_INVALID;
+        bool other = status == HF_OK && survey.rows_counted &&
+                     ((order->sources[i].rows_known && survey.rows != order->sources[i].rows) ||
+                      survey.malformed > order->settings->rejects_max);
+        if (unreadable || other) {
+            run->product->culprit = i;
+            if (status == HF_INVALID && options.columns_like) {
+                name_keys(run, &found);
+                *error = found;
+            }
+            return;
+        }
+    }
+}
+
 /* A missing program or a full disk is a failure of this machine, so nobody is blamed. If a command
  * or Parquet's helper fails, its input may be the cause. */
 static enum hf_status blame_merge(struct merge_run *run, enum hf_status status,
-                                  const struct merge_result *result)
+                                  const struct merge_result *result, struct hf_error *error)
 {
     bool command = run->order->settings->command.size > 0;
     bool in_data = status == HF_INVALID || status == HF_CORRUPT || status == HF_UNSUPPORTED;
@@ -203,7 +221,7 @@ static enum hf_status blame_merge(struct merge_run *run, enum hf_status status,
     if (result->culprit > 0)
         run->product->culprit = result->culprit - 1;
     else if (in_data && !command)
-        find_culprit(run);
+        find_culprit(run, error);
     bool by_command = result->command_ended && !result->disk_full;
     run->product->group_fault = by_command || (in_data && !command);
     return status;
@@ -240,7 +258,7 @@ static enum hf_status check_merged_rows(struct merge_run *run,
     if (run->order->parts || !result->rows_counted || !rows_of_sources(run->order, &expected) ||
         expected == result->rows_in)
         return HF_OK;
-    find_culprit(run);
+    find_culprit(run, error);
     product->group_fault = true;
     return error_set(error, HF_CORRUPT,
                      "%" PRIu64 " rows were read, but the catalog records %" PRIu64,
@@ -409,7 +427,7 @@ static enum hf_status merge_sources(struct merge_run *run, uint32_t *ret_crc,
         if (result.disk_full)
             atomic_store(&run->disk_full, true);
         name_keys(run, error);
-        return blame_merge(run, status, &result);
+        return blame_merge(run, status, &result, error);
     }
     *ret_crc = result.crc32c;
     if (run->order->parts && result.inputs_unsorted > 0) {
