@@ -521,11 +521,18 @@
                                        LOOK(2), each_txn, NULL, ERROR(3))))
 
 /* After the others, so that recorded inputs still mean the same calls. */
-#define ADOPT_CALLS(ROW)                                                        \
-    ROW(hf_compact_adopt,                                                       \
-        play_status(play, hf_compact_adopt(COMPACT(0), NAMES(1), NAME_COUNT(1), \
-                                           play_adopt_options(play, 2),         \
-                                           REPORT(3, hf_compact_adopt_report), ERROR(4))))
+#define ADOPT_CALLS(ROW)                                                                       \
+    ROW(hf_compact_adopt,                                                                      \
+        play_status(play, hf_compact_adopt(COMPACT(0), NAMES(1), NAME_COUNT(1),                \
+                                           play_adopt_options(play, 2),                        \
+                                           REPORT(3, hf_compact_adopt_report), ERROR(4))))     \
+    ROW(hf_compact_release,                                                                    \
+        play_status(play, hf_compact_release(COMPACT(0), TEXT(1),                              \
+                                             REPORT(2, hf_compact_release_report), ERROR(3)))) \
+    ROW(hf_compact_paths,                                                                      \
+        play_status(play, hf_compact_paths(COMPACT(0), each_path, NULL, ERROR(1))))            \
+    ROW(hf_compact_discard,                                                                    \
+        play_status(play, hf_compact_discard(COMPACT(0), TEXT(1), ERROR(2))))
 
 /* Names that are not calls. */
 #define OTHER_STEPS(ROW) ROW(time_passes, play_pass_time(play, 0))

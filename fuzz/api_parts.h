@@ -84,6 +84,7 @@ bool each_lease(void *argument, const struct hf_lease_info *lease);
 bool each_audit(void *argument, const char *json);
 bool each_lease_change(void *argument, enum hf_change change,
                        const struct hf_lease_info *lease);
+bool each_path(void *argument, const struct hf_compact_path *path);
 bool each_blocker(void *argument, const char *scope, const struct hf_lease_info *lease);
 bool each_key(void *argument, const char *name, const struct hf_key_info *info,
               const struct hf_key_status *status);

@@ -527,6 +527,13 @@ bool each_lease_change(void *argument, enum hf_change change, const struct hf_le
     return each_lease(argument, lease);
 }
 
+bool each_path(void *argument, const struct hf_compact_path *path)
+{
+    (void)argument;
+    check(path->path[0]);
+    return !path->releasing;
+}
+
 bool each_blocker(void *argument, const char *scope, const struct hf_lease_info *lease)
 {
     check(scope[0]);

@@ -108,6 +108,43 @@ def rewritten(s):
     s.run("compact", "adopt", "-q", "raw/")  # the new version is another object
     loosely(s, "compact", "run", "--all", "--force")
     true(any(b"evil" in line for line in rows_of(s)), "the new version")
+    for advice in (bad[0]["quarantine"], found[0]["repair"], loosely(s, "compact", "status")):
+        true("compact quarantine --discard" in advice, advice)
+    said = fails(s, "CORRUPT", "compact", "cat")
+    true("compact quarantine --discard" in said, said)
+    told = json.loads(s.out("compact", "quarantine", bad[0]["key"], "--discard", "--json"))
+    equal((told["discarded"], told["quarantine"]), (True, None))
+    true(b"evil" in s.out("compact", "cat"), "all that is left")
+    s.run("compact", "fsck")
+    fails(s, "NOT_FOUND", "compact", "quarantine", bad[0]["key"], "--discard")
+    fails(s, "CONFLICT", "compact", "quarantine", keys(s)[0], "--discard")
+
+
+@it("a path is released after twice the late bound, once nothing needs its objects", LOCAL)
+def released(s):
+    create(s, "--late-bound", "100ms")
+    create(s, "--partition", "other")
+    put_some(s, "raw/", 2)
+    s.run("compact", "adopt", "-q", "raw/")
+    status = json.loads(s.out("compact", "status", "--json"))
+    equal(status["paths"], [{"path": "raw/", "own": False, "releasing": False}])
+    equal(status["dropping"], False)
+    text = s.out("compact", "release", "raw/").decode()
+    true(text.startswith("releasing raw/: 2 chunks still need its objects; can be released in "),
+         text)
+    text = s.out("compact", "status").decode()
+    true("\nadopts       raw/, until it is released\n" in text, text)
+    fails(s, "CONFLICT", "compact", "adopt", "raw/", "--partition", "other")
+    s.run("compact", "run", "-q", "--all", "--force")
+
+    def is_released():
+        s.run("compact", "run", "-q", "--all")
+        return json.loads(s.out("compact", "release", "raw/", "--json"))["released"]
+    until(is_released, "the path is released")
+    fails(s, "NOT_FOUND", "compact", "release", "raw/")
+    s.run("compact", "adopt", "-q", "raw/", "--partition", "other")
+    equal(len(keys(s, "--partition", "other")), 2)
+    equal(len(keys(s)), 1)
 
 
 @it("fsck finds an adopted object that is missing or has other bytes", LOCAL)
@@ -219,7 +256,7 @@ def bad_manifest(s):
     lines = manifest_of(s, "raw/")
     whole = json.dumps(lines[0])
     for text, said in ((whole + "\n{", "line 2"), (whole + "\n" + whole, "described before"),
-                       ("[]", "line 1"), (whole.replace('"crc32c"', '"crc"'), "crc32c"),
+                       ("[]", "line 1"), (whole + "\n" + "x" * 20000, "line 2: the line is too long"), (whole.replace('"crc32c"', '"crc"'), "crc32c"),
                        (whole.replace('"max": ', '"max": -'), "max is before min")):
         s.write("manifest", (text + "\n").encode())
         why = fails(s, "INVALID", "compact", "adopt", "raw/", "--manifest", "manifest")

@@ -1,256 +1,116 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* adopt_test.c: objects are adopted where they are: once each, in the version that was read, at a
  * bounded number of requests, by one partition. Also what is deleted afterwards, and the inbox. */
-#include "catalog_tree_kit.h"
+#include "adopt_kit.h"
+#include "scripted_store.h"
 
-#include "base/hash.h"
-#include "compact/care/maintain.h"
 #include "compact/catalog/chunk_object.h"
 #include "compact/work/inbox.h"
+#include "compact/work/object_reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CROWD 4
-
-/* ---- A bucket with objects ----------------------------------------------------------- */
-
-struct yard {
-    struct ground ground;
-    struct adopt_report report;
-    struct hf_error error;
-    bool described;   /* every object is described, and none is read */
-    char failed[256]; /* the last object that failed */
-    unsigned failures;
-};
-
-static struct compact_settings timed(void)
-{
-    struct compact_settings settings = some_settings();
-    settings.time = VIEW("2");
-    return settings;
-}
-
-static void yard_open(struct yard *yard, void **state, const struct fault_plan *plan,
-                      struct compact_settings settings)
-{
-    *yard = (struct yard){ .described = false };
-    ground_open(&yard->ground, *state, plan, CROWD + 1);
-    assert_status(HF_OK,
-                  catalog_tree_create(yard->ground.beds[0].tree, &settings, &yard->error),
-                  &yard->error);
-}
-
-static void put_row(struct yard *yard, const char *key, unsigned row)
-{
-    char text[64];
-    snprintf(text, sizeof text, "a%u\x1f%lld\n", row, (long long)SOME_HOUR / 1000 + row);
-    put_bytes(&yard->ground, key, view_of(text));
-}
-
-static void put_objects(struct yard *yard, const char *prefix, size_t count)
-{
-    char key[128];
-    for (size_t i = 0; i < count; i++) {
-        snprintf(key, sizeof key, "%sobject-%04zu.usv", prefix, i);
-        put_row(yard, key, (unsigned)i);
-    }
-}
-
-/* What a writer would know about the current version of an object. */
-static bool describe(void *argument, struct view key, struct adopt_facts *ret_facts)
-{
-    static char etags[4096][ETAG_BYTES_MAX];
-    static size_t next;
-    struct yard *yard = argument;
-    struct list_call list = { .prefix = key, .max = 1 };
-    unsigned row = (unsigned)strtoul(key.data + key.size - strlen("0000.usv"), NULL, 10);
-    char text[64];
-    snprintf(text, sizeof text, "a%u\x1f%lld\n", row, (long long)SOME_HOUR / 1000 + row);
-    if (!yard->described)
-        return false;
-    assert_int_equal(store_list(yard->ground.store, &list), HF_OK);
-    struct etag etag = list.entries[0].info.etag;
-    list_release(&list);
-    char *kept = etags[next++ % 4096];
-    memcpy(kept, etag.data, etag.size);
-    *ret_facts = (struct adopt_facts){ .etag = { kept, etag.size },
-                                       .size = strlen(text),
-                                       .rows_known = true,
-                                       .rows = 1,
-                                       .min_ms = SOME_HOUR + row * 1000,
-                                       .max_ms = SOME_HOUR + row * 1000,
-                                       .crc32c = crc32c(0, view_of(text)) };
-    return true;
-}
-
-static void note(void *argument, const struct ingest_file *object, struct view etag)
-{
-    struct yard *yard = argument;
-    (void)etag;
-    if (object->error.status == HF_OK)
-        return;
-    yard->failures++;
-    snprintf(yard->failed, sizeof yard->failed, "%s", object->error.why);
-}
-
-static struct adopt_options options_of(struct yard *yard, bool own)
-{
-    return (struct adopt_options){ .own = own,
-                                   .writer = VIEW("w"),
-                                   .patience = SPAN_S(2),
-                                   .scratch = yard->ground.dir,
-                                   .describe = describe,
-                                   .each = note,
-                                   .argument = yard };
-}
-
-static enum hf_status adopt(struct yard *yard, size_t bed, const char *path, bool own)
-{
-    struct adopt_options options = options_of(yard, own);
-    struct view paths[] = { view_of(path) };
-    return adopt_paths(yard->ground.beds[bed].tree, paths, 1, &options, &yard->report,
-                       &yard->error);
-}
-
-static void assert_live(struct yard *yard, size_t live)
-{
-    struct census census;
-    tree_listing_take(&yard->ground.beds[CROWD], &census);
-    assert_int_equal(census.twice, 0);
-    assert_int_equal(census.live, live);
-    tree_listing_release(&census);
-}
-
-/* The chunk of an object; its key, and whether there is one. */
-struct sought {
-    const char *object;
-    struct view etag;
-    bool found;
-    char key[KEY_BYTES_MAX + 1];
-};
-
-static enum hf_status seek_object(void *argument, struct catalog_ref *ref,
-                                  const struct catalog *catalog,
-                                  const struct evidence *evidence, const struct hf_error *why)
-{
-    struct sought *sought = argument;
-    (void)ref, (void)evidence, (void)why;
-    for (size_t i = 0; catalog && i < catalog->live_count; i++) {
-        const struct chunk *chunk = &catalog->live[i];
-        if (!view_equal(chunk->object, view_of(sought->object)))
-            continue;
-        sought->found = true;
-        snprintf(sought->key, sizeof sought->key, "%.*s", VIEW_ARGS(chunk->key));
-    }
-    return HF_OK;
-}
-
-static struct sought seek(struct yard *yard, const char *object)
-{
-    struct sought sought = { .object = object };
-    struct bed *bed = &yard->ground.beds[CROWD];
-    assert_status(HF_OK, catalog_tree_walk(bed->tree, seek_object, &sought, &bed->error),
-                  &bed->error);
-    return sought;
-}
+#define CROWD OUTSIDE_CROWD
 
 /* ---- Once, and where they are -------------------------------------------------------- */
 
 static void objects_become_chunks_without_a_copy_and_once(void **state)
 {
-    struct yard yard;
+    struct outside outside;
     struct meter_counts counts[CALL_KIND_COUNT];
-    yard_open(&yard, state, NULL, timed());
-    put_objects(&yard, "raw/", 5);
-    put_bytes(&yard.ground, "raw/empty.usv", VIEW(""));
-    assert_status(HF_OK, adopt(&yard, 0, "raw/", false), &yard.error);
-    assert_int_equal(yard.report.added, 5);
-    assert_int_equal(yard.report.skipped, 1);
-    assert_live(&yard, 5);
-    assert_int_equal(count_objects(&yard.ground, "data/"), 0);
-    meter_reset(&yard.ground.meter);
-    assert_status(HF_OK, adopt(&yard, 1, "raw/", false), &yard.error);
-    assert_int_equal(yard.report.already, 5);
-    assert_status(HF_OK, adopt(&yard, 1, "raw/object-0003.usv", false), &yard.error);
-    assert_int_equal(yard.report.already, 1);
-    meter_read(&yard.ground.meter, counts);
+    outside_open(&outside, state, NULL, settings_by_time());
+    outside_put_objects(&outside, "raw/", 5);
+    put_bytes(&outside.ground, "raw/empty.usv", VIEW(""));
+    assert_status(HF_OK, outside_adopt(&outside, 0, "raw/", false), &outside.error);
+    assert_int_equal(outside.report.added, 5);
+    assert_int_equal(outside.report.skipped, 1);
+    outside_assert_live(&outside, 5);
+    assert_int_equal(count_objects(&outside.ground, "data/"), 0);
+    meter_reset(&outside.ground.meter);
+    assert_status(HF_OK, outside_adopt(&outside, 1, "raw/", false), &outside.error);
+    assert_int_equal(outside.report.already, 5);
+    assert_status(HF_OK, outside_adopt(&outside, 1, "raw/object-0003.usv", false),
+                  &outside.error);
+    assert_int_equal(outside.report.already, 1);
+    meter_read(&outside.ground.meter, counts);
     assert_int_equal(counts[CALL_GET_FILE].calls, 0); /* what is known is not read */
     assert_int_equal(counts[CALL_PUT].calls, 0);
-    assert_live(&yard, 5);
-    ground_close(&yard.ground);
+    outside_assert_live(&outside, 5);
+    ground_close(&outside.ground);
 }
 
 static void an_object_that_cannot_be_read_is_reported_and_the_others_are_adopted(void **state)
 {
-    struct yard yard;
-    yard_open(&yard, state, NULL, timed());
-    put_objects(&yard, "raw/", 3);
-    put_bytes(&yard.ground, "raw/bad.usv", VIEW("no time in it\n"));
-    assert_int_equal(adopt(&yard, 0, "raw/", false), HF_INVALID);
-    assert_int_equal(yard.report.added, 3);
-    assert_int_equal(yard.report.failed, 1);
-    assert_non_null(strstr(yard.failed, "raw/bad.usv"));
-    assert_int_equal(adopt(&yard, 0, "raw/none.usv", false), HF_NOT_FOUND);
-    assert_non_null(strstr(yard.error.why, "end the prefix with a slash"));
-    assert_live(&yard, 3);
-    ground_close(&yard.ground);
+    struct outside outside;
+    outside_open(&outside, state, NULL, settings_by_time());
+    outside_put_objects(&outside, "raw/", 3);
+    put_bytes(&outside.ground, "raw/bad.usv", VIEW("no time in it\n"));
+    assert_int_equal(outside_adopt(&outside, 0, "raw/", false), HF_INVALID);
+    assert_int_equal(outside.report.added, 3);
+    assert_int_equal(outside.report.failed, 1);
+    assert_non_null(strstr(outside.failed, "raw/bad.usv"));
+    assert_int_equal(outside_adopt(&outside, 0, "raw/none.usv", false), HF_NOT_FOUND);
+    assert_non_null(strstr(outside.error.why, "end the prefix with a slash"));
+    outside_assert_live(&outside, 3);
+    ground_close(&outside.ground);
 }
 
 static void a_split_forgets_no_object(void **state)
 {
-    struct yard yard;
-    yard_open(&yard, state, NULL, timed());
-    put_objects(&yard, "raw/", 12);
-    assert_status(HF_OK, adopt(&yard, 0, "raw/", false), &yard.error);
-    struct bed *bed = &yard.ground.beds[2];
+    struct outside outside;
+    outside_open(&outside, state, NULL, settings_by_time());
+    outside_put_objects(&outside, "raw/", 12);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "raw/", false), &outside.error);
+    struct bed *bed = &outside.ground.beds[2];
     assert_status(HF_OK, catalog_ref_split(slot_of(bed, NULL), &bed->error), &bed->error);
     for (size_t i = 0; i < 2; i++) {
-        assert_status(HF_OK, adopt(&yard, i, "raw/", false), &yard.error);
-        assert_int_equal(yard.report.already, 12);
+        assert_status(HF_OK, outside_adopt(&outside, i, "raw/", false), &outside.error);
+        assert_int_equal(outside.report.already, 12);
     }
-    put_row(&yard, "raw/more-0099.usv", 99);
-    assert_status(HF_OK, adopt(&yard, 0, "raw/", false), &yard.error);
-    assert_int_equal(yard.report.added, 1);
-    assert_live(&yard, 13);
-    ground_close(&yard.ground);
+    outside_put_row(&outside, "raw/more-0099.usv", 99);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "raw/", false), &outside.error);
+    assert_int_equal(outside.report.added, 1);
+    outside_assert_live(&outside, 13);
+    ground_close(&outside.ground);
 }
 
 static void a_path_belongs_to_one_partition(void **state)
 {
-    struct yard yard;
+    struct outside outside;
     struct catalog_tree *other;
     struct hf_error error;
-    struct compact_settings settings = timed();
-    yard_open(&yard, state, NULL, settings);
-    struct bed *bed = &yard.ground.beds[0];
-    put_objects(&yard, "raw/", 2);
-    assert_status(HF_OK, adopt(&yard, 0, "raw/", false), &yard.error);
-    assert_status(
-        HF_OK, catalog_tree_open(yard.ground.store, bed->client, VIEW("other"), &other, &error),
-        &error);
+    struct compact_settings settings = settings_by_time();
+    outside_open(&outside, state, NULL, settings);
+    struct bed *bed = &outside.ground.beds[0];
+    outside_put_objects(&outside, "raw/", 2);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "raw/", false), &outside.error);
+    assert_status(HF_OK,
+                  catalog_tree_open(outside.ground.store, bed->client, VIEW("other"), &other,
+                                    &error),
+                  &error);
     assert_status(HF_OK, catalog_tree_create(other, &settings, &error), &error);
-    struct adopt_options options = options_of(&yard, false);
+    struct adopt_options options = outside_options(&outside, false);
     static const char *const paths[] = { "raw/", "raw/object-0001.usv", "raw/x/" };
     for (size_t i = 0; i < 3; i++) {
         struct view path = view_of(paths[i]);
-        assert_int_equal(adopt_paths(other, &path, 1, &options, &yard.report, &error),
+        assert_int_equal(adopt_paths(other, &path, 1, &options, &outside.report, &error),
                          HF_CONFLICT);
         assert_non_null(strstr(error.why, "registered to partition default"));
     }
     catalog_tree_close(other);
-    ground_close(&yard.ground);
+    ground_close(&outside.ground);
 }
 
 /* ---- Requests ------------------------------------------------------------------------ */
 
-static uint64_t requests(struct yard *yard)
+static uint64_t requests(struct outside *outside)
 {
     struct meter_counts counts[CALL_KIND_COUNT];
     uint64_t sum = 0;
-    meter_read(&yard->ground.meter, counts);
+    meter_read(&outside->ground.meter, counts);
     for (size_t i = 0; i < CALL_KIND_COUNT; i++)
         sum += counts[i].calls;
     return sum;
@@ -259,24 +119,24 @@ static uint64_t requests(struct yard *yard)
 static void a_thousand_objects_take_a_read_each_or_none_with_a_manifest(void **state)
 {
     for (int described = 0; described < 2; described++) {
-        struct yard yard;
-        yard_open(&yard, state, NULL, timed());
-        put_objects(&yard, "raw/", 1000);
-        yard.described = described;
-        struct adopt_options options = options_of(&yard, false);
+        struct outside outside;
+        outside_open(&outside, state, NULL, settings_by_time());
+        outside_put_objects(&outside, "raw/", 1000);
+        outside.described = described;
+        struct adopt_options options = outside_options(&outside, false);
         struct view path = VIEW("raw/");
-        meter_reset(&yard.ground.meter);
+        meter_reset(&outside.ground.meter);
         assert_status(HF_OK,
-                      adopt_paths(yard.ground.beds[0].tree, &path, 1, &options, &yard.report,
-                                  &yard.error),
-                      &yard.error);
-        assert_int_equal(yard.report.added, 1000);
+                      adopt_paths(outside.ground.beds[0].tree, &path, 1, &options,
+                                  &outside.report, &outside.error),
+                      &outside.error);
+        assert_int_equal(outside.report.added, 1000);
         /* The test itself lists each object to describe it. */
-        uint64_t sent = requests(&yard) - (described ? 1000 : 0);
+        uint64_t sent = requests(&outside) - (described ? 1000 : 0);
         print_message("%" PRIu64 " requests for 1,000 objects, %s\n", sent,
                       described ? "described" : "read");
         assert_in_range(sent, 1, described ? 40 : 1040);
-        ground_close(&yard.ground);
+        ground_close(&outside.ground);
     }
 }
 
@@ -284,105 +144,105 @@ static void a_thousand_objects_take_a_read_each_or_none_with_a_manifest(void **s
 
 static void a_rewritten_object_is_never_read_as_the_adopted_one(void **state)
 {
-    struct yard yard;
+    struct outside outside;
     struct hf_error error;
-    yard_open(&yard, state, NULL, timed());
-    put_objects(&yard, "raw/", 1);
-    assert_status(HF_OK, adopt(&yard, 0, "raw/", false), &yard.error);
-    struct sought sought = seek(&yard, "raw/object-0000.usv");
+    outside_open(&outside, state, NULL, settings_by_time());
+    outside_put_objects(&outside, "raw/", 1);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "raw/", false), &outside.error);
+    struct sought sought = outside_seek(&outside, "raw/object-0000.usv");
     assert_true(sought.found);
-    put_row(&yard, "raw/object-0000.usv", 7);
+    outside_put_row(&outside, "raw/object-0000.usv", 7);
     struct buffer body = BUFFER_INIT(1024);
     const struct chunk chunk = { .key = view_of(sought.key),
                                  .object = VIEW("raw/object-0000.usv"),
                                  .etag = VIEW("no longer") };
     struct get_call call = chunk_get_call(&chunk);
     call.body = &body;
-    store_get(yard.ground.store, &call);
+    store_get(outside.ground.store, &call);
     assert_int_equal(chunk_got(&chunk, &call, &error), HF_CORRUPT);
     assert_non_null(strstr(error.why, "rewritten"));
     buffer_release(&body);
     /* The new version is another object. */
-    assert_status(HF_OK, adopt(&yard, 0, "raw/", false), &yard.error);
-    assert_int_equal(yard.report.added, 1);
-    assert_live(&yard, 2);
-    ground_close(&yard.ground);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "raw/", false), &outside.error);
+    assert_int_equal(outside.report.added, 1);
+    outside_assert_live(&outside, 2);
+    ground_close(&outside.ground);
 }
 
 static void a_manifest_of_another_version_is_a_conflict(void **state)
 {
-    struct yard yard;
-    yard_open(&yard, state, NULL, timed());
-    yard.described = true;
-    put_objects(&yard, "raw/", 1);
-    put_bytes(&yard.ground, "raw/object-0000.usv",
+    struct outside outside;
+    outside_open(&outside, state, NULL, settings_by_time());
+    outside.described = true;
+    outside_put_objects(&outside, "raw/", 1);
+    put_bytes(&outside.ground, "raw/object-0000.usv",
               VIEW("a1\x1f"
                    "1763200800\nmore\x1f"
                    "1\n"));
-    assert_int_equal(adopt(&yard, 0, "raw/", false), HF_CONFLICT);
-    assert_non_null(strstr(yard.failed, "the manifest says"));
-    assert_live(&yard, 0);
-    ground_close(&yard.ground);
+    assert_int_equal(outside_adopt(&outside, 0, "raw/", false), HF_CONFLICT);
+    assert_non_null(strstr(outside.failed, "the manifest says"));
+    outside_assert_live(&outside, 0);
+    ground_close(&outside.ground);
 }
 
 /* ---- Many at once, and answers that are lost ----------------------------------------- */
 
 struct member {
-    struct yard *yard;
+    struct outside *outside;
     size_t bed;
 };
 
 static void adopt_until_done(void *argument)
 {
     struct member *member = argument;
-    struct yard *yard = member->yard;
-    struct adopt_options options = options_of(yard, false);
+    struct outside *outside = member->outside;
+    struct adopt_options options = outside_options(outside, false);
     struct adopt_report report;
     struct hf_error error;
     struct view path = VIEW("raw/");
     enum hf_status status = HF_UNAVAILABLE;
     options.each = NULL;
     for (int tries = 0; tries < 300 && status != HF_OK; tries++)
-        status = adopt_paths(yard->ground.beds[member->bed].tree, &path, 1, &options, &report,
-                             &error);
+        status = adopt_paths(outside->ground.beds[member->bed].tree, &path, 1, &options,
+                             &report, &error);
     assert_status(HF_OK, status, &error);
 }
 
 static void crowd(void **state, const struct fault_plan *plan)
 {
-    struct yard yard;
+    struct outside outside;
     struct env_task *tasks[CROWD];
     struct member members[CROWD];
     struct hf_error error;
     char key[64];
-    yard_open(&yard, state, plan, timed());
+    outside_open(&outside, state, plan, settings_by_time());
     for (unsigned i = 0; i < 12; i++) {
         snprintf(key, sizeof key, "raw/object-%04u.usv", i);
         struct put_call put = { .key = view_of(key),
                                 .body = VIEW("a\x1f"
                                              "1763200800\n") };
-        while (store_put(yard.ground.store, &put) != HF_OK)
+        while (store_put(outside.ground.store, &put) != HF_OK)
             ;
     }
     for (size_t i = 0; i < CROWD; i++) {
-        members[i] = (struct member){ &yard, i };
+        members[i] = (struct member){ &outside, i };
         assert_status(
             HF_OK, env_task_start(env_real(), adopt_until_done, &members[i], &tasks[i], &error),
             &error);
     }
     for (int i = 0; i < 3; i++) {
         env_sleep(env_real(), SPAN_MS(5));
-        catalog_ref_split(slot_of(&yard.ground.beds[CROWD], NULL), &error);
+        catalog_ref_split(slot_of(&outside.ground.beds[CROWD], NULL), &error);
     }
     for (size_t i = 0; i < CROWD; i++)
         env_task_join(env_real(), tasks[i]);
     if (plan)
-        store_fault_calm(yard.ground.store);
+        store_fault_calm(outside.ground.store);
     struct census census;
-    tree_listing_take(&yard.ground.beds[CROWD], &census);
+    tree_listing_take(&outside.ground.beds[CROWD], &census);
     assert_int_equal(census.live, 12);
     tree_listing_release(&census);
-    ground_close(&yard.ground);
+    ground_close(&outside.ground);
 }
 
 static void many_at_once_adopt_each_object_once(void **state)
@@ -401,180 +261,298 @@ static void with_answers_lost_no_version_is_adopted_twice(void **state)
     }
 }
 
+/* ---- Several at a time --------------------------------------------------------------- */
+
+/* How many objects are being read, and how many were at most. Each read takes a while. */
+struct readers {
+    atomic_int now, most;
+};
+
+static void begin_read(void *argument)
+{
+    struct readers *readers = argument;
+    int now = atomic_fetch_add(&readers->now, 1) + 1, most = atomic_load(&readers->most);
+    while (now > most && !atomic_compare_exchange_weak(&readers->most, &most, now))
+        ;
+    env_sleep(env_real(), SPAN_MS(10));
+}
+
+static void end_read(void *argument)
+{
+    struct readers *readers = argument;
+    atomic_fetch_sub(&readers->now, 1);
+}
+
+static bool count_progress(void *argument, size_t objects_done, uint64_t bytes_done)
+{
+    uint64_t *seen = argument;
+    (void)objects_done;
+    assert_true(bytes_done >= *seen); /* it never runs backwards */
+    *seen = bytes_done;
+    return true;
+}
+
+static void a_few_objects_are_read_at_a_time_in_their_order(void **state)
+{
+    struct outside outside;
+    struct bed bed;
+    struct script script;
+    struct readers readers = { 0 };
+    struct view path = VIEW("raw/");
+    uint64_t bytes = 0;
+    outside_open(&outside, state, NULL, settings_by_time());
+    outside_put_objects(&outside, "raw/", 40);
+    script_init(&script, outside.ground.store);
+    bed_open(&bed, &script.base);
+    script_rule(&script, .on = ON_GET_FILE, .before = begin_read, .after = end_read,
+                .argument = &readers);
+    struct adopt_options options = outside_options(&outside, false);
+    options.describe = NULL;
+    options.each = NULL;
+    options.go_on = count_progress;
+    options.argument = &bytes;
+    assert_status(HF_OK,
+                  adopt_paths(bed.tree, &path, 1, &options, &outside.report, &outside.error),
+                  &outside.error);
+    assert_int_equal(outside.report.added, 40);
+    assert_in_range(atomic_load(&readers.most), 2, OBJECT_READERS);
+    assert_in_range(bytes, 39 * strlen("a0,1763200800\n"), 40 * 20);
+    bed_close(&bed);
+    store_close(&script.base);
+    ground_close(&outside.ground);
+}
+
+static bool stop_soon(void *argument, size_t objects_done, uint64_t bytes_done)
+{
+    (void)argument, (void)objects_done;
+    return bytes_done < 60;
+}
+
+static void whoever_stops_has_added_what_was_read(void **state)
+{
+    struct outside outside;
+    struct view path = VIEW("raw/");
+    outside_open(&outside, state, NULL, settings_by_time());
+    outside_put_objects(&outside, "raw/", 40);
+    struct adopt_options options = outside_options(&outside, false);
+    options.go_on = stop_soon;
+    assert_int_equal(adopt_paths(outside.ground.beds[0].tree, &path, 1, &options,
+                                 &outside.report, &outside.error),
+                     HF_CANCELLED);
+    assert_in_range(outside.report.added, 1, 39);
+    outside_assert_live(&outside, outside.report.added);
+    ground_close(&outside.ground);
+}
+
+/* From now on, no read is answered; counts them. */
+static struct fate be_gone(void *argument, struct script_call *call)
+{
+    (void)call;
+    atomic_fetch_add((atomic_int *)argument, 1);
+    return REFUSE(HF_UNAVAILABLE);
+}
+
+static void a_store_that_is_gone_is_not_asked_anew_for_each_object(void **state)
+{
+    struct outside outside;
+    struct bed bed;
+    struct script script;
+    struct view path = VIEW("raw/");
+    atomic_int reads = 0;
+    outside_open(&outside, state, NULL, settings_by_time());
+    outside_put_objects(&outside, "raw/", 100);
+    script_init(&script, outside.ground.store);
+    bed_open(&bed, &script.base);
+    script_rule(&script, .on = ON_GET_FILE, .decide = be_gone, .argument = &reads);
+    struct adopt_options options = outside_options(&outside, false);
+    options.patience = SPAN_MS(100);
+    assert_status(HF_UNAVAILABLE,
+                  adopt_paths(bed.tree, &path, 1, &options, &outside.report, &outside.error),
+                  &outside.error);
+    assert_int_equal(outside.report.failed, 100);
+    assert_in_range(atomic_load(&reads), 1, 5 * (OBJECTS_AHEAD + OBJECT_READERS));
+    bed_close(&bed);
+    store_close(&script.base);
+    ground_close(&outside.ground);
+}
+
+/* ---- Other keys ---------------------------------------------------------------------- */
+
+static void an_object_whose_keys_are_numbers_is_refused_among_strings(void **state)
+{
+    struct outside outside;
+    struct compact_settings settings = some_settings();
+    settings.format = HF_MERGE_NDJSON;
+    settings.key = VIEW("id");
+    settings.time = VIEW("at");
+    outside_open(&outside, state, NULL, settings);
+    put_bytes(&outside.ground, "raw/1.ndjson", VIEW("{\"id\":\"a\",\"at\":1763200800}\n"));
+    put_bytes(&outside.ground, "raw/2.ndjson", VIEW("{\"id\":7,\"at\":1763200800}\n"));
+    assert_int_equal(outside_adopt(&outside, 0, "raw/", false), HF_INVALID);
+    assert_non_null(strstr(outside.failed, "raw/2.ndjson"));
+    assert_non_null(strstr(outside.failed, "is a number, but a string in the partition"));
+    outside_assert_live(&outside, 1);
+    ground_close(&outside.ground);
+}
+
 /* ---- Deleting ------------------------------------------------------------------------ */
-
-static struct maintain_report maintain(struct yard *yard)
-{
-    struct maintain_options options = { .short_lived = false };
-    struct maintain_report report = { 0 };
-    assert_status(HF_OK,
-                  maintain_round(yard->ground.beds[1].tree, &options, &report, &yard->error),
-                  &yard->error);
-    return report;
-}
-
-/* Merges these objects, whose chunks are live, into a chunk that nobody reads. */
-static void merge_objects(struct yard *yard, const char *const *objects, size_t count)
-{
-    struct bed *bed = &yard->ground.beds[2];
-    struct compact_settings settings = timed();
-    char target[KEY_BYTES_MAX + 1];
-    struct sought sought[4];
-    struct view sources[4];
-    for (size_t i = 0; i < count; i++) {
-        sought[i] = seek(yard, objects[i]);
-        assert_true(sought[i].found);
-        sources[i] = view_of(sought[i].key);
-    }
-    struct catalog_op op = { .kind = CATALOG_COMMIT, .keys = sources, .key_count = count };
-    assert_status(HF_OK,
-                  chunk_key_draw(env_real(),
-                                 &(struct chunk_key_parts){ VIEW("default"), /* level */ 1,
-                                                            SOME_HOUR, &settings },
-                                 target, &op.drawn, &bed->error),
-                  &bed->error);
-    op.target = (struct chunk){
-        .key = view_of(target), .level = 1, .size = 10, .min_ms = SOME_HOUR, .max_ms = SOME_HOUR
-    };
-    assert_status(HF_OK, catalog_ref_apply(slot_of(bed, NULL), &op, (struct mono_time){ 0 }),
-                  &op.error);
-}
-
-static struct compact_settings short_d(int64_t d_ms)
-{
-    struct compact_settings settings = timed();
-    settings.late_bound_ms = d_ms;
-    return settings;
-}
 
 static void only_what_is_owned_is_deleted_and_only_as_it_was_adopted(void **state)
 {
     static const char *const objects[] = { "own/object-0000.usv", "own/object-0001.usv",
                                            "raw/object-0000.usv" };
-    struct yard yard;
-    yard_open(&yard, state, NULL, short_d(60000));
-    put_objects(&yard, "own/", 2);
-    put_objects(&yard, "raw/", 1);
-    assert_status(HF_OK, adopt(&yard, 0, "own/", true), &yard.error);
-    assert_status(HF_OK, adopt(&yard, 0, "raw/", false), &yard.error);
-    merge_objects(&yard, objects, 3);
-    put_row(&yard, "own/object-0001.usv", 50); /* against the promise */
+    struct outside outside;
+    outside_open(&outside, state, NULL, outside_short_d(60000));
+    outside_put_objects(&outside, "own/", 2);
+    outside_put_objects(&outside, "raw/", 1);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "own/", true), &outside.error);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "raw/", false), &outside.error);
+    outside_merge(&outside, objects, 3);
+    outside_put_row(&outside, "own/object-0001.usv", 50); /* against the promise */
     env_sleep(env_real(), SPAN_MS(5));
-    struct maintain_report report = maintain(&yard);
+    struct maintain_report report = outside_maintain(&outside);
     assert_int_equal(report.reaped, 3);
-    assert_int_equal(count_objects(&yard.ground, "own/object-0000"), 0);
-    assert_int_equal(count_objects(&yard.ground, "own/object-0001"), 1);
-    assert_int_equal(count_objects(&yard.ground, "raw/"), 1);
+    assert_int_equal(count_objects(&outside.ground, "own/object-0000"), 0);
+    assert_int_equal(count_objects(&outside.ground, "own/object-0001"), 1);
+    assert_int_equal(count_objects(&outside.ground, "raw/"), 1);
     /* None of them is adopted again, except the new version. */
-    assert_status(HF_OK, adopt(&yard, 0, "own/", true), &yard.error);
-    assert_int_equal(yard.report.added, 1);
-    assert_status(HF_OK, adopt(&yard, 0, "raw/", false), &yard.error);
-    assert_int_equal(yard.report.already, 1);
-    ground_close(&yard.ground);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "own/", true), &outside.error);
+    assert_int_equal(outside.report.added, 1);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "raw/", false), &outside.error);
+    assert_int_equal(outside.report.already, 1);
+    ground_close(&outside.ground);
 }
 
 static void without_conditional_deletes_an_owned_object_is_deleted_after_d(void **state)
 {
     static const char *const objects[] = { "own/object-0000.usv", "own/object-0001.usv" };
-    struct yard yard;
-    yard_open(&yard, state, NULL, short_d(400));
-    yard.ground.store->traits.delete_conditional = false;
-    put_objects(&yard, "own/", 2);
-    assert_status(HF_OK, adopt(&yard, 0, "own/", true), &yard.error);
-    merge_objects(&yard, objects, 2);
-    put_row(&yard, "own/object-0001.usv", 50);
+    struct outside outside;
+    outside_open(&outside, state, NULL, outside_short_d(400));
+    outside.ground.store->traits.delete_conditional = false;
+    outside_put_objects(&outside, "own/", 2);
+    assert_status(HF_OK, outside_adopt(&outside, 0, "own/", true), &outside.error);
+    outside_merge(&outside, objects, 2);
+    outside_put_row(&outside, "own/object-0001.usv", 50);
     env_sleep(env_real(), SPAN_MS(5));
-    assert_int_equal(maintain(&yard).reaped, 2);
-    assert_int_equal(count_objects(&yard.ground, "own/"), 2);
+    assert_int_equal(outside_maintain(&outside).reaped, 2);
+    assert_int_equal(count_objects(&outside.ground, "own/"), 2);
     env_sleep(env_real(), SPAN_MS(600));
-    maintain(&yard);
-    assert_int_equal(count_objects(&yard.ground, "own/object-0000"), 0);
-    assert_int_equal(count_objects(&yard.ground, "own/object-0001"), 1);
+    outside_maintain(&outside);
+    assert_int_equal(count_objects(&outside.ground, "own/object-0000"), 0);
+    assert_int_equal(count_objects(&outside.ground, "own/object-0001"), 1);
     env_sleep(env_real(), SPAN_MS(600)); /* D is counted again from the deletion */
-    assert_int_equal(maintain(&yard).dropped, 2);
-    ground_close(&yard.ground);
+    assert_int_equal(outside_maintain(&outside).dropped, 2);
+    ground_close(&outside.ground);
 }
 
 /* ---- The inbox ----------------------------------------------------------------------- */
 
-static struct adopt_report scan(struct yard *yard, struct inbox *inbox, enum hf_status expected)
+static struct adopt_report scan(struct outside *outside, struct inbox *inbox,
+                                enum hf_status expected)
 {
     struct adopt_report report;
-    assert_status(expected, inbox_scan(inbox, &report, &yard->error), &yard->error);
+    assert_status(expected, inbox_scan(inbox, &report, &outside->error), &outside->error);
     return report;
 }
 
 static void an_inbox_adopts_what_two_scans_have_seen_unchanged_and_once(void **state)
 {
-    struct yard yard;
+    struct outside outside;
     struct inbox *inbox;
     struct meter_counts counts[CALL_KIND_COUNT];
-    yard_open(&yard, state, NULL, timed());
-    struct adopt_options options = options_of(&yard, false);
-    struct catalog_tree *tree = yard.ground.beds[0].tree;
-    assert_int_equal(inbox_new(tree, VIEW("in"), &options, &inbox, &yard.error), HF_INVALID);
-    assert_status(HF_OK, inbox_new(tree, VIEW("in/"), &options, &inbox, &yard.error),
-                  &yard.error);
-    put_objects(&yard, "in/", 3);
-    assert_int_equal(scan(&yard, inbox, HF_OK).added, 0); /* they may be half written */
-    put_row(&yard, "in/object-0002.usv", 70);
-    assert_int_equal(scan(&yard, inbox, HF_OK).added, 2);
-    assert_int_equal(scan(&yard, inbox, HF_OK).added, 1);
-    meter_reset(&yard.ground.meter);
-    assert_int_equal(scan(&yard, inbox, HF_OK).seen, 0);
-    meter_read(&yard.ground.meter, counts);
+    outside_open(&outside, state, NULL, settings_by_time());
+    struct adopt_options options = outside_options(&outside, false);
+    struct catalog_tree *tree = outside.ground.beds[0].tree;
+    assert_int_equal(inbox_new(tree, VIEW("in"), &options, &inbox, &outside.error), HF_INVALID);
+    assert_status(HF_OK, inbox_new(tree, VIEW("in/"), &options, &inbox, &outside.error),
+                  &outside.error);
+    outside_put_objects(&outside, "in/", 3);
+    assert_int_equal(scan(&outside, inbox, HF_OK).added, 0); /* they may be half written */
+    outside_put_row(&outside, "in/object-0002.usv", 70);
+    assert_int_equal(scan(&outside, inbox, HF_OK).added, 2);
+    assert_int_equal(scan(&outside, inbox, HF_OK).added, 1);
+    meter_reset(&outside.ground.meter);
+    assert_int_equal(scan(&outside, inbox, HF_OK).seen, 0);
+    meter_read(&outside.ground.meter, counts);
     assert_int_equal(counts[CALL_GET_FILE].calls, 0);
-    assert_live(&yard, 3);
+    outside_assert_live(&outside, 3);
     inbox_free(inbox);
-    ground_close(&yard.ground);
+    ground_close(&outside.ground);
 }
 
 static void an_inbox_reports_what_it_cannot_read_once_and_leaves_it_there(void **state)
 {
-    struct yard yard;
+    struct outside outside;
     struct inbox *inbox;
-    yard_open(&yard, state, NULL, timed());
-    struct adopt_options options = options_of(&yard, false);
-    assert_status(
-        HF_OK, inbox_new(yard.ground.beds[0].tree, VIEW("in/"), &options, &inbox, &yard.error),
-        &yard.error);
-    put_bytes(&yard.ground, "in/half-0001.usv", VIEW("a1"));
-    put_bytes(&yard.ground, "in/empty-0002.usv", VIEW(""));
-    scan(&yard, inbox, HF_OK);
-    assert_int_equal(scan(&yard, inbox, HF_INVALID).failed, 1);
-    assert_int_equal(scan(&yard, inbox, HF_OK).failed, 0);
-    assert_int_equal(count_objects(&yard.ground, "in/"), 2);
-    put_row(&yard, "in/half-0001.usv", 1); /* its writer finishes */
-    scan(&yard, inbox, HF_OK);
-    assert_int_equal(scan(&yard, inbox, HF_OK).added, 1);
-    assert_live(&yard, 1);
+    outside_open(&outside, state, NULL, settings_by_time());
+    struct adopt_options options = outside_options(&outside, false);
+    assert_status(HF_OK,
+                  inbox_new(outside.ground.beds[0].tree, VIEW("in/"), &options, &inbox,
+                            &outside.error),
+                  &outside.error);
+    put_bytes(&outside.ground, "in/half-0001.usv", VIEW("a1"));
+    put_bytes(&outside.ground, "in/empty-0002.usv", VIEW(""));
+    scan(&outside, inbox, HF_OK);
+    assert_int_equal(scan(&outside, inbox, HF_INVALID).failed, 1);
+    assert_int_equal(scan(&outside, inbox, HF_OK).failed, 0);
+    assert_int_equal(count_objects(&outside.ground, "in/"), 2);
+    outside_put_row(&outside, "in/half-0001.usv", 1); /* its writer finishes */
+    scan(&outside, inbox, HF_OK);
+    assert_int_equal(scan(&outside, inbox, HF_OK).added, 1);
+    outside_assert_live(&outside, 1);
     inbox_free(inbox);
-    ground_close(&yard.ground);
+    ground_close(&outside.ground);
+}
+
+/* An error that may pass is none of the object's. */
+static void an_inbox_tries_again_what_it_was_not_allowed_to_read(void **state)
+{
+    struct outside outside;
+    struct bed bed;
+    struct script script;
+    struct inbox *inbox;
+    outside_open(&outside, state, NULL, settings_by_time());
+    script_init(&script, outside.ground.store);
+    bed_open(&bed, &script.base);
+    struct adopt_options options = outside_options(&outside, false);
+    assert_status(HF_OK, inbox_new(bed.tree, VIEW("in/"), &options, &inbox, &outside.error),
+                  &outside.error);
+    outside_put_objects(&outside, "in/", 1);
+    scan(&outside, inbox, HF_OK);
+    script_rule(&script, .name = "denied", .on = ON_GET_FILE, .fate = REFUSE(HF_DENIED));
+    assert_int_equal(scan(&outside, inbox, HF_DENIED).failed, 1);
+    script_drop(&script, "denied");
+    assert_int_equal(scan(&outside, inbox, HF_OK).added, 1);
+    inbox_free(inbox);
+    bed_close(&bed);
+    store_close(&script.base);
+    ground_close(&outside.ground);
 }
 
 static void an_inbox_is_owned_and_an_object_is_cleared_before_it_is_forgotten(void **state)
 {
     static const char *const objects[] = { "in/object-0000.usv" };
-    struct yard yard;
+    struct outside outside;
     struct inbox *inbox;
-    yard_open(&yard, state, NULL, short_d(300));
-    struct adopt_options options = options_of(&yard, false);
-    assert_status(
-        HF_OK, inbox_new(yard.ground.beds[0].tree, VIEW("in/"), &options, &inbox, &yard.error),
-        &yard.error);
-    put_objects(&yard, "in/", 1);
-    scan(&yard, inbox, HF_OK);
-    assert_int_equal(scan(&yard, inbox, HF_OK).added, 1);
-    merge_objects(&yard, objects, 1);
+    outside_open(&outside, state, NULL, outside_short_d(300));
+    struct adopt_options options = outside_options(&outside, false);
+    assert_status(HF_OK,
+                  inbox_new(outside.ground.beds[0].tree, VIEW("in/"), &options, &inbox,
+                            &outside.error),
+                  &outside.error);
+    outside_put_objects(&outside, "in/", 1);
+    scan(&outside, inbox, HF_OK);
+    assert_int_equal(scan(&outside, inbox, HF_OK).added, 1);
+    outside_merge(&outside, objects, 1);
     env_sleep(env_real(), SPAN_MS(5));
-    assert_int_equal(maintain(&yard).deleted, 1);
-    assert_int_equal(count_objects(&yard.ground, "in/"), 0);
+    assert_int_equal(outside_maintain(&outside).deleted, 1);
+    assert_int_equal(count_objects(&outside.ground, "in/"), 0);
     env_sleep(env_real(), SPAN_MS(500));
-    assert_int_equal(maintain(&yard).dropped, 1);
-    scan(&yard, inbox, HF_OK);
-    assert_int_equal(scan(&yard, inbox, HF_OK).added, 0);
+    assert_int_equal(outside_maintain(&outside).dropped, 1);
+    scan(&outside, inbox, HF_OK);
+    assert_int_equal(scan(&outside, inbox, HF_OK).added, 0);
     inbox_free(inbox);
-    ground_close(&yard.ground);
+    ground_close(&outside.ground);
 }
 
 int main(int argc, char **argv)
@@ -601,6 +579,15 @@ int main(int argc, char **argv)
         ON("many at once adopt each object once", many_at_once_adopt_each_object_once),
         ON("with answers lost no version is adopted twice",
            with_answers_lost_no_version_is_adopted_twice),
+        ON("a few objects are read at a time in their order",
+           a_few_objects_are_read_at_a_time_in_their_order),
+        ON("whoever stops has added what was read", whoever_stops_has_added_what_was_read),
+        ON("a store that is gone is not asked anew for each object",
+           a_store_that_is_gone_is_not_asked_anew_for_each_object),
+        ON("an object whose keys are numbers is refused among strings",
+           an_object_whose_keys_are_numbers_is_refused_among_strings),
+        ON("an inbox tries again what it was not allowed to read",
+           an_inbox_tries_again_what_it_was_not_allowed_to_read),
         ON("only what is owned is deleted and only as it was adopted",
            only_what_is_owned_is_deleted_and_only_as_it_was_adopted),
         ON("without conditional deletes an owned object is deleted after d",

@@ -335,7 +335,7 @@ static void a_list_is_read_back_with_members_of_later_versions(void **state)
     (void)state;
     static const char text[] =
         "{\"format\":\"holdfast.adopted/1\",\"write\":\"n\",\"prefixes\":["
-        "\n{\"path\":\"raw/\",\"partition\":\"p\",\"own\":true,\"since\":7}],\"more\":[1]}\n";
+        "\n{\"path\":\"raw/\",\"partition\":\"p\",\"own\":true,\"later\":7}],\"more\":[1]}\n";
     struct prefix_list *list;
     struct hf_error error;
     struct buffer written = BUFFER_INIT(4096);
@@ -343,6 +343,102 @@ static void a_list_is_read_back_with_members_of_later_versions(void **state)
     assert_true(prefix_list_encode(list, VIEW("n"), &written));
     assert_string_equal(buffer_text(&written), text);
     buffer_release(&written);
+    prefix_list_free(list);
+}
+
+/* ---- Releasing ----------------------------------------------------------------------- */
+
+/* A step of releasing `path` for `partition`; the number of paths that are left. */
+static size_t release_at(struct prefix_list *list, const char *path, const char *partition,
+                         bool unused, struct evidence at)
+{
+    struct prefix_release release = { .path = view_of(path),
+                                      .unused = unused,
+                                      .late_bound_ms = D_S * INT64_C(1000) };
+    bool changed;
+    prefix_list_release(list, view_of(partition), &release, &at, &changed);
+    return release.waiting + release.ready;
+}
+
+static void a_path_is_removed_after_twice_d_and_only_if_unused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *partition;
+        bool unused;
+        int64_t at_s;
+        size_t left, registered;
+    } rows[] = {
+        { "none/", "p", true, 10, 0, 3 },
+        { "raw/", "q", true, 10, 0, 3 },            /* of another partition */
+        { "raw/", "p", true, 10, 1, 3 },            /* marked */
+        { "raw/", "p", true, 10 + D_S, 1, 3 },      /* D is too soon */
+        { "raw/", "p", false, 20 + 2 * D_S, 1, 3 }, /* still in use */
+        { "raw/", "p", true, 20 + 2 * D_S, 0, 2 },
+        { "raw/", "p", true, 30 + 2 * D_S, 0, 2 }, /* a repetition changes nothing */
+        { "", "p", true, 30 + 2 * D_S, 1, 2 },     /* all others of the partition */
+        { "", "p", true, 50 + 4 * D_S, 0, 1 },
+    };
+    struct prefix_list *list = prefix_list_new();
+    assert_int_equal(claim(list, "raw/", "p", false), HF_OK);
+    assert_int_equal(claim(list, "more/", "p", true), HF_OK);
+    assert_int_equal(claim(list, "x/", "q", false), HF_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t left = release_at(list, rows[i].path, rows[i].partition, rows[i].unused,
+                                 catalog_kit_at(rows[i].at_s));
+        if (left != rows[i].left || prefix_list_count(list) != rows[i].registered)
+            fail_msg("row %zu: %zu left, %zu registered", i, left, prefix_list_count(list));
+    }
+    assert_string_equal(prefix_list_at(list, 0)->path.data, "x/");
+    prefix_list_free(list);
+}
+
+static void a_claim_takes_a_release_back_and_others_are_still_refused(void **state)
+{
+    (void)state;
+    struct prefix_list *list = prefix_list_new();
+    assert_int_equal(claim(list, "raw/", "p", false), HF_OK);
+    release_at(list, "raw/", "p", true, catalog_kit_at(10));
+    assert_int_equal(claim(list, "raw/", "q", false), HF_CONFLICT);
+    assert_true(prefix_list_at(list, 0)->releasing);
+    assert_int_equal(claim(list, "raw/a/", "p", false), HF_OK); /* inside */
+    assert_false(prefix_list_at(list, 0)->releasing);
+    assert_int_equal(release_at(list, "raw/", "p", true, catalog_kit_at(20 + 2 * D_S)), 1);
+    assert_int_equal(release_at(list, "raw/", "p", true, catalog_kit_at(30 + 4 * D_S)), 0);
+    assert_int_equal(claim(list, "raw/", "q", true), HF_OK);
+    prefix_list_free(list);
+}
+
+static void a_mark_of_another_clock_is_set_again_a_few_times(void **state)
+{
+    (void)state;
+    struct prefix_list *list = prefix_list_new();
+    assert_int_equal(claim(list, "raw/", "p", false), HF_OK);
+    release_at(list, "raw/", "p", true, kit_at_clock(10, "one"));
+    assert_int_equal(release_at(list, "raw/", "p", true, kit_at_clock(9 * D_S, "two")), 1);
+    assert_int_equal(release_at(list, "raw/", "p", true, kit_at_clock(12 * D_S, "two")), 0);
+    assert_int_equal(claim(list, "raw/", "p", false), HF_OK);
+    for (int i = 0; i <= STAMP_RESTAMPS_MAX + 1; i++)
+        release_at(list, "raw/", "p", true, kit_at_clock(20, i % 2 ? "one" : "two"));
+    assert_int_equal(prefix_list_at(list, 0)->restamps, STAMP_RESTAMPS_MAX);
+    prefix_list_free(list);
+}
+
+static void a_mark_is_read_back(void **state)
+{
+    (void)state;
+    struct prefix_list *list = prefix_list_new(), *read;
+    struct buffer text = BUFFER_INIT(4096);
+    struct hf_error error;
+    assert_int_equal(claim(list, "raw/", "p", true), HF_OK);
+    release_at(list, "raw/", "p", true, catalog_kit_at(10));
+    assert_true(prefix_list_encode(list, VIEW("n"), &text));
+    assert_int_equal(prefix_list_decode(buffer_view(&text), &read, &error), HF_OK);
+    assert_true(prefix_list_at(read, 0)->releasing);
+    assert_int_equal(release_at(read, "raw/", "p", true, catalog_kit_at(10 + D_S)), 1);
+    assert_int_equal(release_at(read, "raw/", "p", true, catalog_kit_at(20 + 2 * D_S)), 0);
+    buffer_release(&text);
+    prefix_list_free(read);
     prefix_list_free(list);
 }
 
@@ -414,6 +510,13 @@ int main(void)
         IT("paths are claimed all or none", paths_are_claimed_all_or_none),
         IT("a list is read back with members of later versions",
            a_list_is_read_back_with_members_of_later_versions),
+        IT("a path is removed after twice d and only if unused",
+           a_path_is_removed_after_twice_d_and_only_if_unused),
+        IT("a claim takes a release back and others are still refused",
+           a_claim_takes_a_release_back_and_others_are_still_refused),
+        IT("a mark of another clock is set again a few times",
+           a_mark_of_another_clock_is_set_again_a_few_times),
+        IT("a mark is read back", a_mark_is_read_back),
         IT("a damaged or later list is refused", a_damaged_or_later_list_is_refused),
         IT("too many paths are refused", too_many_paths_are_refused),
     };

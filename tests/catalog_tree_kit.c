@@ -65,11 +65,22 @@ struct compact_settings some_settings(void)
     return settings;
 }
 
-void ground_create(struct ground *ground)
+struct compact_settings settings_by_time(void)
+{
+    struct compact_settings settings = some_settings();
+    settings.time = VIEW("2");
+    return settings;
+}
+
+void ground_create_with(struct ground *ground, struct compact_settings settings)
 {
     struct bed *bed = &ground->beds[0];
-    struct compact_settings settings = some_settings();
     assert_status(HF_OK, catalog_tree_create(bed->tree, &settings, &bed->error), &bed->error);
+}
+
+void ground_create(struct ground *ground)
+{
+    ground_create_with(ground, some_settings());
 }
 
 struct catalog_ref *slot_of(struct bed *bed, const char *partition)
@@ -189,6 +200,34 @@ void tree_listing_release(struct census *census)
 const struct counted *census_find(const struct census *census, const char *key)
 {
     return map_get(&census->keys, view_of(key));
+}
+
+void assert_listed(struct bed *bed, size_t live, size_t dead)
+{
+    struct census census;
+    tree_listing_take(bed, &census);
+    assert_int_equal(census.twice, 0);
+    assert_int_equal(census.live, live);
+    assert_int_equal(census.dead, dead);
+    tree_listing_release(&census);
+}
+
+void commit_merge(struct bed *bed, const struct view *sources, size_t count)
+{
+    struct compact_settings settings = some_settings();
+    struct chunk_key_parts parts = { VIEW("default"), /* level */ 1, SOME_HOUR, &settings };
+    struct catalog_op op = { .kind = CATALOG_COMMIT, .keys = sources, .key_count = count };
+    char target[KEY_BYTES_MAX + 1];
+    assert_status(HF_OK, chunk_key_draw(env_real(), &parts, target, &op.drawn, &bed->error),
+                  &bed->error);
+    op.target = (struct chunk){ .key = view_of(target),
+                                .level = 1,
+                                .size = 10,
+                                .min_ms = SOME_HOUR,
+                                .max_ms = SOME_HOUR,
+                                .crc32c = 2 };
+    assert_status(HF_OK, catalog_ref_apply(slot_of(bed, NULL), &op, (struct mono_time){ 0 }),
+                  &op.error);
 }
 
 /* ---- Objects ------------------------------------------------------------------------- */

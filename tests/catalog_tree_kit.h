@@ -35,11 +35,13 @@ void ground_open(struct ground *ground, const char *kind, const struct fault_pla
                  size_t beds);
 void ground_close(struct ground *ground);
 
-/* Valid settings: usv, merged by field 1, no grace. */
+/* Valid settings: usv, merged by field 1, no grace; and with the time in field 2. */
 struct compact_settings some_settings(void);
+struct compact_settings settings_by_time(void);
 
 /* Creates the catalog of the partition of bed 0. */
 void ground_create(struct ground *ground);
+void ground_create_with(struct ground *ground, struct compact_settings settings);
 
 /* The slot of a partition; NULL: the catalog tree's own. */
 struct catalog_ref *slot_of(struct bed *bed, const char *partition);
@@ -74,6 +76,12 @@ struct counted {
 void tree_listing_take(struct bed *bed, struct census *census);
 void tree_listing_release(struct census *census);
 const struct counted *census_find(const struct census *census, const char *key);
+
+/* Fails the test unless the tree lists so many chunks, none of them twice. */
+void assert_listed(struct bed *bed, size_t live, size_t dead);
+
+/* Merges these live chunks of the catalog into a chunk that nobody reads. */
+void commit_merge(struct bed *bed, const struct view *sources, size_t count);
 
 /* How many objects have keys with this prefix. */
 size_t count_objects(struct ground *ground, const char *prefix);

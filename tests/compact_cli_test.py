@@ -467,7 +467,7 @@ def _(s):
     true(f"  {sources[1]}: looks odd\n" in text, text)
     true("quarantined: looks odd" in s.out("compact", "ls").decode(), "in the list")
     equal(json.loads(s.out("compact", "quarantine", sources[1], "--release", "--json")),
-          {"key": sources[1], "quarantine": None})
+          {"key": sources[1], "quarantine": None, "discarded": False})
     equal(plan(s)["groups"], 1)
     true("no catalog" in fails(s, "NOT_FOUND", "compact", "quarantine", "data/x"), "unknown")
     fails(s, "INVALID", "compact", "quarantine", sources[1], "--release", "--why", "x")
@@ -501,11 +501,10 @@ def _(s):
     create(s, "--grace", "1h")
     ingest(s, some_files(5))
     told = status(s)
-    equal(sorted(told), ["backlog", "barred", "barred_why", "catalogs", "deleting", "due", "last_hour",
-                         "levels",
-                         "members", "needs_allow_exec", "partition", "paused", "paused_why", "pins",
-                         "pressure", "quarantined", "quarantined_count", "settings", "tombstones",
-                         "under_way", "unsettled"])
+    equal(sorted(told), ["backlog", "barred", "barred_why", "catalogs", "deleting", "dropping", "due",
+                         "last_hour", "levels", "members", "needs_allow_exec", "partition", "paths",
+                         "paused", "paused_why", "pins", "pressure", "quarantined",
+                         "quarantined_count", "settings", "tombstones", "under_way", "unsettled"])
     equal([(one["level"], one["chunks"], one["rows"]) for one in told["levels"]], [(0, 5, 10)])
     equal(told["due"]["groups"], 1)
     run(s)

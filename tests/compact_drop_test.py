@@ -10,7 +10,7 @@ import sys
 
 import cases
 from cli_test import LOCAL, equal, fails, it, true, until
-from compact_cli_test import chunks, create, ingest, keys, run, some_files
+from compact_cli_test import BEGIN, chunks, create, ingest, keys, row, run, some_files
 
 cases.cases.clear()
 
@@ -51,7 +51,8 @@ def _(s):
     true(told["wait_ms"] >= 2 * 3600 * 1000 - 60000, "grace and late bound")
     text = s.out("compact", "drop", "default", "--dry-run").decode()
     true(text.startswith("would drop default: 2 chunks, "), text)
-    true("\nnothing is left after 2h" in text or "\nnothing is left after 1h59m" in text, text)
+    true("\neverything can be gone in 2h" in text or "\neverything can be gone in 1h59m" in text,
+         text)
     equal(names(s), before)
 
 
@@ -67,6 +68,10 @@ def _(s):
     text = fails(s, "CONFLICT", "compact", "create", "--format", "usv", "--key", "1", "--time", "3")
     true("being dropped" in text, text)
     true("being dropped" in s.out("compact", "plan").decode(), "the plan says why")
+    true(json.loads(s.out("compact", "status", "--json"))["dropping"], "the status says so")
+    text = s.out("compact", "status").decode()
+    true("\ndropping     'holdfast compact drop --dry-run default' shows what is left\n" in text,
+         text)
     told = drop(s)
     equal((told["chunks"], told["tombstones"], told["gone"]), (0, 5, False))
 
@@ -103,6 +108,22 @@ def _(s):
     true("1 pinned" in s.out("compact", "drop", "default").decode(), "says so")
     s.run("release", "-q", lease)
     wait_until_gone(s)
+
+
+@it("adopted objects stay unless they are owned, and their paths are free afterwards", LOCAL)
+def _(s):
+    make(s)
+    create(s, "--partition", "other")
+    for path in ("raw/1.usv", "mine/1.usv"):
+        s.put(path, row("a", BEGIN))
+    s.run("compact", "adopt", "-q", "raw/")
+    s.run("compact", "adopt", "-q", "--own", "mine/")
+    hurry(s)
+    fails(s, "CONFLICT", "compact", "adopt", "raw/", "--partition", "other")
+    wait_until_gone(s)
+    equal([name for name in names(s) if name.startswith(("raw/", "mine/"))], ["raw/1.usv"])
+    s.run("compact", "adopt", "-q", "raw/", "mine/", "--partition", "other")
+    equal([chunk["object"] for chunk in chunks(s, "--partition", "other")], ["raw/1.usv"])
 
 
 @it("a sweep and a run finish what a drop began", LOCAL)

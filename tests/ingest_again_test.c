@@ -32,13 +32,6 @@ struct asking {
     struct hf_error error;
 };
 
-static struct compact_settings usv_by_time(void)
-{
-    struct compact_settings settings = some_settings();
-    settings.time = VIEW("2");
-    return settings;
-}
-
 /* Files without a time in them. */
 static struct compact_settings lines(void)
 {
@@ -51,11 +44,9 @@ static struct compact_settings lines(void)
 static void stage_open(struct stage *stage, void **state, const struct fault_plan *plan,
                        struct compact_settings settings)
 {
-    struct hf_error error;
     *stage = (struct stage){ .count = 0 };
     ground_open(&stage->ground, *state, plan, CROWD + 1);
-    assert_status(HF_OK, catalog_tree_create(stage->ground.beds[0].tree, &settings, &error),
-                  &error);
+    ground_create_with(&stage->ground, settings);
 }
 
 static void add_file(struct stage *stage, const char *name, const char *text)
@@ -118,12 +109,7 @@ static size_t ingest_all(struct stage *stage, size_t bed)
 
 static void assert_live(struct stage *stage, size_t live, size_t dead)
 {
-    struct census census;
-    tree_listing_take(&stage->ground.beds[CROWD], &census);
-    assert_int_equal(census.twice, 0);
-    assert_int_equal(census.live, live);
-    assert_int_equal(census.dead, dead);
-    tree_listing_release(&census);
+    assert_listed(&stage->ground.beds[CROWD], live, dead);
 }
 
 /* ---- Again --------------------------------------------------------------------------- */
@@ -132,7 +118,7 @@ static void a_file_that_is_ingested_again_is_already_there(void **state)
 {
     struct stage stage;
     struct meter_counts counts[CALL_KIND_COUNT];
-    stage_open(&stage, state, NULL, usv_by_time());
+    stage_open(&stage, state, NULL, settings_by_time());
     add_files(&stage, 5);
     assert_int_equal(ingest_all(&stage, 0), 0);
     meter_reset(&stage.ground.meter);
@@ -167,7 +153,7 @@ static void ingest_by_other(struct stage *stage)
 static void of_two_who_put_the_same_file_one_adds_it(void **state)
 {
     struct stage stage;
-    stage_open(&stage, state, NULL, usv_by_time());
+    stage_open(&stage, state, NULL, settings_by_time());
     add_files(&stage, 6);
     stage.hook = ingest_by_other;
     stage.hook_at = 6 + 2 * 3; /* some are put, none is added */
@@ -178,33 +164,16 @@ static void of_two_who_put_the_same_file_one_adds_it(void **state)
 
 static void merge_first_two(struct stage *stage)
 {
-    struct bed *bed = &stage->ground.beds[2];
-    struct asking asking = { .stage = stage, .bed = bed };
-    char target[KEY_BYTES_MAX + 1];
-    struct compact_settings settings = usv_by_time();
+    struct asking asking = { .stage = stage, .bed = &stage->ground.beds[2] };
     assert_status(HF_OK, ask(&asking), &asking.error);
     struct view sources[2] = { view_of(asking.files[0].key), view_of(asking.files[1].key) };
-    struct catalog_op op = { .kind = CATALOG_COMMIT, .keys = sources, .key_count = 2 };
-    assert_status(HF_OK,
-                  chunk_key_draw(env_real(),
-                                 &(struct chunk_key_parts){ VIEW("default"), /* level */ 1,
-                                                            SOME_HOUR, &settings },
-                                 target, &op.drawn, &bed->error),
-                  &bed->error);
-    op.target = (struct chunk){ .key = view_of(target),
-                                .level = 1,
-                                .size = 10,
-                                .min_ms = SOME_HOUR,
-                                .max_ms = SOME_HOUR,
-                                .crc32c = 2 };
-    assert_status(HF_OK, catalog_ref_apply(slot_of(bed, NULL), &op, (struct mono_time){ 0 }),
-                  &op.error);
+    commit_merge(asking.bed, sources, 2);
 }
 
 static void a_file_whose_chunk_was_merged_is_still_known(void **state)
 {
     struct stage stage;
-    struct compact_settings settings = usv_by_time();
+    struct compact_settings settings = settings_by_time();
     settings.grace_ms = 0;
     settings.skew_tolerance_ms = 0;
     stage_open(&stage, state, NULL, settings);
@@ -241,7 +210,7 @@ static void split_all(struct stage *stage)
 
 static void a_split_forgets_no_file(void **state)
 {
-    struct compact_settings all[] = { usv_by_time(), lines() };
+    struct compact_settings all[] = { settings_by_time(), lines() };
     for (size_t i = 0; i < 2; i++) {
         struct stage stage;
         stage_open(&stage, state, NULL, all[i]);
@@ -316,7 +285,7 @@ static void crowd(void **state, const struct fault_plan *plan)
     struct asking *asking = calloc(CROWD, sizeof *asking);
     struct hf_error error;
     assert_non_null(asking);
-    stage_open(&stage, state, plan, usv_by_time());
+    stage_open(&stage, state, plan, settings_by_time());
     add_files(&stage, 12);
     for (size_t i = 0; i < CROWD; i++) {
         asking[i] = (struct asking){ .stage = &stage, .bed = &stage.ground.beds[i] };
@@ -375,7 +344,7 @@ static void a_store_that_is_gone_is_not_asked_anew_for_each_file(void **state)
     struct bed bed;
     struct script script;
     size_t puts = 0;
-    stage_open(&stage, state, NULL, usv_by_time());
+    stage_open(&stage, state, NULL, settings_by_time());
     add_files(&stage, FILES_MAX);
     script_init(&script, stage.ground.store);
     script.ops.change = NULL;

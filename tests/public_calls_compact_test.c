@@ -26,6 +26,12 @@ static bool see_chunk(void *argument, const struct hf_chunk_info *chunk)
     return true;
 }
 
+static bool see_path(void *argument, const struct hf_compact_path *path)
+{
+    (void)argument, (void)path;
+    return true;
+}
+
 static int open_it(const struct good *good, int argument, struct hf_error *error)
 {
     struct hf_compact *compact = FILLED(hf_compact);
@@ -65,9 +71,12 @@ CALL_OF(resume, 0, compact)
 CALL_OF(ingest, 2, compact, KEYS(1), NULL, NULL)
 CALL_OF(ingest_objects, 2, compact, KEYS(1), NULL, NULL)
 CALL_OF(adopt, 2, compact, KEYS(1), NULL, NULL)
+CALL_OF(release, 1, compact, LEFT_OUT(1, "a/"), NULL)
+CALL_OF(paths, 1, compact, LEFT_OUT(1, see_path), NULL)
 CALL_OF(chunks, 1, compact, HF_CHUNKS_LIVE, LEFT_OUT(1, see_chunk), NULL)
 CALL_OF(quarantine, 2, compact, LEFT_OUT(1, "k"), LEFT_OUT(2, "why"))
 CALL_OF(unquarantine, 1, compact, LEFT_OUT(1, "k"))
+CALL_OF(discard, 1, compact, LEFT_OUT(1, "k"))
 CALL_OF(undelete, 1, compact, LEFT_OUT(1, "k"), NULL)
 CALL_OF(plan, 0, compact, false, NULL, NULL, NULL)
 CALL_OF(should_start, 1, compact, LEFT_OUT(1, &start), NULL)
@@ -150,6 +159,9 @@ static const struct public_call_row calls[] = {
     ROW(worker_wait),
     ROW(get_status),
     ROW(drop),
+    ROW(release),
+    ROW(paths),
+    ROW(discard),
     ROW(fsck),
 };
 

@@ -10,13 +10,13 @@
  * No byte is copied. An adopted object is a chunk of level 0 like any other: workers merge it,
  * readers read it, and splits move its entry. It is identified by its key AND its ETag. Every read
  * is by If-Match with that ETag. If the object's owner rewrites it, the adopted version is gone:
- * its chunk is quarantined with that reason, and is never mixed with the new version, which you can
- * adopt again.
+ * its chunk is quarantined with that reason, and is never mixed with the new version. Adopt the
+ * object again to add the new version, and call hf_compact_discard to give up the old one.
  *
  * REGISTERED PATHS. A path is a prefix if it ends with a slash, and otherwise the key of one
  * object. It is registered to one partition, in one conditional write, before any of its objects is
- * adopted. No two registered paths overlap, so no object is in two partitions. A registration is
- * permanent.
+ * adopted. No two registered paths overlap, so no object is in two partitions. A path stays
+ * registered until hf_compact_release releases it, or its partition has been dropped.
  *
  * WHO DELETES. Holdfast never deletes an adopted object, unless its path was registered with `own`.
  * The writers of an owned path promise never to use a name twice. Once an owned object is merged
@@ -86,6 +86,44 @@ HF_API enum hf_status hf_compact_adopt(struct hf_compact *compact, const char *c
                                        const struct hf_compact_adopt_options *options,
                                        struct hf_compact_adopt_report *report,
                                        struct hf_error *error);
+
+struct hf_compact_release_report {
+    size_t struct_size;
+    bool released;   /* the path is no longer registered */
+    uint64_t chunks; /* of the partition that still need its objects, in any state */
+    int64_t wait_ms; /* at least this long until it can be released */
+};
+#define HF_COMPACT_RELEASE_REPORT \
+    HF_VALUE_(hf_compact_release_report, sizeof(struct hf_compact_release_report), false, 0, 0)
+
+/* Releases a path, given exactly as it was registered, so that any partition may adopt its objects.
+ * What was merged from them stays in this partition. The first call marks the path. A later call
+ * releases it, once it has been marked for twice the late bound and no chunk of the partition,
+ * live, tombstone or being deleted, needs its objects any more. Until then, hf_compact_adopt of the
+ * path, or a worker with this inbox, takes the release back: stop those first. `report` may be
+ * NULL.
+ *
+ * Returns HF_OK if the path is marked or released; the report says which. Returns HF_NOT_FOUND if
+ * the path is not registered to the partition. The partition itself need not exist any more. */
+HF_API enum hf_status hf_compact_release(struct hf_compact *compact, const char *path,
+                                         struct hf_compact_release_report *report,
+                                         struct hf_error *error);
+
+/* A path that is registered to the partition. */
+struct hf_compact_path {
+    size_t struct_size;
+    const char *path;
+    bool own;
+    bool releasing; /* hf_compact_release has marked it */
+};
+
+/* Lists the paths that are registered to the partition, in the order of their registration. `each`
+ * may call any function; the string is valid only during the callback. Return false to stop. Takes
+ * one get. Returns HF_OK also if there is no such partition. */
+HF_API enum hf_status hf_compact_paths(struct hf_compact *compact,
+                                       bool (*each)(void *argument,
+                                                    const struct hf_compact_path *path),
+                                       void *argument, struct hf_error *error);
 
 #ifdef __cplusplus
 }

@@ -300,6 +300,13 @@ HF_API enum hf_status hf_compact_quarantine(struct hf_compact *compact, const ch
 HF_API enum hf_status hf_compact_unquarantine(struct hf_compact *compact, const char *key,
                                               struct hf_error *error);
 
+/* Gives up a quarantined chunk, whose data is damaged or gone: it becomes a tombstone, and its rows
+ * are no longer part of the data. hf_compact_undelete can restore it within the grace period. If it
+ * contained deletions, records that they hid come back. Returns HF_NOT_FOUND if the chunk is not
+ * live, and HF_CONFLICT if it is not in quarantine. */
+HF_API enum hf_status hf_compact_discard(struct hf_compact *compact, const char *key,
+                                         struct hf_error *error);
+
 /* Undoes a merge. The tombstone and all chunks merged with it become live again, and the chunk they
  * were merged into becomes a tombstone. `ret_restored`, which may be NULL, receives the number of
  * restored chunks. Returns HF_NOT_FOUND if the chunk is not, or is no longer, a tombstone. Returns
@@ -688,11 +695,12 @@ struct hf_compact_status {
     uint64_t tombstones, tombstone_bytes;
     uint64_t retired, condemned; /* names being deleted */
     uint64_t members;
+    bool dropping; /* the partition is being dropped (drop.h) */
 };
 #define HF_COMPACT_STATUS                                                                      \
     HF_VALUE_(hf_compact_status, sizeof(struct hf_compact_status), 0, false, false, false,     \
               false, { 0 }, { 0 }, { 0 }, { { 0, 0, 0 } }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-              { 0 }, 0, 0, 0, 0, 0, 0)
+              { 0 }, 0, 0, 0, 0, 0, 0, false)
 
 /* Reports the status of a partition. `options` may be NULL. Returns HF_NOT_FOUND if the partition
  * does not exist. Returns HF_CORRUPT or HF_UNSUPPORTED if a catalog or lease table cannot be read;

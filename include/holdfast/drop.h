@@ -11,7 +11,10 @@
  * never while a reader has pinned them. Names and catalogs are removed after the late bound (D) of
  * the settings, when no abandoned request can take effect any more. Workers of the partition and
  * sweeps also do this work, so a drop may be interrupted at any point, and finishes even if
- * hf_compact_drop is never called again. Objects of other partitions are not touched.
+ * hf_compact_drop is never called again. Objects of other partitions are not touched. Adopted
+ * objects (adopt.h) stay where they are, unless the partition owns them; those are deleted like
+ * chunks. At the end, twice the late bound after the mark, the paths that the partition has
+ * registered are released, so that any partition may adopt their objects.
  *
  * On a store without conditional delete, the lease table and a short catalog document remain. The
  * partition counts as absent, and may be created again. */
@@ -46,7 +49,7 @@ struct hf_compact_drop_report {
     uint64_t deleting;                    /* names not yet past the late bound */
     uint64_t deleted;                     /* objects that this call deleted */
     uint64_t pinned;                      /* objects kept because of a pin */
-    int64_t wait_ms; /* nothing can be left after this time, unless chunks are pinned */
+    int64_t wait_ms; /* at least this long until nothing is left; longer if chunks are pinned */
 };
 #define HF_COMPACT_DROP_REPORT                                                                \
     HF_VALUE_(hf_compact_drop_report, sizeof(struct hf_compact_drop_report), false, false, 0, \

@@ -16,6 +16,7 @@
 #define METADATA    "metadata/"
 #define CATALOG     "catalog.json"
 #define LEASES      "compaction-leases.json"
+#define PATHS       METADATA "adopted.json"
 
 /* ---- Helpers ------------------------------------------------------------------------- */
 
@@ -162,6 +163,8 @@ void checker_removed(struct catalog_checker *checker, const struct checked_doc *
         if (version->entries[i].state != LISTED_MOVED)
             world_fail(catalog_world(checker), "%s is removed, and lists %s", doc->key,
                        version->entries[i].chunk->key);
+    if (view_equal(view_of(doc->partition), view_of(checker->options.partition)))
+        checked_partition_removed(checker);
 }
 
 static void check_order(struct catalog_checker *checker, struct checked_doc *doc,
@@ -206,6 +209,8 @@ static void changed(void *argument, const struct bucket_change *change)
             checked_object_deleted(checker, chunk);
     } else if (checked_is_outside(change->key)) {
         checked_outside_changed(checker, change);
+    } else if (view_equal(change->key, VIEW(PATHS))) {
+        checked_paths_written(checker, change->body);
     } else if (is_document(change->key, VIEW(CATALOG), &partition)) {
         catalog_changed(checker, partition, change);
     } else if (is_document(change->key, VIEW(LEASES), &partition)) {
@@ -299,6 +304,11 @@ void checker_asks_quarantine(struct catalog_checker *checker, const char *key)
     checked_chunk_of(checker, view_of(key))->asked_quarantine = true;
 }
 
+void checker_asks_discard(struct catalog_checker *checker, const char *key)
+{
+    checked_chunk_of(checker, view_of(key))->asked_discard = true;
+}
+
 void checker_condemns_any(struct catalog_checker *checker, const struct node *node, bool does)
 {
     checker->condemns_any[node_number(node)] = does;
@@ -343,10 +353,13 @@ void checker_read(struct checked_pin *pin, const char *key, enum hf_status statu
                    node_number(pin->node));
 }
 
-/* The rows of a snapshot: how often each occurs, and the latest of each key. */
+/* The rows of a snapshot: how often each occurs, and the latest of each key, by number and by time.
+ * Also the latest marker of each key that was ever added: a merge may have dropped it, with
+ * everything older. */
 struct checked_rows {
     unsigned times[ROW_MAX];
     unsigned newest[ROW_KEYS];
+    int64_t latest_ms[ROW_KEYS], marker_ms[ROW_KEYS];
 };
 
 static void count_snapshot(struct catalog_checker *checker, const char *const *keys,
@@ -359,8 +372,25 @@ static void count_snapshot(struct catalog_checker *checker, const char *const *k
             rows->times[row.number]++;
             if (row.number > rows->newest[row.key])
                 rows->newest[row.key] = row.number;
+            if (row.ms > rows->latest_ms[row.key])
+                rows->latest_ms[row.key] = row.ms;
         }
     }
+    for (unsigned i = 1; i <= checker->row_last; i++) {
+        const struct row *row = &checker->rows[i].row;
+        if (checker->rows[i].added && row_is_marker(row) && row->ms > rows->marker_ms[row->key])
+            rows->marker_ms[row->key] = row->ms;
+    }
+}
+
+/* Whether the snapshot has the row, or one that takes its place. */
+static bool snapshot_has(const struct catalog_checker *checker, const struct checked_rows *rows,
+                         const struct row *row)
+{
+    if (checker->options.deletes)
+        return rows->latest_ms[row->key] >= row->ms || rows->marker_ms[row->key] >= row->ms;
+    return checker->options.latest_wins ? rows->newest[row->key] >= row->number
+                                        : rows->times[row->number] > 0;
 }
 
 void checker_took_snapshot(struct catalog_checker *checker, const struct node *node,
@@ -368,13 +398,12 @@ void checker_took_snapshot(struct catalog_checker *checker, const struct node *n
 {
     struct checked_rows *rows = checker_allocate(sizeof *rows);
     count_snapshot(checker, keys, count, rows);
-    bool latest_wins = checker->options.latest_wins,
-         expires = checker->options.retention_ms > 0;
+    bool expires = checker->options.retention_ms > 0;
     for (unsigned i = 1; i <= checker->row_last; i++) {
         const struct checked_row *row = &checker->rows[i];
-        bool was_there = row->added && row->added_us < asked_us && !expires;
-        bool there = latest_wins ? rows->newest[row->row.key] >= i : rows->times[i] > 0;
-        if (was_there && !there)
+        bool was_there =
+            row->added && row->added_us < asked_us && !expires && !row->ever_expired;
+        if (was_there && !snapshot_has(checker, rows, &row->row))
             world_fail(catalog_world(checker), "row %u is missing in the snapshot of node %u",
                        i, node_number(node));
         if (rows->times[i] > 1)

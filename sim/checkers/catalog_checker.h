@@ -24,6 +24,10 @@
  *     the key is in the live chunks although the marker is not. A marker is dropped less than
  *     twice D after it was added.
  *   - A chunk becomes live in a catalog that is being dropped.
+ *   - A chunk adopts an object whose path is not registered to its partition.
+ *   - Two registered paths overlap. A path is removed that was not marked for D, or while a catalog
+ *     of its partition lists one of its objects.
+ *   - A chunk is discarded that is not in quarantine.
  *
  * Deletion:
  *
@@ -115,6 +119,9 @@ void checker_told_undeleted(struct catalog_checker *checker, const char *key, in
 /* Reports that a node asks to quarantine a chunk, or to release it from quarantine. */
 void checker_asks_quarantine(struct catalog_checker *checker, const char *key);
 
+/* Reports that a node asks to discard a chunk. */
+void checker_asks_discard(struct catalog_checker *checker, const char *key);
+
 /* Reports that this node starts, or stops, condemning arbitrary outputs without counting a
  * try for any chunk. */
 void checker_condemns_any(struct catalog_checker *checker, const struct node *node, bool does);
@@ -133,10 +140,6 @@ void checker_read(struct checked_pin *pin, const char *key, enum hf_status statu
 /* Reports the chunks of a snapshot that a reader asked for at `asked_us`. */
 void checker_took_snapshot(struct catalog_checker *checker, const struct node *node,
                            const char *const *keys, size_t count, int64_t asked_us);
-
-/* Reports that a node was told that a path is registered to a partition. */
-void checker_told_claimed(struct catalog_checker *checker, const char *path,
-                          const char *partition);
 
 /* Where the bytes of a chunk are: the key and the ETag of an adopted object. False: the chunk is
  * not adopted. */

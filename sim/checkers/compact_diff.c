@@ -276,11 +276,13 @@ static void note_rows(struct catalog_checker *checker, const struct checked_chun
 {
     for (size_t i = 0; i < chunk->row_count; i++) {
         struct row row = chunk->rows[i];
-        if (checker->rows[row.number].added)
+        const struct checked_chunk *before = checker->rows[row.number].chunk;
+        if (checker->rows[row.number].added && !checked_adopts_anew(checker, before, chunk))
             world_fail(catalog_world(checker), "row %u is added twice: in %s, and in %s",
                        row.number, checker->rows[row.number].chunk->key, chunk->key);
         checker->rows[row.number].row = row;
         checker->rows[row.number].added = true;
+        checker->rows[row.number].expired = false;
         checker->rows[row.number].added_us = catalog_now_us(checker);
         checker->rows[row.number].chunk = chunk;
         if (row.number > checker->newest[row.key])
@@ -331,6 +333,7 @@ static void comes(const struct step *step, struct checked_chunk *chunk)
         STEP_FAIL(step, chunk, "comes to be live in %s, which is being dropped",
                   step->doc->key);
     chunk->live = chunk->ever_live = true;
+    chunk->partition_life = step->checker->partition_life;
     chunk->came_us = catalog_now_us(step->checker);
     if (chunk->after->max_ms > step->checker->newest_ms)
         step->checker->newest_ms = chunk->after->max_ms;
@@ -388,8 +391,10 @@ static void set_expired(struct catalog_checker *checker, struct checked_chunk *c
                         bool expired)
 {
     chunk->expired = expired;
-    for (size_t i = 0; i < chunk->row_count; i++)
+    for (size_t i = 0; i < chunk->row_count; i++) {
         checker->rows[chunk->rows[i].number].expired = expired;
+        checker->rows[chunk->rows[i].number].ever_expired |= expired;
+    }
 }
 
 static void dies(const struct step *step, struct checked_chunk *chunk)
@@ -405,7 +410,8 @@ static void dies(const struct step *step, struct checked_chunk *chunk)
                       target->key, state_words[from], state_words[to]);
     }
     if (targets_of(group) == 0 && !is_undone(step, chunk)) {
-        if (!step->now->dropping)
+        bool discarded = chunk->asked_discard && chunk->before && chunk->before->quarantined;
+        if (!step->now->dropping && !discarded)
             checker_retention(step, chunk);
         set_expired(step->checker, chunk, true);
     }
@@ -694,73 +700,7 @@ static void checker_children(const struct step *step)
     }
 }
 
-/* ---- Rows ---------------------------------------------------------------------------- */
-
-static void count_rows(struct catalog_checker *checker, unsigned newest[ROW_KEYS])
-{
-    for (unsigned i = 1; i <= checker->row_last; i++)
-        checker->rows[i].live = 0;
-    for (struct checked_doc *doc = checker->docs; doc; doc = doc->next) {
-        for (size_t i = 0; doc->reachable && doc->now && i < doc->now->count; i++) {
-            const struct listed *entry = &doc->now->entries[i];
-            for (size_t k = 0; entry->state == LISTED_LIVE && k < entry->chunk->row_count;
-                 k++) {
-                struct row row = entry->chunk->rows[k];
-                checker->rows[row.number].live++;
-                if (row.number > newest[row.key])
-                    newest[row.key] = row.number;
-            }
-        }
-    }
-}
-
-/* In seeds with deletions: a key has its latest row, unless that is a marker that was dropped with
- * everything older. */
-static void checker_deletions(struct catalog_checker *checker)
-{
-    const struct checked_row *latest[ROW_KEYS] = { NULL }, *live[ROW_KEYS] = { NULL };
-    for (unsigned i = 1; i <= checker->row_last; i++) {
-        const struct checked_row *row = &checker->rows[i];
-        const struct checked_row **best = &latest[row->row.key], **seen = &live[row->row.key];
-        if (row->added && (!*best || row->row.ms >= (*best)->row.ms))
-            *best = row;
-        if (row->live > 0 && (!*seen || row->row.ms >= (*seen)->row.ms))
-            *seen = row;
-    }
-    for (unsigned key = 0; key < ROW_KEYS; key++) {
-        if (!latest[key] || latest[key]->expired || latest[key] == live[key])
-            continue;
-        bool dropped = row_is_marker(&latest[key]->row);
-        if (!dropped)
-            world_fail(catalog_world(checker), "row %u of key %u is lost: its latest is %u",
-                       latest[key]->row.number, key, live[key] ? live[key]->row.number : 0);
-        else if (live[key])
-            world_fail(catalog_world(checker), "row %u of key %u is back, which row %u deleted",
-                       live[key]->row.number, key, latest[key]->row.number);
-    }
-}
-
-/* The contents of all live chunks together. */
-static void checker_rows(struct catalog_checker *checker)
-{
-    unsigned newest[ROW_KEYS] = { 0 };
-    count_rows(checker, newest);
-    for (unsigned i = 1; i <= checker->row_last; i++) {
-        const struct checked_row *row = &checker->rows[i];
-        if (row->live > 1)
-            world_fail(catalog_world(checker), "row %u stands in %u live chunks", i, row->live);
-        if (!checker->options.latest_wins && row->added && row->live == 0 && !row->expired)
-            world_fail(catalog_world(checker), "row %u is lost", i);
-    }
-    if (checker->options.deletes) {
-        checker_deletions(checker);
-        return;
-    }
-    for (unsigned key = 0; checker->options.latest_wins && key < ROW_KEYS; key++)
-        if (newest[key] != checker->newest[key] && !checker->rows[checker->newest[key]].expired)
-            world_fail(catalog_world(checker), "row %u of key %u is lost: its latest is %u",
-                       checker->newest[key], key, newest[key]);
-}
+/* ---- The write as a whole ------------------------------------------------------------ */
 
 static void find_chunks(struct catalog_checker *checker, struct catalog_version *version)
 {
@@ -794,7 +734,7 @@ void catalog_checker_written(struct catalog_checker *checker, struct checked_doc
         checker_children(&step);
         note_mark(&step);
         unmark(checker);
-        checker_rows(checker);
+        checked_live_rows(checker);
     }
     catalog_version_free(before);
 }

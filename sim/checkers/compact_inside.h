@@ -58,7 +58,8 @@ struct checked_chunk {
 
     /* Tries counted because of leases. */
     uint64_t leases_ended_badly, tries_counted;
-    bool asked_quarantine;
+    bool asked_quarantine, asked_discard;
+    unsigned partition_life; /* how many times the partition had been removed before */
 
     /* Used while two versions of a catalog are compared. */
     const struct listed *before, *after;
@@ -67,9 +68,12 @@ struct checked_chunk {
     bool undone;         /* its sources become live again by this write */
 };
 
-/* A path that a node was told is registered to a partition. */
-struct checked_claim {
+/* A path that is registered to a partition. */
+struct checked_path {
     char *path, *partition;
+    bool releasing;
+    char *since;       /* the stamp of its mark, as raw text */
+    int64_t marked_us; /* when it was marked with this stamp */
 };
 
 struct checked_lease {
@@ -106,8 +110,9 @@ struct checked_row {
     bool added;
     int64_t added_us;
     const struct checked_chunk *chunk; /* in which it was added */
-    bool expired;                      /* retention took it */
-    unsigned live;                     /* how many live chunks had it at the last count */
+    bool expired;                      /* retention, a discard or a drop took it */
+    bool ever_expired;
+    unsigned live; /* how many live chunks had it at the last count */
 };
 
 struct checked_pin {
@@ -145,8 +150,9 @@ struct catalog_checker {
     struct checked_pin *pins;
     struct outside_version **versions;
     size_t version_count;
-    struct checked_claim *claims;
-    size_t claim_count;
+    struct checked_path *paths; /* in the current document */
+    size_t path_count;
+    unsigned partition_life;
 };
 
 static inline struct world *catalog_world(const struct catalog_checker *checker)
@@ -179,6 +185,9 @@ void catalog_checker_written(struct catalog_checker *checker, struct checked_doc
 struct checked_doc *checked_doc_of(const struct catalog_checker *checker,
                                    struct view partition);
 
+/* compact_live.c: fails the run unless all live chunks together have the rows that they must. */
+void checked_live_rows(struct catalog_checker *checker);
+
 /* Fails the run unless this version of a catalog may be removed now. */
 void checker_removed(struct catalog_checker *checker, const struct checked_doc *doc,
                      const struct catalog_version *version);
@@ -189,6 +198,17 @@ void checker_removed(struct catalog_checker *checker, const struct checked_doc *
 bool checked_is_outside(struct view key);
 void checked_outside_changed(struct catalog_checker *checker,
                              const struct bucket_change *change);
+
+/* The document that registers paths was written. */
+void checked_paths_written(struct catalog_checker *checker, struct view body);
+
+/* The last catalog of the partition was removed. What is adopted by a partition that is created
+ * afterwards may have been adopted before. */
+void checked_partition_removed(struct catalog_checker *checker);
+
+/* Whether a chunk may add rows that another chunk has added before. */
+bool checked_adopts_anew(const struct catalog_checker *checker,
+                         const struct checked_chunk *before, const struct checked_chunk *chunk);
 
 /* The chunk of an entry that names an object comes to be live: finds the version. Fails the run if
  * there never was such a version. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_adopt.c: outside writers, and the nodes of workload `compact` that adopt what they put.
+/* compact_adopt.c: outside writers, and the nodes of workload `compact` that adopt what they put,
+ * and that release paths for other partitions.
  * The writers are not nodes: their objects are in the bucket at once. They rewrite their objects
  * when they like, except where they promised not to and the store could not tell (own/, on a store
  * without conditional deletes). */
 #include "base/check.h"
 #include "base/hash.h"
+#include "compact/care/release.h"
 #include "compact/catalog/prefixes.h"
 #include "compact/work/adopt.h"
 #include "sim/workloads/compact_work.h"
@@ -48,6 +50,15 @@ static void rewrite_outside(struct actor *actor)
 
 /* ---- Adopting ------------------------------------------------------------------------ */
 
+/* Between the look at the registered paths and the add, any amount of time may pass. In seeds with
+ * a short D, a path may be released meanwhile. */
+static void dawdle_unexamined(struct actor *actor)
+{
+    const struct compact_plan *plan = &actor->compact->plan;
+    if (plan->deletes && actor_one_in(actor, 4))
+        actor_rest(actor, SPAN_MS(4 * plan->settings.late_bound_ms));
+}
+
 /* The facts that a manifest would contain, from a read of the object. */
 struct description {
     struct actor *actor;
@@ -61,6 +72,7 @@ static bool describe(void *argument, struct view key, struct adopt_facts *ret_fa
     struct buffer bytes = BUFFER_INIT((size_t)ROW_BYTES * COMPACT_ROWS_MAX);
     struct get_call get = { .key = key, .body = &bytes };
     *ret_facts = (struct adopt_facts){ .etag = VIEW("") };
+    dawdle_unexamined(description->actor);
     if (store_get(description->actor->store, &get) == HF_OK &&
         rows_read(buffer_view(&bytes), rows)) {
         size_t count = rows_in(buffer_view(&bytes));
@@ -103,8 +115,6 @@ static void adopt(struct actor *actor)
                "node %u: adopts %.*s, and is told %s: %u added, %u known, %u failed",
                node_number(actor->node), VIEW_ARGS(path), hf_status_name(status),
                (unsigned)report.added, (unsigned)report.already, (unsigned)report.failed);
-    if (report.registered)
-        checker_told_claimed(checker, own ? "own/" : "raw/", COMPACT_PARTITION);
 }
 
 /* Other partitions want the same paths. */
@@ -126,14 +136,27 @@ static void claim(struct actor *actor)
     trace_line(world_trace(actor->compact->run->world),
                "node %u: claims %s for %s, and is told %s", node_number(actor->node), path,
                partition, hf_status_name(status));
-    if (status == HF_OK)
-        checker_told_claimed(actor->compact->checker, path, partition);
 }
 
-void compact_adopt_act(struct actor *actor)
+/* An operator has no use for a path any more, and asks again and again. */
+static void release(struct actor *actor)
 {
-    uint64_t what = actor_below(actor, 12);
-    if (what < 4 && actor->compact->outside < OUTSIDE_MAX)
+    struct view path = actor_one_in(actor, 2) ? VIEW("own/") : VIEW("raw/");
+    struct release_report report;
+    struct hf_error error;
+    enum hf_status status = release_path(actor->tree, path, &report, &error);
+    trace_line(world_trace(actor->compact->run->world),
+               "node %u: releases %.*s, and is told %s: %s, %u chunks",
+               node_number(actor->node), VIEW_ARGS(path), hf_status_name(status),
+               report.released ? "released" : "marked", (unsigned)report.chunks);
+}
+
+void compact_adopt_act(struct actor *actor, bool quiet)
+{
+    uint64_t what = actor_below(actor, 14);
+    if (quiet || what >= 12)
+        release(actor);
+    else if (what < 4 && actor->compact->outside < OUTSIDE_MAX)
         put_outside(actor, actor->compact->outside++);
     else if (what < 6)
         rewrite_outside(actor);

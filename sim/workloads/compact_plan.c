@@ -21,9 +21,9 @@
 
 static void draw_deletes(struct prng *prng, struct compact_plan *plan)
 {
-    plan->deletes =
-        prng_below(prng, 3) == 0 && plan->latest_wins && !plan->snapshots && !plan->adopts;
-    plan->drops = prng_below(prng, 8) == 0 && !plan->snapshots && !plan->adopts;
+    plan->deletes = prng_below(prng, 3) == 0 && plan->latest_wins;
+    plan->drops = prng_below(prng, 8) == 0;
+    plan->discards = plan->adopts || prng_below(prng, 4) == 0;
     plan->standstill = plan->deletes ? QUICK_STANDSTILL : STANDSTILL;
     if (!plan->deletes)
         return;
@@ -31,7 +31,8 @@ static void draw_deletes(struct prng *prng, struct compact_plan *plan)
     settings->deleted = VIEW("3");
     settings->late_bound_ms = QUICK_LATE_MS;
     settings->group_max = 16;
-    settings->grace_ms = (20 + (int64_t)prng_below(prng, 300)) * 1000;
+    if (!plan->snapshots)
+        settings->grace_ms = (20 + (int64_t)prng_below(prng, 300)) * 1000;
     if (settings->retention_ms > 0)
         settings->retention_ms = 200 * INT64_C(1000);
     plan->splits = plan->splits && prng_below(prng, 3) == 0;

@@ -589,6 +589,21 @@ static void quarantine(struct actor *actor)
     catalog_ref_apply(slot_of(actor, layout_home(name)), &op, (struct mono_time){ 0 });
 }
 
+/* Gives up a chunk that is, perhaps, in quarantine. */
+static void discard(struct actor *actor)
+{
+    char key[KEY_BYTES_MAX + 1];
+    if (!pick(actor, CHECKED_LIVE_KEY, key))
+        return;
+    struct view name = view_of(key);
+    struct catalog_op op = { .kind = CATALOG_DISCARD, .keys = &name, .key_count = 1 };
+    checker_asks_discard(actor->compact->checker, key);
+    enum hf_status status =
+        catalog_ref_apply(slot_of(actor, layout_home(name)), &op, (struct mono_time){ 0 });
+    ACTOR_TRACE(actor, "node %u: discards %s, and is told %s", node_number(actor->node), key,
+                hf_status_name(status));
+}
+
 static void condemn_any(struct actor *actor)
 {
     char key[KEY_BYTES_MAX + 1];
@@ -655,6 +670,10 @@ static void do_by_hand(struct actor *actor)
         spoil(actor);
         return;
     }
+    if (plan->discards && actor_one_in(actor, 4)) {
+        discard(actor);
+        return;
+    }
     switch (actor_below(actor, 8)) {
     case 0:
     case 1:
@@ -687,8 +706,8 @@ static void do_one_thing(void *argument)
         compact_read_snapshot(actor);
         return;
     }
-    if (actor->compact->plan.adopts && actor_one_in(actor, 2)) {
-        compact_adopt_act(actor);
+    if (actor->compact->plan.adopts && actor_one_in(actor, is_quiet(actor) ? 8 : 2)) {
+        compact_adopt_act(actor, is_quiet(actor));
         return;
     }
     if (actor->compact->plan.restores && is_quiet(actor) && actor_one_in(actor, 3)) {

@@ -36,6 +36,7 @@ struct compact_plan {
     bool deletes;    /* the latest time wins, and some rows are deletion markers */
     bool restores;   /* ... and chunks that retention took are undeleted when markers are old */
     bool drops;      /* nodes drop the partition, and create it again */
+    bool discards;   /* nodes give up chunks that are in quarantine */
     struct span standstill; /* the longest stop between a decision and its request */
 };
 
@@ -144,8 +145,9 @@ bool compact_read_pinned(struct actor *actor, struct checked_pin *pin, struct hf
 
 /* ---- compact_adopt.c ----------------------------------------------------------------- */
 
-/* An outside writer, or a node that adopts what such writers put. */
-void compact_adopt_act(struct actor *actor);
+/* An outside writer, or a node that adopts what such writers put, or releases a path. If `quiet`,
+ * nothing is put or adopted. */
+void compact_adopt_act(struct actor *actor, bool quiet);
 
 /* ---- compact_work.c ------------------------------------------------------------------ */
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compact_adopt.c: adopts objects that are in the bucket, and reports each of them. */
+/* compact_adopt.c: adopts objects that are in the bucket, and reports each of them; lists and
+ * releases the paths that are registered for that. */
 #include "api/compact_inside.h"
+#include "compact/care/release.h"
+#include "compact/catalog/prefixes.h"
 #include "compact/work/adopt_manifest.h"
 
 #include <stdlib.h>
@@ -136,5 +139,77 @@ enum hf_status hf_compact_adopt(struct hf_compact *compact, const char *const *p
     error_clear(&why);
     enum hf_status status = adopt_strings(compact, &adopting, paths, count, &why);
     write_caller_report(report, &adopting.report, sizeof adopting.report);
+    return error_tell(error, status, &why);
+}
+
+enum hf_status hf_compact_release(struct hf_compact *compact, const char *path,
+                                  struct hf_compact_release_report *report,
+                                  struct hf_error *error)
+{
+    struct hf_compact_release_report told = HF_COMPACT_RELEASE_REPORT;
+    struct release_report result;
+    struct hf_error why;
+    if (ERROR_IF_NULL(error, compact, path) != HF_OK)
+        return HF_INVALID;
+    if (CHECK_REPORT(HF_COMPACT_RELEASE_REPORT, report, &why) != HF_OK)
+        return error_tell(error, why.status, &why);
+    enum hf_status status = release_path(compact->tree, view_of(path), &result, &why);
+    told.released = result.released;
+    told.chunks = result.chunks;
+    told.wait_ms = result.wait_ms;
+    write_caller_report(report, &told, sizeof told);
+    return error_tell(error, status, &why);
+}
+
+/* A registered path, kept until the document is no longer in use. */
+struct noted_path {
+    struct hf_compact_path told;
+    struct noted_path *next;
+};
+
+struct path_listing {
+    struct arena arena;
+    struct noted_path *first, **end;
+    bool no_memory;
+};
+
+static void note_path(void *argument, const struct prefix *prefix,
+                      const struct evidence *evidence)
+{
+    struct path_listing *listing = argument;
+    (void)evidence;
+    struct noted_path *noted = arena_take(&listing->arena, sizeof *noted);
+    const char *path = text_in(&listing->arena, prefix->path);
+    if (!noted || !path) {
+        listing->no_memory = true;
+        return;
+    }
+    *noted = (struct noted_path){ .told = { .struct_size = sizeof noted->told,
+                                            .path = path,
+                                            .own = prefix->own,
+                                            .releasing = prefix->releasing } };
+    *listing->end = noted;
+    listing->end = &noted->next;
+}
+
+enum hf_status hf_compact_paths(struct hf_compact *compact,
+                                bool (*each)(void *argument,
+                                             const struct hf_compact_path *path),
+                                void *argument, struct hf_error *error)
+{
+    struct path_listing listing = { .arena = ARENA_INIT };
+    struct hf_error why;
+    listing.end = &listing.first;
+    if (ERROR_IF_NULL(error, compact) != HF_OK)
+        return HF_INVALID;
+    if (!each)
+        return error_set(error, HF_INVALID, "each must not be NULL");
+    enum hf_status status = prefixes_show(compact->tree, note_path, &listing, &why);
+    if (status == HF_OK && listing.no_memory)
+        status = error_no_memory(&why);
+    const struct noted_path *noted = status == HF_OK ? listing.first : NULL;
+    while (noted && each(argument, &noted->told))
+        noted = noted->next;
+    arena_release(&listing.arena);
     return error_tell(error, status, &why);
 }

@@ -213,6 +213,15 @@ enum hf_status hf_compact_unquarantine(struct hf_compact *compact, const char *k
     return apply_to_chunk(compact, key, CHUNK_LIVE, &op, error);
 }
 
+enum hf_status hf_compact_discard(struct hf_compact *compact, const char *key,
+                                  struct hf_error *error)
+{
+    struct catalog_op op = { .kind = CATALOG_DISCARD };
+    if (ERROR_IF_NULL(error, compact, key) != HF_OK)
+        return HF_INVALID;
+    return apply_to_chunk(compact, key, CHUNK_LIVE, &op, error);
+}
+
 enum hf_status hf_compact_undelete(struct hf_compact *compact, const char *key,
                                    uint64_t *ret_restored, struct hf_error *error)
 {

@@ -89,6 +89,7 @@ static enum hf_status count_catalog(void *argument, struct catalog_ref *ref,
     struct hf_compact_status *status = &view->status;
     uint64_t pressure = catalog_pressure(catalog);
     struct hf_error why;
+    status->dropping |= catalog->is_dropping;
     if (status->catalogs++ == 0)
         status->backlog_max = catalog->settings.backlog_max;
     if (!status->exec_denied && !command_may_run(view->compact, &catalog->settings, &why)) {

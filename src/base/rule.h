@@ -151,6 +151,10 @@
     ROW(DELETE_ONLY_OWNED, "compact", "deletes adopted objects that others own")               \
     ROW(DELETE_ADOPTED_BY_ETAG, "compact", "deletes an adopted object in any version")         \
     ROW(CLEAR_BEFORE_FORGET, "compact", "forgets an object that it could not delete")          \
+    ROW(RELEASE_WAITS, "compact", "removes a path that a client has just seen there")          \
+    ROW(RELEASE_AFTER_THE_OBJECTS, "compact",                                                  \
+        "removes a path whose objects its partition still lists")                              \
+    ROW(PATH_SEEN_LATELY, "compact", "adds an object whose path was registered long ago")      \
     /* Compaction: deletion markers. */                                                        \
     ROW(FLOOR_IS_CHECKED, "compact", "adds data that dropped markers would have deleted")      \
     ROW(MARKERS_SEE_ALL_LIVE, "compact", "drops markers although an older chunk is live")      \

@@ -273,7 +273,8 @@ enum hf_status run_compact_set(struct cli *cli)
 struct cared {
     struct view partition, key;
     bool paused;
-    const char *quarantine; /* the reason; "": released from quarantine */
+    const char *quarantine; /* the reason; "": no longer in quarantine */
+    bool discarded;
     uint64_t restored;
 };
 
@@ -321,19 +322,21 @@ enum hf_status run_compact_quarantine(struct cli *cli)
     if (why && strlen(why) > REASON_BYTES_MAX)
         return cli_invalid(cli, "--why must not exceed %d bytes", REASON_BYTES_MAX);
     snprintf(said, sizeof said, "by %s", user_text(by));
-    bool release = cli_given(cli, "release");
+    bool release = cli_given(cli, "release"), discard = cli_given(cli, "discard");
     if (!why || !why[0])
         why = said;
     enum hf_status status = cli_open_partition(cli, /* options */ NULL);
-    if (status == HF_OK)
-        status =
-            partition_end(cli,
-                          release ? hf_compact_unquarantine(cli->compact, key, &cli->error)
-                                  : hf_compact_quarantine(cli->compact, key, why, &cli->error));
-    struct cared told = { .key = view_of(key), .quarantine = release ? "" : why };
-    if (status == HF_OK)
+    if (status != HF_OK)
+        return status;
+    status = release   ? hf_compact_unquarantine(cli->compact, key, &cli->error)
+             : discard ? hf_compact_discard(cli->compact, key, &cli->error)
+                       : hf_compact_quarantine(cli->compact, key, why, &cli->error);
+    struct cared told = { .key = view_of(key),
+                          .quarantine = release || discard ? "" : why,
+                          .discarded = discard };
+    if (partition_end(cli, status) == HF_OK)
         record_tell(cli, quarantined_record, &told,
-                    "[{quarantine?}quarantined|released] {key}\n");
+                    "[{quarantine?}quarantined|[{discarded?}discarded|released]] {key}\n");
     return status;
 }
 

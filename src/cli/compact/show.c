@@ -113,7 +113,8 @@ enum hf_status run_compact_ls(struct cli *cli)
 
 /* ---- status -------------------------------------------------------------------------- */
 
-/* The maximum number of quarantined chunks listed; the count includes all of them. */
+/* The maximum number of quarantined chunks listed, whose count includes all of them, and of
+ * paths. */
 #define SHOWN_MAX 100
 
 struct overview {
@@ -122,13 +123,14 @@ struct overview {
     struct hf_compact_status status;
     struct hf_compact_settings settings;
     uint64_t bytes_per_second;
-    struct record_list levels, jobs, records, quarantined, members, catalogs;
+    struct record_list levels, jobs, records, quarantined, paths, members, catalogs;
 };
 
 static const struct field job_record[] = JOB_RECORD;
 static const struct field merge_record[] = MERGE_RECORD;
 static const struct field catalog_record[] = CATALOG_RECORD;
 static const struct field member_record[] = MEMBER_RECORD;
+static const struct field registered_path_record[] = REGISTERED_PATH_RECORD;
 
 struct level {
     unsigned level;
@@ -179,6 +181,15 @@ static bool add_quarantined(void *argument, const struct hf_chunk_info *chunk)
     return view->quarantined.count < SHOWN_MAX;
 }
 
+static bool add_registered(void *argument, const struct hf_compact_path *path)
+{
+    struct overview *view = argument;
+    record_list_add(view->cli, &view->paths, registered_path_record, path,
+                    "adopts       {path}[{own?}, and deletes what is merged]"
+                    "[{releasing?}, until it is released]\n");
+    return view->paths.count < SHOWN_MAX;
+}
+
 /* Reads the totals first; quarantined chunks and settings are read only if there are any. */
 static enum hf_status read_overview(struct overview *view)
 {
@@ -197,6 +208,8 @@ static enum hf_status read_overview(struct overview *view)
         hf_compact_chunks(cli->compact, HF_CHUNKS_QUARANTINED, add_quarantined, view, &ignored);
     if (totals->catalogs > 0)
         hf_compact_get_settings(cli->compact, &view->settings, &ignored);
+    if (status == HF_OK)
+        status = hf_compact_paths(cli->compact, add_registered, view, &cli->error);
     if (totals->committed_ms > 0)
         view->bytes_per_second =
             (uint64_t)((double)totals->committed_bytes * 1000 / (double)totals->committed_ms);
@@ -223,8 +236,9 @@ enum hf_status run_compact_status(struct cli *cli)
         status = read_overview(&view);
     if (status == HF_OK || (cli->reported && view.status.catalogs > 0))
         record_show(cli, compact_status_record, &view, COMPACT_STATUS_TEXT);
-    struct record_list *lists[] = { &view.levels,      &view.jobs,    &view.records,
-                                    &view.quarantined, &view.members, &view.catalogs };
+    struct record_list *lists[] = { &view.levels,      &view.jobs,  &view.records,
+                                    &view.quarantined, &view.paths, &view.members,
+                                    &view.catalogs };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         record_list_release(lists[i]);
     return status;

@@ -5,6 +5,7 @@
 #include "compact/care/drop.h"
 
 #include "compact/care/maintain.h"
+#include "compact/care/release.h"
 
 /* A mark ends splitting. So each walk marks a level of the tree that the one before could not see,
  * or finds everything marked. */
@@ -83,54 +84,89 @@ static void wait_longer(struct drop_report *report, int64_t wait_ms)
         report->wait_ms = wait_ms;
 }
 
+/* D is counted from the deletion of an owned object, which a store without conditional deletes
+ * delays by another D. */
+static int64_t removal_wait_ms(const struct removal *removal, int64_t late_ms, bool conditional,
+                               const struct evidence *evidence)
+{
+    int64_t left = left_ms(removal->part.since, late_ms, evidence);
+    bool owned = false;
+    for (size_t i = 0; i < removal->object_count; i++)
+        owned |= removal->objects[i].own;
+    if (!owned || removal->done)
+        return left;
+    return late_ms + (conditional ? 0 : left);
+}
+
 static void count_tombstones(struct drop_report *report, const struct catalog *catalog,
-                             const struct evidence *evidence)
+                             bool conditional, const struct evidence *evidence)
 {
     int64_t grace_ms = catalog->settings.grace_ms, late_ms = catalog->settings.late_bound_ms;
     for (size_t i = 0; i < catalog->grave_count; i++) {
         const struct grave *grave = &catalog->graves[i];
+        bool delayed = false;
         report->tombstones += grave->count;
-        for (size_t k = 0; k < grave->count; k++)
+        for (size_t k = 0; k < grave->count; k++) {
             report->tombstone_bytes += grave->chunks[k].size;
-        wait_longer(report, left_ms(grave->part.since, grace_ms, evidence) + late_ms);
+            delayed |= grave->chunks[k].own && !conditional;
+        }
+        wait_longer(report, left_ms(grave->part.since, grace_ms, evidence) + late_ms +
+                                (delayed ? late_ms : 0));
     }
     for (size_t i = 0; i < catalog->removal_count; i++) {
-        report->deleting += catalog->removals[i].count;
-        wait_longer(report, left_ms(catalog->removals[i].part.since, late_ms, evidence));
+        const struct removal *removal = &catalog->removals[i];
+        report->deleting += removal->count;
+        wait_longer(report, removal_wait_ms(removal, late_ms, conditional, evidence));
     }
 }
+
+struct drop_counting {
+    struct drop_report report;
+    int64_t late_bound_ms; /* of the partition's own catalog */
+};
 
 static enum hf_status count_dropped(void *argument, struct catalog_ref *ref,
                                     const struct catalog *catalog,
                                     const struct evidence *evidence, const struct hf_error *why)
 {
-    struct drop_report *report = argument;
-    (void)ref;
+    struct drop_counting *counting = argument;
+    struct drop_report *report = &counting->report;
+    bool conditional = ref->tree->store->traits.delete_conditional, delayed = false;
     (void)why;
     if (!catalog)
         return HF_OK;
     report->catalogs++;
     report->marked |= catalog->is_dropping;
     report->chunks += catalog->live_count;
-    for (size_t i = 0; i < catalog->live_count; i++)
+    for (size_t i = 0; i < catalog->live_count; i++) {
         report->bytes += catalog->live[i].size;
-    count_tombstones(report, catalog, evidence);
+        delayed |= catalog->live[i].own && !conditional;
+    }
+    count_tombstones(report, catalog, conditional, evidence);
     int64_t late_ms = catalog->settings.late_bound_ms;
+    if (catalog->depth == 0)
+        counting->late_bound_ms = late_ms;
+    int64_t grace_ms = catalog->live_count ? catalog->settings.grace_ms : 0;
     if (catalog->is_dropping)
         wait_longer(report, left_ms(catalog->dropping.since, late_ms, evidence));
     else
-        wait_longer(report, late_ms + (catalog->live_count ? catalog->settings.grace_ms : 0));
+        wait_longer(report, grace_ms + late_ms + (delayed ? late_ms : 0));
     return HF_OK;
 }
 
 enum hf_status drop_count(struct catalog_tree *tree, struct drop_report *ret_report,
                           struct hf_error *error)
 {
-    struct drop_report report = { .gone = false };
-    enum hf_status status = catalog_tree_walk(tree, count_dropped, &report, error);
+    struct drop_counting counting = { .report = { .gone = false } };
+    int64_t wait_ms = 0;
+    enum hf_status status = catalog_tree_walk(tree, count_dropped, &counting, error);
     if (status == HF_OK)
-        *ret_report = report;
-    return status;
+        status = release_wait(tree, counting.late_bound_ms, &wait_ms, error);
+    if (status != HF_OK)
+        return status;
+    wait_longer(&counting.report, wait_ms);
+    *ret_report = counting.report;
+    return HF_OK;
 }
 
 /* ---- One step ------------------------------------------------------------------------ */

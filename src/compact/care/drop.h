@@ -2,12 +2,14 @@
 /* drop.h: removes a whole partition, in steps that any client may repeat after a crash.
  *
  *   mark    parents first, each catalog is marked, and its live chunks become tombstones. From then
- *           on it refuses to list a new chunk
+ *           on it refuses to list a new chunk. Then the partition's registered paths are marked as
+ *           releasing (release.h)
  *   delete  maintain.h moves, deletes and drops the names as usual, after grace and D; pins are
  *           respected
  *   remove  children first, a catalog that lists no name, was marked D ago, and has neither
- *           children nor an active lease or pin is removed: the objects that no catalog lists, its
- *           lease table, its other documents, and at last the catalog itself
+ *           children nor an active lease or pin is removed: the objects that no catalog lists, for
+ *           the partition's own catalog the registered paths, its lease table, its other documents,
+ *           and at last the catalog itself
  *
  * maintain_round does all of this for a partition whose first catalog is marked, so any worker
  * finishes a drop. */

@@ -5,6 +5,7 @@
  * name. */
 #include "compact/care/drop.h"
 
+#include "compact/care/release.h"
 #include "lock/chunks.h"
 
 #include <stdio.h>
@@ -190,6 +191,16 @@ static enum hf_status remove_catalog(struct removing *removing, const struct mar
     return status;
 }
 
+/* No catalog of the partition lists an object any more, and none ever will. HELD: a path must still
+ * wait. If the catalog were removed first, nobody would know that its paths are to be released. */
+static enum hf_status release_registered(struct removing *removing, struct hf_error *error)
+{
+    size_t left;
+    enum hf_status status = release_all(removing->tree, /* unused */ true, &left, error);
+    return status == HF_OK && left > 0 ? error_set(error, HF_HELD, "a path is not released")
+                                       : status;
+}
+
 /* The catalog goes last: until then it says what remains to be done. */
 static enum hf_status remove_partition(struct removing *removing, const struct marked *marked,
                                        struct hf_error *error)
@@ -200,6 +211,10 @@ static enum hf_status remove_partition(struct removing *removing, const struct m
     if (status == HF_OK)
         status = delete_unlisted(removing, partition, &all, error);
     if (status != HF_OK || !all)
+        return status;
+    if (!marked->is_child)
+        status = release_registered(removing, error);
+    if (status != HF_OK)
         return status;
     status = chunks_remove(removing->tree->client, view_of(partition), again, error);
     if (status == HF_UNSUPPORTED && again)

@@ -9,6 +9,7 @@
 #include "base/rule.h"
 #include "compact/care/drop.h"
 #include "compact/care/pin.h"
+#include "compact/care/release.h"
 #include "compact/catalog/chunk_object.h"
 
 #include <stdlib.h>
@@ -537,13 +538,16 @@ static void maintain_catalog(struct round *round, struct chore *chore)
         keep_round_error(round, &error);
 }
 
-/* Finishes the mark that another client began, and removes the catalogs that are ready for it. */
+/* Finishes the mark that another client began, marks the paths that the partition has registered,
+ * and removes the catalogs that are ready for it. */
 static void maintain_drop(struct round *round)
 {
     struct drop_options options = { .go_on = round->options->go_on,
                                     .argument = round->options->argument };
     struct hf_error error;
+    size_t left;
     if (drop_mark(round->tree, &error) != HF_OK ||
+        release_all(round->tree, /* unused */ false, &left, &error) != HF_OK ||
         drop_remove(round->tree, &options, &round->report->deleted, &error) != HF_OK)
         keep_round_error(round, &error);
 }

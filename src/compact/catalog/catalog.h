@@ -4,7 +4,7 @@
  *
  * A chunk's key is in exactly one of these states in its catalog, and moves only to the right:
  *
- *     (unknown) -> live -> tombstone -> retired       add; commit, retire; maintain
+ *     (unknown) -> live -> tombstone -> retired       add; commit, retire, discard; maintain
  *     (unknown) ----------------------> condemned     condemn
  *     (unknown) -> pending -> live                    range; the last range
  *                  pending -----------> condemned     condemn, maintain: the merge is given up
@@ -29,7 +29,7 @@
  *   7. a file is not added twice while its identity is known: as long as its chunk is live, a
  *      tombstone or deleting, and forever once a split has moved the chunk. No files are added to a
  *      catalog after its split, so a file that is unknown there stays unknown there;
- *   7. the identity of an adopted object is its key and its ETag. If the partition does not own the
+ *   8. the identity of an adopted object is its key and its ETag. If the partition does not own the
  *      object, the object outlives its entry, so its identity is kept forever. */
 #ifndef COMPACT_CATALOG_CATALOG_H
 #define COMPACT_CATALOG_CATALOG_H
@@ -404,6 +404,7 @@ enum catalog_op_kind {
     CATALOG_QUARANTINE, /* keys, reason; an empty reason lifts it and resets the tries */
     CATALOG_SPLIT,      /* children, split_by, live_hash */
     CATALOG_SET,        /* settings */
+    CATALOG_DISCARD,    /* keys[0], which is quarantined, becomes a tombstone */
     CATALOG_PASS,       /* keys[0] passed its test alone; its tries are reset */
     CATALOG_DROP,       /* mark as dropping, and turn all live chunks into tombstones */
     CATALOG_DROPPED,    /* the end of a drop, if the document cannot be deleted */
@@ -487,6 +488,8 @@ struct catalog_op {
  *               is live. All sources of the merge become live again, and its target becomes a
  *               tombstone permanently. If the chunk was retired, only this chunk becomes live again
  *   quarantine  NOT_FOUND: not live
+ *   discard     NOT_FOUND: not live. CONFLICT: it is not quarantined. UNAVAILABLE: there are too
+ *               many dead keys. OK with `already`: it is a tombstone
  *   split       CONFLICT: the live entries changed. MISMATCH: it has other children. EXPIRED: as
  *               for add
  *   set         INVALID: it changes how chunks are read, and there are chunks
@@ -500,7 +503,7 @@ struct catalog_op {
  *   pass        OK, whether or not the chunk is still live; a repetition changes nothing
  *   drop        OK with `already`: it was marked before
  *   dropped     CONFLICT: it is not marked, lists a name, or was marked less than D ago
- *   add, commit, undelete, quarantine, split, set
+ *   add, commit, undelete, quarantine, discard, split, set
  *               NOT_FOUND (commit: CONFLICT): the partition is being dropped. An add or commit that
  *               happened before is still OK with `already`
  *   any         INVALID: a key has another home or occurs twice, or a level or string is out of

@@ -516,8 +516,8 @@ static enum hf_status catalog_renew(struct catalog *catalog, struct hf_error *er
  * may have happened before the drop, so they check that first. */
 static bool changes_live_chunks(enum catalog_op_kind kind)
 {
-    return kind == CATALOG_UNDELETE || kind == CATALOG_QUARANTINE || kind == CATALOG_SPLIT ||
-           kind == CATALOG_SET;
+    return kind == CATALOG_UNDELETE || kind == CATALOG_QUARANTINE || kind == CATALOG_DISCARD ||
+           kind == CATALOG_SPLIT || kind == CATALOG_SET;
 }
 
 enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
@@ -533,6 +533,7 @@ enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
         [CATALOG_QUARANTINE] = catalog_apply_quarantine,
         [CATALOG_SPLIT] = catalog_apply_split,
         [CATALOG_SET] = catalog_apply_set,
+        [CATALOG_DISCARD] = catalog_apply_discard,
         [CATALOG_PASS] = catalog_apply_pass,
         [CATALOG_DROP] = catalog_apply_drop,
         [CATALOG_DROPPED] = catalog_apply_dropped,

@@ -199,9 +199,10 @@ bool removal_read(struct part_reader *reader, struct removal *ret_removal);
 typedef enum hf_status catalog_transition(struct catalog *catalog, struct catalog_op *op,
                                           const struct evidence *evidence);
 catalog_transition catalog_apply_add, catalog_apply_commit, catalog_apply_condemn,
-    catalog_apply_quarantine, catalog_apply_retire, catalog_apply_maintain,
-    catalog_apply_undelete, catalog_apply_split, catalog_apply_set, catalog_apply_pass,
-    catalog_apply_drop, catalog_apply_dropped, catalog_apply_divide, catalog_apply_range;
+    catalog_apply_quarantine, catalog_apply_retire, catalog_apply_discard,
+    catalog_apply_maintain, catalog_apply_undelete, catalog_apply_split, catalog_apply_set,
+    catalog_apply_pass, catalog_apply_drop, catalog_apply_dropped, catalog_apply_divide,
+    catalog_apply_range;
 
 /* Whether the entry has provably been in the catalog for this long. */
 bool catalog_has_stood(const struct catalog *catalog, const struct dead_part *part,

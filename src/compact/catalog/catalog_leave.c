@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog_leave.c: the transitions that move keys towards deletion: retire, maintain, and condemn
- * for names that were never added. They guard against deleting an object that a late commit, a
- * reader within the grace period, or an undelete still needs. */
+/* catalog_leave.c: the transitions that move keys towards deletion: retire, discard, maintain, and
+ * condemn for names that were never added. They guard against deleting an object that a late
+ * commit, a reader within the grace period, or an undelete still needs. */
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/rule.h"
@@ -34,6 +34,34 @@ static void note_expired(struct catalog *catalog, int64_t cutoff_ms)
     catalog->has_expired = true;
 }
 
+/* Whether the operation retires this chunk. */
+static bool is_to_leave(const struct catalog_op *op, const struct chunk *chunk)
+{
+    return op->kind == CATALOG_DISCARD ? view_equal(chunk->key, op->keys[0])
+                                       : is_past(chunk, op->cutoff_ms);
+}
+
+/* Turns chunks that are to leave into tombstones, which were merged into nothing. */
+static enum hf_status retire_chunks(struct catalog *catalog, struct catalog_op *op,
+                                    size_t count, const struct evidence *evidence)
+{
+    struct chunk *chunks = catalog_take(catalog, count * sizeof *chunks);
+    if (!chunks || !catalog_room_graves(catalog, 1) || !catalog_reserve_keys(catalog, count))
+        return error_no_memory(&op->error);
+    for (size_t i = 0; op->moved < count; i++) {
+        struct chunk *chunk = &catalog->live[i];
+        if (is_to_leave(op, chunk)) {
+            chunks[op->moved++] = *chunk;
+            chunk->leaving = true;
+        }
+    }
+    catalog_sweep_live(catalog);
+    struct grave grave = catalog_new_grave(evidence, VIEW(""), chunks, count);
+    catalog_push_grave(catalog, &grave);
+    op->changed = true;
+    return HF_OK;
+}
+
 enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *op,
                                     const struct evidence *evidence)
 {
@@ -42,26 +70,33 @@ enum hf_status catalog_apply_retire(struct catalog *catalog, struct catalog_op *
         return HF_OK;
     for (size_t i = 0; i < catalog->live_count; i++)
         if (count < most)
-            count += is_past(&catalog->live[i], op->cutoff_ms);
-    if (count == 0)
-        return HF_OK;
-    struct chunk *chunks = catalog_take(catalog, count * sizeof *chunks);
-    if (!chunks || !catalog_room_graves(catalog, 1) || !catalog_reserve_keys(catalog, count))
-        return error_no_memory(&op->error);
-    for (size_t i = 0; op->moved < count; i++) {
-        struct chunk *chunk = &catalog->live[i];
-        if (is_past(chunk, op->cutoff_ms)) {
-            chunks[op->moved++] = *chunk;
-            chunk->leaving = true;
-        }
-    }
-    catalog_sweep_live(catalog);
-    struct grave grave = catalog_new_grave(evidence, VIEW(""), chunks, count);
-    catalog_push_grave(catalog, &grave);
-    if (catalog->settings.key.size > 0)
+            count += is_to_leave(op, &catalog->live[i]);
+    enum hf_status status = count > 0 ? retire_chunks(catalog, op, count, evidence) : HF_OK;
+    if (op->changed && catalog->settings.key.size > 0)
         note_expired(catalog, op->cutoff_ms);
-    op->changed = true;
-    return HF_OK;
+    return status;
+}
+
+/* ---- Discard ------------------------------------------------------------------------- */
+
+/* Only a chunk in quarantine can be given up: its rows are in no other chunk. */
+enum hf_status catalog_apply_discard(struct catalog *catalog, struct catalog_op *op,
+                                     const struct evidence *evidence)
+{
+    const struct chunk *chunk = catalog_live_by_key(catalog, op->keys[0]);
+    op->already = catalog_state(catalog, op->keys[0]) == CHUNK_TOMBSTONE;
+    if (op->already)
+        return HF_OK;
+    if (!chunk)
+        return error_set(&op->error, HF_NOT_FOUND, "no live chunk '%.*s'",
+                         VIEW_ARGS(view_first(op->keys[0], 100)));
+    if (chunk->quarantine.size == 0)
+        return error_set(&op->error, HF_CONFLICT,
+                         "only a quarantined chunk can be discarded, and it is not");
+    if (catalog_is_clogged(catalog))
+        return error_set(&op->error, HF_UNAVAILABLE,
+                         "too many chunks are waiting to be deleted; try again later");
+    return retire_chunks(catalog, op, 1, evidence);
 }
 
 /* ---- Maintain ------------------------------------------------------------------------ */

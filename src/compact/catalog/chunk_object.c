@@ -27,9 +27,10 @@ enum hf_status chunk_got(const struct chunk *chunk, const struct get_call *call,
     *error = call->error;
     if (!chunk_is_adopted(chunk) || error->status != HF_CONFLICT)
         return error->status;
-    return error_set(error, HF_CORRUPT,
-                     "the object was rewritten after it was adopted, so the adopted version is "
-                     "gone");
+    return error_set(
+        error, HF_CORRUPT,
+        "the object was rewritten after it was adopted: adopt it again, and discard "
+        "this chunk with 'holdfast compact quarantine --discard'");
 }
 
 void object_identity(struct view key, struct view etag, char ret_file_id[FILE_ID_DIGITS + 1])

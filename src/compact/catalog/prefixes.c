@@ -23,8 +23,7 @@ static bool is_prefix(struct view path)
     return path.size > 0 && path.data[path.size - 1] == '/';
 }
 
-/* Whether every object of the path `inner` is also one of the path `outer`. */
-static bool path_covers(struct view outer, struct view inner)
+bool prefix_covers(struct view outer, struct view inner)
 {
     return is_prefix(outer) ? view_starts_with(inner, outer) : view_equal(inner, outer);
 }
@@ -106,6 +105,9 @@ static const struct member prefix_members[] = {
     MEMBER(prefix, "path", MEMBER_TEXT, path, KEY_BYTES_MAX, MEMBER_NEEDED),
     MEMBER(prefix, "partition", MEMBER_TEXT, partition, PARTITION_BYTES_MAX, MEMBER_NEEDED),
     MEMBER(prefix, "own", MEMBER_BOOL, own, 0, MEMBER_OPTIONAL),
+    MEMBER(prefix, "releasing", MEMBER_BOOL, releasing, 0, MEMBER_OPTIONAL),
+    MEMBER(prefix, "since", MEMBER_STAMP, since, 0, MEMBER_OPTIONAL),
+    MEMBER(prefix, "restamps", MEMBER_U32, restamps, UINT32_MAX, MEMBER_OPTIONAL),
 };
 static const struct member_table prefix_table =
     MEMBER_TABLE(prefix_members, "a prefix without its path or partition");
@@ -140,7 +142,7 @@ static bool read_prefix(struct prefix_list *list, struct json_reader *json)
         good = json_fail(json, "an invalid path or partition, or too many of them");
     for (size_t i = 0; i < list->count && good; i++) {
         struct view other = list->prefixes[i].path;
-        bool overlaps = path_covers(other, prefix.path) || path_covers(prefix.path, other);
+        bool overlaps = prefix_covers(other, prefix.path) || prefix_covers(prefix.path, other);
         if (RULE(PREFIX_HAS_ONE_PARTITION) && overlaps)
             good = json_fail(json, "two paths overlap");
     }
@@ -216,30 +218,43 @@ static enum hf_status overlap(const struct prefix *claim, const struct prefix *t
 
 static enum hf_status owns_differently(const struct prefix *there, struct hf_error *error)
 {
-    return error_set(error, HF_CONFLICT, "%.*s is registered %s --own, and that cannot change",
-                     VIEW_ARGS(view_first(there->path, 120)), there->own ? "with" : "without");
+    return error_set(error, HF_CONFLICT,
+                     "%.*s is registered %s --own; to change that, release it first with "
+                     "'holdfast compact release'",
+                     VIEW_ARGS(view_first(there->path, 100)), there->own ? "with" : "without");
 }
 
-/* How a claim relates to what is registered. `*ret_known`: nothing has to change for it. */
+/* How a claim relates to what is registered. `*ret_there`: the path that it is inside, or NULL. */
 static enum hf_status check_claim(const struct prefix_list *list, struct prefix *claim,
-                                  bool *ret_known, struct hf_error *error)
+                                  struct prefix **ret_there, struct hf_error *error)
 {
     enum hf_status status = prefix_check(claim->path, error);
-    *ret_known = false;
+    *ret_there = NULL;
     for (size_t i = 0; i < list->count && status == HF_OK; i++) {
-        const struct prefix *there = &list->prefixes[i];
-        bool inside = path_covers(there->path, claim->path);
-        if (!inside && !path_covers(claim->path, there->path))
+        struct prefix *there = &list->prefixes[i];
+        bool inside = prefix_covers(there->path, claim->path);
+        if (!inside && !prefix_covers(claim->path, there->path))
             continue;
         if (RULE(PREFIX_HAS_ONE_PARTITION) && !view_equal(there->partition, claim->partition))
             return overlap(claim, there, error);
         if (inside ? claim->own && !there->own : claim->own != there->own)
             return owns_differently(there, error);
-        *ret_known = *ret_known || inside;
-        if (inside)
+        if (inside) {
             claim->own = there->own;
+            *ret_there = there;
+        }
     }
     return status;
+}
+
+/* The path is needed after all. */
+static bool stop_releasing(struct prefix *prefix)
+{
+    bool was = prefix->releasing;
+    prefix->releasing = false;
+    prefix->since = (struct stamp){ 0, 0 };
+    prefix->restamps = 0;
+    return was;
 }
 
 static enum hf_status add_claim(struct prefix_list *list, const struct prefix *claim,
@@ -253,7 +268,7 @@ static enum hf_status add_claim(struct prefix_list *list, const struct prefix *c
         return error_no_memory(error);
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++)
-        if (!path_covers(added.path, list->prefixes[i].path) ||
+        if (!prefix_covers(added.path, list->prefixes[i].path) ||
             !view_equal(added.partition, list->prefixes[i].partition))
             list->prefixes[kept++] = list->prefixes[i];
     list->count = kept;
@@ -276,10 +291,14 @@ enum hf_status prefix_list_claim(struct prefix_list *list, struct prefix *claims
         memcpy(saved, list->prefixes, before * sizeof *saved);
     *ret_changed = false;
     for (size_t i = 0; i < count && status == HF_OK; i++) {
-        bool known;
-        status = check_claim(list, &claims[i], &known, error);
-        if (status != HF_OK || known)
+        struct prefix *there;
+        status = check_claim(list, &claims[i], &there, error);
+        if (status != HF_OK)
             continue;
+        if (there) {
+            *ret_changed |= stop_releasing(there);
+            continue;
+        }
         status = add_claim(list, &claims[i], error);
         *ret_changed = true;
     }
@@ -289,6 +308,69 @@ enum hf_status prefix_list_claim(struct prefix_list *list, struct prefix *claims
         list->count = before;
     free(saved);
     return status;
+}
+
+/* ---- Releasing ----------------------------------------------------------------------- */
+
+static bool has_waited(const struct prefix *prefix, const struct prefix_release *release,
+                       const struct evidence *evidence)
+{
+    struct span wait = SPAN_MS(2 * release->late_bound_ms);
+    bool is_young =
+        RULE(RELEASE_WAITS) && !stamp_passed(prefix->since, /* seen */ evidence->now, wait,
+                                             SPAN_MS(release->skew_tolerance_ms), evidence);
+    return !is_young;
+}
+
+int64_t prefix_wait_ms(const struct prefix *prefix, int64_t late_bound_ms,
+                       const struct evidence *evidence)
+{
+    int64_t age_ms =
+        prefix->releasing ? stamp_age(prefix->since, SPAN_US(0), evidence).us / 1000 : 0;
+    return age_ms < 2 * late_bound_ms ? 2 * late_bound_ms - age_ms : 0;
+}
+
+/* Marks the path or, if its mark is of a clock that this process cannot read, marks it again: then
+ * the wait begins anew. Returns false if neither is needed. */
+static bool mark_releasing(struct prefix *prefix, const struct evidence *evidence)
+{
+    bool unreadable = evidence->time_known && !stamp_is_readable(prefix->since, evidence) &&
+                      prefix->restamps < STAMP_RESTAMPS_MAX;
+    if (prefix->releasing && !unreadable)
+        return false;
+    prefix->restamps += prefix->releasing;
+    prefix->releasing = true;
+    prefix->since = stamp_now(evidence);
+    return true;
+}
+
+void prefix_list_release(struct prefix_list *list, struct view partition,
+                         struct prefix_release *release, const struct evidence *evidence,
+                         bool *ret_changed)
+{
+    size_t kept = 0;
+    *ret_changed = false;
+    release->waiting = release->ready = 0;
+    release->wait_ms = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        struct prefix *prefix = &list->prefixes[i];
+        bool asked = view_equal(prefix->partition, partition) &&
+                     (release->path.size == 0 || view_equal(prefix->path, release->path));
+        bool waited = asked && prefix->releasing && has_waited(prefix, release, evidence);
+        if (waited && release->unused) {
+            *ret_changed = true;
+            continue;
+        }
+        if (asked && !waited) {
+            *ret_changed |= mark_releasing(prefix, evidence);
+            int64_t left_ms = prefix_wait_ms(prefix, release->late_bound_ms, evidence);
+            release->wait_ms = left_ms > release->wait_ms ? left_ms : release->wait_ms;
+        }
+        release->waiting += asked && !waited;
+        release->ready += waited;
+        list->prefixes[kept++] = *prefix;
+    }
+    list->count = kept;
 }
 
 /* ---- The document -------------------------------------------------------------------- */
@@ -344,23 +426,86 @@ static enum hf_status apply_prefix_claim(struct doc_op *op, void *body,
     return prefix_list_claim(body, claim->claims, claim->count, &op->changed, &op->error);
 }
 
+static enum hf_status open_prefixes(struct catalog_tree *tree, struct doc **ret_doc,
+                                    struct hf_error *error)
+{
+    return doc_new(tree->store, client_clock(tree->client), VIEW(LAYOUT_ADOPTED_KEY),
+                   &prefixes_type, /* context */ NULL, ret_doc, error);
+}
+
+static enum hf_status change_prefixes(struct catalog_tree *tree, struct doc_op *op,
+                                      struct hf_error *error)
+{
+    struct doc *doc;
+    enum hf_status status = open_prefixes(tree, &doc, error);
+    if (status != HF_OK)
+        return status;
+    op->deadline = mono_add(env_now(tree->env), CATALOG_TREE_PATIENCE);
+    status = doc_update(doc, op);
+    *error = op->error;
+    doc_free(doc);
+    return status;
+}
+
 enum hf_status prefixes_claim(struct catalog_tree *tree, struct prefix *claims, size_t count,
                               struct hf_error *error)
 {
-    struct doc *doc;
     struct claim_op claim = { .op = { .apply = apply_prefix_claim },
                               .claims = claims,
                               .count = count };
     for (size_t i = 0; i < count; i++)
         claims[i].partition = view_of(tree->partition);
-    enum hf_status status =
-        doc_new(tree->store, client_clock(tree->client), VIEW(LAYOUT_ADOPTED_KEY),
-                &prefixes_type, /* context */ NULL, &doc, error);
+    return change_prefixes(tree, &claim.op, error);
+}
+
+struct release_op {
+    struct doc_op op;
+    struct view partition;
+    struct prefix_release *release;
+};
+
+static enum hf_status apply_prefix_release(struct doc_op *op, void *body,
+                                           const struct evidence *evidence)
+{
+    struct release_op *release = (struct release_op *)(void *)op;
+    prefix_list_release(body, release->partition, release->release, evidence, &op->changed);
+    return HF_OK;
+}
+
+enum hf_status prefixes_release(struct catalog_tree *tree, struct prefix_release *release,
+                                struct hf_error *error)
+{
+    struct release_op op = { .op = { .apply = apply_prefix_release },
+                             .partition = view_of(tree->partition),
+                             .release = release };
+    return change_prefixes(tree, &op.op, error);
+}
+
+struct prefix_look {
+    struct view partition;
+    prefixes_look *look;
+    void *argument;
+};
+
+static void look_at_prefixes(void *argument, const void *body, const struct evidence *evidence)
+{
+    const struct prefix_look *look = argument;
+    const struct prefix_list *list = body;
+    for (size_t i = 0; i < list->count; i++)
+        if (view_equal(list->prefixes[i].partition, look->partition))
+            look->look(look->argument, &list->prefixes[i], evidence);
+}
+
+enum hf_status prefixes_show(struct catalog_tree *tree, prefixes_look *look, void *argument,
+                             struct hf_error *error)
+{
+    struct prefix_look each = { view_of(tree->partition), look, argument };
+    struct doc *doc;
+    enum hf_status status = open_prefixes(tree, &doc, error);
     if (status != HF_OK)
         return status;
-    claim.op.deadline = mono_add(env_now(tree->env), CATALOG_TREE_PATIENCE);
-    status = doc_update(doc, &claim.op);
-    *error = claim.op.error;
+    status = doc_look(doc, mono_add(env_now(tree->env), CATALOG_TREE_PATIENCE),
+                      look_at_prefixes, &each, error);
     doc_free(doc);
-    return status;
+    return status == HF_NOT_FOUND ? error_clear(error) : status;
 }

@@ -153,9 +153,12 @@ static struct fsck_repair quarantine_chunk(struct fsck *fsck, enum hf_fsck_kind 
     if (place->quarantined)
         return fsck_advice(
             kind == HF_FSCK_REWRITTEN
-                ? "is quarantined: add the new version with 'holdfast compact adopt'"
+                ? "is quarantined: add the new version with 'holdfast compact adopt', and give "
+                  "up this one with 'holdfast compact quarantine --discard'"
                 : "is quarantined: restore the object from a copy and release the chunk with "
-                  "'holdfast compact quarantine --release', or let it expire");
+                  "'holdfast compact quarantine --release', or give it up with 'holdfast "
+                  "compact "
+                  "quarantine --discard'");
     if (kind == HF_FSCK_UNREADABLE_OBJECT)
         return fsck_advice("check again later: the store may have failed");
     if (!fsck->options->repair)

@@ -3,7 +3,8 @@
  *
  * Invariants:
  *   1. A path is registered to the partition (prefixes.h), and the bucket's feature is recorded
- *      (bucket.h), before any of its objects is added to a catalog.
+ *      (bucket.h), before any of its objects is added to a catalog. An object is added within D/2
+ *      of its path being seen registered: a path that is released stays registered for D.
  *   2. An object is identified by its key and its ETag. It is read by If-Match with that ETag, and
  *      its entry names both. A new version under the same key is another object.
  *   3. An object is added once. The swap that adds it checks its identity, in the catalog that the
@@ -31,12 +32,13 @@ struct adopt_facts {
 
 struct adopt_options {
     bool own; /* the partition deletes the objects once they are merged, after their grace */
-    bool registered; /* an earlier call has registered the paths, with the same `own` */
+    /* When an earlier call has registered the paths, with the same `own`; zero: never. They are
+     * registered again if that is too long ago. */
+    struct mono_time registered_at;
     struct view writer;
     struct mono_time until; /* as in ingest_options, if too many names are being deleted */
     struct span patience;
-    const char
-        *scratch; /* a folder for one object at a time; NULL: every object is described */
+    const char *scratch; /* a folder for a few objects at a time; NULL: all are described */
     /* May be NULL. Describes an object. False: it is not described, so it is read. */
     bool (*describe)(void *argument, struct view key, struct adopt_facts *ret_facts);
     /* May be NULL. Called for each object that was listed: whether it is to be added now. */
@@ -51,7 +53,8 @@ struct adopt_options {
 struct adopt_report {
     uint64_t seen; /* objects that were listed */
     uint64_t added, already, failed;
-    bool registered;  /* the paths are registered now */
+    struct mono_time registered_at; /* when the paths were seen registered last; zero: never */
+    bool listed;                    /* to the end: there are no other objects */
     uint64_t skipped; /* empty objects, Holdfast's own, and those that were not wanted */
 };
 

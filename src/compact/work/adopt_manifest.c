@@ -72,22 +72,37 @@ static const char *read_line(struct adopt_manifest *manifest, struct view line)
                                                                         : "out of memory";
 }
 
+/* Reads the next line, without its end. False: there is none. A line that does not fit is cut after
+ * one byte more than its limit. */
+static bool next_line(FILE *file, char text[MANIFEST_LINE_MAX + 1], struct view *ret_line)
+{
+    size_t size = 0;
+    int byte = EOF;
+    while (size <= MANIFEST_LINE_MAX && (byte = getc(file)) != EOF && byte != '\n')
+        text[size++] = (char)byte;
+    bool any = size > 0 || byte != EOF;
+    if (size > 0 && text[size - 1] == '\r')
+        size--;
+    *ret_line = (struct view){ text, size };
+    return any;
+}
+
 static enum hf_status read_lines(struct adopt_manifest *manifest, FILE *file,
                                  struct hf_error *error)
 {
-    char *text = NULL;
-    size_t room = 0, number = 0;
+    char *text = malloc(MANIFEST_LINE_MAX + 1);
+    struct view line;
+    size_t number = 0;
     uint64_t bytes = 0;
     const char *why = NULL;
-    ssize_t size;
-    while (!why && (size = getline(&text, &room, file)) >= 0) {
-        struct view line = { text, (size_t)size };
-        while (line.size > 0 &&
-               (line.data[line.size - 1] == '\n' || line.data[line.size - 1] == '\r'))
-            line.size--;
+    if (!text)
+        return error_no_memory(error);
+    while (!why && next_line(file, text, &line)) {
         number++;
-        bytes += (uint64_t)size;
-        if (bytes > MANIFEST_BYTES_MAX)
+        bytes += line.size + 1;
+        if (line.size > MANIFEST_LINE_MAX)
+            why = "the line is too long";
+        else if (bytes > MANIFEST_BYTES_MAX)
             why = "the manifest is too long";
         else if (line.size > 0)
             why = read_line(manifest, line);

@@ -8,6 +8,7 @@
 #include "compact/work/adopt.h"
 
 #define MANIFEST_BYTES_MAX   ((uint64_t)1024 * 1024 * 1024)
+#define MANIFEST_LINE_MAX    ((size_t)16 * 1024)
 #define MANIFEST_OBJECTS_MAX 1000000
 
 struct adopt_manifest;

@@ -22,7 +22,7 @@ struct inbox {
     struct adopt_options options;
     struct map objects;
     uint64_t scan;
-    bool registered;
+    struct mono_time registered_at;
     char prefix[KEY_BYTES_MAX + 1];
 };
 
@@ -107,15 +107,17 @@ static bool inbox_wants(void *argument, struct view key, const struct etag *etag
     return !object->settled && (same || !in_place);
 }
 
-/* Errors that may pass are tried again by the next scan. */
+/* An object that this worker can never read as it is (its contents, or their format) is left alone.
+ * Every other error may pass, for example one of permissions, and is tried again by the next
+ * scan. */
 static void inbox_result(void *argument, const struct ingest_file *file, struct view etag)
 {
     struct inbox *inbox = argument;
     struct inbox_object *object = map_get(&inbox->objects, view_of(file->path));
     enum hf_status status = file->error.status;
-    bool passing = status == HF_UNAVAILABLE || status == HF_TIMEOUT || status == HF_UNSURE ||
-                   status == HF_CANCELLED || status == HF_CONFLICT;
-    if (object && view_equal(etag_view(&object->etag), etag) && !passing)
+    bool stays = status == HF_OK || status == HF_INVALID || status == HF_CORRUPT ||
+                 status == HF_UNSUPPORTED;
+    if (object && view_equal(etag_view(&object->etag), etag) && stays)
         object->settled = true;
 }
 
@@ -137,7 +139,7 @@ enum hf_status inbox_scan(struct inbox *inbox, struct adopt_report *ret_report,
     struct view prefix = view_of(inbox->prefix);
     struct adopt_options options = inbox->options;
     options.own = true;
-    options.registered = inbox->registered;
+    options.registered_at = inbox->registered_at;
     options.wants = inbox_wants;
     options.each = inbox_result;
     options.go_on = inbox_goes_on;
@@ -146,9 +148,9 @@ enum hf_status inbox_scan(struct inbox *inbox, struct adopt_report *ret_report,
     options.until = (struct mono_time){ 0 };
     inbox->scan++;
     enum hf_status status = adopt_paths(inbox->tree, &prefix, 1, &options, ret_report, error);
-    inbox->registered = inbox->registered || ret_report->registered;
+    inbox->registered_at = ret_report->registered_at;
     /* An incomplete listing shows nothing about the objects that it did not reach. */
-    if (status == HF_OK)
+    if (ret_report->listed)
         forget_objects(inbox, inbox->scan);
     return status;
 }

@@ -50,8 +50,7 @@ static void name_path(struct hf_error *error, const char *path)
         error_about(error, path);
 }
 
-static void fail_file(struct ingest *ingest, struct ingest_item *item,
-                      const struct hf_error *error)
+void ingest_fail(struct ingest *ingest, struct ingest_item *item, const struct hf_error *error)
 {
     item->file->error = *error;
     name_path(&item->file->error, item->file->path);
@@ -86,15 +85,15 @@ static void fail_too_old(struct ingest *ingest)
         if (item->too_old.status == HF_OK)
             ingest->chosen[kept++] = item;
         else
-            fail_file(ingest, item, &item->too_old);
+            ingest_fail(ingest, item, &item->too_old);
     }
     ingest->chosen_count = kept;
 }
 
-static void fail_chosen(struct ingest *ingest, const struct hf_error *error)
+void ingest_fail_chosen(struct ingest *ingest, const struct hf_error *error)
 {
     for (size_t i = 0; i < ingest->chosen_count; i++)
-        fail_file(ingest, ingest->chosen[i], error);
+        ingest_fail(ingest, ingest->chosen[i], error);
     ingest->chosen_count = 0;
 }
 
@@ -219,8 +218,7 @@ static bool is_passing(enum hf_status status)
     return status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_TIMEOUT;
 }
 
-/* Records the outcome of a request that started at this time. */
-static void note_answer(struct ingest *ingest, enum hf_status status, struct mono_time begun)
+void ingest_note_answer(struct ingest *ingest, enum hf_status status, struct mono_time begun)
 {
     if (!is_passing(status))
         ingest->silent = (struct mono_time){ 0 };
@@ -230,7 +228,7 @@ static void note_answer(struct ingest *ingest, enum hf_status status, struct mon
 
 /* There is one timeout for all files; otherwise ingest would wait for an unresponsive store once
  * per file. */
-static bool is_given_up(const struct ingest *ingest, struct hf_error *error)
+bool ingest_is_given_up(const struct ingest *ingest, struct hf_error *error)
 {
     if (ingest->silent.us == 0)
         return false;
@@ -296,9 +294,9 @@ static enum hf_status put_tries(struct ingest *ingest, struct ingest_item *item,
     for (int tries = 1;; tries++) {
         struct mono_time begun = env_now(ingest->tree->env);
         enum hf_status status = put_chunk_once(ingest, item, fd, condition, error);
-        note_answer(ingest, status, begun);
+        ingest_note_answer(ingest, status, begun);
         *ret_maybe = *ret_maybe || status == HF_UNSURE;
-        if (tries >= PUT_TRIES_MAX || is_given_up(ingest, &ignored))
+        if (tries >= PUT_TRIES_MAX || ingest_is_given_up(ingest, &ignored))
             return status;
         if (status == HF_UNSUPPORTED && condition == CONDITION_ABSENT)
             condition = CONDITION_ALWAYS; /* too large for a conditional put; the random name
@@ -387,7 +385,8 @@ static void condemn_key(struct ingest *ingest, struct catalog_ref *ref,
     struct view key = view_of(item->file->key);
     struct catalog_op op = { .kind = CATALOG_CONDEMN, .keys = &key, .key_count = 1 };
     struct mono_time begun = env_now(ingest->tree->env);
-    note_answer(ingest, catalog_ref_apply(ref, &op, mono_add(begun, ingest->patience)), begun);
+    ingest_note_answer(ingest, catalog_ref_apply(ref, &op, mono_add(begun, ingest->patience)),
+                       begun);
 }
 
 /* ---- Adding -------------------------------------------------------------------------- */
@@ -438,7 +437,7 @@ static void learn_what_happened(struct ingest *ingest, struct catalog_ref *ref,
         if (answered && ingest->condemned[i] == CONDEMN_HAPPENED)
             finish_file(ingest, ingest->chosen[i]);
         else if (!answered || !refusal->again)
-            fail_file(ingest, ingest->chosen[i], &why);
+            ingest_fail(ingest, ingest->chosen[i], &why);
     }
 }
 
@@ -513,7 +512,7 @@ static void choose_files(struct ingest *ingest)
             continue;
         if (catalog_tree_home(ingest->tree, view_of(item->file_id), item->route_ms, item->home,
                               &error) != HF_OK) {
-            fail_file(ingest, item, &error);
+            ingest_fail(ingest, item, &error);
             continue;
         }
         if (!home)
@@ -534,7 +533,7 @@ static void count_rounds(struct ingest *ingest)
     for (size_t i = 0; i < ingest->chosen_count; i++) {
         struct ingest_item *item = ingest->chosen[i];
         if (++item->rounds > ROUNDS_MAX)
-            fail_file(ingest, item, &error);
+            ingest_fail(ingest, item, &error);
         else
             ingest->chosen[kept++] = item;
     }
@@ -542,10 +541,16 @@ static void count_rounds(struct ingest *ingest)
 }
 
 /* Names must be added within D/2 of being generated. This limit leaves a margin. */
-static bool is_batch_late(struct ingest *ingest, const struct ingest_item *first)
+struct span ingest_spare(const struct ingest *ingest)
 {
-    int64_t spare_us = ingest->settings.late_bound_ms * 1000 / 8;
-    return mono_since(env_now(ingest->tree->env), first->drawn).us > spare_us;
+    return SPAN_US(ingest->settings.late_bound_ms * 1000 / 8);
+}
+
+/* Whether the rest of the batch must wait. To adopt an object is not to put anything. */
+static bool is_batch_late(const struct ingest *ingest, const struct ingest_item *first)
+{
+    return !ingest->adopts &&
+           mono_since(env_now(ingest->tree->env), first->drawn).us > ingest_spare(ingest).us;
 }
 
 /* Puts the chosen files, and keeps only the files that were put. If the first name gets too old in
@@ -561,8 +566,8 @@ static void put_chosen(struct ingest *ingest, struct catalog_ref *ref)
             item->rounds--;
             continue;
         }
-        if (is_given_up(ingest, &error)) {
-            fail_file(ingest, item, &error);
+        if (ingest_is_given_up(ingest, &error)) {
+            ingest_fail(ingest, item, &error);
             continue;
         }
         if (ingest->put(ingest, item, &maybe, &error) == HF_OK) {
@@ -571,7 +576,7 @@ static void put_chosen(struct ingest *ingest, struct catalog_ref *ref)
         }
         if (maybe)
             condemn_key(ingest, ref, item);
-        fail_file(ingest, item, &error);
+        ingest_fail(ingest, item, &error);
     }
     ingest->chosen_count = kept;
 }
@@ -587,7 +592,7 @@ static void refuse_other_kinds(struct ingest *ingest, struct catalog_room *room)
         struct hf_error error;
         if (room->kinds_known && ingest_check_kinds(&ingest->settings, room->key_kinds,
                                                     item->chunk.key_kinds, &error) != HF_OK) {
-            fail_file(ingest, item, &error);
+            ingest_fail(ingest, item, &error);
             continue;
         }
         room->key_kinds |= item->chunk.key_kinds;
@@ -602,8 +607,8 @@ static void take_chosen(struct ingest *ingest)
     struct hf_error error;
     struct catalog_ref *ref = NULL;
     struct catalog_room room;
-    if (is_given_up(ingest, &error)) {
-        fail_chosen(ingest, &error);
+    if (ingest_is_given_up(ingest, &error)) {
+        ingest_fail_chosen(ingest, &error);
         return;
     }
     enum hf_status status =
@@ -622,13 +627,15 @@ static void take_chosen(struct ingest *ingest)
     if (status == HF_OK && room.full && !room.has_children)
         status = catalog_ref_split(ref, &error);
     if (status != HF_OK) {
-        fail_chosen(ingest, &error);
+        ingest_fail_chosen(ingest, &error);
         return;
     }
     ingest->chosen_count = smaller_size(ingest->chosen_count, room.count);
     count_rounds(ingest);
     if (room.has_children || room.full)
         return; /* the files belong to its children now */
+    if (ingest->examine)
+        ingest->examine(ingest);
     refuse_other_kinds(ingest, &room);
     put_chosen(ingest, ref);
     if (ingest->chosen_count)

@@ -35,6 +35,9 @@ struct ingest_item {
 };
 
 struct ingest {
+    /* May be NULL. Examines the chosen files that are not examined yet, and keeps only those that
+     * are afterwards. */
+    void (*examine)(struct ingest *ingest);
     /* Makes the chunk of an item under a new name, once it is known to be new; sets *ret_maybe if,
      * unless OK, an object of that name may exist. */
     enum hf_status (*put)(struct ingest *ingest, struct ingest_item *item, bool *ret_maybe,
@@ -66,6 +69,18 @@ struct ingest {
 /* False once the caller stops the ingest. */
 bool ingest_goes_on(struct ingest *ingest, uint64_t bytes_under_way);
 enum hf_status ingest_stopped(struct hf_error *error);
+
+/* Reports a file, or all chosen files, as failed. */
+void ingest_fail(struct ingest *ingest, struct ingest_item *item, const struct hf_error *error);
+void ingest_fail_chosen(struct ingest *ingest, const struct hf_error *error);
+
+/* Records the outcome of a request that started at this time, and whether the store has been silent
+ * for so long that the remaining files are not tried. */
+void ingest_note_answer(struct ingest *ingest, enum hf_status status, struct mono_time begun);
+bool ingest_is_given_up(const struct ingest *ingest, struct hf_error *error);
+
+/* How old a name may be while more files are put. It must be added within D/2. */
+struct span ingest_spare(const struct ingest *ingest);
 
 /* Chooses the chunk with whose columns new files must agree. Called for one catalog. */
 void ingest_choose_schema(struct ingest *ingest, const struct catalog *catalog);

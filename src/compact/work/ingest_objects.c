@@ -2,7 +2,7 @@
 /* ingest_objects.c: ingests objects from the bucket: each is fetched into a file, which is ingested
  * like any other file. The objects are not changed. Holdfast's own objects are refused, because the
  * rows of a chunk would be in the partition twice. */
-#include "base/layout.h"
+#include "compact/catalog/prefixes.h"
 #include "compact/work/ingest.h"
 #include "compact/work/merger_scratch.h"
 
@@ -82,7 +82,7 @@ static void fetch_into_batch(struct fetched *fetched, struct ingest_file *asked)
                         fetched->count, VIEW_ARGS(scratch_name_end(key)));
     if (!batch_goes_on(fetched, 0, 0))
         status = error_set(error, HF_CANCELLED, "stopped before it was ingested");
-    else if (layout_in_own_folder(key))
+    else if (prefix_excludes(key))
         status = error_set(error, HF_INVALID, "Holdfast's own objects cannot be ingested");
     else if (size < 0 || size >= PATH_MAX)
         status = error_set(error, HF_INVALID, "the path of the scratch folder is too long");
