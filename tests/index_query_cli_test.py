@@ -52,6 +52,11 @@ def _(s):
     create(s)
     true("--keys-from" in fails(s, "INVALID", "get", "domains"), "it says what to give")
     fails(s, "NOT_FOUND", "get", "domains", "--keys-from", "missing")
+    put(s, "a")
+    s.write("odd", b"b\na\0b\n")
+    for command in ("get", "rm"):
+        true("line 2" in fails(s, "INVALID", command, "domains", "--keys-from", "odd"), command)
+    equal(keys(s), ["a"])
     s.write("none", b"\n\n")
     s.run("index", "get", "domains", "--keys-from", "none")
 

@@ -133,11 +133,14 @@ static void print_held(struct getting *getting, struct held_record *held)
     held->text = NULL;
 }
 
-/* Prints the records whose turn has come. */
-static void print_due(struct getting *getting)
+/* Prints the records whose turn has come, after this one was answered. */
+static void print_due(struct getting *getting, size_t number)
 {
-    if (getting->held_bytes > HELD_MAX)
-        getting->any_order = true;
+    if (getting->any_order) {
+        print_held(getting, &getting->held[number]);
+        return;
+    }
+    getting->any_order = getting->held_bytes > HELD_MAX;
     for (size_t i = getting->next; getting->any_order && i < getting->count; i++)
         print_held(getting, &getting->held[i]);
     while (getting->next < getting->count && getting->held[getting->next].answered)
@@ -177,29 +180,33 @@ static bool take_answer(void *argument, size_t number, struct hf_index_record *r
         cli_report(cli, view_of(getting->keys[number]), why);
         cli->reported = true;
     }
-    print_due(getting);
+    print_due(getting, number);
     if (!getting->failed && cli->out.failed_errno)
         getting->failed = output_flush(&cli->out, &cli->error) != HF_OK;
     return !getting->failed && !interrupted();
 }
 
-/* Adds one key per line. Lines may end with CRLF. Empty lines are skipped. */
+/* Adds one key per line. Lines may end with CRLF. Empty lines are skipped. A key with a NUL would
+ * be taken for a shorter one. */
 static enum hf_status read_key_lines(struct cli *cli, FILE *file, struct names *keys)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t room = 0, number = 0;
     ssize_t size = 0;
     enum hf_status status = HF_OK;
     errno = 0;
     while (status == HF_OK && (size = getline(&line, &room, file)) >= 0) {
         struct view key = { line, (size_t)size };
+        number++;
         if (view_ends_with(key, VIEW("\n")))
             key.size--;
         if (view_ends_with(key, VIEW("\r")))
             key.size--;
         if (key.size == 0)
             continue;
-        if (keys->count == KEYS_MAX)
+        if (memchr(key.data, '\0', key.size))
+            status = cli_invalid(cli, "line %zu of the keys contains a NUL byte", number);
+        else if (keys->count == KEYS_MAX)
             status = cli_invalid(cli, "--keys-from takes at most %d keys", KEYS_MAX);
         else if (!names_add(keys, key))
             status = error_no_memory(&cli->error);
