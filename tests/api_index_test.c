@@ -428,6 +428,31 @@ static void structs_that_were_not_initialised_are_invalid(void **state)
     hf_index_close(index);
 }
 
+/* More keys than are deleted in one batch; the last one is not valid. */
+static void a_key_that_is_not_valid_deletes_nothing(void **state)
+{
+    enum { COUNT = 1500 };
+    static const char *const wrong[] = { "\xff", "" };
+    struct place *place = *state;
+    struct hf_index *index = hosts_make(place);
+    const char *keys[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        keys[i] = "a";
+    IS(HF_OK, hosts_put(place, index, "a", "ada", T1));
+    for (size_t i = 0; i < 2; i++) {
+        size_t bad = 0;
+        keys[COUNT - 1] = wrong[i];
+        IS(HF_INVALID, hf_index_delete(index, keys, COUNT, T2, &bad, &place->error));
+        assert_int_equal(bad, COUNT - 1);
+        assert_owner(place, index, "a", "ada");
+    }
+    keys[COUNT - 1] = "b";
+    IS(HF_OK, hf_index_delete(index, keys, COUNT, T2, NULL, &place->error));
+    struct hf_index_record *record;
+    IS(HF_NOT_FOUND, hf_index_get(index, "a", &record, &place->error));
+    hf_index_close(index);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +463,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_latest_record_of_a_key_counts_in_any_order),
         cmocka_unit_test(a_record_without_a_time_is_of_now),
         cmocka_unit_test(what_is_no_record_is_invalid_and_none_is_put),
+        cmocka_unit_test(a_key_that_is_not_valid_deletes_nothing),
         cmocka_unit_test(many_records_are_put_as_bytes_all_or_none_when_one_is_wrong),
         cmocka_unit_test(any_byte_of_a_value_comes_back),
         cmocka_unit_test(fields_that_others_have_added_are_noticed),

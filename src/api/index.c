@@ -4,6 +4,7 @@
 #include "api/index_inside.h"
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "store/pages.h"
 
 #include <stdio.h>
@@ -460,12 +461,14 @@ static enum hf_status check_deletions(const struct index *index, const struct vi
                          "time takes RFC 3339%s, or a number since 1970, not '%.*s'",
                          index->schema.has_zone ? "" : " with a zone",
                          VIEW_ARGS(view_first(time, 60)));
-    for (size_t i = 0; i < count; i++)
-        if (keys[i].size == 0 || keys[i].size > INDEX_KEY_BYTES_MAX) {
-            *ret_bad = i;
+    for (size_t i = 0; i < count; i++) {
+        *ret_bad = i;
+        if (keys[i].size == 0 || keys[i].size > INDEX_KEY_BYTES_MAX)
             return error_set(error, HF_INVALID, "a key has 1 to %d bytes, not %zu",
                              INDEX_KEY_BYTES_MAX, keys[i].size);
-        }
+        if (!utf8_is_valid(keys[i]))
+            return error_set(error, HF_INVALID, "key %zu is not UTF-8", i + 1);
+    }
     return HF_OK;
 }
 
