@@ -11,10 +11,12 @@ static bool ends_only(struct view gap, bool row_before, bool at_end)
 {
     bool any = gap.size > 0;
     while (gap.size > 0) {
-        size_t size = gap.data[0] == '\r' ? 2 : 1;
-        if (!is_line_end(view_first(gap, size)))
+        size_t returns = leading_returns(gap);
+        if (returns == gap.size)
+            return at_end;
+        if (gap.data[returns] != '\n')
             return false;
-        gap = view_from(gap, size);
+        gap = view_from(gap, returns + 1);
     }
     return any || !row_before || at_end;
 }

@@ -22,8 +22,8 @@ static bool blanks_only(struct view gap, bool row_before, bool at_end)
     for (size_t i = 0; i < gap.size; i++)
         if (!strchr(" \t\r\n", gap.data[i]) || gap.data[i] == '\0')
             return false;
-    if (row_before && gap.size > 0 && gap.data[0] != '\n' &&
-        !view_starts_with(gap, VIEW("\r\n")))
+    size_t returns = leading_returns(gap);
+    if (row_before && returns < gap.size && gap.data[returns] != '\n')
         return false;
     if (at_end)
         return true;

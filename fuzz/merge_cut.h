@@ -36,7 +36,10 @@ struct cut_setup {
  * ends the last line of a row where the row ends, and each row holds. */
 void cut_holds(const struct cut_setup *setup, struct view input, size_t step);
 
-/* LF or CRLF: an is_end. */
+/* How many CRs the bytes start with. */
+size_t leading_returns(struct view bytes);
+
+/* LF, with any CRs before it: an is_end. */
 bool is_line_end(struct view bytes);
 
 #endif
