@@ -299,7 +299,7 @@ class PartitionCase(Case):
     DIR)
 def _(s):
     number = done = 0
-    while done < (3 if cli_test.SANITIZED else 12):
+    while done < (3 if cli_test.SANITIZED else 8):
         case = PartitionCase(random.Random(f"{SEED} {number}"))
         number += 1
         if not case.latest or len(case.files) < 2:
