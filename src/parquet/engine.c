@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FD_FOLDER "/proc/self/fd/"
+#define FD_FOLDER    "/proc/self/fd/"
+#define MEMORY_LEAST ((uint64_t)128 << 20)
 
 /* ---- SQL ----------------------------------------------------------------------------- */
 
@@ -187,6 +188,14 @@ static bool set_number(struct engine *engine, duck_config config, const char *na
     return engine->duckdb.set_config(config, name, value) == 0;
 }
 
+/* A part of the memory is left for what DuckDB does not count, such as decoders; not of the least
+ * with which it can sort. */
+static uint64_t counted_memory(const struct parquet_request *request)
+{
+    uint64_t counted = request->memory_bytes - request->memory_bytes / 12;
+    return counted > MEMORY_LEAST ? counted : request->memory_bytes;
+}
+
 static bool configure(struct engine *engine, duck_config config)
 {
     static const char *const settings[][2] = {
@@ -203,7 +212,7 @@ static bool configure(struct engine *engine, duck_config config)
     return engine->duckdb.set_config(config, "temp_directory", request->temporary) == 0 &&
            set_number(engine, config, "max_temp_directory_size", request->temporary_bytes,
                       "B") &&
-           set_number(engine, config, "memory_limit", request->memory_bytes, "B") &&
+           set_number(engine, config, "memory_limit", counted_memory(request), "B") &&
            set_number(engine, config, "threads", request->threads, "");
 }
 
