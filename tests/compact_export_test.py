@@ -98,6 +98,10 @@ def _(s):
     fails(s, "CORRUPT", "compact", "cat")
     told = json.loads(s.out("compact", "export", "-o", "rest.csv", "--skip-quarantined", "--json"))
     equal((told["quarantined"], told["rows_out"]), (1, 3))
+    listed = s.lines("compact", "export", "--list", "--ttl", "1s")[:-1]
+    equal([one["key"] for one in listed if one["quarantine"]], [key])
+    text = s.run("compact", "export", "--list", "--ttl", "1s", expect=None).stdout.decode()
+    true(f"{key}  quarantined: " in text, text)
 
 
 @it("a list of objects stays pinned for its time, and can be released early", LOCAL)

@@ -80,7 +80,7 @@ void smithy_close(struct smithy *smithy)
 static bool go_on(void *argument, uint64_t done, uint64_t total)
 {
     struct smithy *smithy = argument;
-    ASSERT(done <= total);
+    ASSERT(done <= total && (smithy->asked == 0 || done >= smithy->last_done));
     smithy->last_done = done;
     smithy->last_total = total;
     return ++smithy->asked != smithy->stop_after;

@@ -7,6 +7,7 @@
 #include "compact/care/pin.h"
 #include "compact/care/snapshot.h"
 #include "lock/chunks.h"
+#include "scripted_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -418,6 +419,42 @@ static void lost_replies_change_nothing(void **state)
     ground_close(&ground);
 }
 
+/* Replaces the catalog by one that has removed nothing yet. */
+static void create_again(void *argument)
+{
+    edit(argument, CATALOG_KEY, "\"generation\":1", "\"generation\":0");
+}
+
+/* A pin at the generation of the old catalog would not hold what the new one removes first. */
+static void a_catalog_that_is_created_again_gives_no_snapshot(void **state)
+{
+    (void)state;
+    struct ground ground;
+    struct snapshot snapshot;
+    struct script script;
+    struct bed reader = { .client = NULL };
+    ground_open(&ground, "mem", NULL, 1);
+    struct bed *other = &ground.beds[0];
+    ground_create(&ground);
+    add(&ground, other, NULL, 2, 0);
+    retire(other, NULL);
+    assert_int_equal(maintain(other).deleted, 2);
+    add(&ground, other, NULL, 1, 2);
+    script_init(&script, ground.store);
+    script_rule(&script, .name = "leases", .on = ON_PUT | ON_CHANGE, .part = "leases.json",
+                .times = 1, .before = create_again, .argument = &ground);
+    bed_open(&reader, &script.base);
+    assert_status(HF_CONFLICT, snapshot_take(reader.tree, TTL_MS, &snapshot, &reader.error),
+                  &reader.error);
+    assert_int_equal(script_met(&script, "leases"), 1);
+    take(&reader, &snapshot);
+    assert_int_equal(snapshot.chunk_count, 1);
+    snapshot_release(&snapshot);
+    bed_close(&reader);
+    store_close(&script.base);
+    ground_close(&ground);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +478,8 @@ int main(void)
         IT("a partition that cannot be read as a whole gives no snapshot",
            what_cannot_be_read_gives_no_snapshot),
         IT("a snapshot is taken although replies are lost", lost_replies_change_nothing),
+        IT("a catalog that is created again meanwhile gives no snapshot",
+           a_catalog_that_is_created_again_gives_no_snapshot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,8 @@
  * store is a local folder) and, if records are filtered or converted, for all merged records.
  *
  * OTHER ENGINES may read the objects themselves: list the chunks (hf_compact_reader_next), keep
- * them pinned (hf_compact_reader_detach), and merge by key and time where it matters. */
+ * them pinned (hf_compact_reader_detach), merge by key and time where it matters, and then leave
+ * out deletion markers, if the partition has a deleted field. */
 #ifndef HOLDFAST_READER_H
 #define HOLDFAST_READER_H
 
@@ -48,9 +49,10 @@ struct hf_compact_reader_options {
 /* Pins all live chunks. Together they contain each row of the partition once, as of the time at
  * which the catalog was read. If the partition was split, its catalogs are read at different times.
  * Merges continue, and do not change what the reader sees. `options` may be NULL. Returns
- * HF_NOT_FOUND if the partition does not exist or is being dropped. Returns HF_UNAVAILABLE if the
- * store does not reply. Returns HF_CORRUPT if a catalog cannot be read, because rows would be
- * missing. */
+ * HF_NOT_FOUND if the partition does not exist or is being dropped. Returns HF_CONFLICT if it was
+ * dropped and created again, or restored from a backup, during the call: try again. Returns
+ * HF_UNAVAILABLE if the store does not reply. Returns HF_CORRUPT if a catalog cannot be read,
+ * because rows would be missing. */
 HF_API enum hf_status hf_compact_reader_open(struct hf_compact *compact,
                                              const struct hf_compact_reader_options *options,
                                              struct hf_compact_reader **ret_reader,
@@ -81,11 +83,12 @@ HF_API enum hf_status hf_compact_reader_fetch(struct hf_compact_reader *reader, 
 /* Closes a reader and releases its pins. Does nothing if `reader` is NULL. */
 HF_API void hf_compact_reader_close(struct hf_compact_reader *reader);
 
-/* Closes a reader but leaves its pins in place, for as long as its ttl_ms, for other programs that
+/* Closes a reader but leaves its pins in place, for ttl_ms from now on, for other programs that
  * read the objects. `each`, which may be NULL, is called with the text of each pin's lease
  * (hf_lock_text): pass it to hf_lock_adopt and hf_lock_release, or to 'holdfast release', to end
  * the pin early. `reader` is no longer valid afterwards, regardless of the status. Returns
- * HF_EXPIRED or HF_LOST if a pin had already ended; then all of them are released. */
+ * HF_EXPIRED or HF_LOST if a pin had already ended, and HF_UNAVAILABLE or HF_UNSURE if a pin could
+ * not be renewed; then all of them are released. */
 HF_API enum hf_status hf_compact_reader_detach(struct hf_compact_reader *reader,
                                                void (*each)(void *argument, const char *lease),
                                                void *argument, struct hf_error *error);
@@ -109,7 +112,9 @@ struct hf_compact_export_options {
     /* Only records with since_ms <= time < until_ms, in milliseconds since 1970. Each record is the
      * latest of its key: an older one does not take the place of one that is filtered out. */
     int64_t since_ms, until_ms;
-    bool skip_quarantined; /* leave out chunks in quarantine, which may be unreadable */
+    /* Leave out chunks in quarantine, which may be unreadable. Their records are missing then, and
+     * those that one of them deletes or replaces appear again. */
+    bool skip_quarantined;
     uint64_t memory_bytes; /* memory limit; 0: 40 MiB; at least 8 MiB */
     unsigned threads;      /* 0: one per processor, up to 4 */
     /* Optional. Return false to stop with HF_CANCELLED. */

@@ -90,18 +90,22 @@ enum hf_status hf_compact_reader_detach(struct hf_compact_reader *reader,
     if (ERROR_IF_NULL(error, reader) != HF_OK)
         return HF_INVALID;
     struct snapshot *snapshot = &reader->snapshot;
-    enum hf_status status = snapshot_check(snapshot, &why);
+    char(*texts)[HF_LEASE_TEXT_MAX] = calloc(snapshot->pin_count + 1, sizeof *texts);
+    enum hf_status status = texts ? HF_OK : error_no_memory(&why);
+    /* All pins are renewed before the first is left in place, so that either all of them last for
+     * their ttl from now on, or all are released. */
     for (size_t i = 0; status == HF_OK && i < snapshot->pin_count; i++) {
-        char text[HF_LEASE_TEXT_MAX];
-        struct hf_lock **lock = &snapshot->pins[i].lock;
-        status = hf_lock_text(*lock, text, &why);
-        if (status != HF_OK)
-            break;
-        hf_lock_detach(*lock);
-        *lock = NULL;
-        if (each)
-            each(argument, text);
+        status = hf_lock_renew(snapshot->pins[i].lock, &why);
+        if (status == HF_OK)
+            status = hf_lock_text(snapshot->pins[i].lock, texts[i], &why);
     }
+    for (size_t i = 0; status == HF_OK && i < snapshot->pin_count; i++) {
+        hf_lock_detach(snapshot->pins[i].lock);
+        snapshot->pins[i].lock = NULL;
+        if (each)
+            each(argument, texts[i]);
+    }
+    free(texts);
     hf_compact_reader_close(reader);
     return error_tell(error, status, &why);
 }
@@ -192,18 +196,6 @@ static void report_export_file(void *argument, int which, const char *path)
     asked->options->unfinished(asked->options->argument, (enum hf_merge_part)which, path);
 }
 
-static int64_t ms_of_instant(struct instant instant)
-{
-    return instant.s * 1000 + (int64_t)(instant.atto / UINT64_C(1000000000000000));
-}
-
-static struct instant instant_of_ms(int64_t ms)
-{
-    int64_t rest = (ms % 1000 + 1000) % 1000; /* the option's default is the least integer */
-    return (struct instant){ ms / 1000 - (ms % 1000 < 0),
-                             (uint64_t)rest * UINT64_C(1000000000000000) };
-}
-
 static enum hf_status pass_row(void *context, const struct merge_record *record,
                                struct hf_error *error)
 {
@@ -214,7 +206,7 @@ static enum hf_status pass_row(void *context, const struct merge_record *record,
                                         .key = record->key.data,
                                         .key_size = record->key.size,
                                         .has_time = record->has_time,
-                                        .time_ms = ms_of_instant(record->time),
+                                        .time_ms = instant_ms(record->time),
                                         .header = record->header.data,
                                         .header_size = record->header.size };
     if (asked->each(asked->argument, &row))
@@ -273,26 +265,6 @@ static struct export_order make_export(struct hf_compact_reader *reader,
     return order;
 }
 
-static void tell_export(const struct export_report *done, struct span took,
-                        struct hf_compact_export_report *report)
-{
-    struct hf_compact_export_report told = HF_COMPACT_EXPORT_REPORT;
-    told.chunks = done->chunks;
-    told.skipped = done->chunks_skipped;
-    told.quarantined = done->quarantined;
-    told.bytes_read = done->bytes_read;
-    told.rows_counted = done->rows_counted;
-    told.rows_in = done->rows_in;
-    told.rows_superseded = done->rows_superseded;
-    told.rows_rejected = done->rows_rejected;
-    told.rows_deleted = done->rows_deleted;
-    told.rows_unselected = done->rows_unselected;
-    told.rows_out = done->rows_out;
-    told.bytes_out = done->bytes_out;
-    told.took_ms = took.us / 1000;
-    write_caller_report(report, &told, sizeof told);
-}
-
 /* Exports to a file, or to asked->each if `output` is NULL. */
 static enum hf_status run_export(struct hf_compact_reader *reader,
                                  const struct hf_merge_file *output,
@@ -302,7 +274,7 @@ static enum hf_status run_export(struct hf_compact_reader *reader,
                                  struct hf_error *error)
 {
     struct hf_compact_export_options used = HF_COMPACT_EXPORT_OPTIONS;
-    struct export_report done = { 0 };
+    struct hf_compact_export_report done = HF_COMPACT_EXPORT_REPORT;
     struct env *env = client_env(reader->compact->client);
     struct hf_error why;
     if (READ_OPTIONS(HF_COMPACT_EXPORT_OPTIONS, options, &used, &why) != HF_OK ||
@@ -319,7 +291,8 @@ static enum hf_status run_export(struct hf_compact_reader *reader,
     enum hf_status status = export_run(&order, &done, &why);
     if (status == HF_CANCELLED && asked->stopped)
         status = HF_OK;
-    tell_export(&done, mono_since(env_now(env), began), report);
+    done.took_ms = mono_since(env_now(env), began).us / 1000;
+    write_caller_report(report, &done, sizeof done);
     return error_tell(error, status, &why);
 }
 

@@ -49,6 +49,21 @@ static inline int instant_compare(struct instant a, struct instant b)
     return a.atto < b.atto ? -1 : a.atto > b.atto;
 }
 
+/* One millisecond, in units of 10^-18 s. */
+#define INSTANT_MS_ATTO UINT64_C(1000000000000000)
+
+/* Milliseconds since 1970, rounded down; and the instant of any number of them. */
+static inline int64_t instant_ms(struct instant instant)
+{
+    return instant.s * 1000 + (int64_t)(instant.atto / INSTANT_MS_ATTO);
+}
+
+static inline struct instant instant_of_ms(int64_t ms)
+{
+    int64_t rest = (ms % 1000 + 1000) % 1000;
+    return (struct instant){ ms / 1000 - (ms % 1000 < 0), (uint64_t)rest * INSTANT_MS_ATTO };
+}
+
 /* Sixteen bytes that sort in the order of the instants. */
 #define INSTANT_BYTES 16
 void instant_bytes(struct instant instant, char bytes[INSTANT_BYTES]);

@@ -14,9 +14,6 @@
 
 #define PIECE_BYTES (256 * KIB)
 
-/* In 10^-18 s. */
-#define MS_ATTO UINT64_C(1000000000000000)
-
 /* The state of a survey. */
 struct look {
     struct survey *survey;
@@ -43,7 +40,7 @@ static void look_at_deletion(struct look *look, struct instant time)
 /* In milliseconds, rounded up. */
 static int64_t ms_after(struct instant time)
 {
-    return time.s * 1000 + (int64_t)((time.atto + MS_ATTO - 1) / MS_ATTO);
+    return instant_ms(time) + (time.atto % INSTANT_MS_ATTO > 0);
 }
 
 static enum hf_status look_at_batch(void *context, const struct source *source,
@@ -125,7 +122,7 @@ static enum hf_status survey_records(struct job *job, const struct feed *feed,
     survey->rows_counted = true;
     survey->rows = scan.rows;
     if (survey->times_known) {
-        survey->min_ms = look.first.s * 1000 + (int64_t)(look.first.atto / MS_ATTO);
+        survey->min_ms = instant_ms(look.first);
         survey->max_ms = ms_after(look.last);
     }
     if (survey->deletions > 0)

@@ -34,7 +34,7 @@ static enum hf_status take_time_option(struct cli *cli, const char *name, int64_
                            "--%s takes a time such as 2026-02-06T10:00:00Z, or a number since "
                            "1970, not '%.40s'",
                            name, text);
-    *ms = instant.s * 1000 + (int64_t)(instant.atto / UINT64_C(1000000000000000));
+    *ms = instant_ms(instant);
     return HF_OK;
 }
 
@@ -223,7 +223,7 @@ static enum hf_status print_object(struct cli *cli, const struct hf_chunk_info *
     const struct snapshot_object object = { *chunk, adopted ? chunk->object : chunk->key,
                                             adopted ? chunk->etag : info.etag };
     record_show(cli, snapshot_object_record, &object,
-                "{size_bytes>10} {rows>10} {etag<34} {key}\n");
+                "{size_bytes>10} {rows>10} {etag<34} {key}[  quarantined: {quarantine}]\n");
     return interrupt_check(&cli->error);
 }
 

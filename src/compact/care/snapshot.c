@@ -65,6 +65,20 @@ static bool snapshot_copy_chunk(struct arena *arena, const struct chunk *from,
            ret_chunk->quarantine.data && ret_chunk->object.data && ret_chunk->etag.data;
 }
 
+/* A catalog that was dropped and created again, or restored from a backup, since its generation was
+ * read may have an earlier one. Then the pin does not hold what it removes next. */
+static enum hf_status check_generation(const struct snapshot_walk *walk,
+                                       const struct catalog *catalog, struct hf_error *error)
+{
+    const struct snapshot_pin *pin = map_get(&walk->held, catalog->partition);
+    if (!walk->copy || !pin || catalog->generation >= pin->generation)
+        return HF_OK;
+    return error_set(
+        error, HF_CONFLICT,
+        "the partition was created again or restored while its snapshot was taken; "
+        "try again");
+}
+
 static bool snapshot_copy_chunks(struct snapshot_walk *walk, const struct catalog *catalog)
 {
     struct snapshot *snapshot = walk->snapshot;
@@ -104,7 +118,8 @@ static enum hf_status snapshot_visit(void *argument, struct catalog_ref *ref,
         error_prefix(&walk->damage, "%s", ref->partition);
         return why->status;
     }
-    if (catalog_check_dropping(catalog, &walk->damage) != HF_OK)
+    if (catalog_check_dropping(catalog, &walk->damage) != HF_OK ||
+        check_generation(walk, catalog, &walk->damage) != HF_OK)
         return walk->damage.status;
     bool good = !walk->note || note_catalog(snapshot, catalog);
     if (good && walk->copy)

@@ -45,7 +45,8 @@ struct snapshot {
 
 /* Takes a snapshot. The pins last for ttl_ms without renewal, and are renewed until the snapshot is
  * released. NOT_FOUND: the partition does not exist. CORRUPT, UNSUPPORTED: a catalog cannot be
- * read, so the snapshot would not be complete. On failure nothing stays pinned, except that a pin
+ * read, so the snapshot would not be complete. CONFLICT: a catalog was created again or restored
+ * meanwhile, and has an earlier generation. On failure nothing stays pinned, except that a pin
  * whose fate is unknown lasts until it expires. */
 enum hf_status snapshot_take(struct catalog_tree *tree, int64_t ttl_ms,
                              struct snapshot *ret_snapshot, struct hf_error *error);

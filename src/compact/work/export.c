@@ -21,7 +21,7 @@
 struct export
 {
     const struct export_order *order;
-    struct export_report *report;
+    struct hf_compact_export_report *report;
     const struct compact_settings *settings;
     struct chunk *sources; /* to be merged */
     const char **names;    /* their keys, for messages */
@@ -79,12 +79,6 @@ static void pass_temporary_name(void *context, int which, const char *path)
 
 /* ---- Choosing the chunks ------------------------------------------------------------- */
 
-static int64_t floor_ms(struct instant instant)
-{
-    const uint64_t ms_atto = UINT64_C(1000000000000000);
-    return instant.s * 1000 + (int64_t)(instant.atto / ms_atto);
-}
-
 /* Whether no record of the chunk can be selected. A record that is too old for the selection also
  * replaces only records that are older still. A record that is too new may replace one that would
  * be selected, so chunks that are too new count, unless all records are kept. */
@@ -94,8 +88,8 @@ static bool is_outside(const struct export *export, const struct chunk *chunk)
     bool keeps_all = export->settings->key.size == 0;
     if (export->settings->time.size == 0)
         return false;
-    return (selection->has_since && chunk->max_ms < floor_ms(selection->since)) ||
-           (selection->has_until && keeps_all && chunk->min_ms > floor_ms(selection->until));
+    return (selection->has_since && chunk->max_ms < instant_ms(selection->since)) ||
+           (selection->has_until && keeps_all && chunk->min_ms > instant_ms(selection->until));
 }
 
 static enum hf_status choose_chunks(struct export *export, struct hf_error *error)
@@ -110,7 +104,7 @@ static enum hf_status choose_chunks(struct export *export, struct hf_error *erro
         if (export->order->skip_quarantined && chunk->quarantine.size > 0) {
             export->report->quarantined++;
         } else if (is_outside(export, chunk)) {
-            export->report->chunks_skipped++;
+            export->report->skipped++;
         } else {
             /* For an adopted chunk, the name of its object. Both end with a NUL. */
             export->names[export->source_count] =
@@ -173,7 +167,7 @@ static struct merge_options export_options(struct export *export, struct merge_r
 
 static void note_merged(struct export *export, const struct merge_result *result)
 {
-    struct export_report *report = export->report;
+    struct hf_compact_export_report *report = export->report;
     report->rows_counted = result->rows_counted;
     report->rows_in = result->rows_in;
     report->rows_superseded = result->rows_superseded;
@@ -426,15 +420,15 @@ static enum hf_status run_here(struct export *export, struct file_merger *files,
     return status;
 }
 
-enum hf_status export_run(const struct export_order *order, struct export_report *ret_report,
-                          struct hf_error *error)
+enum hf_status export_run(const struct export_order *order,
+                          struct hf_compact_export_report *ret_report, struct hf_error *error)
 {
     const struct merge_selection *selection = &order->selection;
     struct env *env = order->snapshot->tree->env;
     struct export export = { .order = order,
                              .report = ret_report,
                              .settings = &order->snapshot->settings };
-    *ret_report = (struct export_report){ 0 };
+    *ret_report = HF_COMPACT_EXPORT_REPORT;
     export.converts = !order->output || order->to != export.settings->format ||
                       selection->key_prefix.size > 0 || selection->has_since ||
                       selection->has_until;

@@ -35,19 +35,6 @@ struct export_order {
     void *argument; /* for both */
 };
 
-struct export_report {
-    uint64_t chunks;         /* that were read */
-    uint64_t chunks_skipped; /* because of their times */
-    uint64_t quarantined;    /* chunks in quarantine that were left out */
-    uint64_t bytes_read;     /* from the store */
-    bool rows_counted;       /* false if the format has no records */
-    uint64_t rows_in, rows_superseded, rows_rejected;
-    uint64_t rows_deleted;    /* deletions that were the latest record of their key */
-    uint64_t rows_unselected; /* left after the merge, but filtered out */
-    uint64_t rows_out;
-    uint64_t bytes_out;
-};
-
 /*   INVALID      the selection needs a key or a time that the partition does not have; or a value
  *                cannot be written in that format
  *   UNSUPPORTED  only a command can merge the chunks of this partition; there is no record to make
@@ -57,8 +44,8 @@ struct export_report {
  *   CANCELLED    go_on returned false, or the reader of a descriptor is gone
  *   others       as in merge.h and store.h
  *
- * Unless the result is OK, no file appears. The report is set in any case. */
-enum hf_status export_run(const struct export_order *order, struct export_report *ret_report,
-                          struct hf_error *error);
+ * Unless the result is OK, no file appears. The report is set in any case, apart from took_ms. */
+enum hf_status export_run(const struct export_order *order,
+                          struct hf_compact_export_report *ret_report, struct hf_error *error);
 
 #endif

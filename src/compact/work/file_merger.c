@@ -25,8 +25,10 @@
 bool merge_goes_on(struct merge_run *run, uint64_t done)
 {
     const struct merge_order *order = run->order;
+    if (done > run->shown)
+        run->shown = done; /* less if a source is read again */
     if (!atomic_load(&run->stop) && order->go_on &&
-        !order->go_on(order->argument, done, 2 * run->bytes))
+        !order->go_on(order->argument, run->shown, 2 * run->bytes))
         atomic_store(&run->stop, true);
     return !atomic_load(&run->stop);
 }

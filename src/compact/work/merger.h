@@ -33,7 +33,8 @@ struct merge_order {
     const struct merge_parts *parts; /* NULL: all of each source */
     size_t memory_bytes;
     /* Called from time to time, and before the output is put; false stops the merge with CANCELLED.
-     * `done` and `total` count each byte of the sources twice: when fetched and when merged. */
+     * `done` and `total` count each byte of the sources twice: when fetched and when merged. `done`
+     * never decreases. */
     bool (*go_on)(void *argument, uint64_t done, uint64_t total);
     void *argument;
 };

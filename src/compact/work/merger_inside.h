@@ -51,6 +51,7 @@ struct merge_run {
     const char *output, *rejects;
     const char *program;      /* program of the command; NULL: there is no command */
     uint64_t bytes;           /* of all sources */
+    uint64_t shown;           /* the progress that the caller was told last */
     struct scratch_room room; /* free space at the start */
     atomic_bool disk_full;    /* failed because the disk was full */
     struct {
