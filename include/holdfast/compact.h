@@ -614,6 +614,9 @@ struct hf_compact_job_info {
     const char *output;
     uint64_t token, renewals;
     int64_t held_ms, expires_in_ms;
+    /* Number `range`, from 1, of the `ranges` of a divided merge; 0: a whole group. If the catalog
+     * no longer knows the merge, `ranges` and `chunks` are 0. */
+    unsigned range, ranges;
 };
 
 /* A merge that ended in the last hour. */

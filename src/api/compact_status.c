@@ -19,6 +19,7 @@ static_assert(HF_COMPACT_LEVELS_MAX == CASCADE_LEVELS_MAX, "each level has its s
 /* A running merge, to be reported when its table is no longer in use. */
 struct noted_job {
     struct hf_compact_job_info info;
+    struct view merge; /* id of the divided merge whose range it merges; empty: none */
     struct noted_job *next;
 };
 
@@ -81,6 +82,18 @@ static bool count_due(struct overview *view, const struct catalog *catalog,
     return true;
 }
 
+/* A lease names only the range; the catalog knows its merge. */
+static void complete_ranges(struct overview *view, const struct catalog *catalog)
+{
+    for (struct noted_job *job = view->first_job; job; job = job->next) {
+        const struct divided_merge *merge = catalog_merge(catalog, job->merge);
+        if (!merge)
+            continue;
+        job->info.chunks = merge->source_count;
+        job->info.ranges = (unsigned)merge->range_count;
+    }
+}
+
 static enum hf_status count_catalog(void *argument, struct catalog_ref *ref,
                                     const struct catalog *catalog,
                                     const struct evidence *evidence)
@@ -98,6 +111,7 @@ static enum hf_status count_catalog(void *argument, struct catalog_ref *ref,
     }
     count_live(status, catalog);
     count_dead(status, catalog);
+    complete_ranges(view, catalog);
     status->pressure = pressure > status->pressure ? pressure : status->pressure;
     view->catalog = (struct hf_compact_catalog){ .struct_size = sizeof view->catalog,
                                                  .partition = ref->partition,
@@ -134,7 +148,9 @@ static void note_job(struct overview *view, const struct lease_table *table,
         view->no_memory = true;
         return;
     }
+    size_t range;
     job->next = NULL;
+    job->merge = VIEW("");
     job->info = (struct hf_compact_job_info){
         .struct_size = sizeof job->info,
         .holder = text_in(&view->arena, lease->holder),
@@ -147,7 +163,13 @@ static void note_job(struct overview *view, const struct lease_table *table,
         .held_ms = lease_held(lease, evidence).us / 1000,
         .expires_in_ms = lease_left(lease, evidence).us / 1000,
     };
-    view->no_memory |= !job->info.holder || !job->info.output;
+    if (lease->wish.scope_count == 1 &&
+        range_lease_parse(lease->wish.scopes[0].name, &job->merge, &range)) {
+        job->merge = arena_copy(&view->arena, job->merge);
+        job->info.range = (unsigned)range + 1;
+        job->info.chunks = 0;
+    }
+    view->no_memory |= !job->info.holder || !job->info.output || !job->merge.data;
     *(view->last_job ? &view->last_job->next : &view->first_job) = job;
     view->last_job = job;
 }
@@ -200,12 +222,14 @@ static enum hf_status read_tables(struct overview *view, struct hf_error *error)
     enum hf_status status = chunk_leases_read(view->compact, &view->leases, error);
     view->status.barred = view->leases.barred.count > 0;
     view->status.damaged = view->leases.damage.status != HF_OK;
-    if (status == HF_OK && view->no_memory)
-        status = error_no_memory(error);
+    return status == HF_OK && view->no_memory ? error_no_memory(error) : status;
+}
+
+static void report_jobs(const struct overview *view)
+{
     const struct noted_job *job = view->options.each_job ? view->first_job : NULL;
-    while (status == HF_OK && job && view->options.each_job(view->options.argument, &job->info))
+    while (job && view->options.each_job(view->options.argument, &job->info))
         job = job->next;
-    return status;
 }
 
 /* ---- Merges of the last hour --------------------------------------------------------- */
@@ -294,7 +318,7 @@ static enum hf_status report_members(struct overview *view, struct hf_error *err
 
 /* ---- All of it ----------------------------------------------------------------------- */
 
-/* The catalogs are read last, so if one cannot be read, the rest has already been reported. */
+/* The catalogs are read last, so if one cannot be read, the rest is reported all the same. */
 static enum hf_status read_status(struct overview *view, struct hf_error *error)
 {
     struct compact_walk walk = { .look = count_catalog,
@@ -310,6 +334,8 @@ static enum hf_status read_status(struct overview *view, struct hf_error *error)
         status = report_members(view, error);
     if (status == HF_OK)
         status = compact_walk(view->compact, &walk, error);
+    if (!view->no_memory)
+        report_jobs(view);
     if (status == HF_OK && view->status.damaged) {
         *error = view->leases.damage;
         status = error->status;
