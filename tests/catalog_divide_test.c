@@ -24,6 +24,18 @@ struct scene {
     struct divided_merge merge;
 };
 
+static struct catalog *marked_catalog(void)
+{
+    struct compact_settings settings = catalog_kit_settings();
+    struct catalog *catalog;
+    struct hf_error error;
+    settings.deleted = VIEW("4");
+    assert_status(HF_OK,
+                  catalog_new(VIEW(KIT_PARTITION), VIEW(""), 0, &settings, &catalog, &error),
+                  &error);
+    return catalog;
+}
+
 static struct chunk source_chunk(unsigned n)
 {
     struct chunk chunk = kit_chunk(1, n);
@@ -33,17 +45,27 @@ static struct chunk source_chunk(unsigned n)
     return chunk;
 }
 
-static struct scene new_scene(void)
+/* With a time of the newest marker, the first source has two markers. */
+static struct scene scene_with_markers(int64_t marker_ms)
 {
-    struct scene scene = { .catalog = kit_catalog() };
+    struct scene scene = { .catalog = marker_ms ? marked_catalog() : kit_catalog() };
     struct chunk chunks[SOURCES];
     for (unsigned i = 0; i < SOURCES; i++) {
         chunks[i] = source_chunk(i);
+        chunks[i].markers.known = marker_ms > 0;
         scene.sources[i] = chunks[i].key;
     }
+    if (marker_ms > 0)
+        chunks[0].markers =
+            (struct chunk_markers){ .known = true, .count = 2, .ms = marker_ms };
     struct catalog_op op = { .kind = CATALOG_ADD, .chunks = chunks, .chunk_count = SOURCES };
     assert_status(HF_OK, kit_apply(scene.catalog, &op, catalog_kit_at(1)), &op.error);
     return scene;
+}
+
+static struct scene new_scene(void)
+{
+    return scene_with_markers(0);
 }
 
 static struct divided_merge merge_of(struct scene *scene, const char *id)
@@ -79,6 +101,9 @@ struct output {
     unsigned number;
     uint64_t rows_in;
     bool wrong_crc;
+    bool drops; /* markers are dropped: this many, instead of superseded rows */
+    uint64_t deleted;
+    int64_t seconds;
 };
 
 static struct catalog_op enter(struct scene *scene, struct output output)
@@ -97,11 +122,14 @@ static struct catalog_op enter(struct scene *scene, struct output output)
                              .range = output.range,
                              .target = kit_chunk(2, output.number),
                              .rows_in = rows_in,
-                             .superseded = 1,
-                             .crcs = crcs,
-                             .drawn = catalog_kit_at(3).now };
-    op.target.rows = rows_in - 1;
-    kit_apply(scene->catalog, &op, catalog_kit_at(3));
+                             .superseded = output.deleted ? 0 : 1,
+                             .deleted = output.deleted,
+                             .drops_markers = output.drops,
+                             .crcs = crcs };
+    struct evidence at = catalog_kit_at(output.seconds ? output.seconds : 3);
+    op.drawn = at.now;
+    op.target.rows = rows_in - (output.deleted ? output.deleted : 1);
+    kit_apply(scene->catalog, &op, at);
     op.crcs = NULL;
     return op;
 }
@@ -214,6 +242,7 @@ static void sums_that_differ_are_not_committed(void **state)
             enter(&scene,
                   (struct output){ .range = 2, .number = 12, .rows_in = i == 0 ? 6 : 5 });
         assert_int_equal(op.error.status, HF_CORRUPT);
+        assert_true(op.wrong_sum);
         assert_int_equal(scene.catalog->live_count, SOURCES);
         expect_state(&scene, 10, CHUNK_PENDING);
         expect_state(&scene, 12, CHUNK_UNKNOWN);
@@ -323,6 +352,21 @@ static void a_merge_without_all_its_sources_is_given_up(void **state)
     catalog_free(scene.catalog);
 }
 
+/* Nobody would ever commit it, and its sources would be in no other merge. */
+static void a_record_without_a_range_to_do_is_given_up(void **state)
+{
+    (void)state;
+    struct scene scene = divided_scene();
+    enter(&scene, (struct output){ .range = 0, .number = 10 });
+    enter(&scene, (struct output){ .range = 1, .number = 11 });
+    scene.catalog->merges[0].range_count = 2;
+    kit_maintain(scene.catalog, catalog_kit_at(5));
+    assert_int_equal(scene.catalog->merge_count, 0);
+    expect_state(&scene, 10, CHUNK_CONDEMNED);
+    expect_state(&scene, 11, CHUNK_CONDEMNED);
+    catalog_free(scene.catalog);
+}
+
 /* An earlier version of the program preserves the record, and does not know that the output is in
  * it. */
 static void an_output_that_an_old_program_condemned_is_made_again(void **state)
@@ -384,6 +428,119 @@ static void undelete_needs_all_targets(void **state)
     catalog_free(scene.catalog);
 }
 
+/* ---- Deletion markers ---------------------------------------------------------------- */
+
+/* Markers may be dropped after twice D. All records of the kit are later than this marker. */
+#define OLD_S     201000
+#define MARKER_MS INT64_C(1000)
+
+static struct scene marked_scene(int64_t marker_ms)
+{
+    struct scene scene = scene_with_markers(marker_ms);
+    struct divided_merge merge = merge_of(&scene, ID);
+    merge.drops_markers = true;
+    assert_int_equal(divide(&scene, &merge), HF_OK);
+    return scene;
+}
+
+static struct catalog_op enter_without(struct scene *scene, size_t range, unsigned number,
+                                       uint64_t deleted)
+{
+    return enter(scene, (struct output){ .range = range,
+                                         .number = number,
+                                         .drops = true,
+                                         .deleted = deleted,
+                                         .seconds = OLD_S });
+}
+
+static void ranges_drop_markers_together(void **state)
+{
+    (void)state;
+    struct scene scene = marked_scene(MARKER_MS);
+    enter_without(&scene, 0, 10, 1);
+    assert_false(scene.catalog->has_floor);
+    reload(&scene);
+    enter_without(&scene, 1, 11, 0);
+    reload(&scene);
+    assert_true(scene.catalog->merges[0].drops_markers);
+    assert_int_equal(scene.catalog->merges[0].ranges[0].deleted, 1);
+    struct catalog_op op = enter_without(&scene, 2, 12, 1);
+    assert_status(HF_OK, op.error.status, &op.error);
+    assert_true(op.committed && !op.needs_markers);
+    assert_true(scene.catalog->has_floor && scene.catalog->floor_ms == MARKER_MS);
+    for (unsigned i = 0; i < RANGES; i++) {
+        const struct chunk *target = &scene.catalog->live[i];
+        assert_true(target->markers.known && target->markers.count == 0);
+    }
+    catalog_free(scene.catalog);
+}
+
+/* A chunk that begins no later than the marker. */
+static void add_older(struct scene *scene)
+{
+    struct chunk chunk = kit_chunk(0, 70);
+    chunk.min_ms = 1;
+    chunk.markers.known = true;
+    struct catalog_op op = { .kind = CATALOG_ADD,
+                             .chunks = &chunk,
+                             .chunk_count = 1,
+                             .drawn = catalog_kit_at(OLD_S).now };
+    assert_status(HF_OK, kit_apply(scene->catalog, &op, catalog_kit_at(OLD_S)), &op.error);
+}
+
+/* Only the ranges that dropped something are merged again. */
+static void markers_that_must_be_kept_come_back(void **state)
+{
+    (void)state;
+    for (size_t last = 0; last < RANGES; last++) {
+        struct scene scene = marked_scene(MARKER_MS);
+        for (size_t i = 0; i < RANGES; i++)
+            if (i != last)
+                enter_without(&scene, i, 10 + (unsigned)i, i == 1 ? 0 : 1);
+        add_older(&scene);
+        struct catalog_op op =
+            enter_without(&scene, last, 10 + (unsigned)last, last == 1 ? 0 : 1);
+        assert_status(HF_OK, op.error.status, &op.error);
+        assert_true(op.changed && !op.committed);
+        assert_int_equal(op.needs_markers, last != 1);
+        reload(&scene);
+        assert_false(scene.catalog->merges[0].drops_markers || scene.catalog->has_floor);
+        for (unsigned i = 0; i < RANGES; i++) {
+            assert_int_equal(scene.catalog->merges[0].ranges[i].done, i == 1);
+            expect_state(&scene, 10 + i, i == 1 ? CHUNK_PENDING : CHUNK_CONDEMNED);
+        }
+        /* A range that was merged before, and lacks its marker, is refused. */
+        op = enter_without(&scene, 0, 20, 1);
+        assert_int_equal(op.error.status, HF_CONFLICT);
+        assert_true(op.needs_markers);
+        enter(&scene, (struct output){ .range = 0, .number = 30, .seconds = OLD_S });
+        op = enter(&scene, (struct output){ .range = 2, .number = 32, .seconds = OLD_S });
+        assert_status(HF_OK, op.error.status, &op.error);
+        assert_true(op.committed);
+        const struct chunk *kept = catalog_find(scene.catalog, kit_key(2, 30));
+        assert_true(kept->markers.known && kept->markers.count == 2);
+        assert_true(kept->markers.ms == MARKER_MS);
+        catalog_free(scene.catalog);
+    }
+}
+
+static void young_markers_are_kept(void **state)
+{
+    (void)state;
+    struct scene scene = marked_scene(MARKER_MS);
+    for (unsigned i = 0; i < RANGES; i++) {
+        struct catalog_op op = enter(&scene, (struct output){ .range = i,
+                                                              .number = 10 + i,
+                                                              .drops = true,
+                                                              .deleted = 1,
+                                                              .seconds = OLD_S - 2000 });
+        assert_int_equal(op.needs_markers, i == RANGES - 1);
+    }
+    assert_int_equal(scene.catalog->merge_count, 1);
+    expect_state(&scene, 10, CHUNK_CONDEMNED);
+    catalog_free(scene.catalog);
+}
+
 /* ---- Names --------------------------------------------------------------------------- */
 
 static void a_lease_name_is_read_back(void **state)
@@ -424,10 +581,17 @@ int main(void)
         IT("a culprit gives the merge up at once", a_culprit_gives_the_merge_up_at_once),
         IT("a merge without all its sources is given up",
            a_merge_without_all_its_sources_is_given_up),
+        IT("a record of which all ranges are done is given up",
+           a_record_without_a_range_to_do_is_given_up),
         IT("an output that an old program condemned is made again",
            an_output_that_an_old_program_condemned_is_made_again),
         IT("undelete undoes the whole merge", undelete_undoes_the_whole_merge),
         IT("undelete needs all targets", undelete_needs_all_targets),
+        IT("ranges drop deletion markers together, and raise the floor",
+           ranges_drop_markers_together),
+        IT("if markers must be kept, the ranges that dropped some are merged again",
+           markers_that_must_be_kept_come_back),
+        IT("markers that were ingested less than twice D ago are kept", young_markers_are_kept),
         IT("a lease name is read back", a_lease_name_is_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

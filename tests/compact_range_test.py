@@ -166,6 +166,53 @@ def _(s):
     equal(b"".join(s.get(key) for key in keys(s)).count(b"\n"), 8000)
 
 
+@it("a single run merges all groups of its plan, those that it divides and the others", DIR)
+def _(s):
+    create_large(s)
+    files = ingest_merged(s, count=16)
+    size = min(chunk["size_bytes"] for chunk in chunks(s))
+    s.run("compact", "set", "-q", "--level1-size", str(2 * size))
+    equal([len(group["sources"]) for group in plan(s)["plan"]], [2] * 8)
+    ends = [event["end"] for event in of_kind(run(s), "ended")]
+    equal((ends.count("divided"), ends.count("committed")), (8, 8))
+    equal({chunk["level"] for chunk in chunks(s)}, {2})
+    check_all(s, files)
+
+
+def deletion(key, when):
+    return usv(key, b"", when)[:-1] + b"\x1ftrue\n"
+
+
+@it("a divided merge drops deletion markers as any other does, and raises the floor", DIR)
+def _(s):
+    create_large(s, "--format", "usv", "--key", "1", "--time", "3", "--deleted-field", "4",
+                 "--late-bound", "6s")
+    gone = [b"key-%06d" % key for key in range(0, 6000, 7)]
+    for number in range(4):
+        s.write(f"file-{number}", some_rows(usv, number).replace(b"\n", b"\x1f\n"))
+        s.write(f"gone-{number}", b"".join(deletion(key, BEGIN + 100 + number)
+                                           for key in gone[number::4]))
+    names = [f"{kind}-{number}" for number in range(4) for kind in ("file", "gone")]
+    s.run("compact", "ingest", "-q", *names)
+    run(s)
+    equal(len(keys(s)), 4)
+    true(b"true" in b"".join(s.get(key) for key in keys(s)), "the markers are young")
+    time.sleep(13)
+    events = run(s, "--force")
+    ends = [event["end"] for event in of_kind(events, "ended")]
+    equal((ends[0], ends[-1]), ("divided", "committed"))
+    totals = of_kind(events, "done")[0]["totals"]
+    equal(totals["rows_deleted"], len(gone))
+    equal(totals["rows_in"],
+          totals["rows_out"] + totals["rows_superseded"] + totals["rows_deleted"])
+    left = b"".join(s.get(key) for key in keys(s))
+    true(b"true" not in left and not any(key + b"\x1f" in left for key in gone), left[:200])
+    check_disjoint(s)
+    s.write("late", usv(gone[0], b"late", BEGIN + 50)[:-1] + b"\x1f\n")
+    s.run("compact", "ingest", "late", expect=86)
+    s.run("compact", "fsck")
+
+
 # ---- Several workers, and their ends ------------------------------------------------------------
 
 
@@ -237,6 +284,25 @@ def _(s):
     equal(sum(event["end"] == "committed" for event in done), 1)
     true(all(b'"end":"range"' in text or b'"end":"committed"' in text for text in texts),
          "both had a part in it")
+
+
+@it("status shows which range a worker is merging", DIR)
+def _(s):
+    create_large(s)
+    ingest_merged(s, count=6)
+    found = []
+    while not found:  # the lease of a killed worker stays, unless its range was done by then
+        worker = start(s)
+        while not json.loads(worker.stdout.readline()).get("range"):
+            pass
+        worker.kill()
+        worker.communicate()
+        found = [job for job in status(s)["under_way"] if "range" in job]
+    equal((found[0]["chunks"], found[0]["level"]), (6, 1))
+    ranges = found[0]["ranges"]
+    true(1 <= found[0]["range"] <= ranges and ranges == plan(s)["plan"][0]["ranges"], found)
+    text = s.out("compact", "status").decode()
+    true(f"L1 of 6 chunks, range {found[0]['range']} of {ranges}, for" in text, text)
 
 
 # ---- What others do meanwhile -------------------------------------------------------------------

@@ -174,8 +174,7 @@ static bool same_rows(const struct row *a, size_t a_count, const struct row *b, 
 static struct row *rows_of_sources(const struct step *step, const struct listed_group *grave,
                                    size_t *ret_count)
 {
-    size_t count = 0, room = 0;
-    size_t group = (size_t)(grave - step->now->groups);
+    size_t count = 0, room = 0, group = (size_t)(grave - step->now->groups);
     for (size_t i = 0; i < step->now->count; i++)
         if (step->now->entries[i].state == LISTED_TOMBSTONE &&
             step->now->entries[i].group == group)
@@ -223,8 +222,9 @@ static struct row *rows_of_targets(const struct step *step, const struct listed_
         room += checked_chunk_of(step->checker, target_of(grave, i))->row_count;
     struct row *rows = checker_allocate((room + 1) * sizeof *rows);
     for (size_t i = 0; i < targets_of(grave); i++) {
-        const struct checked_chunk *target =
-            checked_chunk_of(step->checker, target_of(grave, i));
+        struct checked_chunk *target = checked_chunk_of(step->checker, target_of(grave, i));
+        if (grave->target_count > 0 && !checked_made_for(target, grave->into, i))
+            STEP_FAIL(step, target, "%s", "is committed as a range that it was not made for");
         if (target->row_count == 0)
             continue;
         if (count > 0 && rows[count - 1].key >= target->rows[0].key)
@@ -317,8 +317,9 @@ static void becomes_pending(const struct step *step, struct checked_chunk *chunk
 {
     checker_name(step, chunk);
     checker_object(step, chunk);
-    if (!chunk->lease)
-        STEP_FAIL(step, chunk, "%s", "is the output of a range, and has no lease");
+    struct view id = step->now->merges[chunk->after->group].id;
+    if (!checked_made_for(chunk, id, chunk->after->range))
+        STEP_FAIL(step, chunk, "%s", "is entered as a range that it was not made for");
     chunk->ever_pending = true;
 }
 

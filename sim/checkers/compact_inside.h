@@ -226,6 +226,9 @@ void checked_object_deleted(struct catalog_checker *checker, const struct checke
 /* A lease on this name ended badly. If the name is that of a range, a try may be counted for each
  * source of its merge, when that is given up. */
 void checker_bad_range(struct catalog_checker *checker, const struct checked_chunk *name);
+
+/* Whether the lease under which this output was made names this range of the merge with this id. */
+bool checked_made_for(const struct checked_chunk *output, struct view id, size_t range);
 void checker_leases_written(struct catalog_checker *checker, struct view key, struct view body);
 
 #endif

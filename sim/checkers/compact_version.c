@@ -98,13 +98,16 @@ static void read_texts(struct json_reader *r, struct view **texts, size_t *count
 }
 
 /* An output stands in the record of its merge until the merge is committed. */
-static void read_range(struct json_reader *r, struct catalog_version *version, size_t merge)
+static void read_range(struct json_reader *r, struct catalog_version *version, size_t merge,
+                       size_t range)
 {
     struct view name, raw;
     for (json_enter_object(r); json_next_member(r, &name);) {
-        if (view_equal(name, VIEW("output")))
-            read_entry(r, add_listed(version, LISTED_PENDING, merge));
-        else
+        if (view_equal(name, VIEW("output"))) {
+            struct listed *entry = add_listed(version, LISTED_PENDING, merge);
+            entry->range = range;
+            read_entry(r, entry);
+        } else
             json_skip(r, &raw);
     }
 }
@@ -123,7 +126,7 @@ static void read_merge(struct json_reader *r, struct catalog_version *version)
             read_texts(r, &merge.sources, &merge.source_count);
         else if (view_equal(name, VIEW("ranges")))
             for (json_enter_array(r); json_next_element(r); merge.range_count++)
-                read_range(r, version, index);
+                read_range(r, version, index, merge.range_count);
         else
             json_skip(r, &raw);
     }

@@ -27,7 +27,9 @@ enum listed_state {
 struct listed {
     struct view key;
     enum listed_state state;
-    size_t group; /* tombstone or deleting name: its target; moved key: the child */
+    size_t group; /* tombstone or deleting name: its target; moved key: the child; output of a
+                   * range: its merge */
+    size_t range; /* of such an output */
     /* For a live key or a tombstone: */
     uint64_t level, size, crc32c, tries, tested;
     bool rows_known, quarantined;

@@ -60,6 +60,18 @@ void mutant_condemns_known_names(struct catalog *catalog, const struct removal *
             take_out(catalog, removal->keys[i]);
 }
 
+void mutant_enters_any_merge(struct catalog *catalog, const struct catalog_op *op,
+                             struct divided_merge **merge)
+{
+    for (size_t i = catalog->merge_count; i > 0; i--) {
+        struct divided_merge *other = &catalog->merges[i - 1];
+        if (!RULE(RANGE_NAMES_ITS_MERGE) && other->source_count <= op->key_count &&
+            other->level == op->target.level && op->range < other->range_count &&
+            !other->ranges[op->range].done)
+            *merge = other;
+    }
+}
+
 /* ---- Jobs ---------------------------------------------------------------------------- */
 
 void mutant_names_output_after_sources(const struct view *keys, size_t count,

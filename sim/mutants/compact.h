@@ -16,6 +16,11 @@ void mutant_drops_deleted_names(struct catalog *catalog, struct catalog_op *op);
  * to be condemned from its current list. */
 void mutant_condemns_known_names(struct catalog *catalog, const struct removal *removal);
 
+/* RANGE_NAMES_ITS_MERGE: enters a finished range into the oldest merge of its level, which may be
+ * another attempt than the one that it was made for. */
+void mutant_enters_any_merge(struct catalog *catalog, const struct catalog_op *op,
+                             struct divided_merge **merge);
+
 /* FRESH_OUTPUT_NAMES: derives the name of an output from its sources. Two workers that merge
  * the same group share this name, so one deletes the output that the other has committed. */
 void mutant_names_output_after_sources(const struct view *keys, size_t count,

@@ -2,6 +2,7 @@
 /* compact_lease.c: follows the lease tables of chunks for the compaction checker: which node makes
  * which output from which sources, how each lease ended, and which leases were forgotten. The lock
  * checker checks mutual exclusion. */
+#include "base/parse.h"
 #include "sim/checkers/checker_inside.h"
 #include "sim/checkers/compact_inside.h"
 
@@ -31,13 +32,30 @@ static struct checked_lease *lease_new(struct catalog_checker *checker,
     return lease;
 }
 
+/* The number of the range of this merge that the name is for; -1: of none. */
+static int64_t range_of(const struct checked_chunk *name, struct view id)
+{
+    const char *at = strstr(name->key, "/range/");
+    uint64_t range;
+    if (!at || !view_starts_with(view_of(at + 7), id) || at[7 + id.size] != '.' ||
+        parse_u64(view_of(at + 7 + id.size + 1), INT64_MAX, &range, NULL) != HF_OK)
+        return -1;
+    return (int64_t)range;
+}
+
+bool checked_made_for(const struct checked_chunk *output, struct view id, size_t range)
+{
+    const struct checked_lease *lease = output->lease;
+    return lease && lease->source_count == 1 &&
+           range_of(lease->sources[0], id) == (int64_t)range;
+}
+
 void checker_bad_range(struct catalog_checker *checker, const struct checked_chunk *name)
 {
     for (const struct checked_doc *doc = checker->docs; doc; doc = doc->next)
         for (size_t i = 0; doc->now && i < doc->now->merge_count; i++) {
             const struct listed_merge *merge = &doc->now->merges[i];
-            if (!strstr(name->key, "/range/") ||
-                strncmp(strstr(name->key, "/range/") + 7, merge->id.data, merge->id.size) != 0)
+            if (range_of(name, merge->id) < 0)
                 continue;
             for (size_t k = 0; k < merge->source_count; k++)
                 checked_chunk_of(checker, merge->sources[k])->leases_ended_badly++;

@@ -8,6 +8,7 @@
 #include "compact/catalog/chunk_object.h"
 #include "sim/workloads/compact_work.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -192,6 +193,23 @@ static enum hf_status fetch(struct merging *merging, size_t index, struct buffer
     return status;
 }
 
+/* A key in hexadecimal, as divide() writes it; `none` if there is none. */
+static unsigned key_of_hex(struct view hex, unsigned none)
+{
+    return hex.size > 0 ? (unsigned)(hex.data[hex.size - 1] - '0') : none;
+}
+
+/* Like the real merger, checks that a part has only keys of its range. */
+static bool keys_are_in_range(const struct merge_parts *parts, const struct row *rows,
+                              size_t count)
+{
+    unsigned from = key_of_hex(parts->from, 0), to = key_of_hex(parts->to, UINT_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (RULE(PARTS_HAVE_THEIR_KEYS) && (rows[i].key < from || rows[i].key >= to))
+            return false;
+    return true;
+}
+
 static enum hf_status take_in(struct merging *merging, size_t index, struct hf_error *error)
 {
     struct buffer bytes = BUFFER_INIT(BYTES_MAX);
@@ -201,6 +219,11 @@ static enum hf_status take_in(struct merging *merging, size_t index, struct hf_e
                             !rows_read(buffer_view(&bytes), merging->rows + merging->count))) {
         merging->product->group_fault = merging->order->parts != NULL;
         status = error_set(error, HF_CORRUPT, "these are no rows");
+    }
+    if (status == HF_OK && merging->order->parts &&
+        !keys_are_in_range(merging->order->parts, merging->rows + merging->count, count)) {
+        merging->product->group_fault = true;
+        status = error_set(error, HF_CORRUPT, "a source is not sorted by key");
     }
     buffer_release(&bytes);
     if (status != HF_OK)
@@ -295,10 +318,12 @@ static enum hf_status make(struct merger *merger, const struct merge_order *orde
 
 /* ---- Dividing ------------------------------------------------------------------------ */
 
-/* Where the rows with this key or a greater one start. The rows of a merged chunk are sorted. */
+/* Where the rows with this key or a greater one start. The rows of a merged chunk are sorted. If
+ * `wrong`, it finds the end of the rows with that key, as it may in a source that is not. */
 static enum hf_status find_starts(const struct actor *actor, const struct merge_order *order,
-                                  size_t index, uint64_t *starts, const unsigned *first_keys,
-                                  size_t count, struct hf_error *error)
+                                  size_t index, bool wrong, uint64_t *starts,
+                                  const unsigned *first_keys, size_t count,
+                                  struct hf_error *error)
 {
     struct buffer bytes = BUFFER_INIT(BYTES_MAX);
     struct row *rows = malloc(ROW_MAX * sizeof *rows);
@@ -310,7 +335,7 @@ static enum hf_status find_starts(const struct actor *actor, const struct merge_
         status = error_set(error, HF_CORRUPT, "these are no rows");
     for (size_t r = 0; status == HF_OK && r < count; r++) {
         size_t before = 0;
-        while (before < row_count && rows[before].key < first_keys[r])
+        while (r > 0 && before < row_count && rows[before].key < first_keys[r] + wrong)
             before++;
         starts[r * order->source_count + index] = before * ROW_BYTES;
     }
@@ -343,8 +368,10 @@ static enum hf_status divide(struct merger *merger, const struct merge_order *or
         check(ranges[r].from.data);
     }
     enum hf_status status = HF_OK;
+    bool wrong = actor_one_in(actor, 8);
     for (size_t i = 0; status == HF_OK && i < order->source_count; i++)
-        status = find_starts(actor, order, i, starts, first_keys, count, error);
+        status =
+            find_starts(actor, order, i, wrong && i == 0, starts, first_keys, count, error);
     *ret_ranges = ranges;
     *ret_count = count;
     if (status == HF_CORRUPT || status == HF_NOT_FOUND) {

@@ -133,6 +133,8 @@
     ROW(CONDEMN_SPARES_PENDING, "compact", "condemns the output of a finished range")          \
     ROW(COMMIT_NEEDS_ALL_RANGES, "compact", "commits a divided merge without all its ranges")  \
     ROW(GIVEN_UP_IS_CONDEMNED, "compact", "forgets the outputs of a merge that it gives up")   \
+    ROW(RANGE_NAMES_ITS_MERGE, "compact", "enters a range of another attempt")                 \
+    ROW(PARTS_HAVE_THEIR_KEYS, "compact", "merges ranges that overlap")                        \
     ROW(UNDELETE_TAKES_ALL_TARGETS, "compact", "leaves targets of an undone merge live")       \
     ROW(UNDELETE_UNDOES_ALL, "compact", "undeletes one source and leaves the target live")     \
     ROW(TRY_COUNTS_WHEN_LEASED, "compact", "counts no try for a lease that just died")         \

@@ -209,6 +209,7 @@ struct range {
     bool done;
     struct chunk target; /* if done, like the rest */
     uint64_t rows_in, superseded;
+    uint64_t deleted;     /* deletion markers that were dropped */
     const uint64_t *crcs; /* CRC32C of its part of each source */
     struct view unknown;
 };
@@ -217,6 +218,7 @@ struct divided_merge {
     struct view id;
     unsigned level;
     struct stamp since;
+    bool drops_markers;   /* its ranges drop the deletion markers of the sources */
     struct view *sources; /* keys */
     size_t source_count;
     struct range *ranges;
@@ -365,9 +367,13 @@ bool catalog_knows_file(const struct catalog *catalog, struct view file_id);
 unsigned split_route(struct view partition, enum split_by by, struct view key, int64_t min_ms);
 
 /* The record of a divided merge, or NULL; and whether it can no longer be committed, because a
- * source or an output of it is no longer what it was. */
+ * source of it is no longer what it was, or because no range is left to commit it. */
 const struct divided_merge *catalog_merge(const struct catalog *catalog, struct view id);
 bool catalog_merge_is_broken(const struct catalog *catalog, const struct divided_merge *merge);
+
+/* The divided merge that is not broken and has this source; NULL: none. */
+const struct divided_merge *catalog_merge_of_source(const struct catalog *catalog,
+                                                    struct view key);
 
 /* How full the catalog is, in percent: level-0 chunks relative to backlog_max, or dead keys
  * relative to their limits, whichever is larger. Writers wait while it is 100 or more. */
@@ -425,8 +431,8 @@ struct catalog_op {
     const struct view *keys;
     size_t key_count;
     struct chunk target;  /* commit; its markers are computed from the sources */
-    bool drops_markers;   /* commit: the merge dropped the markers of its sources */
-    bool markers_counted; /* commit: otherwise, it kept no more than markers_kept */
+    bool drops_markers;   /* commit, range: the merge dropped the markers of its sources */
+    bool markers_counted; /* commit, range: otherwise, it kept no more than markers_kept */
     uint64_t markers_kept;
     struct mono_time drawn; /* add, commit, split: when the oldest new name was generated */
     enum hf_compact_blame blame; /* condemn; counted only if the key was not condemned before */
@@ -452,7 +458,7 @@ struct catalog_op {
     const struct divided_merge *merge;       /* divide; the outputs are ignored */
     struct view id;                          /* range: of the merge, like the rest */
     size_t range;
-    uint64_t rows_in, superseded;
+    uint64_t rows_in, superseded, deleted;
     const uint64_t *crcs; /* one per source */
 
     /* The result. */
@@ -463,8 +469,9 @@ struct catalog_op {
     bool full;                     /* add: refused with UNAVAILABLE; the catalog must be
                                     * split */
     bool below_floor;              /* add: refused with INVALID; see catalog_check_floor */
-    bool needs_markers;            /* commit: refused with CONFLICT; merge again, and keep the
-                                    * markers */
+    bool needs_markers;            /* commit, range: not done, because the merge had dropped
+                                    * markers; merge again, and keep them */
+    bool wrong_sum;                /* range: refused with CORRUPT; see below */
     enum condemned *ret_condemned; /* one per key; may be NULL */
     size_t moved;                  /* retire, maintain, undelete: keys that were moved */
     bool committed;                /* range: it was the last one, and the merge is committed */
@@ -496,10 +503,13 @@ struct catalog_op {
  *   divide      CONFLICT: a source is not live, has failed, or is in another divided merge.
  *               UNAVAILABLE: there are too many divided merges. OK with `already`: it was done
  *               before
- *   range       CONFLICT: the merge was given up, the range is done, or the target is condemned;
- *               condemn the target. CORRUPT: it is the last range, and the rows or checksums of
- *               all ranges together are not those of the sources. EXPIRED: as for add. OK with
- *               `already`: it was done before
+ *   range       CONFLICT: the merge was given up, the range is done, the target is condemned, or
+ *               it lacks markers that must be kept; condemn the target. CORRUPT with `wrong_sum`:
+ *               it is the last range, and the rows or checksums of all ranges together are not
+ *               those of the sources. EXPIRED: as for add. OK with `already`: it was done before.
+ *               OK with `needs_markers`: it was the last range, and the markers that the ranges
+ *               have dropped must be kept; all outputs without them, like this target, are
+ *               condemned, and their ranges must be merged again
  *   pass        OK, whether or not the chunk is still live; a repetition changes nothing
  *   drop        OK with `already`: it was marked before
  *   dropped     CONFLICT: it is not marked, lists a name, or was marked less than D ago

@@ -415,28 +415,14 @@ static enum hf_status prepare_commit(struct catalog *catalog, struct catalog_op 
     return HF_OK;
 }
 
-/* The markers that a merge leaves of those of its sources. */
-static struct chunk_markers markers_left(const struct catalog_op *op,
-                                         struct chunk_markers markers)
-{
-    if (op->drops_markers || (markers.known && op->markers_counted && op->markers_kept == 0))
-        return (struct chunk_markers){ .known = true };
-    if (op->markers_counted && op->markers_kept < markers.count)
-        markers.count = op->markers_kept;
-    return markers;
-}
-
 enum hf_status catalog_commit(struct catalog *catalog, struct catalog_op *op,
                               const struct grave *into, const struct view *sources,
                               size_t source_count, struct chunk *targets, size_t target_count,
                               const struct evidence *evidence)
 {
     struct chunk *dead = catalog_take(catalog, source_count * sizeof *dead);
-    struct chunk_markers markers = catalog_markers_of(catalog, sources, source_count, evidence);
     if (!dead)
         return error_no_memory(&op->error);
-    for (size_t i = 0; i < target_count; i++)
-        targets[i].markers = markers_left(op, markers);
     enum hf_status status =
         prepare_commit(catalog, op, source_count, targets, target_count, evidence);
     if (status != HF_OK)
@@ -460,8 +446,6 @@ enum hf_status catalog_commit(struct catalog *catalog, struct catalog_op *op,
     cascade_completed(&catalog->cascade, targets[0].level);
     count_left_behind(catalog, targets[0].level);
     catalog_set_due(catalog, before, evidence);
-    if (op->drops_markers && markers.count > 0)
-        catalog_raise_floor(catalog, markers.ms);
     op->changed = true;
     return HF_OK;
 }
@@ -475,11 +459,17 @@ enum hf_status catalog_apply_commit(struct catalog *catalog, struct catalog_op *
     if (status != HF_OK || op->already)
         return status;
     struct chunk target = op->target;
+    struct chunk_markers markers =
+        catalog_markers_of(catalog, op->keys, op->key_count, evidence);
     target.run = VIEW("");
+    target.markers = catalog_markers_left(op, markers);
     struct grave into = { .into = catalog_keep(catalog, target.key) };
     if (!into.into.data)
         return error_no_memory(&op->error);
-    return catalog_commit(catalog, op, &into, op->keys, op->key_count, &target, 1, evidence);
+    status = catalog_commit(catalog, op, &into, op->keys, op->key_count, &target, 1, evidence);
+    if (status == HF_OK && op->drops_markers && markers.count > 0)
+        catalog_raise_floor(catalog, markers.ms);
+    return status;
 }
 
 /* ---- All transitions ----------------------------------------------------------------- */
@@ -541,7 +531,7 @@ enum hf_status catalog_apply(struct catalog *catalog, struct catalog_op *op,
         [CATALOG_RANGE] = catalog_apply_range,
     };
     op->changed = op->already = op->full = op->committed = false;
-    op->below_floor = op->needs_markers = false;
+    op->below_floor = op->needs_markers = op->wrong_sum = false;
     op->moved = 0;
     error_clear(&op->error);
     size_t used = catalog->live_bytes + catalog->dead_bytes;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* catalog_divide.c: merges that are divided into ranges of keys: their records, and the transitions
  * that add a record, enter a finished range, and give a merge up. The swap that enters the last
- * range commits the merge, so there is never a merge that is complete and not committed. */
+ * range commits the merge, so there is never a merge that is complete and not committed. If that
+ * swap finds that deletion markers had to be kept, it takes out the ranges that dropped some. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/layout.h"
+#include "base/mutant.h"
 #include "base/parse.h"
 #include "base/rule.h"
 #include "compact/catalog/catalog_inside.h"
@@ -30,6 +32,22 @@ const struct divided_merge *catalog_merge(const struct catalog *catalog, struct 
     return NULL;
 }
 
+static bool has_source(const struct divided_merge *merge, struct view key)
+{
+    for (size_t i = 0; i < merge->source_count; i++)
+        if (view_equal(merge->sources[i], key))
+            return true;
+    return false;
+}
+
+static bool all_are_done(const struct divided_merge *merge)
+{
+    for (size_t i = 0; i < merge->range_count; i++)
+        if (!merge->ranges[i].done)
+            return false;
+    return true;
+}
+
 bool catalog_merge_is_broken(const struct catalog *catalog, const struct divided_merge *merge)
 {
     for (size_t i = 0; i < merge->source_count; i++) {
@@ -38,7 +56,17 @@ bool catalog_merge_is_broken(const struct catalog *catalog, const struct divided
             source->size < merge->ranges[merge->range_count - 1].starts[i])
             return true;
     }
-    return false;
+    return all_are_done(merge); /* only a document written by hand has such a record */
+}
+
+const struct divided_merge *catalog_merge_of_source(const struct catalog *catalog,
+                                                    struct view key)
+{
+    for (size_t i = 0; i < catalog->merge_count; i++)
+        if (has_source(&catalog->merges[i], key) &&
+            !catalog_merge_is_broken(catalog, &catalog->merges[i]))
+            return &catalog->merges[i];
+    return NULL;
 }
 
 uint64_t range_part(const struct divided_merge *merge, size_t range, size_t source,
@@ -89,30 +117,25 @@ static void remove_merge(struct catalog *catalog, const struct divided_merge *me
             (catalog->merge_count - index) * sizeof *merge);
 }
 
+/* An empty removal with room for the outputs of all ranges; false if out of memory. */
+static bool new_condemned(struct catalog *catalog, const struct evidence *evidence,
+                          struct removal *ret_removal)
+{
+    struct view *keys = catalog_take(catalog, MERGE_RANGES_MAX * sizeof *keys);
+    *ret_removal = (struct removal){ .how = DELETING_CONDEMNED,
+                                     .part = catalog_new_part(evidence),
+                                     .keys = keys };
+    return keys && catalog_room_removals(catalog, 1) &&
+           key_index_reserve(&catalog->inside->index, MERGE_RANGES_MAX);
+}
+
 /* ---- Dividing ------------------------------------------------------------------------ */
-
-static bool has_source(const struct divided_merge *merge, struct view key)
-{
-    for (size_t i = 0; i < merge->source_count; i++)
-        if (view_equal(merge->sources[i], key))
-            return true;
-    return false;
-}
-
-static bool is_hex(struct view text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (!(text.data[i] >= '0' && text.data[i] <= '9') &&
-            !(text.data[i] >= 'a' && text.data[i] <= 'f'))
-            return false;
-    return text.size % 2 == 0;
-}
 
 /* Returns a mistake, or NULL: the bounds, and the order of ranges in keys and in each source. Two
  * ranges that overlapped would contain a record twice, or keep two versions of it. */
 static const char *check_ranges(const struct divided_merge *merge)
 {
-    if (merge->id.size != MERGE_ID_DIGITS || !is_hex(merge->id))
+    if (!text_is_hex(merge->id, MERGE_ID_DIGITS))
         return "invalid id of a divided merge";
     if (merge->level == 0 || merge->level >= CASCADE_LEVELS_MAX)
         return "invalid level of a divided merge";
@@ -121,8 +144,8 @@ static const char *check_ranges(const struct divided_merge *merge)
         return "too few or too many ranges or sources in a divided merge";
     for (size_t r = 0; r < merge->range_count; r++) {
         const struct range *range = &merge->ranges[r];
-        if (range->from.size > MERGE_FROM_MAX || !is_hex(range->from) ||
-            (range->from.size == 0) != (r == 0))
+        if (range->from.size > MERGE_FROM_MAX || range->from.size % 2 != 0 ||
+            !text_is_hex(range->from, range->from.size) || (range->from.size == 0) != (r == 0))
             return "invalid first key of a range";
         /* The digits of hexadecimal bytes compare like the bytes. */
         if (r > 0 && view_compare(range[-1].from, range->from) >= 0)
@@ -178,6 +201,7 @@ static bool keep_merge(struct catalog *catalog, const struct divided_merge *merg
 {
     struct divided_merge kept = { .id = catalog_keep(catalog, merge->id),
                                   .level = merge->level,
+                                  .drops_markers = merge->drops_markers,
                                   .source_count = merge->source_count,
                                   .range_count = merge->range_count,
                                   .unknown = VIEW("") };
@@ -227,6 +251,7 @@ enum hf_status catalog_apply_divide(struct catalog *catalog, struct catalog_op *
 /* The target is checked before the merge. If an earlier attempt landed and its reply was lost, this
  * attempt must report success. */
 static enum hf_status check_range(const struct catalog *catalog, struct catalog_op *op,
+                                  const struct divided_merge *merge,
                                   const struct evidence *evidence)
 {
     enum hf_status status = chunk_check(&op->target, &op->error);
@@ -242,7 +267,6 @@ static enum hf_status check_range(const struct catalog *catalog, struct catalog_
     if (RULE(COMMIT_REFUSES_CONDEMNED) && state == CHUNK_CONDEMNED)
         return error_set(&op->error, HF_CONFLICT,
                          "the output was marked for deletion after its lease had expired");
-    const struct divided_merge *merge = catalog_merge(catalog, op->id);
     if (!merge)
         return error_set(&op->error, HF_CONFLICT, "the merge of this range was given up");
     if (op->range >= merge->range_count || op->target.level != merge->level)
@@ -252,6 +276,10 @@ static enum hf_status check_range(const struct catalog *catalog, struct catalog_
     if (RULE(COMMIT_NEEDS_LIVE_SOURCES) && catalog_merge_is_broken(catalog, merge))
         return error_set(&op->error, HF_CONFLICT,
                          "a source of the merge is no longer live, or is quarantined");
+    op->needs_markers = op->deleted > 0 && !merge->drops_markers;
+    if (op->needs_markers)
+        return error_set(&op->error, HF_CONFLICT,
+                         "deletion markers must be kept: another range could not drop them");
     return catalog_name_age(catalog, op, evidence);
 }
 
@@ -266,13 +294,13 @@ static enum hf_status check_sum_of_rows(const struct catalog *catalog,
         const struct range *range = &merge->ranges[i];
         in += range->rows_in;
         out += range->target.rows;
-        gone += range->superseded + range->target.rejects;
+        gone += range->superseded + range->target.rejects + range->deleted;
         known = known && range->target.rows_known;
     }
     if (known && in != out + gone)
         return error_set(error, HF_CORRUPT,
                          "the rows do not add up: %" PRIu64 " in, %" PRIu64 " out, %" PRIu64
-                         " superseded or rejected",
+                         " superseded, rejected or deleted",
                          in, out, gone);
     for (size_t i = 0; i < merge->source_count; i++) {
         const struct chunk *source = catalog_find(catalog, merge->sources[i]);
@@ -313,11 +341,22 @@ static enum hf_status check_sums(const struct catalog *catalog,
     return status == HF_OK ? check_sum_of_parts(catalog, merge, error) : status;
 }
 
+static bool has_dropped_markers(const struct divided_merge *merge)
+{
+    for (size_t i = 0; i < merge->range_count; i++)
+        if (merge->ranges[i].done && merge->ranges[i].deleted > 0)
+            return true;
+    return false;
+}
+
 static enum hf_status commit_merge(struct catalog *catalog, struct catalog_op *op,
                                    struct divided_merge *merge, const struct evidence *evidence)
 {
     struct chunk targets[MERGE_RANGES_MAX];
     struct grave into = { .into = merge->id };
+    struct chunk_markers markers =
+        catalog_markers_of(catalog, merge->sources, merge->source_count, evidence);
+    bool drops = has_dropped_markers(merge);
     struct view *keys = catalog_take(catalog, merge->range_count * sizeof *keys);
     if (!keys)
         return error_no_memory(&op->error);
@@ -332,17 +371,63 @@ static enum hf_status commit_merge(struct catalog *catalog, struct catalog_op *o
                        into.target_count, evidence);
     if (status != HF_OK)
         return status;
+    if (drops)
+        catalog_raise_floor(catalog, markers.ms);
     remove_merge(catalog, merge);
     op->committed = true;
     return HF_OK;
 }
 
-static bool all_are_done(const struct divided_merge *merge)
+/* Whether the markers that the ranges have dropped had to be kept. The same rules decide as for a
+ * commit of the whole group. */
+static bool must_keep_markers(const struct catalog *catalog, const struct divided_merge *merge,
+                              const struct evidence *evidence)
 {
-    for (size_t i = 0; i < merge->range_count; i++)
-        if (!merge->ranges[i].done)
-            return false;
-    return true;
+    struct hf_error ignored;
+    return has_dropped_markers(merge) &&
+           catalog_check_markers(catalog, merge->sources, merge->source_count, evidence,
+                                 &ignored) != HF_OK;
+}
+
+/* Condemns the outputs that lack markers. Their ranges are merged again, and keep them. The others
+ * stay: nothing was dropped there. */
+static enum hf_status take_back_markers(struct catalog *catalog, struct catalog_op *op,
+                                        struct divided_merge *merge,
+                                        const struct evidence *evidence)
+{
+    struct removal removal;
+    if (!new_condemned(catalog, evidence, &removal))
+        return error_no_memory(&op->error);
+    op->needs_markers = merge->ranges[op->range].deleted > 0;
+    if (!op->needs_markers)
+        key_index_put(&catalog->inside->index, merge->ranges[op->range].target.key,
+                      CHUNK_PENDING, 0);
+    for (size_t i = 0; i < merge->range_count; i++) {
+        struct range *range = &merge->ranges[i];
+        if (!range->done || range->deleted == 0)
+            continue;
+        removal.keys[removal.count++] = range->target.key;
+        *range = (struct range){ .from = range->from,
+                                 .starts = range->starts,
+                                 .tries = range->tries,
+                                 .unknown = range->unknown };
+    }
+    merge->drops_markers = false;
+    catalog_push_removal(catalog, &removal);
+    return HF_OK;
+}
+
+/* All ranges are done. */
+static enum hf_status end_merge(struct catalog *catalog, struct catalog_op *op,
+                                struct divided_merge *merge, const struct evidence *evidence)
+{
+    enum hf_status status = check_sums(catalog, merge, &op->error);
+    op->wrong_sum = status == HF_CORRUPT;
+    if (status != HF_OK)
+        return status;
+    return must_keep_markers(catalog, merge, evidence)
+               ? take_back_markers(catalog, op, merge, evidence)
+               : commit_merge(catalog, op, merge, evidence);
 }
 
 /* Enters the range, and commits the merge if it was the last one. If the commit fails, the range is
@@ -353,14 +438,12 @@ static enum hf_status enter_range(struct catalog *catalog, struct catalog_op *op
 {
     struct range before = merge->ranges[op->range];
     merge->ranges[op->range] = *done;
-    bool all_done = all_are_done(merge);
-    bool waits = RULE(COMMIT_NEEDS_ALL_RANGES) && !all_done;
     enum hf_status status = HF_OK;
-    if (RULE(COMMIT_NEEDS_ALL_RANGES) && all_done)
-        status = check_sums(catalog, merge, &op->error);
-    if (status == HF_OK && waits)
+    if (all_are_done(merge))
+        status = end_merge(catalog, op, merge, evidence);
+    else if (RULE(COMMIT_NEEDS_ALL_RANGES))
         key_index_put(&catalog->inside->index, done->target.key, CHUNK_PENDING, 0);
-    else if (status == HF_OK)
+    else
         status = commit_merge(catalog, op, merge, evidence);
     if (status != HF_OK)
         merge->ranges[op->range] = before;
@@ -370,10 +453,11 @@ static enum hf_status enter_range(struct catalog *catalog, struct catalog_op *op
 enum hf_status catalog_apply_range(struct catalog *catalog, struct catalog_op *op,
                                    const struct evidence *evidence)
 {
-    enum hf_status status = check_range(catalog, op, evidence);
+    struct divided_merge *merge = find_merge(catalog, op->id);
+    MUTANT(mutant_enters_any_merge(catalog, op, &merge));
+    enum hf_status status = check_range(catalog, op, merge, evidence);
     if (status != HF_OK || op->already)
         return status;
-    struct divided_merge *merge = find_merge(catalog, op->id);
     check(merge);
     struct range done = merge->ranges[op->range];
     done.done = true;
@@ -381,8 +465,12 @@ enum hf_status catalog_apply_range(struct catalog *catalog, struct catalog_op *o
     done.target.since = stamp_now(evidence);
     done.target.run = merge->id;
     done.target.file_id = done.target.object = done.target.etag = VIEW("");
+    done.target.markers =
+        catalog_markers_left(op, catalog_markers_of(catalog, merge->sources,
+                                                    merge->source_count, evidence));
     done.rows_in = op->rows_in;
     done.superseded = op->superseded;
+    done.deleted = op->deleted;
     done.crcs = keep_numbers(catalog, op->crcs, merge->source_count);
     if (!done.crcs || !key_index_reserve(&catalog->inside->index, 1))
         return error_no_memory(&op->error);
@@ -449,12 +537,8 @@ enum hf_status divided_drop_broken(struct catalog *catalog, struct catalog_op *o
         const struct divided_merge *merge = &catalog->merges[i - 1];
         if (!catalog_merge_is_broken(catalog, merge))
             continue;
-        struct removal removal = { .how = DELETING_CONDEMNED,
-                                   .part = catalog_new_part(evidence),
-                                   .keys = catalog_take(catalog, MERGE_RANGES_MAX *
-                                                                     sizeof(struct view)) };
-        if (!removal.keys || !catalog_room_removals(catalog, 1) ||
-            !key_index_reserve(&catalog->inside->index, MERGE_RANGES_MAX))
+        struct removal removal;
+        if (!new_condemned(catalog, evidence, &removal))
             return error_no_memory(&op->error);
         give_up(catalog, merge, &removal);
         if (removal.count > 0)
@@ -490,6 +574,8 @@ static const struct member range_members[] = {
            MEMBER_OPTIONAL),
     MEMBER(range_reading, "superseded", MEMBER_U64, range.superseded, CHUNK_NUMBER_MAX,
            MEMBER_OPTIONAL),
+    MEMBER(range_reading, "deleted", MEMBER_U64, range.deleted, CHUNK_NUMBER_MAX,
+           MEMBER_OPTIONAL),
     MEMBER_BY("starts", take_starts, MEMBER_NEEDED),
     MEMBER_BY("crcs", take_crcs, MEMBER_OPTIONAL),
     MEMBER_BY("output", take_range_output, MEMBER_OPTIONAL),
@@ -502,6 +588,8 @@ static const struct member merge_members[] = {
     MEMBER(merge_reading, "level", MEMBER_U32, merge.level, CASCADE_LEVELS_MAX - 1,
            MEMBER_NEEDED),
     MEMBER(merge_reading, "since", MEMBER_STAMP, merge.since, 0, MEMBER_NEEDED),
+    MEMBER(merge_reading, "drops_markers", MEMBER_BOOL, merge.drops_markers, 0,
+           MEMBER_OPTIONAL),
     MEMBER_BY("sources", take_sources, MEMBER_NEEDED),
     MEMBER_BY("ranges", take_ranges, MEMBER_NEEDED),
 };

@@ -237,6 +237,10 @@ void catalog_count_entry(struct catalog *catalog, unsigned level);
 struct chunk_markers catalog_markers_of(const struct catalog *catalog, const struct view *keys,
                                         size_t count, const struct evidence *evidence);
 
+/* What a commit, or a finished range, leaves of the markers of its sources. */
+struct chunk_markers catalog_markers_left(const struct catalog_op *op,
+                                          struct chunk_markers markers);
+
 /* Data at or below this time is refused from now on. The floor never sinks. */
 void catalog_raise_floor(struct catalog *catalog, int64_t ms);
 
@@ -261,8 +265,9 @@ void blame_apply(struct catalog *catalog, const struct blamed *blamed);
 /* Whether a key in this state was once live, that is, added or committed. */
 bool chunk_was_live(enum chunk_state state);
 
-/* Commits targets in place of live sources. The caller has checked everything; the targets are in
- * the catalog's memory, but not sealed. UNAVAILABLE: out of memory. */
+/* Commits targets in place of live sources. The caller has checked everything, and raises the floor
+ * if markers were dropped; the targets are in the catalog's memory, but not sealed. UNAVAILABLE:
+ * out of memory. */
 enum hf_status catalog_commit(struct catalog *catalog, struct catalog_op *op,
                               const struct grave *into, const struct view *sources,
                               size_t source_count, struct chunk *targets, size_t target_count,

@@ -34,6 +34,16 @@ struct chunk_markers catalog_markers_of(const struct catalog *catalog, const str
     return all;
 }
 
+struct chunk_markers catalog_markers_left(const struct catalog_op *op,
+                                          struct chunk_markers markers)
+{
+    if (op->drops_markers || (markers.known && op->markers_counted && op->markers_kept == 0))
+        return (struct chunk_markers){ .known = true };
+    if (op->markers_counted && op->markers_kept < markers.count)
+        markers.count = op->markers_kept;
+    return markers;
+}
+
 void catalog_raise_floor(struct catalog *catalog, int64_t ms)
 {
     if (!catalog->has_floor || ms > catalog->floor_ms)

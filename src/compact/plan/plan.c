@@ -237,6 +237,7 @@ static bool is_large(const struct planner *planner, const struct plan_group *gro
     return good;
 }
 
+/* Adds a group, unless one of its chunks is leased, or it must wait to be divided. */
 static void add_group(struct planner *planner, unsigned level, const struct candidate *members,
                       size_t count, struct stamp due)
 {
@@ -266,6 +267,10 @@ static void add_group(struct planner *planner, unsigned level, const struct cand
         group->rows += members[i].chunk->rows_known ? members[i].chunk->rows : 0;
     }
     group->large = is_large(planner, group);
+    if (group->large && planner->catalog->merge_count == CATALOG_MERGES_MAX) {
+        plan->count--; /* there is no room for its record yet */
+        return;
+    }
     planner->sources += count;
     plan->bytes += group->bytes;
 }
@@ -601,7 +606,7 @@ static void plan_cascade(struct planner *planner, unsigned target)
 
 /* ---- Deletion markers ---------------------------------------------------------------- */
 
-/* How many chunks of one plan are rewritten alone. The next plan finds more. */
+/* How many runs of one plan are rewritten alone. The next plan finds more. */
 #define MARKER_GROUPS_MAX 16
 
 static bool is_planned(const struct plan *plan, const struct chunk *chunk)
@@ -613,24 +618,57 @@ static bool is_planned(const struct plan *plan, const struct chunk *chunk)
     return false;
 }
 
-static void plan_markers(struct planner *planner)
+/* The run that starts with this chunk: its candidates, their keys, and how many there are. */
+static size_t list_run(const struct planner *planner, size_t at, struct candidate *members,
+                       struct view *keys)
+{
+    const struct catalog *catalog = planner->catalog;
+    size_t count = 0;
+    do {
+        members[count] =
+            (struct candidate){ .chunk = &catalog->live[at + count], .at = at + count };
+        keys[count] = catalog->live[at + count].key;
+        count++;
+    } while (count < MERGE_RANGES_MAX && at + count < catalog->live_count &&
+             same_run(&catalog->live[at], &catalog->live[at + count]));
+    return count;
+}
+
+/* Whether the chunks of a run, or a chunk that is none, can be rewritten now without their deletion
+ * markers. */
+static bool may_drop_markers(const struct planner *planner, const struct candidate *members,
+                             const struct view *keys, size_t count)
 {
     const struct catalog *catalog = planner->catalog;
     struct hf_error ignored;
-    size_t added = 0;
+    bool any = false;
+    for (size_t i = 0; i < count; i++)
+        any |= members[i].chunk->markers.count > 0;
+    for (size_t i = 0; i < count && any; i++) {
+        const struct chunk *chunk = members[i].chunk;
+        if (chunk->level == 0 || chunk->tries > 0 || chunk->quarantine.size > 0 ||
+            planner->divided[members[i].at] || is_planned(planner->plan, chunk))
+            return false;
+    }
+    return any && catalog_check_markers(catalog, keys, count, planner->options->evidence,
+                                        &ignored) == HF_OK;
+}
+
+static void plan_markers(struct planner *planner)
+{
+    const struct catalog *catalog = planner->catalog;
+    struct candidate members[MERGE_RANGES_MAX];
+    struct view keys[MERGE_RANGES_MAX];
+    size_t added = 0, count;
     if (!planner->options->evidence || catalog->settings.deleted.size == 0)
         return;
-    for (size_t i = 0; i < catalog->live_count && added < MARKER_GROUPS_MAX; i++) {
-        const struct chunk *chunk = &catalog->live[i];
-        bool has_markers = chunk->markers.known && chunk->markers.count > 0;
-        if (!has_markers || chunk->level == 0 || chunk->tries > 0 ||
-            chunk->quarantine.size > 0 || is_planned(planner->plan, chunk) ||
-            catalog_check_markers(catalog, &chunk->key, 1, planner->options->evidence,
-                                  &ignored) != HF_OK)
+    for (size_t i = 0; i < catalog->live_count && added < MARKER_GROUPS_MAX; i += count) {
+        count = list_run(planner, i, members, keys);
+        if (!may_drop_markers(planner, members, keys, count))
             continue;
-        struct candidate alone = { .chunk = chunk, .at = i };
         size_t before = planner->plan->count;
-        add_group(planner, chunk->level, &alone, 1, chunk->markers.since);
+        add_group(planner, members->chunk->level, members, count,
+                  members->chunk->markers.since);
         if (planner->plan->count > before) {
             planner->plan->groups[before].drops = true;
             added++;
@@ -710,7 +748,7 @@ bool plan_still_holds(const struct catalog *catalog, unsigned level, const struc
 {
     for (size_t i = 0; i < count; i++) {
         const struct chunk *chunk = catalog_find(catalog, sources[i]);
-        if (!chunk || chunk->quarantine.size)
+        if (!chunk || chunk->quarantine.size || catalog_merge_of_source(catalog, sources[i]))
             return false;
     }
     if (catalog->settings.policy != HF_COMPACT_CASCADE || at_any_level)

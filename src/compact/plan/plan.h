@@ -33,8 +33,9 @@
  * Large groups. A group of merged chunks that have a key and never failed is `large` if it has more
  * bytes than output_max: its merge is divided into ranges (docs/design.md section 8). While the
  * catalog has the record of a divided merge, its sources are in no other group, and each range that
- * is neither done nor leased is a group of its own. The chunks that a divided merge made are one
- * sorted run. A run counts as one chunk with the size of all of them: its chunks are in one group
+ * is neither done nor leased is a group of its own. If the catalog has no room for another record,
+ * large groups are not planned until there is. The chunks that a divided merge made are one sorted
+ * run. A run counts as one chunk with the size of all of them: its chunks are in one group
  * together, unless they were tried, and a group needs two runs.
  *
  * Forced. All chunks of a home, of any hour and level, are merged in groups of up to group_max. If
@@ -46,9 +47,10 @@
  * grouped as above. In a cascade, each group goes to the level above its highest source, or to the
  * last level.
  *
- * Deletion markers. A chunk of level 1 or higher that is in no group is rewritten alone, at its own
- * level, if all its deletion markers may be dropped (catalog.h): otherwise they would stay in a
- * chunk that has no partner. A plan has at most 16 groups of a single chunk. */
+ * Deletion markers. A chunk of level 1 or higher that is in no group, or a run of such chunks, is
+ * rewritten alone, at its own level, if all its deletion markers may be dropped (catalog.h):
+ * otherwise they would stay in a chunk that has no partner. A plan has at most 16 groups of a
+ * single run. */
 #ifndef COMPACT_PLAN_PLAN_H
 #define COMPACT_PLAN_PLAN_H
 
@@ -63,7 +65,7 @@ struct plan_group {
     uint64_t rows;    /* of sources with known rows */
     struct stamp due; /* when it became due, according to the document */
     bool forced;
-    bool drops; /* the only chunk is rewritten at its level, to drop its deletion markers */
+    bool drops; /* the only run is rewritten at its level, to drop its deletion markers */
     bool test;  /* the only chunk is tested, and nothing is committed; `level` is its own */
     bool large; /* to be divided, if the merger can */
     const struct divided_merge *merge; /* a range of this merge; NULL: a whole group */
@@ -97,8 +99,8 @@ enum hf_status plan_make(const struct catalog *catalog, const struct plan_option
 void plan_release(struct plan *plan);
 
 /* Called just before work starts: whether the group should still be merged. All sources must be
- * live and not quarantined. In a cascade the level must also still be the target, unless the group
- * is forced or a test (`at_any_level`). */
+ * live and not quarantined, and no divided merge may have one of them. In a cascade the level must
+ * also still be the target, unless the group is forced or a test (`at_any_level`). */
 bool plan_still_holds(const struct catalog *catalog, unsigned level, const struct view *sources,
                       size_t count, bool at_any_level);
 

@@ -119,7 +119,7 @@ struct job {
     bool told_to_stop, lease_gone;
     bool took_too_long; /* more than D/2 from name to commit */
     bool wrong_sum;     /* of all ranges together */
-    bool drops_markers; /* nothing is left that the deletion markers of the sources hide */
+    bool drops_markers; /* the merge drops the deletion markers of the sources */
 };
 
 static bool is_range(const struct job *job)
@@ -134,10 +134,13 @@ static const struct view *leased_names(const struct job *job, size_t *ret_count)
     return is_range(job) ? &job->order->lease_name : job->keys;
 }
 
-/* Whether the range must still be merged. */
-static bool range_holds(const struct order *order, const struct catalog *catalog)
+/* Whether the range must still be merged. All ranges of a merge drop the deletion markers, or none
+ * does: the record says which, and its commit checks whether they might. */
+static bool range_holds(const struct order *order, const struct catalog *catalog,
+                        bool *ret_drops)
 {
     const struct divided_merge *merge = catalog_merge(catalog, view_of(order->merge_id));
+    *ret_drops = merge && merge->drops_markers;
     return merge && order->range < merge->range_count && !merge->ranges[order->range].done &&
            !catalog_merge_is_broken(catalog, merge);
 }
@@ -160,15 +163,15 @@ static void check_group_holds(void *argument, const struct catalog *catalog,
 {
     struct job *job = argument;
     struct hf_error ignored;
-    job->drops_markers = !job->options->keep_markers && !is_range(job) && !job->order->test &&
-                         catalog_check_markers(catalog, job->keys, job->order->count, evidence,
-                                               &ignored) == HF_OK;
     job->settings = catalog->settings;
     job->no_memory = !compact_settings_keep(&job->settings, &job->arena);
     if (is_range(job)) {
-        job->holds = range_holds(job->order, catalog);
+        job->holds = range_holds(job->order, catalog, &job->drops_markers);
         return;
     }
+    job->drops_markers = !job->options->keep_markers && !job->order->test &&
+                         catalog_check_markers(catalog, job->keys, job->order->count, evidence,
+                                               &ignored) == HF_OK;
     job->holds = none_was_tried_since(job->order, catalog) &&
                  (job->drops_markers || !job->order->drops) &&
                  plan_still_holds(catalog, job->order->level, job->keys, job->order->count,
@@ -456,6 +459,7 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
                              .range = job->order->range,
                              .rows_in = product->rows_in,
                              .superseded = product->rows_superseded,
+                             .deleted = product->rows_deleted,
                              .crcs = job->crcs,
                              .keys = job->keys,
                              .key_count = job->order->count,
@@ -470,19 +474,24 @@ static enum hf_compact_end commit_output(struct job *job, struct hf_error *error
                                          .rejects = product->rows_rejected,
                                          .key_kinds = product->key_kinds },
                              .drops_markers = product->markers_dropped,
-                             .markers_counted = product->markers_counted && !is_range(job),
+                             .markers_counted = product->markers_counted,
                              .markers_kept = product->markers_kept,
                              .drawn = job->drawn };
     times_of(job->order, &op.target.min_ms, &op.target.max_ms);
     enum hf_status status = catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
     *error = op.error;
+    job->report->needs_markers = op.needs_markers;
+    if (status == HF_OK && op.needs_markers) {
+        error_set(error, HF_CONFLICT,
+                  "deletion markers must be kept, so the range must be merged again");
+        return HF_COMPACT_END_LOST;
+    }
     if (status == HF_OK)
         return is_range(job) && !op.committed ? HF_COMPACT_END_RANGE : HF_COMPACT_END_COMMITTED;
     /* The ranges together are not what the sources were. Only a merge of whole sources can find the
      * culprit, and the tries of this range lead to one. */
-    job->wrong_sum = status == HF_CORRUPT;
+    job->wrong_sum = op.wrong_sum;
     job->took_too_long = status == HF_EXPIRED;
-    job->report->needs_markers = op.needs_markers;
     /* The catalog refused the commit. give_up_job() then condemns the output, so that an earlier
      * attempt of ours that is still in progress cannot take effect later. */
     if (status == HF_CONFLICT || status == HF_EXPIRED)
@@ -547,6 +556,7 @@ static void divide_group(struct job *job, struct range *ranges, size_t count)
     char id[MERGE_ID_DIGITS + 1];
     struct hf_error ignored;
     struct divided_merge merge = { .level = job->order->level,
+                                   .drops_markers = job->drops_markers,
                                    .sources = job->keys,
                                    .source_count = job->order->count,
                                    .ranges = ranges,

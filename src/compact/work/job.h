@@ -12,7 +12,8 @@
  * A large group is divided first: the job leases the sources, asks the merger for ranges, and adds
  * the record of the divided merge to the catalog. If the merger cannot divide it, the job goes on
  * as usual. A range job leases only its range, and its commit enters the range; the last one
- * commits the merge.
+ * commits the merge. Whether deletion markers are dropped is decided when the merge is divided, as
+ * it is decided for other merges when they begin.
  *
  * A worker may die after any step; other clients settle its lease (maintain.h). The commit is one
  * swap of the catalog, which alone makes the merge happen exactly once. The lease only saves

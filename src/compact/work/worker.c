@@ -157,8 +157,10 @@ static bool is_time_to_plan(struct worker *worker)
 {
     bool has_room = worker_running(worker) < worker->options.jobs;
     bool due = !mono_before(env_now(worker->tree->env), worker->plan_at);
+    /* A single run that has divided a merge plans its ranges, but only after the rest of its first
+     * plan. */
     if (worker->options.mode == HF_COMPACT_ONCE)
-        return !worker->planned && due;
+        return !worker->planned && due && worker->candidate_count == 0;
     return !worker->planned ? due : has_room && (worker->stale || due);
 }
 
