@@ -42,6 +42,7 @@ struct bench {
     bool json;
     size_t rounds;
     double seconds;   /* one side of one round */
+    uint64_t mib;     /* the size of the data, where it can be chosen; 0: the published size */
     const char *only; /* run the parts that start with this; NULL: all */
     size_t printed;
     size_t missed;

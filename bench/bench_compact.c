@@ -276,13 +276,23 @@ static void bench_run(struct bench *bench)
 
 /* ---- ranges -------------------------------------------------------------------------- */
 
-#define RANGES_FILES  8
-#define RANGES_BYTES  (4 * GIB)
-#define RANGES_OUTPUT (256 * MIB)
+/* A group of four merged chunks is divided into about 16 ranges. The store has the group, and the
+ * outputs of one merge of it: outputs that are no longer needed are deleted at once, so the disk
+ * needs about two and a half times the size of the group. */
+#define RANGES_CHUNKS 4
+#define RANGES_WANTED 16
+#define RANGES_ROUNDS 3
+#define RANGES_MIB    4096
 
 /* What the workers have done, for the process that measures. */
 struct progress {
-    _Atomic uint64_t ranges, merged_bytes; /* of ranges that are done; read, even in vain */
+    _Atomic uint64_t ranges, done, read_bytes; /* of the merge; finished; read, even in vain */
+};
+
+struct ranges_bench {
+    char folder[700], url[800];
+    uint64_t group_bytes;
+    struct progress *progress; /* shared with the workers */
 };
 
 /* Each file is sorted, and has every eighth key. */
@@ -292,7 +302,7 @@ static void write_sorted(const char *path, unsigned number, uint64_t bytes)
         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     FILE *file = fopen(path, "w");
     check(file);
-    for (uint64_t written = 0, i = number; written < bytes; i += RANGES_FILES) {
+    for (uint64_t written = 0, i = number; written < bytes; i += 2 * RANGES_CHUNKS) {
         int size = fprintf(file, "key-%016" PRIx64 "\x1f%s\x1f%d\n", i, value, 1700000000);
         check(size > 0);
         written += (uint64_t)size;
@@ -300,45 +310,103 @@ static void write_sorted(const char *path, unsigned number, uint64_t bytes)
     check(fclose(file) == 0);
 }
 
+/* The chunks that are no longer live, and a source of the last merge. */
+struct dead_chunks {
+    char (*keys)[1025];
+    size_t count, room;
+    char source[1025];
+    uint64_t live_bytes;
+};
+
+static bool note_chunk(void *argument, const struct hf_chunk_info *chunk)
+{
+    struct dead_chunks *dead = argument;
+    if (chunk->state == HF_CHUNK_LIVE)
+        dead->live_bytes += chunk->size;
+    if (chunk->state != HF_CHUNK_TOMBSTONE)
+        return true;
+    if (chunk->level > 0 && chunk->into[0])
+        snprintf(dead->source, sizeof dead->source, "%s", chunk->key);
+    if (dead->count == dead->room) {
+        dead->room = 2 * dead->room + 64;
+        dead->keys = realloc(dead->keys, dead->room * sizeof *dead->keys);
+        check(dead->keys);
+    }
+    snprintf(dead->keys[dead->count++], sizeof dead->keys[0], "%s", chunk->key);
+    return true;
+}
+
+static struct dead_chunks list_dead(struct bucket *bucket)
+{
+    struct dead_chunks dead = { .keys = NULL };
+    struct hf_error error;
+    must(hf_compact_chunks(bucket->compact, HF_CHUNKS_ALL, note_chunk, &dead, &error), &error,
+         "chunks");
+    return dead;
+}
+
+/* Deletes the objects of all tombstones now, instead of after their grace period: nothing restores
+ * them any more. */
+static void delete_dead(struct bucket *bucket)
+{
+    struct hf_store_delete_options options = HF_STORE_DELETE_OPTIONS;
+    struct dead_chunks dead = list_dead(bucket);
+    struct hf_error error;
+    options.force = true;
+    for (size_t i = 0; i < dead.count; i++) {
+        enum hf_status status =
+            hf_store_delete(hf_client_store(bucket->at.client), dead.keys[i], &options, &error);
+        if (status != HF_NOT_FOUND)
+            must(status, &error, "delete");
+    }
+    free(dead.keys);
+}
+
 /* Merged chunks, which only a forced run merges further. */
-static void fill_for_ranges(const char *url, const char *folder)
+static void fill_for_ranges(struct ranges_bench *ranges, uint64_t bytes)
 {
     struct hf_compact_settings settings = settings_of_records();
-    char paths[RANGES_FILES][900];
-    const char *inputs[RANGES_FILES];
     struct bucket bucket;
     struct hf_error error;
     settings.level0_count = 2;
     settings.level1_bytes = UINT64_C(1) << 40;
-    settings.output_max = RANGES_OUTPUT;
+    settings.output_max = bytes / RANGES_WANTED;
     settings.ttl_ms = 5000;
-    make_partition(url, &settings);
-    bucket_open(&bucket, url, folder, NULL, NULL);
-    for (unsigned i = 0; i < RANGES_FILES; i++) {
-        snprintf(paths[i], sizeof paths[i], "%s/file-%u", folder, i);
-        inputs[i] = paths[i];
-        write_sorted(paths[i], i, RANGES_BYTES / RANGES_FILES);
+    make_partition(ranges->url, &settings);
+    bucket_open(&bucket, ranges->url, ranges->folder, NULL, NULL);
+    for (unsigned i = 0; i < 2 * RANGES_CHUNKS; i++) {
+        char path[900];
+        const char *input = path;
+        snprintf(path, sizeof path, "%s/file-%u", ranges->folder, i);
+        write_sorted(path, i, bytes / (2 * RANGES_CHUNKS));
+        ingest(&bucket, &input, 1);
+        unlink(path);
+        if (i % 2 == 0)
+            continue;
+        must(hf_compact_run(bucket.compact, NULL, NULL, &error), &error, "run");
+        delete_dead(&bucket);
     }
-    ingest(&bucket, inputs, RANGES_FILES);
-    for (unsigned i = 0; i < RANGES_FILES; i++)
-        unlink(paths[i]);
-    must(hf_compact_run(bucket.compact, NULL, NULL, &error), &error, "run");
+    struct dead_chunks dead = list_dead(&bucket);
+    ranges->group_bytes = dead.live_bytes;
+    free(dead.keys);
     bucket_close(&bucket);
 }
 
 static bool note_range(void *argument, const struct hf_compact_event *event)
 {
     struct progress *progress = argument;
+    if (event->group && event->group->ranges > 0)
+        progress->ranges = event->group->ranges;
     if (event->kind != HF_COMPACT_ENDED)
         return true;
-    progress->merged_bytes += event->result->merged_bytes;
-    progress->ranges += event->result->end == HF_COMPACT_END_RANGE ||
-                        event->result->end == HF_COMPACT_END_COMMITTED;
+    progress->read_bytes += event->result->merged_bytes;
+    progress->done += event->result->end == HF_COMPACT_END_RANGE ||
+                      event->result->end == HF_COMPACT_END_COMMITTED;
     return true;
 }
 
 /* A worker in a process of its own. It ends when nothing is left to do, for others either. */
-static pid_t start_worker(const char *url, const char *folder, struct progress *progress)
+static pid_t start_worker(const struct ranges_bench *ranges)
 {
     struct hf_compact_worker_options options = HF_COMPACT_WORKER_OPTIONS;
     struct bucket bucket;
@@ -353,8 +421,8 @@ static pid_t start_worker(const char *url, const char *folder, struct progress *
     options.threads = 1;
     options.memory_bytes = MEMORY;
     options.event = note_range;
-    options.argument = progress;
-    bucket_open(&bucket, url, folder, NULL, NULL);
+    options.argument = ranges->progress;
+    bucket_open(&bucket, ranges->url, ranges->folder, NULL, NULL);
     must(hf_compact_run(bucket.compact, &options, NULL, &error), &error, "run");
     bucket_close(&bucket);
     _exit(0);
@@ -368,82 +436,78 @@ static void end_worker(pid_t child)
         bench_die("a worker failed");
 }
 
-struct first_dead {
-    char key[1025];
-};
-
-static bool take_dead(void *argument, const struct hf_chunk_info *chunk)
-{
-    struct first_dead *dead = argument;
-    bool is_source =
-        chunk->state == HF_CHUNK_TOMBSTONE && chunk->level == 1 && chunk->into[0] != 0;
-    if (is_source)
-        snprintf(dead->key, sizeof dead->key, "%s", chunk->key);
-    return !is_source;
-}
-
 /* Undoes the merge, so that it can be measured again. */
-static void undo_merge(const char *url, const char *folder)
+static void undo_merge(const struct ranges_bench *ranges)
 {
-    struct first_dead dead = { "" };
     struct bucket bucket;
     struct hf_error error;
-    bucket_open(&bucket, url, folder, NULL, NULL);
-    must(hf_compact_chunks(bucket.compact, HF_CHUNKS_ALL, take_dead, &dead, &error), &error,
-         "chunks");
-    must(hf_compact_undelete(bucket.compact, dead.key, NULL, &error), &error, "undelete");
+    bucket_open(&bucket, ranges->url, ranges->folder, NULL, NULL);
+    struct dead_chunks dead = list_dead(&bucket);
+    must(hf_compact_undelete(bucket.compact, dead.source, NULL, &error), &error, "undelete");
+    free(dead.keys);
+    delete_dead(&bucket);
     bucket_close(&bucket);
 }
 
-static double merge_by(const char *url, const char *folder, unsigned workers,
-                       struct progress *progress)
+static double merge_by(const struct ranges_bench *ranges, unsigned workers)
 {
     pid_t children[2];
+    *ranges->progress = (struct progress){ 0 };
     double begun = now_s();
     for (unsigned i = 0; i < workers; i++)
-        children[i] = start_worker(url, folder, progress);
+        children[i] = start_worker(ranges);
     for (unsigned i = 0; i < workers; i++)
         end_worker(children[i]);
     return now_s() - begun;
 }
 
-/* The share of the bytes that the successor of a killed worker reads. */
-static double merge_after_kill(const char *url, const char *folder, struct progress *progress)
+/* The share of the bytes that the successor of a killed worker reads: what was left, and what the
+ * killed worker had begun. */
+static double merge_after_kill(const struct ranges_bench *ranges)
 {
-    uint64_t ranges = RANGES_BYTES / RANGES_OUTPUT;
+    struct progress *progress = ranges->progress;
     *progress = (struct progress){ 0 };
-    pid_t child = start_worker(url, folder, progress);
-    while (progress->ranges < ranges * 4 / 5)
+    pid_t child = start_worker(ranges);
+    while (progress->ranges == 0 || 5 * progress->done < 4 * progress->ranges) {
+        if (waitpid(child, NULL, WNOHANG) != 0)
+            bench_die("a worker ended before it could be killed");
         usleep(1000);
+    }
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
+    printf("  killed after %" PRIu64 " of %" PRIu64 " ranges\n", progress->done,
+           progress->ranges);
     *progress = (struct progress){ 0 };
-    end_worker(start_worker(url, folder, progress));
-    return (double)progress->merged_bytes / (double)RANGES_BYTES;
+    end_worker(start_worker(ranges));
+    return (double)progress->read_bytes / (double)ranges->group_bytes;
 }
 
 static void bench_ranges(struct bench *bench)
 {
     struct series one = { .count = 0 }, two = { .count = 0 };
-    struct progress *progress =
-        mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    char folder[700], url[800];
-    check(progress != MAP_FAILED);
-    snprintf(folder, sizeof folder, "%s/ranges", bench_folder());
-    snprintf(url, sizeof url, "dir:%s/store", folder);
-    mkdir(folder, 0777);
-    fill_for_ranges(url, folder);
-    double mb = (double)RANGES_BYTES / 1e6;
-    for (size_t round = 0; round < (bench->rounds < 3 ? bench->rounds : 3); round++) {
-        series_add(&one, mb / merge_by(url, folder, 1, progress));
-        undo_merge(url, folder);
-        series_add(&two, mb / merge_by(url, folder, 2, progress));
-        undo_merge(url, folder);
+    struct ranges_bench ranges;
+    uint64_t mib = bench->mib ? bench->mib : RANGES_MIB;
+    char name[100];
+    ranges.progress = mmap(NULL, sizeof *ranges.progress, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    check(ranges.progress != MAP_FAILED);
+    snprintf(ranges.folder, sizeof ranges.folder, "%s/ranges", bench_folder());
+    snprintf(ranges.url, sizeof ranges.url, "dir:%s/store", ranges.folder);
+    mkdir(ranges.folder, 0777);
+    fill_for_ranges(&ranges, mib * MIB);
+    double mb = (double)ranges.group_bytes / 1e6;
+    size_t rounds = bench->rounds < RANGES_ROUNDS ? bench->rounds : RANGES_ROUNDS;
+    for (size_t round = 0; round < rounds; round++) {
+        series_add(&one, mb / merge_by(&ranges, 1));
+        undo_merge(&ranges);
+        series_add(&two, mb / merge_by(&ranges, 2));
+        undo_merge(&ranges);
     }
-    double share = merge_after_kill(url, folder, progress);
-    remove_tree(folder);
-    munmap(progress, sizeof *progress);
-    bench_figure(bench, "a group of 4 GiB, one worker", "MB/s", &one);
+    double share = merge_after_kill(&ranges);
+    remove_tree(ranges.folder);
+    munmap(ranges.progress, sizeof *ranges.progress);
+    snprintf(name, sizeof name, "a group of %" PRIu64 " MiB, one worker", mib);
+    bench_figure(bench, name, "MB/s", &one);
     bench_figure(bench, "the same, two workers", "MB/s", &two);
     bench_ratio(bench, "two workers over one", &two, &one, 1.6);
     bench_bar(bench, "read again after a kill at 80 %", "of the bytes", share, 0.25,

@@ -86,8 +86,8 @@ const char *bench_ceph(void)
 static _Noreturn void usage(const char *program, const struct bench_part *parts)
 {
     fprintf(stderr,
-            "usage: %s [--json] [--rounds=N] [--seconds=S] [--dir=PATH] [--servers=DIR] "
-            "[PART]\nparts:",
+            "usage: %s [--json] [--rounds=N] [--seconds=S] [--mib=N] [--dir=PATH] "
+            "[--servers=DIR] [PART]\nparts:",
             program);
     for (; parts->name; parts++)
         fprintf(stderr, " %s", parts->name);
@@ -106,6 +106,8 @@ static void read_arguments(struct bench *bench, const struct bench_part *parts, 
             bench->rounds = strtoul(argv[i] + 9, NULL, 10);
         else if (strncmp(argv[i], "--seconds=", 10) == 0)
             bench->seconds = strtod(argv[i] + 10, NULL);
+        else if (strncmp(argv[i], "--mib=", 6) == 0)
+            bench->mib = strtoul(argv[i] + 6, NULL, 10);
         else if (strncmp(argv[i], "--dir=", 6) == 0)
             parent = argv[i] + 6;
         else if (strncmp(argv[i], "--servers=", 10) == 0)

@@ -16,8 +16,8 @@ struct bench_part {
     void (*run)(struct bench *bench);
 };
 
-/* Reads [--json] [--rounds=N] [--seconds=S] [--dir=PATH] [--servers=DIR] [PART], runs the
- * parts, and returns the exit status. `bench` has the defaults. */
+/* Reads [--json] [--rounds=N] [--seconds=S] [--mib=N] [--dir=PATH] [--servers=DIR] [PART], runs
+ * the parts, and returns the exit status. `bench` has the defaults. */
 int bench_main(struct bench *bench, const struct bench_part *parts, int argc, char **argv);
 
 /* The folder: below --dir, $TMPDIR or /tmp; made when first asked for. */
