@@ -705,7 +705,7 @@ def _(s):
     traced = s.run("store", "get", "--trace", "k")
     equal(traced.stdout, b"1")
     true(re.fullmatch(rb"holdfast: get \.holdfast/format\.json -> NOT_FOUND[^\n]*\n"
-                      rb"holdfast: get[^\n]* k [^\n]*OK[^\n]*\n", traced.stderr), traced.stderr)
+                      rb"holdfast: get[^\n]* k [^\n]*OK[^\n]*, depth 2\n", traced.stderr), traced.stderr)
 
 
 # ---- Errors -------------------------------------------------------------------------------------

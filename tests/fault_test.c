@@ -254,6 +254,45 @@ static void the_meter_counts_by_kind(void **state)
     meter_release(&meter);
 }
 
+static void get_a(void *argument)
+{
+    exists(*(struct store **)argument, "a");
+}
+
+/* A request that begins while another one is under way does not wait for it, so the two count as
+ * one round trip, as a batch does. */
+static void depth_counts_requests_that_waited_for_others(void **state)
+{
+    (void)state;
+    struct meter meter;
+    struct script script;
+    struct store *inner = open_mem(), *store = NULL;
+    struct hf_error error;
+    meter_init(&meter, env_real());
+    script_init(&script, inner);
+    assert_status(HF_OK, store_observe(&script.base, meter_observer(&meter), &store, &error),
+                  &error);
+    put_text(store, "a", "1");
+    assert_int_equal(meter.depth, 1);
+    exists(store, "a");
+    assert_int_equal(meter.depth, 2);
+    struct delete_call removals[3] = { { .key = VIEW("x") },
+                                       { .key = VIEW("y") },
+                                       { .key = VIEW("z") } };
+    store_delete_many(store, removals, 3);
+    assert_int_equal(meter.depth, 3);
+    script_rule(&script, .name = "beside", .on = ON_GET, .times = 1, .before = get_a,
+                .argument = &store);
+    exists(store, "b");
+    assert_int_equal(script_met(&script, "beside"), 1);
+    assert_int_equal(meter.depth, 4);
+    exists(store, "a");
+    assert_int_equal(meter.depth, 5);
+    store_close(store);
+    store_close(inner);
+    meter_release(&meter);
+}
+
 /* ---- The probe ----------------------------------------------------------------------- */
 
 static void the_probe_accepts_a_good_store(void **state)
@@ -358,6 +397,8 @@ int main(void)
            late_writes_are_bounded),
         IT("one seed of a fault plan gives one story", one_seed_gives_one_story),
         IT("the meter counts calls, batches and bytes by kind", the_meter_counts_by_kind),
+        IT("depth counts requests that waited for others, and a batch once",
+           depth_counts_requests_that_waited_for_others),
         IT("the probe accepts a good store and cleans up", the_probe_accepts_a_good_store),
         IT("the probe refuses a store in which a race has two winners",
            the_probe_refuses_two_winners),

@@ -25,6 +25,7 @@ static void meter_saw(void *argument, const struct observation *seen)
     counts->failed += seen->error->status != HF_OK && seen->error->status != HF_NOT_MODIFIED;
     counts->bytes_sent += seen->bytes_sent;
     counts->bytes_received += seen->bytes_received;
+    meter->depth = seen->depth > meter->depth ? seen->depth : meter->depth;
     env_mutex_unlock(&meter->mutex);
 }
 

@@ -16,6 +16,7 @@ struct meter_counts {
 struct meter {
     struct env_mutex mutex;
     struct meter_counts kinds[CALL_KIND_COUNT];
+    uint64_t depth; /* of the deepest request */
 };
 
 void meter_init(struct meter *meter, struct env *env);

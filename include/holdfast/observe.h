@@ -111,10 +111,14 @@ struct hf_stats {
     uint64_t committed;      /* transactions that this client committed, or found committed */
     uint64_t rolled_back;    /* transactions that it rolled back, or found rolled back */
     uint64_t events_dropped; /* because the callback was too slow, or memory ran out */
+    /* The length of the longest chain of requests in which each began after the one before it had
+     * ended. The difference before and after an operation is the number of round trips for which
+     * the operation waited, if the client does nothing else. */
+    uint64_t depth;
 };
 #define HF_STATS                                                                        \
     HF_VALUE_(hf_stats, sizeof(struct hf_stats), { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, \
-              { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+              { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 /* Reads the counters. Local. */
 HF_API enum hf_status hf_client_stats(struct hf_client *client, struct hf_stats *stats,

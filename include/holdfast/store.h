@@ -109,6 +109,9 @@ struct hf_store_request {
     uint64_t received_bytes;
     int64_t took_us;
     bool first_of_batch; /* several calls may share one request to the store */
+    /* The length of the longest chain of requests that ends with this one, and in which each
+     * request began after the one before it had ended. It starts at 1 when the store is opened. */
+    uint64_t depth;
 };
 
 struct hf_store_options {

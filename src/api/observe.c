@@ -42,6 +42,7 @@ enum hf_status hf_client_stats(struct hf_client *client, struct hf_stats *stats,
         .committed = read_count(&counts[HF_EVENT_COMMITTED]),
         .rolled_back = read_count(&counts[HF_EVENT_ROLLED_BACK]),
         .events_dropped = read_count(&events->dropped),
+        .depth = read_count(&events->depth),
     };
     write_caller_report(stats, &filled, sizeof filled);
     return error_clear(error);

@@ -189,6 +189,10 @@ void events_note_request(void *argument, const struct observation *seen)
     atomic_fetch_add_explicit(&events->requests[kind].failed, failed, memory_order_relaxed);
     atomic_fetch_add_explicit(&events->requests[kind].bytes,
                               seen->bytes_sent + seen->bytes_received, memory_order_relaxed);
+    uint_fast64_t deepest = atomic_load(&events->depth);
+    while (deepest < seen->depth &&
+           !atomic_compare_exchange_weak(&events->depth, &deepest, seen->depth))
+        continue;
     if (!events->deliver)
         return;
     client_event(client,

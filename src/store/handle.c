@@ -43,6 +43,7 @@ static void report_request(void *argument, const struct observation *seen)
         .received_bytes = seen->bytes_received,
         .took_us = seen->took.us,
         .first_of_batch = seen->first_of_batch,
+        .depth = seen->depth,
     };
     handle->trace(handle->trace_argument, &request);
 }

@@ -7,25 +7,51 @@
 #include "base/check.h"
 #include "store/stream.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct observed_store {
     struct store base;
     struct observer observer;
+    _Atomic uint64_t depth; /* of the deepest request that has ended */
 };
 
-static struct span time_since(struct store *store, struct mono_time start)
+/* A request, which may consist of several calls. */
+struct request {
+    struct mono_time began;
+    struct span took;
+    uint64_t depth;
+};
+
+static struct observed_store *observed_of(struct store *store)
 {
-    return mono_since(env_now(store->env), start);
+    return (struct observed_store *)(void *)store;
 }
 
-/* Reports one call of a batch. `took` is the time that the whole batch took. */
-static void report_call(struct store *store, struct observation seen, struct span took,
-                        size_t index)
+static struct request begin_request(struct store *store)
 {
-    const struct observer *observer = &((struct observed_store *)(void *)store)->observer;
-    seen.took = took;
+    return (struct request){ .began = env_now(store->env),
+                             .depth = atomic_load(&observed_of(store)->depth) + 1 };
+}
+
+static void end_request(struct store *store, struct request *request)
+{
+    _Atomic uint64_t *deepest = &observed_of(store)->depth;
+    uint64_t seen = atomic_load(deepest);
+    request->took = mono_since(env_now(store->env), request->began);
+    while (seen < request->depth &&
+           !atomic_compare_exchange_weak(deepest, &seen, request->depth))
+        continue;
+}
+
+/* Reports one call of a request that has ended. */
+static void report_call(struct store *store, struct observation seen,
+                        const struct request *request, size_t index)
+{
+    const struct observer *observer = &observed_of(store)->observer;
+    seen.took = request->took;
+    seen.depth = request->depth;
     seen.first_of_batch = index == 0;
     observer->saw(observer->argument, &seen);
 }
@@ -65,69 +91,73 @@ static struct observation observation_of_put(enum call_kind kind, const struct p
 
 static void observed_get(struct store *store, struct get_call *calls, size_t count)
 {
-    struct mono_time start = env_now(store->env);
+    struct request request = begin_request(store);
     store->inner->ops->get(store->inner, calls, count);
-    struct span took = time_since(store, start);
+    end_request(store, &request);
     for (size_t i = 0; i < count; i++)
-        report_call(store, observation_of_get(CALL_GET, &calls[i]), took, i);
+        report_call(store, observation_of_get(CALL_GET, &calls[i]), &request, i);
 }
 
 static void observed_put(struct store *store, struct put_call *calls, size_t count)
 {
-    struct mono_time start = env_now(store->env);
+    struct request request = begin_request(store);
     store->inner->ops->put(store->inner, calls, count);
-    struct span took = time_since(store, start);
+    end_request(store, &request);
     for (size_t i = 0; i < count; i++)
-        report_call(store, observation_of_put(CALL_PUT, &calls[i]), took, i);
+        report_call(store, observation_of_put(CALL_PUT, &calls[i]), &request, i);
 }
 
 static void observed_remove(struct store *store, struct delete_call *calls, size_t count)
 {
-    struct mono_time start = env_now(store->env);
+    struct request request = begin_request(store);
     store->inner->ops->remove(store->inner, calls, count);
-    struct span took = time_since(store, start);
+    end_request(store, &request);
     for (size_t i = 0; i < count; i++) {
         struct observation seen = { .kind = CALL_DELETE,
                                     .key = calls[i].key,
                                     .condition = &calls[i].condition,
                                     .error = &calls[i].error };
-        report_call(store, seen, took, i);
+        report_call(store, seen, &request, i);
     }
 }
 
 static void observed_list(struct store *store, struct list_call *call)
 {
-    struct mono_time start = env_now(store->env);
+    struct request request = begin_request(store);
     store->inner->ops->list(store->inner, call);
+    end_request(store, &request);
     struct observation seen = { .kind = CALL_LIST, .key = call->prefix, .error = &call->error };
-    report_call(store, seen, time_since(store, start), 0);
+    report_call(store, seen, &request, 0);
 }
 
 static void observed_get_file(struct store *store, struct get_call *call, int fd,
                               const struct progress *progress)
 {
-    struct mono_time start = env_now(store->env);
+    struct request request = begin_request(store);
     store->inner->ops->get_file(store->inner, call, fd, progress);
-    report_call(store, observation_of_get(CALL_GET_FILE, call), time_since(store, start), 0);
+    end_request(store, &request);
+    report_call(store, observation_of_get(CALL_GET_FILE, call), &request, 0);
 }
 
 /* A lent file counts as one that was read. */
 static void observed_lend_file(struct store *store, struct get_call *call, int *ret_fd)
 {
-    struct mono_time start = env_now(store->env);
-    if (store_lend_file(store->inner, call, ret_fd) != HF_UNSUPPORTED)
-        report_call(store, observation_of_get(CALL_GET_FILE, call), time_since(store, start),
-                    0);
+    struct request request = begin_request(store);
+    if (store_lend_file(store->inner, call, ret_fd) == HF_UNSUPPORTED)
+        return;
+    end_request(store, &request);
+    report_call(store, observation_of_get(CALL_GET_FILE, call), &request, 0);
 }
 
 static void observed_put_file(struct store *store, struct put_call *call, int fd,
                               const struct progress *progress)
 {
-    struct mono_time start = env_now(store->env);
+    struct request request = begin_request(store);
     store->inner->ops->put_file(store->inner, call, fd, progress);
+    end_request(store, &request);
     struct observation seen = observation_of_put(CALL_PUT_FILE, call);
     file_size(fd, &seen.bytes_sent, /* error */ NULL);
-    report_call(store, seen, time_since(store, start), 0);
+    report_call(store, seen, &request, 0);
 }
 
 /* The reads and writes of one change, for reporting it as a get and a put. */
@@ -152,7 +182,7 @@ static struct view watched_decide(void *argument, const struct etag *now, struct
 
 /* The get succeeded if there was a put after it, even if that put failed. */
 static void report_get_of_change(struct store *store, const struct watched_change *watched,
-                                 bool put, struct span took)
+                                 bool put, const struct request *request)
 {
     const struct change_call *call = watched->call;
     struct hf_error error = call->error;
@@ -166,12 +196,12 @@ static void report_get_of_change(struct store *store, const struct watched_chang
                                 .error = &error,
                                 .etag = put || call->etag.size == 0 ? NULL : &call->etag,
                                 .bytes_received = watched->bytes_read };
-    report_call(store, seen, took, 0);
+    report_call(store, seen, request, 0);
 }
 
 static void observed_change(struct store *store, struct change_call *call)
 {
-    struct mono_time start = env_now(store->env);
+    struct request request = begin_request(store);
     struct watched_change watched = { .call = call, .inner = *call };
     watched.inner.decide = watched_decide;
     watched.inner.argument = &watched;
@@ -181,19 +211,19 @@ static void observed_change(struct store *store, struct change_call *call)
     *call = watched.inner;
     if (call->error.status == HF_UNSUPPORTED)
         return; /* the caller continues with a get and a put, which are reported */
-    struct span took = time_since(store, start);
+    end_request(store, &request);
     bool put = call->wrote || call->error.status == HF_UNSURE;
     /* A change that wrote without reading the bytes used a cached body. Without the step, it would
      * have been a single put. */
     if (watched.read || !put)
-        report_get_of_change(store, &watched, put, took);
+        report_get_of_change(store, &watched, put, &request);
     struct observation seen = { .kind = CALL_PUT,
                                 .key = call->key,
                                 .error = &call->error,
                                 .etag = etag_if(&call->error, &call->etag),
                                 .bytes_sent = watched.bytes_written };
     if (put)
-        report_call(store, seen, took, 0);
+        report_call(store, seen, &request, 0);
 }
 
 static void observed_close(struct store *store)

@@ -29,6 +29,10 @@ struct observation {
     uint64_t bytes_received;
     struct span took;
     bool first_of_batch; /* several calls may share one request to the store */
+    /* The length of the longest chain of requests that ends with this one and in which each began
+     * after the one before it had ended. On a store with latency, the depth of the last request of
+     * an operation determines how long the operation takes. */
+    uint64_t depth;
 };
 
 struct observer {
