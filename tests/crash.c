@@ -97,22 +97,27 @@ static enum hf_status do_put(struct store *store, const struct crash_step *step,
     return status;
 }
 
+static struct condition condition_of(struct store *store, const char *key)
+{
+    struct buffer body = BUFFER_INIT(BODY_MAX);
+    struct get_call get = { .key = view_of(key), .body = &body };
+    enum hf_status status = store_get(store, &get);
+    buffer_release(&body);
+    return status == HF_OK ? if_match(&get.info.etag) : if_absent();
+}
+
 static enum hf_status do_step(struct store *store, const struct crash_step *step,
                               struct hf_error *error)
 {
-    struct buffer body = BUFFER_INIT(BODY_MAX);
-    struct get_call get = { .key = view_of(step->key), .body = &body };
-    enum hf_status status = store_get(store, &get);
-    buffer_release(&body);
-    struct condition condition = status == HF_OK ? if_match(&get.info.etag) : if_absent();
+    struct condition condition = condition_of(store, step->key);
     if (step->act == CRASH_CHANGE)
         return do_change(store, step, &condition.etag, error);
     if (step->act != CRASH_DELETE)
         return do_put(store, step, &condition, error);
     struct delete_call call = { .key = view_of(step->key), .condition = condition };
-    status = store_delete(store, &call);
+    store_delete(store, &call);
     *error = call.error;
-    return status;
+    return call.error.status;
 }
 
 static size_t count_steps(const struct crash_step *steps)
@@ -139,27 +144,60 @@ static void do_steps(struct store *store, const struct crash_step *steps, bool m
     }
 }
 
+static void do_batch(struct store *store, const struct crash_step *steps)
+{
+    struct put_call puts[CRASH_STEPS_MAX] = { 0 };
+    struct delete_call removals[CRASH_STEPS_MAX] = { 0 };
+    char *bodies[CRASH_STEPS_MAX];
+    size_t count = count_steps(steps);
+    bool removes = steps[0].act == CRASH_DELETE;
+    for (size_t i = 0; i < count; i++) {
+        bodies[i] = make_body(steps[i].size, steps[i].letter);
+        puts[i].key = removals[i].key = view_of(steps[i].key);
+        puts[i].body = (struct view){ bodies[i], steps[i].size };
+        puts[i].condition = removals[i].condition = condition_of(store, steps[i].key);
+    }
+    trace_mark(0);
+    check((removes ? store_delete_many(store, removals, count)
+                   : store_put_many(store, puts, count)) == HF_OK);
+    trace_mark((int)count);
+    for (size_t i = 0; i < count; i++)
+        free(bodies[i]);
+}
+
 /* ---- Judging what is left ------------------------------------------------------------ */
 
 /* What stands in the way of one judgement: which state, for the message. */
 struct judgement {
     const struct crash_store *kind;
     const struct crash_story *story;
-    size_t done;   /* steps acknowledged */
+    unsigned done; /* a bit for each step that was acknowledged, or that a reader has seen */
     size_t moment; /* for messages */
     size_t subset;
 };
 
-/* The last step that concerns a key among the first `count`; NULL: nothing ever did. */
+static unsigned first_steps(size_t count)
+{
+    return (1u << count) - 1;
+}
+
+/* The steps that may be under way once these are done. */
+static unsigned next_steps(const struct crash_story *story, unsigned done)
+{
+    unsigned all = first_steps(count_steps(story->steps));
+    return story->batch ? all : all & (done << 1 | 1);
+}
+
+/* The last of these steps that concerns a key; NULL: nothing ever did. */
 static const struct crash_step *last_step(const struct crash_story *story, const char *key,
-                                          size_t count)
+                                          unsigned steps)
 {
     const struct crash_step *last = NULL;
     for (size_t i = 0; i < count_steps(story->before); i++)
         if (strcmp(story->before[i].key, key) == 0)
             last = &story->before[i];
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(story->steps[i].key, key) == 0)
+    for (size_t i = 0; i < count_steps(story->steps); i++)
+        if ((steps >> i & 1) && strcmp(story->steps[i].key, key) == 0)
             last = &story->steps[i];
     return last;
 }
@@ -194,15 +232,13 @@ static void check_listing(struct store *store, const struct get_call *get,
 static void judge_key(struct store *store, const struct judgement *judgement, const char *key)
 {
     const struct crash_story *story = judgement->story;
-    size_t next = judgement->done + 1;
-    if (next > count_steps(story->steps))
-        next = judgement->done;
+    unsigned next = next_steps(story, judgement->done);
     struct buffer body = BUFFER_INIT(BODY_MAX);
     struct get_call get = { .key = view_of(key), .body = &body };
     enum hf_status status = store_get(store, &get);
     if (!is_result_of(last_step(story, key, judgement->done), status, buffer_view(&body)) &&
         !is_result_of(last_step(story, key, next), status, buffer_view(&body)))
-        fail_msg("moment %zu, subset %zu: %zu steps were acknowledged, but %s is %s, %zu bytes "
+        fail_msg("moment %zu, subset %zu: steps %x were acknowledged, but %s is %s, %zu bytes "
                  "of %c: %s",
                  judgement->moment, judgement->subset, judgement->done, key,
                  hf_status_name(status), body.size, body.size ? body.data[0] : '-',
@@ -266,7 +302,11 @@ static void prepare(struct run *run, const struct crash_store *kind,
 static void run_child(void *argument)
 {
     struct run *run = argument;
-    do_steps(open_store(run->kind->url, run->folder), run->story->steps, /* mark */ true);
+    struct store *store = open_store(run->kind->url, run->folder);
+    if (run->story->batch)
+        do_batch(store, run->story->steps);
+    else
+        do_steps(store, run->story->steps, /* mark */ true);
 }
 
 static bool stop_to_kill(void *argument, const struct trace_stop *stop)
@@ -295,9 +335,10 @@ void crash_by_kill(const struct crash_store *kind, const struct crash_story *sto
         killed = run.stops >= at;
         if (ended == killed)
             fail_msg("the child failed by itself after %zu stops", run.stops);
-        struct judgement judgement = {
-            .kind = kind, .story = story, .done = (size_t)run.done, .moment = at
-        };
+        struct judgement judgement = { .kind = kind,
+                                       .story = story,
+                                       .done = first_steps(run.done < 0 ? 0 : (size_t)run.done),
+                                       .moment = at };
         judge_store(&judgement, run.folder);
         test_dir_remove((char *)(uintptr_t)run.folder);
     }
@@ -307,21 +348,23 @@ void crash_by_kill(const struct crash_store *kind, const struct crash_story *sto
 
 /* ---- Without power ------------------------------------------------------------------- */
 
-/* Whether somebody who reads now is told what the next step will have done. */
-static bool reader_sees_next(struct run *run)
+/* The steps under way whose results somebody who reads now is told. */
+static unsigned steps_that_a_reader_sees(struct run *run)
 {
-    size_t count = count_steps(run->story->steps);
-    size_t done = (size_t)run->done;
-    if (!run->reader || done >= count)
-        return false;
-    const char *key = run->story->steps[done].key;
-    struct buffer body = BUFFER_INIT(BODY_MAX);
-    struct get_call get = { .key = view_of(key),
-                            .body = &body,
-                            .deadline = mono_add(env_now(env_real()), READER_WAIT) };
-    enum hf_status status = store_get(run->reader, &get);
-    bool seen = is_result_of(&run->story->steps[done], status, buffer_view(&body));
-    buffer_release(&body);
+    unsigned done = first_steps((size_t)run->done), seen = 0;
+    unsigned next = next_steps(run->story, done) & ~done;
+    for (size_t i = 0; run->reader && next >> i != 0; i++) {
+        if (!(next >> i & 1))
+            continue;
+        struct buffer body = BUFFER_INIT(BODY_MAX);
+        struct get_call get = { .key = view_of(run->story->steps[i].key),
+                                .body = &body,
+                                .deadline = mono_add(env_now(env_real()), READER_WAIT) };
+        enum hf_status status = store_get(run->reader, &get);
+        if (is_result_of(&run->story->steps[i], status, buffer_view(&body)))
+            seen |= 1u << i;
+        buffer_release(&body);
+    }
     return seen;
 }
 
@@ -337,7 +380,7 @@ static bool stop_to_record(void *argument, const struct trace_stop *stop)
         trace_record(run->record, stop);
     }
     if (run->done >= 0 && run->record->count > before)
-        run->record->changes[run->record->count - 1].reader_saw_new = reader_sees_next(run);
+        run->record->changes[run->record->count - 1].reader_saw = steps_that_a_reader_sees(run);
     return true;
 }
 
@@ -394,8 +437,8 @@ static size_t judge_moment(const struct judgement *at, const struct record *reco
         pending += record_is_pending(record, i, at->moment);
     size_t subsets = pending <= PENDING_ALL_MAX ? (size_t)1 << pending : plan.subsets + 2;
     struct judgement judgement = *at;
-    if (record->changes[at->moment - 1].reader_saw_new)
-        judgement.done++; /* somebody knows of it: it may not be taken back */
+    /* Somebody knows of these: they may not be taken back. */
+    judgement.done |= record->changes[at->moment - 1].reader_saw;
     for (size_t subset = 0; subset < subsets; subset++) {
         judgement.subset = subset;
         choose(record, at->moment, subset, pending, &prng, keep);
@@ -419,9 +462,10 @@ void crash_by_power_loss(const struct crash_store *kind, const struct crash_stor
     check(keep);
     size_t states = 0;
     for (size_t moment = 1; moment <= record->count; moment++) {
-        struct judgement judgement = {
-            .kind = kind, .story = story, .done = done_at(record, moment), .moment = moment
-        };
+        struct judgement judgement = { .kind = kind,
+                                       .story = story,
+                                       .done = first_steps(done_at(record, moment)),
+                                       .moment = moment };
         states += judge_moment(&judgement, record, plan, keep);
     }
     print_message("# %zu changes, %zu states after a power loss\n", record->count, states);

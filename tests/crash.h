@@ -40,6 +40,7 @@ struct crash_step {
 struct crash_story {
     struct crash_step before[CRASH_STEPS_MAX]; /* up to the first without a key */
     struct crash_step steps[CRASH_STEPS_MAX];
+    bool batch; /* the steps are one batch: all puts or all deletes, each of another key */
 };
 
 /* The store under test. */

@@ -57,7 +57,7 @@ struct change {
     struct timespec modified;
     char name[MODEL_NAME_SIZE];
     char name2[MODEL_NAME_SIZE];
-    bool reader_saw_new; /* a reader asked after this change saw what is not acknowledged yet */
+    unsigned reader_saw; /* a bit for each step that a reader was told of after it */
 };
 
 struct record {

@@ -61,6 +61,24 @@ static const struct crash_story come_and_go = {
                { CRASH_PUT, "a", 100, 'k' } },
 };
 
+static const struct crash_story put_batch = {
+    .before = { { CRASH_PUT, "a/2", 300, 'o' }, { CRASH_PUT, "c", 300, 'p' } },
+    .steps = { { CRASH_PUT, "a/1", 100, 'k' },
+               { CRASH_PUT, "a/2", 200, 'l' },
+               { CRASH_PUT, "b/1", 100, 'm' },
+               { CRASH_PUT, "c", 100, 'n' } },
+    .batch = true,
+};
+static const struct crash_story delete_batch = {
+    .before = { { CRASH_PUT, "a/1", 100, 'k' },
+                { CRASH_PUT, "a/2", 200, 'l' },
+                { CRASH_PUT, "b/1", 100, 'm' } },
+    .steps = { { CRASH_DELETE, "a/1", 0, 0 },
+               { CRASH_DELETE, "a/2", 0, 0 },
+               { CRASH_DELETE, "b/1", 0, 0 } },
+    .batch = true,
+};
+
 #define KILLED(story)                        \
     static void story##_killed(void **state) \
     {                                        \
@@ -80,6 +98,8 @@ KILLED(overwrite)
 KILLED(delete)
 KILLED(put_file)
 KILLED(stand_aside)
+KILLED(put_batch)
+KILLED(delete_batch)
 WITHOUT_POWER(put_absent)
 WITHOUT_POWER(put_absent_deep)
 WITHOUT_POWER(overwrite)
@@ -87,6 +107,8 @@ WITHOUT_POWER(delete)
 WITHOUT_POWER(put_file)
 WITHOUT_POWER(stand_aside)
 WITHOUT_POWER(come_and_go)
+WITHOUT_POWER(put_batch)
+WITHOUT_POWER(delete_batch)
 
 /* With the argument "short" only the stories with the most in them. */
 int main(int count, char **arguments)
@@ -96,6 +118,7 @@ int main(int count, char **arguments)
         IT("a put if absent that makes folders survives a power loss",
            put_absent_deep_without_power),
         IT("a file that stands aside is never lost to a power loss", stand_aside_without_power),
+        IT("a batch of puts survives a power loss", put_batch_without_power),
     };
     const struct CMUnitTest all[] = {
         IT("a put if absent that is killed anywhere leaves nothing or all", put_absent_killed),
@@ -113,6 +136,10 @@ int main(int count, char **arguments)
         IT("a streamed put survives a power loss", put_file_without_power),
         IT("a file that stands aside is never lost to a power loss", stand_aside_without_power),
         IT("folders that come and go survive a power loss", come_and_go_without_power),
+        IT("each put of a batch that is killed is done or not", put_batch_killed),
+        IT("each delete of a batch that is killed is done or not", delete_batch_killed),
+        IT("a batch of puts survives a power loss", put_batch_without_power),
+        IT("a batch of deletes survives a power loss", delete_batch_without_power),
     };
     if (count > 1 && strcmp(arguments[1], "short") == 0)
         return cmocka_run_group_tests(most, NULL, NULL);

@@ -206,10 +206,17 @@ static void give_fd(struct dir_locks *locks, int fd)
         close(fd);
 }
 
+static int set_locks(int fd, int64_t at, int64_t count, short type)
+{
+    struct flock range = {
+        .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = count
+    };
+    return fcntl(fd, F_OFD_SETLK, &range);
+}
+
 static int set_lock(int fd, int64_t at, short type)
 {
-    struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1 };
-    return fcntl(fd, F_OFD_SETLK, &range);
+    return set_locks(fd, at, 1, type);
 }
 
 static short lock_type(enum dir_lock_mode mode)
@@ -259,14 +266,25 @@ bool dir_lock_try(struct dir_locks *locks, int64_t at, enum dir_lock_mode mode,
     return true;
 }
 
-void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock)
+/* If the locks cannot be released, closing their only descriptor releases them too. */
+static void drop_locks(struct dir_locks *locks, struct dir_lock *lock, int64_t at,
+                       int64_t count)
 {
-    /* If the lock cannot be released, closing its only descriptor releases it too. */
-    if (set_lock(lock->fd, lock->at, F_UNLCK) == 0)
+    if (set_locks(lock->fd, at, count, F_UNLCK) == 0)
         give_fd(locks, lock->fd);
     else
         close(lock->fd);
     lock->fd = -1;
+}
+
+void dir_lock_drop(struct dir_locks *locks, struct dir_lock *lock)
+{
+    drop_locks(locks, lock, lock->at, 1);
+}
+
+void dir_stripes_drop(struct dir_locks *locks, struct dir_lock *lock)
+{
+    drop_locks(locks, lock, 0, DIR_STRIPES);
 }
 
 /* ---- Marks --------------------------------------------------------------------------- */
@@ -339,6 +357,16 @@ enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
     if (status != HF_OK)
         dir_lock_drop(locks, ret_lock);
     return status;
+}
+
+enum hf_status dir_stripe_add(struct dir_locks *locks, int64_t stripe, struct dir_lock *lock,
+                              bool *ret_busy, struct hf_error *error)
+{
+    *ret_busy = false;
+    if (set_lock(lock->fd, stripe, F_WRLCK) == 0)
+        return settle_held(locks, stripe, error);
+    *ret_busy = is_busy(errno);
+    return *ret_busy ? HF_OK : error_from_errno(error, errno, "lock");
 }
 
 enum hf_status dir_settle(struct dir_locks *locks, int64_t stripe, struct mono_time deadline,

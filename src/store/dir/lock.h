@@ -23,8 +23,9 @@
  * half, and writes it with a new lower half after each change. These numbers show other clients
  * that the store has changed, and let an open store ignore its own changes.
  *
- * Locks are acquired in this order: DIR_LOCK_KEEP, DIR_LOCK_MOVE, a stripe. Nobody holds two
- * stripes at once. So no two processes can wait for each other. */
+ * Locks are acquired in this order: DIR_LOCK_KEEP, DIR_LOCK_MOVE, a stripe. A writer that holds a
+ * stripe waits for no other lock: for a batch, it takes only those stripes that are free. So no two
+ * processes can wait for each other. */
 #ifndef STORE_DIR_LOCK_H
 #define STORE_DIR_LOCK_H
 
@@ -103,6 +104,14 @@ enum hf_status dir_not_writable(const struct dir_locks *locks, struct hf_error *
 enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
                                struct mono_time deadline, struct dir_lock *ret_lock,
                                struct hf_error *error);
+
+/* The same for another stripe beside the one that `lock` holds, without waiting. *ret_busy: somebody
+ * else holds the stripe; the status is then OK. If it fails, the stripe may be held all the same. */
+enum hf_status dir_stripe_add(struct dir_locks *locks, int64_t stripe, struct dir_lock *lock,
+                              bool *ret_busy, struct hf_error *error);
+
+/* Releases all stripes that the lock holds. */
+void dir_stripes_drop(struct dir_locks *locks, struct dir_lock *lock);
 
 /* The stripe must be held exclusively. A mark that cannot be cleared costs only time. */
 enum hf_status dir_stripe_mark(struct dir_locks *locks, int64_t stripe, struct hf_error *error);

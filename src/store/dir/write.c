@@ -5,6 +5,11 @@
  * Under the lock it checks the condition, gives the file its name and syncs the directory. So a
  * name always leads to a complete object, and the lock is held only for one rename and one fsync.
  *
+ * The calls of a batch are done in groups. A group writes all its files and then syncs them, which
+ * is faster than one after the other because the disk gets them together. Then it gives all of them
+ * their names and syncs each directory once. It holds the locks of all its paths until then. A path
+ * whose lock is not free is done after the group, by itself.
+ *
  * A failure before the rename means that nothing has happened. If the sync after the rename fails,
  * the outcome is unknown: the status is UNSURE, and the mark stays until the next reader or writer
  * of the path has made the change durable.
@@ -20,6 +25,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* Directories may vanish, and files may move aside, between the check and the write. A writer that
@@ -28,22 +34,30 @@
 #define WRITE_TRIES_MAX    20
 #define WRITE_TRIES_POLITE 3
 
-/* One write of one path. */
+/* How many calls of a batch are done together. Each needs a descriptor for its file. */
+#define GROUP_MAX 64
+
+/* One write of one path. It must not be moved, because `leaf` points into it. */
 struct change {
     struct dir_path path;
     int64_t stripe;
     const struct condition *condition;
     struct mono_time deadline;
     struct dir_new *file; /* NULL: a delete */
-    int folder;
+    int folder;           /* changes in the same directory share the descriptor */
     const char *leaf;
+    bool holds;   /* the lock of its stripe */
+    bool marked;  /* the mark of its stripe is ours */
     bool visible; /* it has happened, durable or not */
     bool quiet;   /* need not wake listeners */
-    bool again;   /* the path has changed, and nothing was written: start over */
+    bool again;   /* nothing was written because the path was changed or locked: start over */
+    struct hf_error *error;
+    enum hf_status status;
 };
 
 static void init_change(struct change *change, struct dir_store *dir, struct view key,
-                        const struct condition *condition, struct mono_time deadline)
+                        const struct condition *condition, struct mono_time deadline,
+                        struct hf_error *error)
 {
     dir_path_encode(key, &change->path);
     change->stripe = dir_stripe(dir_path_view(&change->path));
@@ -52,9 +66,15 @@ static void init_change(struct change *change, struct dir_store *dir, struct vie
     change->file = NULL;
     change->folder = -1;
     change->leaf = dir_leaf(&change->path);
-    change->visible = false;
-    change->quiet = false;
-    change->again = false;
+    change->holds = change->marked = change->visible = change->quiet = change->again = false;
+    change->error = error;
+    change->status = store_is_forked(dir->pid, error) ? error->status : HF_OK;
+}
+
+static size_t group_size(bool has_memory, size_t left)
+{
+    size_t most = has_memory ? GROUP_MAX : 1;
+    return left < most ? left : most;
 }
 
 /* ---- Checking conditions ------------------------------------------------------------- */
@@ -97,44 +117,35 @@ static enum hf_status check_condition_early(struct dir_store *dir, const struct 
 
 /* ---- Changing, under the lock of the stripe ------------------------------------------ */
 
-/* Makes a directory change durable, or reports UNSURE. */
-static enum hf_status finish_locked(struct dir_store *dir, struct change *change,
-                                    struct hf_error *error)
+/* Marks before the change: a reader that sees the change must also find the mark. */
+static enum hf_status mark_locked(struct dir_store *dir, struct change *change)
 {
-    change->visible = true;
-    if (dir->sync && fsync(change->folder) != 0) {
-        error_from_errno(error, errno, "sync the folder");
-        error->status = HF_UNSURE;
-        return HF_UNSURE;
-    }
-    /* Only now: until the change is durable, the mark keeps readers from reporting it. */
-    dir_stripe_clear(&dir->locks, change->stripe);
-    return HF_OK;
+    enum hf_status status = dir_stripe_mark(&dir->locks, change->stripe, change->error);
+    change->marked = status == HF_OK;
+    return status;
 }
 
 /* The rename or unlink failed, so nothing has changed. */
-static enum hf_status cancel_locked(struct dir_store *dir, struct change *change,
-                                    int errno_value, struct hf_error *error)
+static enum hf_status cancel_locked(struct change *change, int errno_value)
 {
-    dir_stripe_clear(&dir->locks, change->stripe);
     /* The directory was removed, or the name was taken, after they were checked. */
     change->again = errno_value == ENOENT || errno_value == EEXIST;
-    return error_from_errno(error, change->again ? EBUSY : errno_value,
+    return error_from_errno(change->error, change->again ? EBUSY : errno_value,
                             "rename or remove the object's file");
 }
 
 static enum hf_status place_locked(struct dir_store *dir, struct change *change,
-                                   const struct dir_found *found, struct hf_error *error)
+                                   const struct dir_found *found)
 {
     char aside[256 + 2];
     dir_aside_name(change->leaf, strlen(change->leaf), aside);
     const char *name = found->aside ? aside : change->leaf;
-    /* Mark before the change: a reader that sees the new object must also find the mark. */
-    if (dir_stripe_mark(&dir->locks, change->stripe, error) != HF_OK)
-        return error->status;
+    if (mark_locked(dir, change) != HF_OK)
+        return change->error->status;
     if (dir_new_place(change->file, change->folder, name, found->fd >= 0) != 0)
-        return cancel_locked(dir, change, errno, error);
-    return finish_locked(dir, change, error);
+        return cancel_locked(change, errno);
+    change->visible = true;
+    return HF_OK;
 }
 
 /* Removes a file aside that a plain file hides. It would become the object once the plain file
@@ -148,84 +159,188 @@ static bool drop_meaningless_locked(struct dir_store *dir, const struct change *
 }
 
 static enum hf_status unlink_locked(struct dir_store *dir, struct change *change,
-                                    const struct dir_found *found, struct hf_error *error)
+                                    const struct dir_found *found)
 {
     if (found->fd < 0)
         return HF_OK;
     char aside[256 + 2];
     dir_aside_name(change->leaf, strlen(change->leaf), aside);
     if (!found->aside && !drop_meaningless_locked(dir, change, aside))
-        return error_from_errno(error, errno, "remove a leftover of the object");
-    if (dir_stripe_mark(&dir->locks, change->stripe, error) != HF_OK)
-        return error->status;
+        return error_from_errno(change->error, errno, "remove a leftover of the object");
+    if (mark_locked(dir, change) != HF_OK)
+        return change->error->status;
     if (unlinkat(change->folder, found->aside ? aside : change->leaf, 0) != 0)
-        return cancel_locked(dir, change, errno, error);
-    return finish_locked(dir, change, error);
+        return cancel_locked(change, errno);
+    change->visible = true;
+    return HF_OK;
 }
 
-static enum hf_status apply_locked(struct dir_store *dir, struct change *change,
-                                   struct hf_error *error)
+static enum hf_status apply_locked(struct dir_store *dir, struct change *change)
 {
     struct dir_found found = { .fd = -1 };
-    if (change->folder >= 0 &&
-        dir_find(change->folder, change->leaf, strlen(change->leaf), &found, error) != HF_OK)
-        return error->status;
+    if (change->folder >= 0 && dir_find(change->folder, change->leaf, strlen(change->leaf),
+                                        &found, change->error) != HF_OK)
+        return change->error->status;
     /* The early check was made without the lock, so only this one counts. */
-    enum hf_status status = check_current(change->condition, found.fd, error);
+    enum hf_status status = check_current(change->condition, found.fd, change->error);
     if (status == HF_OK && change->file)
-        status = place_locked(dir, change, &found, error);
+        status = place_locked(dir, change, &found);
     else if (status == HF_OK)
-        status = unlink_locked(dir, change, &found, error);
+        status = unlink_locked(dir, change, &found);
     if (found.fd >= 0)
         close(found.fd);
     return status;
 }
 
-/* ---- One attempt, and retries -------------------------------------------------------- */
+/* ---- A group of changes -------------------------------------------------------------- */
 
-static enum hf_status apply_once(struct dir_store *dir, struct change *change,
-                                 struct hf_error *error)
+static bool in_same_folder(const struct change *one, const struct change *other)
 {
-    enum hf_status status =
-        change->file
-            ? dir_folder_open(dir, &change->path, change->deadline, &change->folder, error)
-            : dir_folder_find(dir, &change->path, &change->folder, error);
-    if (status != HF_OK)
-        return status;
-    struct dir_lock lock;
-    status = dir_stripe_take(&dir->locks, change->stripe, change->deadline, &lock, error);
-    if (status == HF_OK) {
-        status = apply_locked(dir, change, error);
-        dir_lock_drop(&dir->locks, &lock);
-    }
-    /* Even if the sync has failed, readers can see the change. */
-    if (change->visible)
-        dir_note_change(&dir->locks);
-    if (change->visible && !change->quiet)
-        write_notify_ring(&dir->notify);
-    if (change->folder >= 0)
-        close(change->folder);
-    return status;
+    size_t size = (size_t)(one->leaf - one->path.text);
+    return size == (size_t)(other->leaf - other->path.text) &&
+           memcmp(one->path.text, other->path.text, size) == 0;
 }
 
-static enum hf_status apply_with_retries(struct dir_store *dir, struct change *change,
-                                         struct hf_error *error)
+/* Opens the directories, before any lock is held: creating one needs locks too. */
+static void open_folders(struct dir_store *dir, struct change *const *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct change *change = changes[i];
+        for (size_t k = 0; k < i && change->folder < 0; k++)
+            if (in_same_folder(changes[k], change))
+                change->folder = changes[k]->folder;
+        if (change->status != HF_OK || change->folder >= 0)
+            continue;
+        change->status =
+            change->file ? dir_folder_open(dir, &change->path, change->deadline,
+                                           &change->folder, change->error)
+                         : dir_folder_find(dir, &change->path, &change->folder, change->error);
+    }
+}
+
+static void close_folders(struct change *const *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int folder = changes[i]->folder;
+        for (size_t k = i; k < count; k++)
+            if (changes[k]->folder == folder)
+                changes[k]->folder = -1;
+        if (folder >= 0)
+            close(folder);
+    }
+}
+
+/* The first lock may be waited for, because none is held yet. A change also has to start over if an
+ * earlier one of its stripe does: they may be of the same path. */
+static void lock_change(struct dir_store *dir, struct change *const *changes, size_t at,
+                        struct dir_lock *lock)
+{
+    struct change *change = changes[at];
+    bool busy = false;
+    for (size_t k = 0; k < at; k++) {
+        if (changes[k]->stripe != change->stripe)
+            continue;
+        change->holds = change->holds || changes[k]->holds;
+        busy = busy || changes[k]->again;
+    }
+    if (!change->holds && !busy)
+        change->status = lock->fd < 0 ? dir_stripe_take(&dir->locks, change->stripe,
+                                                        change->deadline, lock, change->error)
+                                      : dir_stripe_add(&dir->locks, change->stripe, lock, &busy,
+                                                       change->error);
+    change->again = busy;
+    change->holds = change->holds || (change->status == HF_OK && !busy);
+}
+
+/* Makes what was changed in the directories durable, or reports UNSURE. */
+static void sync_folders(struct change *const *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool synced = !changes[i]->visible;
+        for (size_t k = 0; k < i; k++)
+            synced =
+                synced || (changes[k]->visible && changes[k]->folder == changes[i]->folder);
+        if (synced || fsync(changes[i]->folder) == 0)
+            continue;
+        int failed = errno;
+        for (size_t k = i; k < count; k++) {
+            if (!changes[k]->visible || changes[k]->folder != changes[i]->folder)
+                continue;
+            error_from_errno(changes[k]->error, failed, "sync the folder");
+            changes[k]->status = changes[k]->error->status = HF_UNSURE;
+        }
+    }
+}
+
+/* Until all changes of a stripe are durable, its mark keeps readers from reporting them. */
+static void clear_marks(struct dir_store *dir, struct change *const *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool durable = changes[i]->marked;
+        for (size_t k = 0; k < count; k++)
+            if (changes[k]->stripe == changes[i]->stripe)
+                durable = durable && changes[k]->status != HF_UNSURE;
+        if (durable)
+            dir_stripe_clear(&dir->locks, changes[i]->stripe);
+    }
+}
+
+/* Makes one attempt at each change, in this order. */
+static void apply_once(struct dir_store *dir, struct change *const *changes, size_t count)
+{
+    struct dir_lock lock = { .fd = -1 };
+    bool visible = false, loud = false;
+    open_folders(dir, changes, count);
+    for (size_t i = 0; i < count; i++) {
+        struct change *change = changes[i];
+        if (change->status == HF_OK)
+            lock_change(dir, changes, i, &lock);
+        if (change->status == HF_OK && change->holds && !change->again)
+            change->status = apply_locked(dir, change);
+        visible = visible || change->visible;
+        loud = loud || (change->visible && !change->quiet);
+    }
+    if (dir->sync)
+        sync_folders(changes, count);
+    clear_marks(dir, changes, count);
+    if (lock.fd >= 0)
+        dir_stripes_drop(&dir->locks, &lock);
+    /* Even if the sync has failed, readers can see the changes. */
+    if (visible)
+        dir_note_change(&dir->locks);
+    if (loud)
+        write_notify_ring(&dir->notify);
+    close_folders(changes, count);
+}
+
+static void start_over(struct change *change)
+{
+    change->holds = change->marked = change->again = false;
+    change->status = error_clear(change->error);
+}
+
+static void apply_with_retries(struct dir_store *dir, struct change *change)
 {
     struct dir_lock keep = { .fd = -1 };
-    enum hf_status status = HF_OK;
-    for (int tries = 0; tries < WRITE_TRIES_MAX; tries++) {
+    for (int tries = 1; tries < WRITE_TRIES_MAX && change->again; tries++) {
         if (tries == WRITE_TRIES_POLITE &&
             dir_lock_take(&dir->locks, DIR_LOCK_KEEP, DIR_LOCK_SHARED, change->deadline, &keep,
-                          error) != HF_OK)
-            return error->status;
-        change->again = false;
-        status = apply_once(dir, change, error);
-        if (!change->again)
-            break;
+                          change->error) != HF_OK) {
+            change->status = change->error->status;
+            return;
+        }
+        start_over(change);
+        apply_once(dir, &change, 1);
     }
     if (keep.fd >= 0)
         dir_lock_drop(&dir->locks, &keep);
-    return status;
+}
+
+static void apply_changes(struct dir_store *dir, struct change *const *changes, size_t count)
+{
+    apply_once(dir, changes, count);
+    for (size_t i = 0; i < count; i++)
+        apply_with_retries(dir, changes[i]);
 }
 
 /* ---- Put ----------------------------------------------------------------------------- */
@@ -250,61 +365,116 @@ static enum hf_status fill_new_file(int to, const struct source *source, struct 
     return file_copy(source->fd, 0, size, to, source->progress, error);
 }
 
-static void put_as_file(struct dir_store *dir, struct put_call *call, struct source *source)
-{
+/* The file of a put, before it has its name. */
+struct new_object {
     struct change change;
     struct dir_new file;
     struct etag etag;
+};
+
+static void write_new_object(struct dir_store *dir, struct put_call *call,
+                             struct source *source, struct new_object *new)
+{
+    struct change *change = &new->change;
     struct hf_error *error = &call->error;
-    if (store_is_forked(dir->pid, error))
+    init_change(change, dir, call->key, &call->condition, call->deadline, error);
+    change->quiet = call->quiet;
+    if (change->status == HF_OK)
+        change->status = check_condition_early(dir, change, error);
+    if (change->status == HF_OK)
+        change->status = dir_temp_make(&dir->temp, call->give ? source->fd : -1, &new->file,
+                                       &source->given, error);
+    if (change->status != HF_OK)
         return;
-    init_change(&change, dir, call->key, &call->condition, call->deadline);
-    change.quiet = call->quiet;
-    if (check_condition_early(dir, &change, error) != HF_OK ||
-        dir_temp_make(&dir->temp, call->give ? source->fd : -1, &file, &source->given, error) !=
-            HF_OK)
-        return;
-    change.file = &file;
-    enum hf_status status = fill_new_file(file.fd, source, error);
-    if (status == HF_OK)
-        status = dir_file_label(file.fd, file.random, &etag, error);
-    if (status == HF_OK && dir->sync && fsync(file.fd) != 0)
-        status = error_from_errno(error, errno, "sync the new file");
-    if (status == HF_OK)
-        status = apply_with_retries(dir, &change, error);
-    if (status == HF_OK)
-        call->etag = etag;
-    dir_new_release(&file, /* keep */ status == HF_UNSURE);
+    change->file = &new->file;
+    change->status = fill_new_file(new->file.fd, source, error);
+    if (change->status == HF_OK)
+        change->status = dir_file_label(new->file.fd, new->file.random, &new->etag, error);
 }
 
+/* Starting all writes before waiting for the first lets the disk do them together. The first call
+ * is only a hint; the fsync counts. */
+static void sync_new_objects(struct new_object *news, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (count > 1 && news[i].change.status == HF_OK)
+            (void)!sync_file_range(news[i].file.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    for (size_t i = 0; i < count; i++) {
+        struct change *change = &news[i].change;
+        if (change->status == HF_OK && fsync(news[i].file.fd) != 0)
+            change->status = error_from_errno(change->error, errno, "sync the new file");
+    }
+}
+
+static void put_group(struct dir_store *dir, struct put_call *calls, struct source *sources,
+                      struct new_object *news, size_t count)
+{
+    struct change *changes[GROUP_MAX];
+    for (size_t i = 0; i < count; i++) {
+        write_new_object(dir, &calls[i], &sources[i], &news[i]);
+        changes[i] = &news[i].change;
+    }
+    if (dir->sync)
+        sync_new_objects(news, count);
+    apply_changes(dir, changes, count);
+    for (size_t i = 0; i < count; i++) {
+        if (changes[i]->status == HF_OK) {
+            error_clear(&calls[i].error);
+            calls[i].etag = news[i].etag;
+        }
+        if (changes[i]->file)
+            dir_new_release(&news[i].file, /* keep */ changes[i]->status == HF_UNSURE);
+    }
+}
+
+/* Without memory for a group, its calls are made one by one. */
 void dir_put(struct store *store, struct put_call *calls, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct source source = { .body = calls[i].body, .fd = -1 };
-        put_as_file(dir_of(store), &calls[i], &source);
+    struct new_object one, *many = count > 1 ? malloc(GROUP_MAX * sizeof *many) : NULL;
+    struct source sources[GROUP_MAX];
+    for (size_t at = 0, size; at < count; at += size) {
+        size = group_size(many != NULL, count - at);
+        for (size_t i = 0; i < size; i++)
+            sources[i] = (struct source){ .body = calls[at + i].body, .fd = -1 };
+        put_group(dir_of(store), &calls[at], sources, many ? many : &one, size);
     }
+    free(many);
 }
 
 void dir_put_file(struct store *store, struct put_call *call, int fd,
                   const struct progress *progress)
 {
     struct source source = { .fd = fd, .progress = progress };
-    put_as_file(dir_of(store), call, &source);
+    struct new_object new;
+    put_group(dir_of(store), call, &source, &new, 1);
 }
 
 /* ---- Delete -------------------------------------------------------------------------- */
 
+static void remove_group(struct dir_store *dir, struct delete_call *calls,
+                         struct change *removals, size_t count)
+{
+    struct change *changes[GROUP_MAX];
+    for (size_t i = 0; i < count; i++) {
+        changes[i] = &removals[i];
+        init_change(changes[i], dir, calls[i].key, &calls[i].condition, calls[i].deadline,
+                    &calls[i].error);
+    }
+    apply_changes(dir, changes, count);
+    for (size_t i = 0; i < count; i++) {
+        if (changes[i]->status != HF_OK)
+            continue;
+        error_clear(&calls[i].error);
+        dir_folder_prune(dir, &changes[i]->path);
+    }
+}
+
 void dir_remove(struct store *store, struct delete_call *calls, size_t count)
 {
-    struct dir_store *dir = dir_of(store);
-    for (size_t i = 0; i < count; i++) {
-        struct change change;
-        if (store_is_forked(dir->pid, &calls[i].error))
-            continue;
-        init_change(&change, dir, calls[i].key, &calls[i].condition, calls[i].deadline);
-        if (apply_with_retries(dir, &change, &calls[i].error) == HF_OK) {
-            error_clear(&calls[i].error);
-            dir_folder_prune(dir, &change.path);
-        }
+    struct change one, *many = count > 1 ? malloc(GROUP_MAX * sizeof *many) : NULL;
+    for (size_t at = 0, size; at < count; at += size) {
+        size = group_size(many != NULL, count - at);
+        remove_group(dir_of(store), &calls[at], many ? many : &one, size);
     }
+    free(many);
 }
