@@ -145,6 +145,30 @@ HF_API enum hf_status hf_key_update_file(struct hf_key *key, int fd,
 HF_API enum hf_status hf_key_remove(struct hf_key *key, const struct hf_key_if *when,
                                     struct hf_key_info *info, struct hf_error *error);
 
+/* How to change a key without a handle. */
+struct hf_key_change_options {
+    size_t struct_size;
+    bool removes;                 /* remove the state; the data must be empty */
+    const struct hf_key_if *when; /* the conditions; NULL: none */
+    int64_t wait_ms;              /* how long to wait if the key is held; 0: not at all */
+    int64_t ttl_ms;               /* of the lease, if one is needed */
+};
+#define HF_KEY_CHANGE_OPTIONS                                                              \
+    HF_VALUE_(hf_key_change_options, sizeof(struct hf_key_change_options), false, NULL, 0, \
+              30000)
+
+/* Changes the state of a key that this process does not hold. If nobody holds the key or waits for
+ * it, and the state is at most 4 KiB, this is a single write, which checks the conditions, takes
+ * the next token and publishes the state. Otherwise the key is acquired, changed and released.
+ * `options` may be NULL.
+ *
+ * Returns HF_HELD if the key was not free within wait_ms. Returns HF_UNSURE if the store did not
+ * reply: read the key before you call again. */
+HF_API enum hf_status hf_key_change(struct hf_client *client, const char *name,
+                                    const void *data, size_t size,
+                                    const struct hf_key_change_options *options,
+                                    struct hf_key_info *info, struct hf_error *error);
+
 /* Releases the key. Staged changes are published or dropped in the same write. If the key belongs
  * to a transaction, this commits or rolls back the whole transaction.
  *

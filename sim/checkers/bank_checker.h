@@ -12,7 +12,9 @@
  *
  *   - A key's version does not increase by one, or a version repeats. A key is changed without a
  *     lease that was active in the previous document. The exceptions are a promoted stage of a
- *     committed transaction, and a promoted stage of a lease that ends in the same write.
+ *     committed transaction, a promoted stage of a lease that ends in the same write, and a change
+ *     that takes a token of its own, while nobody holds the key or waits for it and there is no
+ *     stage.
  *   - A key is published while it belongs to a transaction. A key is added to a transaction that
  *     never had a record, or under a lease that is not active.
  *   - A stage is promoted although the record of its transaction does not say commit, or is

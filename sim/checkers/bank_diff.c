@@ -125,6 +125,32 @@ static bool was_held_before(const struct banked_key *key, const struct banked_ve
     return false;
 }
 
+/* A node may change a key without a lease if nobody holds it, waits for it or has staged a change,
+ * and then uses up a token. One write may contain several operations of a node, so a lease or
+ * waiter counts only if it is still there afterwards. */
+static void checker_changed_at_once(const struct step *step, const struct banked_state *before,
+                                    const struct banked_state *now)
+{
+    uint64_t token = now->now.token;
+    if (!step->before || token < step->before->next_token || token >= step->now->next_token)
+        STEP_FAIL(step, "is published under token %" PRIu64 ", which was not active", token);
+    if (checked_by_token(step->now, token))
+        STEP_FAIL(step, "is published under token %" PRIu64 ", which is that of a lease",
+                  token);
+    if (before->stage.there)
+        STEP_FAIL(step, "is published past the stage of token %" PRIu64, before->stage.token);
+    for (size_t i = 0; step->before && i < step->before->lease_count; i++) {
+        uint64_t held = step->before->leases[i].token;
+        if (step->before->leases[i].active && is_active(step->now, held))
+            STEP_FAIL(step, "is published without a lease while token %" PRIu64 " is active",
+                      held);
+    }
+    for (size_t i = 0; step->before && i < step->before->waiter_count; i++)
+        if (checked_waiter(step->now, step->before->waiters[i].id))
+            STEP_FAIL(step, "is published past %.*s, which waits for it",
+                      VIEW_ARGS(step->before->waiters[i].id));
+}
+
 static void checker_published(const struct step *step, const struct banked_state *before,
                               const struct banked_state *now)
 {
@@ -132,8 +158,7 @@ static void checker_published(const struct step *step, const struct banked_state
         STEP_FAIL(step, "has version %" PRIu64 " after %" PRIu64, now->now.number,
                   before->now.number);
     if (!is_held_alone(step->before, now->now.token))
-        STEP_FAIL(step, "is published under token %" PRIu64 ", which was not active",
-                  now->now.token);
+        checker_changed_at_once(step, before, now);
     if (was_held_before(step->key, &now->now))
         STEP_FAIL(step, "holds operation %" PRIu64 " a second time", now->now.operation);
     if (is_of_txn(&before->stage))

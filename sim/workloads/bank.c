@@ -110,6 +110,8 @@ static void do_one_thing(struct teller *teller)
         teller_transact(teller);
     } else if (what < 11) {
         teller_rewrite(teller);
+    } else if (what < 13) {
+        teller_change_at_once(teller);
     } else {
         read_some(teller, 3);
     }

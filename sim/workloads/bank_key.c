@@ -267,6 +267,49 @@ void teller_rewrite(struct teller *teller)
         use_key(teller, key, number, options.staged);
 }
 
+/* Changes a key without a handle. Only a condition makes sure that the balance is still the one
+ * that was read. */
+void teller_change_at_once(struct teller *teller)
+{
+    struct bank_checker *checker = teller->work->checker;
+    struct hf_key_change_options options = HF_KEY_CHANGE_OPTIONS;
+    struct hf_key_if when = HF_KEY_IF;
+    struct hf_key_info info = HF_KEY_INFO, seen = HF_KEY_INFO;
+    struct hf_error error;
+    char text[STATE_BYTES_MAX];
+    int64_t balance;
+    size_t number = teller_draw_key(teller), size = 0;
+    if (!teller_read(teller, number, &balance, &seen))
+        return;
+    teller_think(teller);
+    bool holds_nothing = seen.version == 0 || seen.removed,
+         impossible = teller_one_in(teller, 8);
+    when.version_set = true;
+    when.version = impossible ? seen.version + 70 : holds_nothing ? 0 : seen.version;
+    if (!impossible && !holds_nothing && teller_one_in(teller, 3))
+        when = (struct hf_key_if){ .struct_size = sizeof when, .etag = seen.etag };
+    options.when = &when;
+    options.ttl_ms = teller->work->plan.ttl_ms;
+    options.wait_ms = teller_one_in(teller, 2) ? 0 : (int64_t)teller_below(teller, WAIT_MS_MAX);
+    options.removes = balance == 0 && teller_one_in(teller, 2);
+    uint64_t operation = options.removes
+                             ? bank_checker_removes(checker, number, VIEW(""))
+                             : bank_checker_writes(checker, number, VIEW(""), balance);
+    if (!options.removes) {
+        size = draw_size(teller);
+        bank_checker_text(operation, balance, size, text);
+    }
+    teller_maybe_be_cut(teller);
+    enum hf_status status =
+        hf_key_change(teller->client, bank_keys[number], text, size, &options, &info, &error);
+    TELLER_TRACE(teller, "changes %s at once, to %" PRId64 " as operation %" PRIu64 ": %s",
+                 bank_keys[number], balance, operation, hf_status_name(status));
+    if (impossible)
+        bank_checker_told_impossible(checker, operation, status);
+    else
+        bank_checker_told_write(checker, operation, /* staged */ false, status);
+}
+
 void teller_adopt(struct teller *teller)
 {
     struct bank_passed passed = teller->work->passed;

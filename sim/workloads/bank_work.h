@@ -159,6 +159,9 @@ enum hf_status teller_write(struct teller *teller, struct teller_write *write, i
 /* Acquires a key, writes its current value again in one of several ways, and releases it. */
 void teller_rewrite(struct teller *teller);
 
+/* The same by hf_key_change, without a lease if the key is free. */
+void teller_change_at_once(struct teller *teller);
+
 /* Adopts a lease that another node has passed on. */
 void teller_adopt(struct teller *teller);
 

@@ -229,6 +229,11 @@
     ROW(STATISTICS_GO_FORWARD, "index", "overwrites statistics with those of an older shard")  \
     /* Keys with state. */                                                                     \
     ROW(PUBLISH_NAMES_THE_LEASE, "bank", "publishes although its lease is gone")               \
+    ROW(ONCE_NEEDS_NO_HOLDER, "bank", "changes a key that another client holds")               \
+    ROW(ONCE_LETS_WAITERS_FIRST, "bank", "changes a key past clients that wait for it")        \
+    ROW(ONCE_SPARES_STAGES, "bank", "changes a key that has a stage without a lease")          \
+    ROW(ONCE_TAKES_A_TOKEN, "bank", "changes a key without using up a token")                  \
+    ROW(ONCE_IS_NOT_REPEATED, "bank", "repeats a change over a later one")                     \
     ROW(STATE_BEFORE_THE_SWAP, "bank", "names a state before it is known to exist")            \
     ROW(OLD_STATE_AFTER_THE_SWAP, "bank", "deletes a state before a swap without it is known") \
     ROW(UNSURE_KEEPS_STATE, "bank", "deletes the state of a swap that may still land")         \

@@ -140,6 +140,27 @@ static enum hf_status refuse_change(struct change *change, enum hf_key_outcome o
     return error_set(error, outcomes[outcome].status, "%s", outcomes[outcome].sentence);
 }
 
+/* Checks the caller's conditions on the version that it sees. */
+static enum hf_status check_conditions(struct change *change, struct hf_error *error)
+{
+    enum hf_key_outcome outcome = HF_KEY_NONE;
+    const struct state_version *seen = seen_by_holder(change);
+    bool conditional = change->if_version_set || change->if_etag.size > 0;
+    /* If the state was lost, no condition on it can be checked. */
+    if (conditional && change->state.lost && seen == &change->state.now)
+        return error_set(error, HF_CORRUPT,
+                         "the document of this key was damaged, so its version is unknown; a "
+                         "copy is kept under " LAYOUT_KEPT_FOLDER);
+    bool holds_nothing = seen->number == 0 || seen->removed;
+    bool same_version =
+        change->if_version == seen->number || (change->if_version == 0 && holds_nothing);
+    if (change->if_version_set && !same_version)
+        outcome = HF_KEY_VERSION_CONFLICT;
+    else if (change->if_etag.size > 0 && !view_equal(change->if_etag, view_of(seen->etag)))
+        outcome = HF_KEY_ETAG_MISMATCH;
+    return outcome == HF_KEY_NONE ? HF_OK : refuse_change(change, outcome, error);
+}
+
 /* The checks that publishing and staging have in common. */
 static enum hf_status check_change(struct change *change, const struct lease_table *table,
                                    const struct evidence *evidence, struct hf_error *error)
@@ -147,23 +168,30 @@ static enum hf_status check_change(struct change *change, const struct lease_tab
     enum hf_key_outcome outcome = check_holder(change, table, evidence);
     if (outcome == HF_KEY_NONE)
         outcome = check_stage(change);
-    const struct state_version *seen = seen_by_holder(change);
-    bool conditional = change->if_version_set || change->if_etag.size > 0;
-    /* If the state was lost, no condition on it can be checked. */
-    if (outcome == HF_KEY_NONE && conditional && change->state.lost &&
-        seen == &change->state.now)
-        return error_set(error, HF_CORRUPT,
-                         "the document of this key was damaged, so its version is unknown; a "
-                         "copy is kept under " LAYOUT_KEPT_FOLDER);
-    bool holds_nothing = seen->number == 0 || seen->removed;
-    bool same_version =
-        change->if_version == seen->number || (change->if_version == 0 && holds_nothing);
-    if (outcome == HF_KEY_NONE && change->if_version_set && !same_version)
-        outcome = HF_KEY_VERSION_CONFLICT;
-    if (outcome == HF_KEY_NONE && change->if_etag.size > 0 &&
-        !view_equal(change->if_etag, view_of(seen->etag)))
-        outcome = HF_KEY_ETAG_MISMATCH;
-    return outcome == HF_KEY_NONE ? HF_OK : refuse_change(change, outcome, error);
+    return outcome == HF_KEY_NONE ? check_conditions(change, error)
+                                  : refuse_change(change, outcome, error);
+}
+
+/* Whether a change without a lease may take effect in this body. A lease that has ended counts as
+ * long as it is marked active: only a swap that ends it fences its holder, and the next client that
+ * acquires the key makes that swap. A client in the queue comes first. */
+static enum hf_key_outcome check_free(const struct change *change,
+                                      const struct lease_table *table)
+{
+    bool leased = false;
+    for (size_t i = 0; i < table->lease_count; i++)
+        leased = leased || table->leases[i]->status == LEASE_ACTIVE;
+    if (RULE(ONCE_NEEDS_NO_HOLDER) && leased)
+        return HF_KEY_WAITING;
+    if (RULE(ONCE_LETS_WAITERS_FIRST) && table->waiter_count > 0)
+        return HF_KEY_WAITING;
+    if (RULE(ONCE_SPARES_STAGES) && change->state.staged)
+        return HF_KEY_WAITING;
+    /* A table that is new or of another program, or whose tokens are exhausted, is prepared by the
+     * next acquire. */
+    bool has_token = !table->adopted && !table->damaged && table->next_token > 0 &&
+                     (table->next_token & UINT32_MAX) != UINT32_MAX;
+    return has_token ? HF_KEY_NONE : HF_KEY_WAITING;
 }
 
 /* ---- Applying it --------------------------------------------------------------------- */
@@ -200,6 +228,35 @@ static enum hf_status publish_version(struct change *change, const struct lease_
         return status;
     if (state->staged) /* staged earlier under the same lease, and replaced by this version */
         state_discard(state);
+    state_publish(state, &version);
+    *moved = true;
+    return HF_OK;
+}
+
+/* The same without a lease. The version takes the table's next token, so it is fenced like any
+ * other: a client that was granted the key earlier has a lower token. */
+static enum hf_status publish_once(struct change *change, const struct lease_table *table,
+                                   const struct evidence *evidence, bool *moved,
+                                   struct hf_error *error)
+{
+    struct key_state *state = &change->state;
+    struct state_version version = *change->version;
+    check(!version.has_body);
+    change->already = strcmp(state->now.etag, version.etag) == 0;
+    if (change->already)
+        return HF_OK;
+    enum hf_key_outcome outcome = check_free(change, table);
+    if (outcome != HF_KEY_NONE)
+        return refuse_change(change, outcome, error);
+    enum hf_status status = check_conditions(change, error);
+    bool may_be_gone = change->number > 0 && state->now.number > change->number;
+    if (status == HF_OK && RULE(ONCE_IS_NOT_REPEATED) && may_be_gone)
+        status = refuse_change(change, HF_KEY_VERSION_CONFLICT, error);
+    if (status != HF_OK)
+        return status;
+    version.token = table->next_token;
+    if (version.at.us == 0)
+        version.at = evidence->wall;
     state_publish(state, &version);
     *moved = true;
     return HF_OK;
@@ -369,6 +426,7 @@ static enum hf_status apply_kind(struct change *change, struct lease_table *tabl
 {
     switch (change->kind) {
     case CHANGE_PUBLISH: return publish_version(change, table, evidence, moved, error);
+    case CHANGE_ONCE: return publish_once(change, table, evidence, moved, error);
     case CHANGE_STAGE: return stage_version(change, table, evidence, moved, error);
     case CHANGE_SEAL: return seal_stage(change, table, evidence, moved, error);
     case CHANGE_SETTLE: return settle_stage(change, table, evidence, moved, error);
@@ -408,6 +466,9 @@ static enum hf_status apply_to_state(struct change *change, struct lease_table *
         status = write_state(change, table, extra, error);
     if (status == HF_OK && *moved)
         table_set_state(table, buffer_view(&change->text));
+    if (RULE(ONCE_TAKES_A_TOKEN) && status == HF_OK && *moved && change->kind == CHANGE_ONCE &&
+        !change->already)
+        table->next_token++;
     return status;
 }
 
@@ -475,7 +536,8 @@ void change_release(struct change *change)
  * last attempt would have had. A dropped stage was never visible. */
 static bool is_not_done(const struct change *change)
 {
-    bool numbered = change->kind == CHANGE_PUBLISH || change->kind == CHANGE_STAGE;
+    bool numbered = change->kind == CHANGE_PUBLISH || change->kind == CHANGE_ONCE ||
+                    change->kind == CHANGE_STAGE;
     return numbered && !change->state.lost && change->state.now.number <= change->number &&
            strcmp(change->state.now.etag, change->version->etag) != 0;
 }

@@ -14,6 +14,10 @@ enum change_kind {
      * has no transaction and whose lease has ended. */
     CHANGE_ENLIST,
     CHANGE_PUBLISH, /* `version` becomes the published version */
+    /* The same without a lease, under the next token of the table. Refused (WAITING) if the key has
+     * an active lease, a waiter or a stage, or if the table cannot issue a token without more
+     * ado. */
+    CHANGE_ONCE,
     CHANGE_STAGE,   /* `version` is staged, for `txn` or for the lease alone */
     /* Seals the stage of `txn` if its lease has not ended. After that, no pending change to the
      * stage can take effect. */
@@ -64,8 +68,8 @@ struct change {
 
     /* Private to the change. */
     bool refused; /* by the last body that it was applied to */
-    /* PUBLISH, STAGE: the version number of the last attempt; 0: none yet. FINISH: the number of
-     * the version that it published. */
+    /* PUBLISH, ONCE, STAGE: the version number of the last attempt; 0: none yet. FINISH: the number
+     * of the version that it published. */
     uint64_t number;
     /* STAGE, FINISH: the ETag of the stage that the last attempt found; empty: none. */
     char over[NONCE_SIZE + 1];

@@ -128,6 +128,9 @@ bool key_body_key(struct view ns, struct view name, const struct body_name *body
 void bodies_delete(struct hf_client *client, struct view name, struct body_name *names,
                    size_t count, size_t *ret_gone);
 
+/* OK, or INVALID if the conditions of a change make no sense. */
+enum hf_status key_check_if(const struct hf_key_if *when, struct hf_error *error);
+
 /* Fills in info from the state after a change. */
 void key_info_fill(const struct key_state *state, const struct state_version *version,
                    enum hf_key_outcome outcome, struct hf_key_info *ret_info);

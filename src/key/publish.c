@@ -364,6 +364,16 @@ void key_info_fill(const struct key_state *state, const struct state_version *ve
     write_caller_report(ret_info, &info, sizeof info);
 }
 
+/* The ETag of a key that was never written is empty. If it were treated as "any", the condition
+ * would always hold. */
+enum hf_status key_check_if(const struct hf_key_if *when, struct hf_error *error)
+{
+    if (!when->etag || when->etag[0] != '\0')
+        return HF_OK;
+    return error_set(error, HF_INVALID,
+                     "the ETag must not be empty; use version 0 for a key without a value");
+}
+
 static enum hf_status update_state(struct hf_key *key, const struct content *content,
                                    const struct hf_key_if *when, struct hf_key_info *info,
                                    struct hf_error *error)
@@ -376,12 +386,8 @@ static enum hf_status update_state(struct hf_key *key, const struct content *con
     env_mutex_lock(&key->calls);
     enum hf_status status =
         read_caller_options("HF_KEY_IF", when, &condition, sizeof condition, &why);
-    /* The ETag of a key that was never written is empty. If it were treated as "any", the
-     * condition would always hold. */
-    if (status == HF_OK && condition.etag && condition.etag[0] == '\0')
-        status =
-            error_set(&why, HF_INVALID,
-                      "the ETag must not be empty; use version 0 for a key without a value");
+    if (status == HF_OK)
+        status = key_check_if(&condition, &why);
     if (status == HF_OK)
         status = write_and_swap(&update, &condition, &why);
     env_mutex_unlock(&key->calls);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* change.c: `key update` and `key rm`: change the state of a key under an existing lease or, with
- * --take, under a lease for this one change. */
+ * --take, in one write if the key is free, and otherwise under a lease for this one change. */
 #include "cli/files.h"
 #include "cli/key/key.h"
 
@@ -36,31 +36,64 @@ static enum hf_status check_take(struct cli *cli)
     return HF_OK;
 }
 
-/* Changes the key under its existing lease or, with --take, under a lease for this change. A failed
- * release is ignored, because the change is published and the lease expires on its own. */
+/* Larger states are written from their file, under a lease. */
+#define AT_ONCE_MAX 4096
+
+/* Changes the key if it is free at this moment. HELD: it is not, or the state is too large. */
+static enum hf_status change_if_free(struct changing *changing, const char *name)
+{
+    struct key_context *context = &changing->context;
+    struct hf_key_change_options options = HF_KEY_CHANGE_OPTIONS;
+    char bytes[AT_ONCE_MAX + 1];
+    ssize_t size = changing->fd >= 0 ? pread(changing->fd, bytes, sizeof bytes, 0) : 0;
+    if (size < 0 || size > AT_ONCE_MAX)
+        return HF_HELD;
+    options.removes = changing->fd < 0;
+    options.when = &changing->when;
+    options.ttl_ms = changing->options.ttl_ms;
+    context->name = name;
+    return hf_key_change(context->cli->client, name, bytes, (size_t)size, &options,
+                         &context->info, &context->cli->error);
+}
+
+/* Changes the key under the lease of the context. */
+static enum hf_status change_held(struct changing *changing)
+{
+    struct key_context *context = &changing->context;
+    struct hf_error *error = &context->cli->error;
+    return changing->fd >= 0
+               ? hf_key_update_file(context->key, changing->fd, &changing->when, &context->info,
+                                    error)
+               : hf_key_remove(context->key, &changing->when, &context->info, error);
+}
+
+/* Changes the key under its existing lease or, with --take, in one write or under a lease for this
+ * change. A failed release is ignored, because the change is published and the lease expires on its
+ * own. */
 static enum hf_status change_state(struct changing *changing)
 {
     struct key_context *context = &changing->context;
     struct cli *cli = context->cli;
     const char *name = cli->arguments[0];
-    bool takes = cli_given(cli, "take");
+    bool takes = cli_given(cli, "take"), done = false;
     enum hf_status status =
         takes ? cli_connect(cli) : key_context_adopt(context, name, &changing->options);
-    if (status == HF_OK && takes)
-        status = key_context_take(context, name, &changing->options);
-    if (status == HF_OK) {
-        status =
-            changing->fd >= 0
-                ? hf_key_update_file(context->key, changing->fd, &changing->when,
-                                     &context->info, &cli->error)
-                : hf_key_remove(context->key, &changing->when, &context->info, &cli->error);
-        if (status == HF_UNSURE)
-            error_prefix(&cli->error, "the outcome is unknown; check with 'holdfast key show'");
-        if (status != HF_OK)
-            status = key_refused(cli, context->info.outcome);
-        if (!context->adopted)
-            hf_key_release(context->key, HF_COMMIT, /* error */ NULL);
+    if (status == HF_OK && takes) {
+        status = change_if_free(changing, name);
+        done = status != HF_HELD;
+        if (!done)
+            status = key_context_take(context, name, &changing->options);
     }
+    if (status == HF_OK && !done) {
+        status = change_held(changing);
+        done = true;
+    }
+    if (done && status == HF_UNSURE)
+        error_prefix(&cli->error, "the outcome is unknown; check with 'holdfast key show'");
+    if (done && status != HF_OK)
+        status = key_refused(cli, context->info.outcome);
+    if (done && context->key && !context->adopted)
+        hf_key_release(context->key, HF_COMMIT, /* error */ NULL);
     struct told_key told = told_key(cli, context->name, &context->info);
     told.staged = changing->options.staged || context->txn;
     if (status == HF_OK)
