@@ -125,6 +125,9 @@
     ROW(hf_key_update_file,                                                                    \
         play_status(play, hf_key_update_file(KEY(0), FILE_AT(1), IF(2), INFO(3), ERROR(4))))   \
     ROW(hf_key_remove, play_status(play, hf_key_remove(KEY(0), IF(1), INFO(2), ERROR(3))))     \
+    ROW(hf_key_change,                                                                         \
+        play_status(play, hf_key_change(CLIENT(0), TEXT(1), BYTES(2),                          \
+                                        play_key_change_options(play, 3), INFO(4), ERROR(5)))) \
     ROW(hf_key_release, play_status(play, hf_key_release(KEY(0), DECISION(1), ERROR(2))))      \
     ROW(hf_key_adopt, play_made(play, KIND_KEY, 0,                                             \
                                 hf_key_adopt(CLIENT(1), LEASE(2), play_key_options(play, 3),   \

@@ -327,6 +327,21 @@ const struct hf_key_options *play_key_options(const struct play *play, int index
     return PLAY_ROW(rows);
 }
 
+const struct hf_key_change_options *play_key_change_options(const struct play *play, int index)
+{
+    static const struct hf_key_if first = { .struct_size = sizeof first, .version_set = true };
+    static const struct hf_key_if bad = { .struct_size = 1 };
+    static const struct hf_key_change_options rows[] = {
+        { .ttl_ms = 30000 },
+        { .ttl_ms = 30000, .when = &first },
+        { .ttl_ms = 100, .wait_ms = 5, .removes = true },
+        { .ttl_ms = 30000, .when = &bad },
+        { .ttl_ms = -1 },
+        { .ttl_ms = 30000, .wait_ms = INT64_MIN },
+    };
+    return PLAY_ROW(rows);
+}
+
 /* Joins the transaction of a slot, or one that does not exist. */
 const struct hf_txn_options *play_txn_options(const struct play *play, int index)
 {

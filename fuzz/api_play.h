@@ -115,6 +115,7 @@ const struct hf_lock_options *play_lock_options(const struct play *play, int ind
 const struct hf_key_options *play_key_options(const struct play *play, int index);
 const struct hf_txn_options *play_txn_options(const struct play *play, int index);
 const struct hf_key_if *play_key_if(const struct play *play, int index);
+const struct hf_key_change_options *play_key_change_options(const struct play *play, int index);
 
 /* Where outputs go: NULL now and then. */
 struct hf_error *play_error(struct play *play, int index);

@@ -260,6 +260,81 @@ static void what_may_have_been_superseded_is_not_published_again(void **unused)
     }
 }
 
+/* ---- Without a lease ------------------------------------------------------------------- */
+
+static struct change once(const struct state_version *version)
+{
+    return change_by(CHANGE_ONCE, "", 0, version);
+}
+
+static void a_free_key_is_changed_without_a_lease(void **unused)
+{
+    (void)unused;
+    struct lease_table *table = kit_table();
+    uint64_t next = table->next_token;
+    struct state_version version = version_of(ETAG_A, 0, "hi");
+    struct change change = once(&version);
+    assert_done(table, &change, "{" NOW_A("1", T1, "2", "\"text\":\"hi\"") "}");
+    assert_true(table->next_token == next + 1);
+    bool changed;
+    assert_int_equal(HF_OK, apply_to(table, &change, NULL, NULL, 1, &changed));
+    assert_true(change.already && !changed && table->next_token == next + 1);
+    change_release(&change);
+    assert_true(hold(table, "a-1", LEASE_EXCLUSIVE, 0) == next + 1);
+    table_free(table);
+}
+
+static void a_key_that_is_not_free_is_not_changed_without_a_lease(void **unused)
+{
+    (void)unused;
+    struct state_version version = version_of(ETAG_A, 0, "hi");
+    enum { HELD, SHARED, OVER, IN_LINE, STAGED, STAGED_ALONE, NO_TOKEN, CASES };
+    for (int which = 0; which < CASES; which++) {
+        struct lease_table *table = kit_table();
+        struct change change = once(&version), line = change_by(CHANGE_ENLIST, "", 0, NULL);
+        struct table_op op;
+        bool changed;
+        uint64_t token = 0;
+        if (which == HELD || which == SHARED || which == OVER || which == IN_LINE)
+            token = hold(table, "a-1", which == SHARED ? LEASE_SHARED : LEASE_EXCLUSIVE, 0);
+        if (which == IN_LINE) {
+            enlist(table, &line, "b-1", /* wait */ true, 0, &op, &changed);
+            let_go(table, "a-1", token);
+            assert_true(table->waiter_count == 1);
+        }
+        if (which == STAGED) {
+            table_free(table);
+            table = staged(&token);
+            let_go(table, "a-1", token);
+        }
+        if (which == STAGED_ALONE) {
+            token = hold(table, "a-1", LEASE_EXCLUSIVE, 0);
+            struct state_version next = version_of(ETAG_B, token, "ho");
+            struct change stage = change_by(CHANGE_STAGE, "a-1", token, &next);
+            assert_done(table, &stage, NULL);
+            change_release(&stage);
+            let_go(table, "a-1", token);
+        }
+        if (which == NO_TOKEN)
+            table->next_token |= UINT32_MAX;
+        assert_refused(table, &change, HF_KEY_WAITING, which == OVER ? 100000000 : 1);
+        change_release(&line);
+        table_free(table);
+    }
+}
+
+static void a_change_without_a_lease_is_not_repeated_over_a_later_one(void **unused)
+{
+    (void)unused;
+    struct lease_table *table = kit_table();
+    struct state_version version = version_of(ETAG_A, 0, "hi");
+    struct change change = once(&version);
+    assert_done(table, &change, NULL); /* would be version 1 */
+    set_state(table, "{" NOW_B("2", T1, "2", "\"text\":\"ho\"") "}");
+    assert_refused(table, &change, HF_KEY_VERSION_CONFLICT, 1);
+    table_free(table);
+}
+
 /* ---- Transactions -------------------------------------------------------------------- */
 
 static void a_grant_takes_the_key_in_the_same_write(void **unused)
@@ -624,6 +699,12 @@ int main(void)
            a_lost_state_is_replaced_only_without_conditions),
         IT("what the same lease had staged is superseded by what it publishes",
            what_it_had_staged_is_superseded),
+        IT("a free key is changed without a lease, under the next token",
+           a_free_key_is_changed_without_a_lease),
+        IT("a key that is held, waited for or staged is not changed without a lease",
+           a_key_that_is_not_free_is_not_changed_without_a_lease),
+        IT("a change without a lease is not repeated over a later one",
+           a_change_without_a_lease_is_not_repeated_over_a_later_one),
         IT("a grant takes the key for its transaction in the same write",
            a_grant_takes_the_key_in_the_same_write),
         IT("who is not granted the key takes nothing", who_is_not_granted_takes_nothing),

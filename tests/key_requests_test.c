@@ -279,6 +279,17 @@ static void remove_it(struct scene *scene)
     MUST(hf_key_remove(scene->key, NULL, NULL, &error));
 }
 
+static void change_at_once(struct scene *scene)
+{
+    MUST(hf_key_change(scene->one.client, "k", scene->bytes, STATE_INLINE_MAX, NULL, NULL,
+                       &error));
+}
+
+static void change_at_once_large(struct scene *scene)
+{
+    MUST(hf_key_change(scene->one.client, "k", scene->bytes, LARGE, NULL, NULL, &error));
+}
+
 static void update_without_lease(struct scene *scene)
 {
     refuses(scene->key, NULL, HF_KEY_LEASE_REQUIRED, HF_DENIED);
@@ -326,6 +337,17 @@ static const struct row rows[] = {
       whole_life,
       { .puts = 3 },
       { 0 } },
+    { "a change without a lease: one put", warm, change_at_once, { .puts = 1 }, { 0 } },
+    { "of a key that another client wrote: one get more",
+      of_others,
+      change_at_once,
+      { .gets = 1, .puts = 1 },
+      { 0 } },
+    { "of a large state: as with a lease",
+      warm,
+      change_at_once_large,
+      { .puts = 3 },
+      { .puts = 1 } },
     { "above 4 KiB: four, and one delete of the old body",
       warm_large,
       whole_life_large,

@@ -3,8 +3,9 @@
  * byte string of any length, with a version that increases by one with every change and an ETag
  * that is never reused. (A key that was removed and has not been used for a day may be forgotten;
  * its versions then start again at 1.) The lease of a key is the lease of the lock named:<key>.
- * Only its holder may change the state. The lease and the state are stored in one document, so the
- * store itself refuses a change that arrives after a takeover. Reading needs no lease.
+ * While a client holds the key, only that client may change the state. The lease and the state are
+ * stored in one document, so the store itself refuses a change that arrives after a takeover.
+ * Reading needs no lease, and neither does a single change of a key that is free (hf_key_change).
  *
  *     struct hf_key *key;
  *     hf_key_new(client, "orders/42", NULL, &key, &error);
