@@ -346,7 +346,7 @@ static void what_a_sweep_clears_is_told_as_swept(void **state)
     struct scene *scene = *state;
     struct hf_sweep_options options = HF_SWEEP_OPTIONS;
     struct hf_sweep_report report = HF_SWEEP_REPORT;
-    struct hf_lock *dead = lock_of(scene, scene->two, "deploy", 100, false);
+    struct hf_lock *dead = lock_of(scene, scene->two, "deploy", 1000, false);
     options.full = true;
     assert_status(HF_OK, hf_lock_acquire(dead, 0, &scene->error), &scene->error);
     uint64_t token = hf_lock_token(dead);

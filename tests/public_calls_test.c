@@ -192,6 +192,14 @@ static int key_remove(const struct good *good, int argument, struct hf_error *er
     return argument > 0 ? -1 : (int)hf_key_remove(NULL, NULL, NULL, error);
 }
 
+static int key_change(const struct good *good, int argument, struct hf_error *error)
+{
+    if (argument > 2)
+        return -1;
+    return (int)hf_key_change(LEFT_OUT(0, good->client), LEFT_OUT(1, "k"), LEFT_OUT(2, "data"),
+                              4, NULL, NULL, error);
+}
+
 static int key_release(const struct good *good, int argument, struct hf_error *error)
 {
     (void)good;
@@ -493,6 +501,7 @@ static const struct public_call_row calls[] = {
     { "hf_key_update", key_update },
     { "hf_key_update_file", key_update_file },
     { "hf_key_remove", key_remove },
+    { "hf_key_change", key_change },
     { "hf_key_release", key_release },
     { "hf_key_adopt", key_adopt },
     { "hf_key_get", key_get },

@@ -18,7 +18,7 @@ enum change_kind {
      * an active lease, a waiter or a stage, or if the table cannot issue a token without more
      * ado. */
     CHANGE_ONCE,
-    CHANGE_STAGE,   /* `version` is staged, for `txn` or for the lease alone */
+    CHANGE_STAGE, /* `version` is staged, for `txn` or for the lease alone */
     /* Seals the stage of `txn` if its lease has not ended. After that, no pending change to the
      * stage can take effect. */
     CHANGE_SEAL,

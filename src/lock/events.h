@@ -48,7 +48,7 @@ struct events {
         atomic_uint_fast64_t calls, failed, bytes;
     } requests[HF_STORE_CALL_COUNT];
     atomic_uint_fast64_t depth; /* of the deepest request */
-    struct { /* events to be delivered */
+    struct {                    /* events to be delivered */
         struct env_mutex mutex;
         struct env_cond changed;
         struct queued_event *first, **end;

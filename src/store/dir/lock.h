@@ -105,8 +105,9 @@ enum hf_status dir_stripe_take(struct dir_locks *locks, int64_t stripe,
                                struct mono_time deadline, struct dir_lock *ret_lock,
                                struct hf_error *error);
 
-/* The same for another stripe beside the one that `lock` holds, without waiting. *ret_busy: somebody
- * else holds the stripe; the status is then OK. If it fails, the stripe may be held all the same. */
+/* The same for another stripe beside the one that `lock` holds, without waiting. *ret_busy:
+ * somebody else holds the stripe; the status is then OK. If it fails, the stripe may be held all
+ * the same. */
 enum hf_status dir_stripe_add(struct dir_locks *locks, int64_t stripe, struct dir_lock *lock,
                               bool *ret_busy, struct hf_error *error);
 

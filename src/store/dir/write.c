@@ -71,7 +71,7 @@ static void init_change(struct change *change, struct dir_store *dir, struct vie
     change->status = store_is_forked(dir->pid, error) ? error->status : HF_OK;
 }
 
-static size_t group_size(bool has_memory, size_t left)
+static size_t calls_at_once(bool has_memory, size_t left)
 {
     size_t most = has_memory ? GROUP_MAX : 1;
     return left < most ? left : most;
@@ -433,7 +433,7 @@ void dir_put(struct store *store, struct put_call *calls, size_t count)
     struct new_object one, *many = count > 1 ? malloc(GROUP_MAX * sizeof *many) : NULL;
     struct source sources[GROUP_MAX];
     for (size_t at = 0, size; at < count; at += size) {
-        size = group_size(many != NULL, count - at);
+        size = calls_at_once(many != NULL, count - at);
         for (size_t i = 0; i < size; i++)
             sources[i] = (struct source){ .body = calls[at + i].body, .fd = -1 };
         put_group(dir_of(store), &calls[at], sources, many ? many : &one, size);
@@ -473,7 +473,7 @@ void dir_remove(struct store *store, struct delete_call *calls, size_t count)
 {
     struct change one, *many = count > 1 ? malloc(GROUP_MAX * sizeof *many) : NULL;
     for (size_t at = 0, size; at < count; at += size) {
-        size = group_size(many != NULL, count - at);
+        size = calls_at_once(many != NULL, count - at);
         remove_group(dir_of(store), &calls[at], many ? many : &one, size);
     }
     free(many);
