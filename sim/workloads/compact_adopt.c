@@ -55,8 +55,10 @@ static void rewrite_outside(struct actor *actor)
 static void dawdle_unexamined(struct actor *actor)
 {
     const struct compact_plan *plan = &actor->compact->plan;
-    if (plan->deletes && actor_one_in(actor, 4))
-        actor_rest(actor, SPAN_MS(4 * plan->settings.late_bound_ms));
+    if (!plan->deletes || !actor_one_in(actor, 3))
+        return;
+    env_sleep(actor->env, SPAN_MS(2 * plan->settings.late_bound_ms));
+    actor_rest(actor, SPAN_MS(4 * plan->settings.late_bound_ms));
 }
 
 /* The facts that a manifest would contain, from a read of the object. */
