@@ -35,7 +35,7 @@ static struct compile_report compile_with_d(struct scene *scene, int64_t d_ms)
 
 static void wait_for_2d(void)
 {
-    env_sleep(env_real(), SPAN_MS((yard_is_plain() ? 3 : 2) * D + 1));
+    env_sleep(env_real(), SPAN_MS((yard_is_plain() ? 5 : 4) * D + 1));
 }
 
 /* ---- Which wins ---------------------------------------------------------------------- */

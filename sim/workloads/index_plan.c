@@ -89,7 +89,8 @@ void index_tune(struct run *run, struct plans *plans)
         plans->chaos.pause_at_call_chance = PAUSE_BACK_CHANCE;
         plans->chaos.pause_max = PAUSE_BACK_MAX;
     }
+    /* A request takes effect within D, or deletions are not kept for long enough. */
     if (plan.deletes)
-        plans->net.plan.late_max = LATE_MAX;
+        plans->net.plan.late_max = plans->net.plan.slow_max = LATE_MAX;
     plans->chaos.down_max = DOWN_MAX;
 }

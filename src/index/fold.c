@@ -48,6 +48,12 @@ static struct instant instant_of_wall(struct wall_time time)
                              (uint64_t)(us < 0 ? us + 1000000 : us) * UINT64_C(1000000000000) };
 }
 
+/* The put of a sealed shard is sent within this part of D after its stamp, or not at all. */
+#define SEAL_AGE_MAX(d) SPAN_US((d).us / 2)
+
+/* A deletion must have been in the shard for `keep`. The shard with the stamp may have been put
+ * later than the stamp was made: up to SEAL_AGE_MAX until the put was sent, and up to D until it
+ * took effect. So 2 D more have to pass since the stamp. */
 static void begin_deletions(struct fold *fold, struct span keep)
 {
     struct hf_client *client = fold->index->client;
@@ -58,7 +64,8 @@ static void begin_deletions(struct fold *fold, struct span keep)
     clock_evidence(client_clock(client), &fold->evidence);
     fold->dropping = head->sealed && keep.us > 0;
     if (RULE(DELETIONS_ARE_KEPT_FOR_2D) &&
-        !stamp_passed(head->sealed_at, /* seen */ fold->evidence.now, keep,
+        !stamp_passed(head->sealed_at, /* seen */ fold->evidence.now,
+                      SPAN_US(keep.us + 2 * client_settings(client)->late_bound.us),
                       client_settings(client)->skew_tolerance, &fold->evidence))
         fold->dropping = false;
 }
@@ -278,6 +285,12 @@ static enum hf_status put_shard(void *argument, struct hf_error *error)
     struct fold *fold = argument;
     const struct shard_cursor *cursor = &fold->cursor;
     struct put_call put = { .key = view_of(cursor->object) };
+    const struct hf_client *client = fold->index->client;
+    if (client && fold->writer.head.sealed &&
+        mono_since(env_now(fold->index->env), fold->evidence.now).us >
+            SEAL_AGE_MAX(client_settings(client)->late_bound).us)
+        return error_set(error, HF_CONFLICT, "%s: its deletions were sealed too long ago",
+                         cursor->object);
     if (RULE(SHARDS_ARE_SWAPPED) && cursor->exists)
         put.condition = if_match(&cursor->etag);
     /* Without a condition, two compilers could both write a first version, and one would replace
