@@ -356,7 +356,8 @@ static struct view into_of(const struct catalog_version *version, const struct l
                                                      : VIEW("");
 }
 
-/* Whether this write undeleted any of the chunk's sources. */
+/* Whether this write undeleted any of the chunk's sources. A source whose grace period is over goes
+ * on to be deleted, perhaps in the same write. */
 static bool is_undone(const struct step *step, const struct checked_chunk *chunk)
 {
     const struct catalog_version *before = step->before;
@@ -365,8 +366,10 @@ static bool is_undone(const struct step *step, const struct checked_chunk *chunk
         const struct listed *entry = &before->entries[i];
         bool was =
             entry->state == LISTED_TOMBSTONE && is_target(&before->groups[entry->group], key);
-        if (was && !view_equal(into_of(step->now, entry->chunk->after),
-                               before->groups[entry->group].into))
+        bool goes_on = state_of(entry->chunk->after) == LISTED_RETIRED;
+        if (was && !goes_on &&
+            !view_equal(into_of(step->now, entry->chunk->after),
+                        before->groups[entry->group].into))
             return true;
     }
     return false;
