@@ -337,12 +337,12 @@ def _(s):
 @it("a limit of file sizes is like a full disk: an error, and nothing is left behind")
 def _(s):
     rng = random.Random(2)
-    s.write("sorted", lines(*sorted(b"%032x" % rng.getrandbits(128) for _ in range(30000))))
-    s.write("shuffled", lines(*[b"%032x" % rng.getrandbits(128) for _ in range(30000)]))
+    s.write("sorted", lines(*sorted(b"%032x" % rng.getrandbits(128) for _ in range(60000))))
+    s.write("shuffled", lines(*[b"%032x" % rng.getrandbits(128) for _ in range(60000)]))
     before = names(s)
 
     def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # ThreadSanitizer needs some
     for args in ([*USV, "-o", "out", "sorted"], [*USV, "-o", "out", "shuffled"],
                  [*USV, "-o", "-", "sorted"], [*USV, "-o", "out", "-"],
                  ["--format", "concat", "-o", "out.zst", "shuffled"]):

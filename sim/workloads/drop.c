@@ -11,11 +11,13 @@
  *   - While the index is not marked, a shard or its manifest is deleted, or an entry whose record
  *     is not in its shard.
  *   - A put is reported as done, and the same index that it began in does not have the record.
- *   - At the end, without faults, an index cannot be dropped and created anew. */
+ *   - At the end, without faults, an index cannot be dropped and created anew.
+ *   - A document is changed other than by compare-and-swap (swap_checker.h). */
 #include "index/drop.h"
 #include "base/check.h"
 #include "index/compile.h"
 #include "lock/client_inside.h"
+#include "sim/checkers/swap_checker.h"
 #include "sim/world/skew.h"
 #include "sim/world/team.h"
 
@@ -57,6 +59,7 @@ struct drop_object {
 
 struct drop_work {
     struct run *run;
+    struct swap_checker *swap_checker;
     struct team team;
     struct bucket_watch watch;
     bool live;         /* index.json is there, and not marked */
@@ -379,6 +382,7 @@ static void *start(struct run *run)
     struct drop_work *work = calloc(1, sizeof *work);
     check(work);
     work->run = run;
+    work->swap_checker = swap_checker_new(run);
     team_init(&work->team, run);
     work->watch = (struct bucket_watch){ .changed = changed, .argument = work };
     bucket_add_watch(net_bucket(run->net), &work->watch);
@@ -398,6 +402,7 @@ static void free_state(void *state)
     struct drop_work *work = state;
     while (work->object_count > 0)
         remove_object(work, &work->objects[0]);
+    swap_checker_free(work->swap_checker);
     free(work);
 }
 

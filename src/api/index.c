@@ -502,9 +502,9 @@ enum hf_status hf_index_delete(struct hf_index *index, const char *const *keys,
         return HF_INVALID;
     struct view *views = calloc(key_count + 1, sizeof *views);
     enum hf_status status = views ? index_borrow(index, &own, &why) : error_no_memory(&why);
-    for (size_t i = 0; views && i < key_count; i++)
-        views[i] = view_of(keys[i]);
     if (status == HF_OK) {
+        for (size_t i = 0; i < key_count; i++)
+            views[i] = view_of(keys[i]);
         status = delete_in_batches(own, views, key_count,
                                    time ? view_of(time) : (struct view){ NULL, 0 }, &bad, &why);
         index_give_back(index, own);

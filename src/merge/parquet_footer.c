@@ -184,11 +184,15 @@ static void add_column_name(struct column_names *names, struct view name)
 {
     char *folded = arena_take(&names->arena, name.size + 1);
     void *old = NULL;
-    for (size_t i = 0; folded && i < name.size; i++) {
+    if (!folded) {
+        names->no_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < name.size; i++) {
         char c = name.data[i];
         folded[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
-    if (!folded || !map_put(&names->seen, (struct view){ folded, name.size }, folded, &old))
+    if (!map_put(&names->seen, (struct view){ folded, name.size }, folded, &old))
         names->no_memory = true;
     if (old)
         names->twice = name;

@@ -140,9 +140,11 @@ static void print_due(struct getting *getting, size_t number)
         print_held(getting, &getting->held[number]);
         return;
     }
-    getting->any_order = getting->held_bytes > HELD_MAX;
-    for (size_t i = getting->next; getting->any_order && i < getting->count; i++)
-        print_held(getting, &getting->held[i]);
+    if (getting->held_bytes > HELD_MAX) {
+        getting->any_order = true;
+        for (size_t i = getting->next; i < getting->count; i++)
+            print_held(getting, &getting->held[i]);
+    }
     while (getting->next < getting->count && getting->held[getting->next].answered)
         print_held(getting, &getting->held[getting->next++]);
 }

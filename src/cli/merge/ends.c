@@ -112,7 +112,8 @@ enum hf_status merge_ends_put(struct merge_ends *ends)
 
 void merge_ends_close(struct merge_ends *ends)
 {
-    for (size_t i = 0; ends->inputs && i < ends->cli->argument_count; i++)
+    size_t count = ends->inputs ? ends->cli->argument_count : 0;
+    for (size_t i = 0; i < count; i++)
         if (ends->inputs[i].fd > STDERR_FILENO)
             close(ends->inputs[i].fd);
     if (ends->to.fd > STDERR_FILENO)

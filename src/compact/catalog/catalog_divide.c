@@ -322,10 +322,12 @@ static enum hf_status check_sum_of_parts(const struct catalog *catalog,
     for (size_t s = 0; s < merge->source_count; s++) {
         const struct chunk *source = catalog_find(catalog, merge->sources[s]);
         uint32_t crc = 0;
-        for (size_t r = 0; source && r < merge->range_count; r++)
+        if (!source)
+            continue;
+        for (size_t r = 0; r < merge->range_count; r++)
             crc = crc32c_combine(crc, (uint32_t)merge->ranges[r].crcs[s],
                                  range_part(merge, r, s, source->size));
-        if (RULE(CHECKSUM_ON_READ) && source && crc != source->crc32c)
+        if (RULE(CHECKSUM_ON_READ) && crc != source->crc32c)
             return error_set(error, HF_CORRUPT,
                              "%.*s: its checksum is %08" PRIx32 ", but the catalog records "
                              "%08" PRIx32,

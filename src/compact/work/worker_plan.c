@@ -140,9 +140,11 @@ static enum hf_status find_leases(struct leases *leases, struct hf_error *error)
         const struct order *order = worker->shared.runners[i].order;
         if (!order)
             continue;
-        if (order->merge_id[0])
+        if (order->merge_id[0]) {
             note_key(leases, order->lease_name, &own_lease);
-        for (size_t j = 0; j < order->count && !order->merge_id[0]; j++)
+            continue;
+        }
+        for (size_t j = 0; j < order->count; j++)
             note_key(leases, order->sources[j].key, &own_lease);
     }
     for (struct home *home = worker->homes; home; home = home->next) {
