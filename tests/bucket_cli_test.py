@@ -37,7 +37,7 @@ WORK = [
     f"key release --lease {LEASE}", "key ls", "txn begin", f"txn show {TXN}", f"txn commit {TXN}",
     f"txn rollback {TXN}", "txn ls", "compact create --format usv --key 1 --time 3",
     "compact set --grace 1m", "compact ingest file", "compact adopt raw/", "compact plan", "compact run",
-    "compact cat", "compact export -o out.csv", "compact drop default",
+    "compact cat", "compact export -o out.csv", "compact drop default", "compact release raw/",
     "compact watch", "compact status", "compact ls", "compact pause", "compact resume",
     "compact fsck", f"compact pin {CHUNK}", f"compact quarantine {CHUNK} --why x",
     f"compact undelete {CHUNK}", "elect join crew --for 1s", "elect ls crew",
