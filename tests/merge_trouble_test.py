@@ -338,7 +338,7 @@ def _(s):
 def _(s):
     rng = random.Random(2)
     s.write("sorted", lines(*sorted(b"%032x" % rng.getrandbits(128) for _ in range(60000))))
-    s.write("shuffled", lines(*[b"%032x" % rng.getrandbits(128) for _ in range(60000)]))
+    s.write("shuffled", lines(*[b"%032x" % rng.getrandbits(128) for _ in range(90000)]))
     before = names(s)
 
     def limit():
