@@ -482,15 +482,19 @@ static struct mono_time wait_deadline(struct env *env, int64_t wait_ms)
 }
 
 /* Repeats the request until it is answered, because a caller that waits for the lock also waits
- * for the store and for room in the table. */
+ * for the store and for room in the table. Each request has an id of its own. If one of them got
+ * no reply, its grant may still appear, until the cleanup task has given it back. So the result is
+ * then UNSURE, even if a later request is known not to be done. */
 static enum hf_status ask_until_answered(struct hf_lock *lock, struct mono_time deadline,
                                          struct hf_error *error)
 {
     struct hf_error why;
     enum hf_status status;
     enum wait_queue_news news;
+    bool unsure = false;
     do {
         status = join_queue(lock, deadline, &why);
+        unsure = unsure || status == HF_UNSURE;
         bool settled = request_settled(status);
         wait_queue_note_trouble(lock->ref, settled ? NULL : &why);
         if (error)
@@ -504,6 +508,10 @@ static enum hf_status ask_until_answered(struct hf_lock *lock, struct mono_time 
     wait_queue_note_trouble(lock->ref, NULL);
     if (news == QUEUE_CANCELLED && status == HF_UNAVAILABLE)
         return error_set(error, HF_CANCELLED, "the wait was cancelled");
+    if (unsure && status == HF_TIMEOUT)
+        return error_set(error, HF_UNSURE,
+                         "no reply before the deadline; the lease may still be granted, and is "
+                         "then released");
     return status;
 }
 
