@@ -15,8 +15,8 @@ enum change_kind {
     CHANGE_ENLIST,
     CHANGE_PUBLISH, /* `version` becomes the published version */
     /* The same without a lease, under the next token of the table. Refused (WAITING) if the key has
-     * an active lease, a waiter or a stage, or if the table cannot issue a token without more
-     * ado. */
+     * an active lease, a waiter or a stage, or if the table must be prepared before it can
+     * issue a token. */
     CHANGE_ONCE,
     CHANGE_STAGE, /* `version` is staged, for `txn` or for the lease alone */
     /* Seals the stage of `txn` if its lease has not ended. After that, no pending change to the

@@ -7,8 +7,6 @@
  * lease. Such a change always takes the key first, so rule 2 (README.md) holds as it stands. */
 #include "key/key.h"
 
-#include <stdlib.h>
-
 static enum hf_status check_options(const struct hf_key_change_options *options,
                                     const struct hf_key_if *when, size_t size,
                                     struct hf_error *error)

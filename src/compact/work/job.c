@@ -328,22 +328,29 @@ static bool may_go_on(void *argument, uint64_t done, uint64_t total)
     return !job->told_to_stop && !job->lease_gone;
 }
 
-static enum hf_status run_merger(struct job *job, struct hf_error *error)
+/* What both the merger and the division of a merge need to know. */
+static struct merge_order merge_order_of(struct job *job)
 {
     const struct order *order = job->order;
-    struct merge_parts parts = order->parts;
-    parts.ret_crcs = job->crcs;
-    struct merge_order asked = { .settings = &job->settings,
+    return (struct merge_order){ .settings = &job->settings,
                                  .sources = order->sources,
                                  .source_count = order->count,
                                  .output = view_of(job->report->output),
                                  .memory_bytes = job->options->memory_bytes,
                                  .level = order->level,
-                                 .test = order->test,
-                                 .parts = is_range(job) ? &parts : NULL,
-                                 .drops_markers = job->drops_markers,
                                  .go_on = may_go_on,
                                  .argument = job };
+}
+
+static enum hf_status run_merger(struct job *job, struct hf_error *error)
+{
+    const struct order *order = job->order;
+    struct merge_parts parts = order->parts;
+    parts.ret_crcs = job->crcs;
+    struct merge_order asked = merge_order_of(job);
+    asked.test = order->test;
+    asked.parts = is_range(job) ? &parts : NULL;
+    asked.drops_markers = job->drops_markers;
     if (!may_go_on(job, 0, 2 * order->bytes))
         return error_set(error, HF_CANCELLED, "stopped before the merge began");
     enum hf_status status =
@@ -583,14 +590,7 @@ static bool divide_if_large(struct job *job)
     struct range *ranges;
     size_t count = 1;
     struct hf_error error;
-    struct merge_order asked = { .settings = &job->settings,
-                                 .sources = order->sources,
-                                 .source_count = order->count,
-                                 .output = view_of(job->report->output),
-                                 .memory_bytes = job->options->memory_bytes,
-                                 .level = order->level,
-                                 .go_on = may_go_on,
-                                 .argument = job };
+    struct merge_order asked = merge_order_of(job);
     if (!order->large || !job->merger->divide)
         return false;
     enum hf_status status =
