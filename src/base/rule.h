@@ -44,7 +44,11 @@
     ROW(REFUSED_AFTER_THE_PUT, "doc", "reports refusals from a batch that was not written")    \
     ROW(REFUSED_BY_FRESH_BODY, "doc", "reports refusals based on a cached body")               \
     ROW(LATE_IS_UNSURE, "doc", "reports TIMEOUT for a write that may still land")              \
+    ROW(EACH_ANSWER_COUNTS, "ranges",                                                          \
+        "reports only the last answer of an acquire that has asked several times")             \
     /* The lease table. */                                                                     \
+    ROW(ENDED_WAS_GRANTED, "locks",                                                            \
+        "forgets its own grant if the same batch has just ended that lease")                   \
     ROW(TOKENS_RISE, "locks", "grants a lease without using up a token")                       \
     ROW(RENEW_NEVER_REVIVES, "locks", "renews a lease that was treated as over")               \
     ROW(RELEASE_NAMES_THE_LEASE, "locks", "releases whatever lease is there")                  \

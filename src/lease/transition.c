@@ -386,14 +386,16 @@ static enum hf_status claim_turn(struct lease_table *table, struct waiter *waite
     return status;
 }
 
-/* The request was granted before, by an attempt whose reply was lost. */
+/* The request was granted before, by an attempt whose reply was lost. This attempt reports so even
+ * if the lease has ended: it may have ended in this body only, by another request of the same
+ * batch, and then it is active in the store until the batch is written. */
 static enum hf_status report_already_granted(const struct lease *lease, struct table_op *op)
 {
+    op->already = lease->status == LEASE_ACTIVE || RULE(ENDED_WAS_GRANTED);
     if (lease->status != LEASE_ACTIVE)
         return error_set(&op->error, HF_LOST, "the lease was granted, but is already %s",
                          lease_status_name(lease->status));
     report_grant(op, lease);
-    op->already = true;
     return HF_OK;
 }
 
