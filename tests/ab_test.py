@@ -277,13 +277,13 @@ def _(place):
 @it("of two commands the one that takes twice as long is slower, and the status is 1")
 @in_place
 def _(place):
-    status, output, errors = place.run("--command", "--json", "sleep 0.005", "sleep 0.01")
+    status, output, errors = place.run("--command", "--json", "sleep 0.03", "sleep 0.06")
     equal((status, errors), (1, ""))
     told = json.loads(output)
     row = told["rows"][0]
     equal((told["slower"], row["verdict"], row["pairs"]), (["command"], "slower", 40))
     true(1 < row["low"] <= row["ratio"] <= row["high"] < 3, row)
-    equal((told["a"], told["b"]), ("sleep 0.005", "sleep 0.01"))
+    equal((told["a"], told["b"]), ("sleep 0.03", "sleep 0.06"))
 
 
 @it("a command beside itself is the same, and what cannot be counted is a dash")

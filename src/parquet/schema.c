@@ -34,7 +34,7 @@ static size_t find_family(struct view type, size_t *ret_place)
 /* The type that holds the values of both; data NULL: there is none. */
 static struct view unite_types(struct view a, struct view b)
 {
-    size_t place_a, place_b;
+    size_t place_a = 0, place_b = 0; /* set by find_family where they are used */
     if (view_equal(a, b))
         return a;
     size_t family_a = find_family(a, &place_a), family_b = find_family(b, &place_b);
