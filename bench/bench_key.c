@@ -53,7 +53,7 @@ static void url_of(const char *kind, const char *name, char url[700])
 
 static void desk_open(struct desk *desk, const char *url)
 {
-    *desk = (struct desk){ .at = { NULL, NULL } };
+    *desk = (struct desk){ .at = { .store = NULL } };
     client_open(&desk->at, url, counts_add, &desk->asked);
 }
 

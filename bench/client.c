@@ -5,6 +5,7 @@
 #include "bench.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -46,9 +47,16 @@ void client_open(struct client *client, const char *url,
 {
     struct hf_store_options options = HF_STORE_OPTIONS;
     struct hf_error error;
+    url = slow_parse(url, &client->slow);
     options.coordinates = true;
     options.trace = trace;
     options.trace_argument = argument;
+    if (client->slow) {
+        client->slow->next = trace;
+        client->slow->argument = argument;
+        options.trace = slow_delay;
+        options.trace_argument = client->slow;
+    }
     must(hf_store_open(url, &options, &client->store, &error), &error, url);
     must(hf_client_open_on(client->store, NULL, &client->client, &error), &error, url);
 }
@@ -57,6 +65,7 @@ void client_close(struct client *client)
 {
     hf_client_close(client->client);
     hf_store_close(client->store);
+    free(client->slow);
 }
 
 void must(enum hf_status status, const struct hf_error *error, const char *what)

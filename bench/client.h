@@ -3,9 +3,7 @@
 #ifndef BENCH_CLIENT_H
 #define BENCH_CLIENT_H
 
-#include "holdfast.h"
-
-#include <stdatomic.h>
+#include "slow.h"
 
 /* Counts the requests to a store. Each call of a batch counts, and the first one also counts as
  * a batch. */
@@ -27,9 +25,10 @@ void counts_add(void *counts, const struct hf_store_request *request);
 struct client {
     struct hf_store *store;
     struct hf_client *client;
+    struct slow *slow; /* NULL: no latency is added */
 };
 
-/* `trace` may be NULL. Whatever fails ends the program. */
+/* `url` may ask for latency (slow.h). `trace` may be NULL. Whatever fails ends the program. */
 void client_open(struct client *client, const char *url,
                  void (*trace)(void *argument, const struct hf_store_request *request),
                  void *argument);
