@@ -144,6 +144,17 @@ def _(s):
     equal(shown(), [[b"b", b"new"], [b"c", b"x"]], "undelete shows them as before")
 
 
+@it("a file without records is no newest record, and expires nothing", LOCAL)
+def _(s):
+    s.run("compact", "create", "--format", "csv", "--key", "id", "--time", "at", "--late-bound", "1h",
+          "--retention", "30d")
+    s.write("old.csv", b"id,at\na,2020-01-01T00:00:00Z\n")
+    s.write("empty.csv", b"id,at\n")
+    s.run("compact", "ingest", "old.csv", "empty.csv")
+    run(s)
+    equal(s.out("compact", "cat"), b"id,at\na,2020-01-01T00:00:00Z\n")
+
+
 @it("the field is shown, stays once there are chunks, and needs a key and a time", LOCAL)
 def _(s):
     fails(s, "INVALID", "compact", "create", "--format", "usv", "--key", "1", "--deleted-field",

@@ -100,7 +100,8 @@ struct chunk {
     uint64_t size;
     bool rows_known; /* false for formats without records */
     uint64_t rows;
-    /* The times of its records, since 1970; if they have no times, when it was added. */
+    /* The times of its records, since 1970. If records have no times: when it was added. If they
+     * have, but there are none: 0. */
     int64_t min_ms, max_ms;
     struct view writer;
     uint64_t sequence;   /* assigned by add; 0 for a merged chunk */

@@ -41,13 +41,16 @@ int64_t ingest_route_of(struct view file_id)
 void ingest_describe(struct ingest *ingest, struct ingest_item *item,
                      const struct survey *survey)
 {
-    int64_t now_ms = env_wall(ingest->tree->env).us / 1000;
+    /* Without records, a chunk of timed records is dated as early as possible. If it counted as the
+     * newest, the retention would be counted back from it, and would expire the others. */
+    bool timed = ingest->settings.time.size > 0;
+    int64_t undated_ms = timed ? 0 : env_wall(ingest->tree->env).us / 1000;
     item->coding = survey->coding;
     item->chunk.size = survey->size;
     item->chunk.rows_known = survey->rows_counted;
     item->chunk.rows = survey->rows;
-    item->chunk.min_ms = survey->times_known ? survey->min_ms : now_ms;
-    item->chunk.max_ms = survey->times_known ? survey->max_ms : now_ms;
+    item->chunk.min_ms = survey->times_known ? survey->min_ms : undated_ms;
+    item->chunk.max_ms = survey->times_known ? survey->max_ms : undated_ms;
     item->chunk.crc32c = survey->crc32c;
     item->chunk.key_kinds = survey->key_kinds;
     item->chunk.markers = (struct chunk_markers){
