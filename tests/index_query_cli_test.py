@@ -151,6 +151,8 @@ def _(s):
     compile_(s)
     equal(json.loads(s.get("indexes/domains/index.json"))["format"], "holdfast.index/1")
     equal(s.out("index", "rm", "domains", "a", "c", "x").decode(), "deleted 3 keys from domains\n")
+    equal(s.out("index", "rm", "domains", "x", "--time", "2020-01-01T00:00:00Z").decode(),
+          "deleted 1 key from domains as of 2020-01-01T00:00:00Z\n")
     equal(json.loads(s.get("indexes/domains/index.json"))["format"], "holdfast.index/2")
     s.write("keys", b"d\n")
     equal(json.loads(s.out("index", "rm", "domains", "--keys-from", "keys", "--json")),

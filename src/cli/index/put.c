@@ -256,6 +256,7 @@ enum hf_status run_index_put(struct cli *cli)
 struct deleted_keys {
     const char *index;
     uint64_t deleted;
+    const char *time;
 };
 
 const struct field deleted_keys_record[] = DELETED_KEYS_RECORD;
@@ -263,16 +264,18 @@ const struct field deleted_keys_record[] = DELETED_KEYS_RECORD;
 enum hf_status run_index_rm(struct cli *cli)
 {
     struct names keys = { .arena = &cli->arena };
-    struct deleted_keys deleted = { .index = cli->arguments[0] };
+    struct deleted_keys deleted = { .index = cli->arguments[0],
+                                    .time = option_text(cli, "time") };
     enum hf_status status = take_key_arguments(cli, &keys);
     if (status == HF_OK)
         status = cli_open_index(cli);
     if (status == HF_OK)
-        status = hf_index_delete(cli->index, keys.names, keys.count, option_text(cli, "time"),
+        status = hf_index_delete(cli->index, keys.names, keys.count, deleted.time,
                                  /* ret_bad */ NULL, &cli->error);
     deleted.deleted = keys.count;
     if (status == HF_OK)
-        record_tell(cli, deleted_keys_record, &deleted, "deleted {deleted key} from {index}\n");
+        record_tell(cli, deleted_keys_record, &deleted,
+                    "deleted {deleted key} from {index}[ as of {time}]\n");
     return index_option_error(cli, status);
 }
 
