@@ -3,6 +3,7 @@
  * every kind of damage, and within the granted memory. */
 #include "alloc.h"
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/prng.h"
 #include "base/sanitizer.h"
@@ -107,6 +108,20 @@ out:
     return output;
 }
 
+/* The checksum is that of the file, whatever its coding and the pieces in which it was read. */
+static void assert_summed(const struct decoder *decoder, int fd)
+{
+    uint64_t size = decoder_position(decoder);
+    char *bytes = malloc((size_t)size + 1);
+    assert_non_null(bytes);
+    ssize_t got = pread(fd, bytes, (size_t)size + 1, 0); /* fails if it is a pipe */
+    assert_true(got < 0 || (uint64_t)got == size);
+    if (got >= 0)
+        assert_int_equal(crc32c(0, (struct view){ bytes, (size_t)size }),
+                         decoder_crc32c(decoder));
+    free(bytes);
+}
+
 /* Reads it all, in pieces of up to `piece_max` bytes; what was read until then on failure too. */
 static enum hf_status decode_fd(int fd, size_t room, size_t piece_max, struct buffer *output,
                                 struct hf_error *error)
@@ -115,7 +130,7 @@ static enum hf_status decode_fd(int fd, size_t room, size_t piece_max, struct bu
     char *piece = malloc(piece_max);
     assert_non_null(piece);
     struct budget budget = { .limit = room };
-    enum hf_status status = decoder_new(fd, &budget, &decoder, error);
+    enum hf_status status = decoder_new(fd, /* sums */ true, &budget, &decoder, error);
     if (status != HF_OK)
         close(fd);
     while (status == HF_OK) {
@@ -126,6 +141,8 @@ static enum hf_status decode_fd(int fd, size_t room, size_t piece_max, struct bu
         assert_true(size <= piece_max);
         assert_true(buffer_append(output, (struct view){ piece, size }));
     }
+    if (status == HF_OK)
+        assert_summed(decoder, fd);
     decoder_free(decoder);
     free(piece);
     return status;
@@ -465,7 +482,7 @@ static size_t assert_memory_is_told(struct view bytes)
     struct hf_error error;
     size_t before = memory_in_use(), size = 1;
     struct budget budget = { .limit = ROOM };
-    assert_status(HF_OK, decoder_new(fd, &budget, &decoder, &error), &error);
+    assert_status(HF_OK, decoder_new(fd, /* sums */ false, &budget, &decoder, &error), &error);
     size_t told = budget.used;
     while (size > 0) {
         static char piece[100000];
@@ -553,7 +570,7 @@ static void each_failing_allocation_is_told(void **state)
             alloc_fail_after(failed);
             enum hf_status status = encoder_new(codings[k], &encoder, &error);
             if (status == HF_OK)
-                status = decoder_new(fd, &budget, &decoder, &error);
+                status = decoder_new(fd, /* sums */ false, &budget, &decoder, &error);
             more = alloc_stop();
             assert_status(more ? HF_UNAVAILABLE : HF_OK, status, &error);
             encoder_free(encoder);
@@ -602,7 +619,8 @@ static void a_file_that_cannot_be_read_is_told(void **state)
     int folder = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(folder >= 0);
     struct budget budget = { .limit = ROOM };
-    assert_status(HF_UNAVAILABLE, decoder_new(folder, &budget, &decoder, &error), &error);
+    assert_status(HF_UNAVAILABLE,
+                  decoder_new(folder, /* sums */ false, &budget, &decoder, &error), &error);
     assert_non_null(strstr(error.why, "read"));
     assert_int_equal(close(folder), 0);
     decoder_free(NULL);

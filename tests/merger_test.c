@@ -280,6 +280,91 @@ static void test_unreadable(void **state)
     workshop_close(&workshop);
 }
 
+/* Damage may make a merge fail in any way: rows that cannot be merged, rows out of order, other
+ * numbers of rows, and none of it. In each case the damaged source is blamed, for its checksum, and
+ * not one that is only unlike the others. */
+static void test_damage_is_blamed_however_it_shows(void **state)
+{
+    static const char *const damaged[] = {
+        "b" US "2\ne" US "9\n",          /* a merge would not notice */
+        "b" US "2\na" US "5\n",          /* out of order */
+        "b" US "2\ne" US "x\n",          /* no time */
+        "b" US "2xe" US "5\n",           /* one row less */
+        "\x1f\x8b\x08" US "e" US "\n\n", /* as if it were compressed */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++)
+        for (int lends = 0; lends < 2; lends++) {
+            struct workshop workshop;
+            struct smithy *smithy = &workshop.smithy;
+            if (lends)
+                workshop_open(&workshop);
+            else
+                smithy_open(smithy);
+            smithy->settings.time = VIEW("2");
+            smithy->settings.rejects_max = 0;
+            assert_int_equal(strlen(damaged[i]), strlen(smithy_bodies[1]));
+            world_write(&smithy->world, smithy->keys[1], view_of(damaged[i]));
+            assert_status(HF_CORRUPT, merger(smithy), &smithy->error);
+            assert_int_equal(smithy->product.culprit, 1);
+            assert_non_null(strstr(smithy->error.why, "checksum"));
+            assert_non_null(strstr(smithy->error.why, smithy->keys[1]));
+            assert_false(smithy->product.put_sent);
+            assert_null(world_text(&smithy->world, OUTPUT));
+            if (lends)
+                workshop_close(&workshop);
+            else
+                smithy_close(smithy);
+        }
+}
+
+/* Damages what is read, so many times. Objects that could be lent are not. */
+static void flip_a_byte(void *argument, struct script_call *call)
+{
+    unsigned *left = argument;
+    if (call->ret_fd || *left == 0)
+        return;
+    ASSERT(pwrite(call->fd, "X", 1, 2) == 1);
+    --*left;
+}
+
+/* A source that comes damaged is read again, twice, before it is blamed. */
+static void test_damaged_on_its_way(void **state)
+{
+    (void)state;
+    for (unsigned times = 1; times <= 3; times++) {
+        struct smithy smithy;
+        smithy_open(&smithy);
+        unsigned left = times;
+        script_rule(&smithy.peer.way, .on = ON_GET_FILE, .part = smithy.keys[1],
+                    .reply = flip_a_byte, .argument = &left);
+        enum hf_status status = merger(&smithy);
+        assert_int_equal(left, 0);
+        if (times < 3) {
+            assert_status(HF_OK, status, &smithy.error);
+            expect_output(&smithy, MERGED);
+            assert_int_equal(smithy.product.bytes_read, 24 + 8 * times);
+        } else {
+            assert_status(HF_CORRUPT, status, &smithy.error);
+            assert_int_equal(smithy.product.culprit, 1);
+            assert_null(world_text(&smithy.world, OUTPUT));
+        }
+        smithy_close(&smithy);
+    }
+}
+
+static void test_right_sources_are_read_once(void **state)
+{
+    struct workshop workshop;
+    struct smithy *smithy = &workshop.smithy;
+    (void)state;
+    workshop_open(&workshop);
+    assert_status(HF_OK, merger(smithy), &smithy->error);
+    expect_output(smithy, MERGED);
+    assert_int_equal(smithy->product.bytes_read, 24);
+    workshop_close(&workshop);
+}
+
 /* ---- The output ---------------------------------------------------------------------- */
 
 static void test_output_exists(void **state)
@@ -520,6 +605,12 @@ int main(void)
         IT("a put whose reply is lost is found to have happened", test_lost_reply_of_the_put),
         IT("a source with a wrong checksum is blamed", test_wrong_checksum),
         IT("a source that was emptied is blamed", test_wrong_size),
+        IT("a damaged source is blamed for its checksum, however the damage shows",
+           test_damage_is_blamed_however_it_shows),
+        IT("a source that comes damaged is read twice more before it is blamed",
+           test_damaged_on_its_way),
+        IT("sources that are lent and right are merged, and read once",
+           test_right_sources_are_read_once),
         IT("a source that is gone is told as such", test_missing),
         IT("a source with other rows than the catalog says is blamed", test_wrong_rows),
         IT("a source that came damaged is found", test_damaged_from_the_start),

@@ -13,11 +13,12 @@
 struct decoder; /* reads one file */
 struct encoder; /* produces the bytes of one file */
 
-/* Takes ownership of the descriptor only on success. The first bytes determine the coding: gzip and
+/* Takes ownership of the descriptor only on success. `sums`: compute the checksum of the file. The
+ * first bytes determine the coding: gzip and
  * zstd have magic numbers, everything else is plain. Memory is taken from the budget now, and again
  * if a later frame needs more. UNSUPPORTED, with the size needed, if the budget is too small. */
-enum hf_status decoder_new(int fd, struct budget *budget, struct decoder **ret_decoder,
-                           struct hf_error *error);
+enum hf_status decoder_new(int fd, bool sums, struct budget *budget,
+                           struct decoder **ret_decoder, struct hf_error *error);
 void decoder_free(struct decoder *decoder);
 
 /* Reads up to `size` bytes; *ret_size is 0 only at the end. Concatenated gzip members or zstd
@@ -31,6 +32,9 @@ enum hf_merge_coding decoder_coding(const struct decoder *decoder);
 
 /* The number of bytes of the file that were read so far, for progress. */
 uint64_t decoder_position(const struct decoder *decoder);
+
+/* The CRC32C of these bytes, if it is computed. */
+uint32_t decoder_crc32c(const struct decoder *decoder);
 
 /* `coding` must not be HF_MERGE_PLAIN. Equal input gives equal output, because the output contains
  * no time and no name. */

@@ -5,6 +5,7 @@
 #define ZLIB_CONST /* makes zlib's input const */
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/parse.h"
 #include "merge/codec.h"
@@ -32,6 +33,8 @@ struct decoder {
     bool at_end;   /* of the file; what remains is in `input` */
     bool in_frame; /* within a gzip member or a zstd frame */
     uint64_t position;
+    bool sums;       /* compute ... */
+    uint32_t crc32c; /* ... of all bytes up to the position */
     struct budget *budget;
     size_t library_bytes; /* memory of the library besides the buffers of a frame */
     size_t memory_bytes;  /* taken from the budget */
@@ -57,6 +60,8 @@ static enum hf_status read_raw(struct decoder *decoder, char *bytes, size_t size
         return error_from_errno(error, errno, "read");
     decoder->at_end = got == 0;
     decoder->position += (uint64_t)got;
+    if (decoder->sums)
+        decoder->crc32c = crc32c(decoder->crc32c, (struct view){ bytes, (size_t)got });
     *ret_size = (size_t)got;
     return HF_OK;
 }
@@ -329,13 +334,14 @@ static void decoder_release(struct decoder *decoder)
     free(decoder);
 }
 
-enum hf_status decoder_new(int fd, struct budget *budget, struct decoder **ret_decoder,
-                           struct hf_error *error)
+enum hf_status decoder_new(int fd, bool sums, struct budget *budget,
+                           struct decoder **ret_decoder, struct hf_error *error)
 {
     struct decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder)
         return error_no_memory(error);
     decoder->fd = fd;
+    decoder->sums = sums;
     decoder->coding = HF_MERGE_PLAIN;
     decoder->budget = budget;
     decoder->input = decoder->head;
@@ -371,4 +377,9 @@ enum hf_merge_coding decoder_coding(const struct decoder *decoder)
 uint64_t decoder_position(const struct decoder *decoder)
 {
     return decoder->position;
+}
+
+uint32_t decoder_crc32c(const struct decoder *decoder)
+{
+    return decoder->crc32c;
 }

@@ -210,6 +210,8 @@ static enum hf_status merge_inputs(struct job *job, const char *const *inputs, s
         if (job->options->input_names)
             feeds[i].name = job->options->input_names[i];
         feeds[i].given = i;
+        if (job->options->input_sums)
+            feeds[i].sum = &job->options->input_sums[i];
         job->result.bytes_in += feeds[i].size;
     }
     job_expect(job, job->result.bytes_in, job->options->progress.done_before);

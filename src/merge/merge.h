@@ -102,6 +102,13 @@ struct merge_command {
 #define MERGE_KEY_BOTH      3U
 #define MERGE_KEY_KIND_BITS 2
 
+/* The size and CRC32C of an input as it is stored, computed while it was read for the merge. */
+struct merge_input_sum {
+    bool known; /* it was read from start to end, the last time */
+    uint64_t size;
+    uint32_t crc32c;
+};
+
 struct merge_options {
     enum hf_merge_format format;
     struct view
@@ -135,6 +142,10 @@ struct merge_options {
     struct merge_command command;
     struct merge_progress progress;
     const char *const *input_names; /* in messages; NULL: the paths of the inputs */
+    /* One per input, all zero; NULL: not wanted. After a merge that is OK, all are known, and are
+     * those of the bytes that were merged. Not for Parquet and exec, where another process reads
+     * the inputs. */
+    struct merge_input_sum *input_sums;
 };
 
 #define MERGE_MEMORY_DEFAULT  (64 * MIB)

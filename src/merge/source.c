@@ -89,7 +89,7 @@ static enum hf_status open_decoder(struct source *source, struct hf_error *error
     enum hf_status status = open_feed(source->feed, &fd, &source->too_wide, error);
     if (status != HF_OK)
         return status;
-    status = decoder_new(fd, source->budget, &source->decoder, error);
+    status = decoder_new(fd, source->feed->sum, source->budget, &source->decoder, error);
     if (status == HF_OK)
         return check_coding(source, error);
     close(fd);
@@ -160,6 +160,12 @@ static enum hf_status read_block(struct source *source, struct batch *batch, siz
      * input. */
     if (source->at_end && source->feed->path && batch->position != source->feed->size)
         return error_set(error, HF_UNAVAILABLE, "the file changed while it was being read");
+    if (source->at_end && source->feed->sum)
+        *source->feed->sum = (struct merge_input_sum){
+            .known = true,
+            .size = batch->position,
+            .crc32c = decoder_crc32c(source->decoder),
+        };
     return status;
 }
 

@@ -21,6 +21,7 @@ struct feed {
     bool unsorted;               /* known to be unsorted */
     size_t given;                /* its place among the arguments */
     const struct layout *layout; /* NULL: its header is that of all inputs */
+    struct merge_input_sum *sum; /* to be filled in when it was read; NULL: not wanted */
 };
 
 /* An input. INVALID if it is not a regular file. */

@@ -137,6 +137,7 @@ static struct merge_options make_merge_options(struct merge_run *run)
     options.reject_path = run->rejects;
     options.scratch_folder = run->folder;
     options.intermediate = true;
+    options.input_sums = run->sums;
     /* A store that lends files also takes ownership of the output file, and syncs it. */
     for (size_t i = 0; i < sources; i++)
         options.synced_later |= run->lent[i].fd >= 0;
@@ -173,8 +174,8 @@ static size_t source_with_most_rows(const struct merge_order *order)
 }
 
 /* After a failed merge, or a wrong number of rows: checks the sources one by one to find the
- * culprit. Their bytes match the checksums in the catalog, so a faulty source was already faulty
- * when it was put. Sources that are fine by themselves may disagree about a field that is given by
+ * culprit. If their bytes match the checksums in the catalog, which is checked after this, a faulty
+ * source was already faulty when it was put. Sources that are fine by themselves may disagree about a field that is given by
  * number, if they were ingested at the same time: then the one with the most rows is right, as for
  * ingest, and the error becomes that of the culprit. */
 static void find_culprit(struct merge_run *run, struct hf_error *error)
@@ -432,6 +433,8 @@ static enum hf_status merge_sources(struct merge_run *run, uint32_t *ret_crc,
         return blame_merge(run, status, &result, error);
     }
     *ret_crc = result.crc32c;
+    if (merge_check_sums(run, error) != HF_OK)
+        return error->status;
     if (run->order->parts && result.inputs_unsorted > 0) {
         run->product->group_fault = true;
         return error_set(error, HF_CORRUPT, "a source is not sorted by key");
@@ -549,9 +552,10 @@ static enum hf_status name_files(struct merge_run *run, struct hf_error *error)
     size_t count = order->source_count;
     struct lent *lent = arena_take(&run->arena, count * sizeof *lent);
     run->paths = arena_take(&run->arena, count * sizeof *run->paths);
+    run->copies = arena_take(&run->arena, count * sizeof *run->copies);
     run->output = merge_scratch_path(run, "output");
     run->rejects = merge_scratch_path(run, "rejects");
-    bool has_memory = lent && run->paths && run->output && run->rejects;
+    bool has_memory = lent && run->paths && run->copies && run->output && run->rejects;
     if (!has_memory)
         return error_no_memory(error);
     run->lent = lent;
@@ -562,7 +566,7 @@ static enum hf_status name_files(struct merge_run *run, struct hf_error *error)
         char name[80];
         struct view end = scratch_name_end(order->sources[i].key);
         snprintf(name, sizeof name, "%06zu%.*s", i, VIEW_ARGS(end));
-        run->paths[i] = merge_scratch_path(run, name);
+        run->paths[i] = run->copies[i] = merge_scratch_path(run, name);
         run->bytes += order->parts ? order->parts->sizes[i] : order->sources[i].size;
         has_memory = has_memory && run->paths[i];
     }
@@ -671,6 +675,47 @@ void merge_run_end(struct merge_run *run)
     scratch_remove(&run->files->scratch, run->name);
 }
 
+/* Lets the merge compute the checksums of the sources if it reads them itself. */
+static enum hf_status prepare_sums(struct merge_run *run, struct hf_error *error)
+{
+    size_t size = run->order->source_count * sizeof *run->sums;
+    if (merge_by_callback(run) || run->order->settings->format == HF_MERGE_PARQUET)
+        return HF_OK;
+    run->sums = arena_take(&run->arena, size);
+    if (!run->sums)
+        return error_no_memory(error);
+    memset(run->sums, 0, size);
+    return HF_OK;
+}
+
+/* Fetches and merges the sources. If that fails, it may be because of damaged bytes, so the sources
+ * are checked: then one of them is blamed, or was only damaged on its way and is merged anew. */
+static enum hf_status fetch_and_merge(struct merge_run *run, uint32_t *ret_crc,
+                                      struct hf_error *error)
+{
+    struct merge_product *product = run->product, failed;
+    struct hf_error recheck;
+    enum hf_status status = merge_fetch_all(run, error);
+    if (status != HF_OK)
+        return status;
+    status = merge_sources(run, ret_crc, error);
+    if (status == HF_OK || status == HF_CANCELLED || !run->sums || run->order->parts ||
+        atomic_load(&run->disk_full))
+        return status;
+    failed = *product;
+    *product =
+        (struct merge_product){ .culprit = MERGE_NO_CULPRIT, .bytes_read = failed.bytes_read };
+    if (merge_recheck_all(run, &recheck) != HF_OK) {
+        *error = recheck;
+        return recheck.status;
+    }
+    if (atomic_load(&run->replaced))
+        return merge_sources(run, ret_crc, error);
+    failed.bytes_read = product->bytes_read;
+    *product = failed;
+    return status;
+}
+
 static enum hf_status make_output(struct merger *merger, const struct merge_order *order,
                                   struct merge_product *ret_product, struct hf_error *error)
 {
@@ -698,9 +743,9 @@ static enum hf_status make_output(struct merger *merger, const struct merge_orde
         return status;
     }
     uint32_t crc = 0;
-    status = merge_fetch_all(&run, error);
+    status = prepare_sums(&run, error);
     if (status == HF_OK)
-        status = merge_sources(&run, &crc, error);
+        status = fetch_and_merge(&run, &crc, error);
     if (status == HF_OK && !order->test)
         status = put_output(&run, crc, error);
     merge_run_end(&run);

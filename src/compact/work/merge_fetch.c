@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* merge_fetch.c: fetches the sources of a merge into files, a few at a time, or reads them in place
- * if a local store lends them. Each source is checked against the catalog first, so that damaged
- * data is never merged. */
+ * if a local store lends them. Nothing is put unless the size and the checksum of each source are
+ * those of the catalog. They are computed by the merge itself, as it reads the sources or, if a
+ * helper process or a command reads them, in a pass of their own before the merge. If the merge
+ * fails or finds a wrong checksum, such a pass follows, because only a source that was wrong twice
+ * is blamed, and because damaged bytes may make a merge fail in any way. */
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/rule.h"
 #include "compact/catalog/chunk_object.h"
@@ -11,6 +15,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* How many sources are fetched concurrently. There are often many small ones. */
@@ -100,15 +105,23 @@ enum hf_status merge_get_object(struct merge_run *run, const struct chunk *chunk
     return get_part(run, chunk, (struct part){ 0, 0 }, fd, progress, error);
 }
 
-/* Reads the part of a source that belongs to the range. Its size and its keys are checked here.
- * Its checksum is checked when all ranges have been read. */
+static enum hf_status size_of_copy(int fd, uint64_t *ret_size, struct hf_error *error)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return merge_local_failure(error, errno, "read the size of a scratch file");
+    *ret_size = (uint64_t)info.st_size;
+    return HF_OK;
+}
+
+/* Reads the part of a source that belongs to the range. Its size and its keys are checked here. The
+ * merge computes its checksum, which is checked when all ranges have been read. */
 static enum hf_status fetch_part(struct merge_run *run, size_t index,
                                  const struct progress *progress, struct hf_error *error)
 {
     const struct merge_parts *parts = run->order->parts;
     const struct chunk *source = &run->order->sources[index];
     uint64_t size = 0;
-    uint32_t crc = 0;
     enum hf_status status = HF_OK;
     int fd = open(run->paths[index], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -117,7 +130,7 @@ static enum hf_status fetch_part(struct merge_run *run, size_t index,
     if (part.length > 0)
         status = get_part(run, source, part, fd, progress, error);
     if (status == HF_OK)
-        status = file_checksum(fd, "read back", &size, &crc, error);
+        status = size_of_copy(fd, &size, error);
     close(fd);
     if (status == HF_OK && size != part.length)
         status = error_set(error, HF_CORRUPT, "it is shorter than the catalog records");
@@ -126,7 +139,6 @@ static enum hf_status fetch_part(struct merge_run *run, size_t index,
     env_mutex_lock(&run->shared.mutex);
     run->product->bytes_read += size;
     env_mutex_unlock(&run->shared.mutex);
-    parts->ret_crcs[index] = crc;
     if (status != HF_OK)
         error_prefix(error, "%.*s", VIEW_ARGS(view_first(source->key, 120)));
     return status;
@@ -145,8 +157,9 @@ static bool borrow_source(struct merge_run *run, size_t index)
     int fd;
     if (store_lend_file(run->files->store, &call, &fd) != HF_OK)
         return false;
-    enum hf_status status = file_checksum(fd, "read back", &size, &crc, &error);
-    bool wrong = size != source->size || crc != source->crc32c;
+    enum hf_status status = run->sums ? size_of_copy(fd, &size, &error)
+                                      : file_checksum(fd, "read back", &size, &crc, &error);
+    bool wrong = size != source->size || (!run->sums && crc != source->crc32c);
     if (status != HF_OK || (RULE(CHECKSUM_ON_READ) && wrong)) {
         close(fd);
         return false;
@@ -172,15 +185,58 @@ static bool try_to_borrow(struct merge_run *run, size_t index)
     return false;
 }
 
+static void give_one_back(struct merge_run *run, size_t index)
+{
+    struct lent *lent = &run->lent[index];
+    if (lent->fd < 0)
+        return;
+    close(lent->fd);
+    lent->fd = -1;
+    atomic_fetch_sub(&run->files->lent, 1);
+}
+
 void merge_give_back(struct merge_run *run)
 {
     if (!run->lent)
         return;
     for (size_t i = 0; i < run->order->source_count; i++)
-        if (run->lent[i].fd >= 0) {
-            close(run->lent[i].fd);
-            atomic_fetch_sub(&run->files->lent, 1);
-        }
+        give_one_back(run, i);
+}
+
+/* After a failed merge: whether the file that it has read is right. If not, makes room for a copy
+ * of the object. */
+static bool keeps_source(struct merge_run *run, size_t index)
+{
+    const struct chunk *source = &run->order->sources[index];
+    struct hf_error error;
+    uint64_t size = 0;
+    uint32_t crc = 0;
+    int fd = open(run->paths[index], O_RDONLY | O_CLOEXEC);
+    bool right = fd >= 0 && file_checksum(fd, "read back", &size, &crc, &error) == HF_OK &&
+                 size == source->size && crc == source->crc32c;
+    if (fd >= 0)
+        close(fd);
+    if (right)
+        return true;
+    atomic_store(&run->replaced, true);
+    give_one_back(run, index);
+    run->paths[index] = run->copies[index];
+    unlink(run->paths[index]);
+    return false;
+}
+
+/* The size of what was fetched and, unless the merge computes it, its checksum. */
+static enum hf_status measure_copy(const struct merge_run *run, const struct chunk *source,
+                                   int fd, uint64_t *ret_size, uint32_t *ret_crc,
+                                   struct hf_error *error)
+{
+    if (run->sums && !run->rechecks) {
+        enum hf_status status = size_of_copy(fd, ret_size, error);
+        *ret_crc = source->crc32c;
+        if (status != HF_OK || *ret_size == source->size)
+            return status;
+    }
+    return file_checksum(fd, "read back", ret_size, ret_crc, error);
 }
 
 /* Reads a source, and once more if it differs from the catalog. */
@@ -190,7 +246,7 @@ static enum hf_status fetch_one(struct merge_run *run, size_t index,
     const struct chunk *source = &run->order->sources[index];
     if (run->order->parts)
         return fetch_part(run, index, progress, error);
-    if (try_to_borrow(run, index))
+    if (run->rechecks ? keeps_source(run, index) : try_to_borrow(run, index))
         return HF_OK;
     int fd = open(run->paths[index], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -201,7 +257,7 @@ static enum hf_status fetch_one(struct merge_run *run, size_t index,
         uint32_t crc = 0;
         status = merge_get_object(run, source, fd, progress, error);
         if (status == HF_OK)
-            status = file_checksum(fd, "read back", &size, &crc, error);
+            status = measure_copy(run, source, fd, &size, &crc, error);
         env_mutex_lock(&run->shared.mutex);
         run->product->bytes_read += size;
         env_mutex_unlock(&run->shared.mutex);
@@ -325,4 +381,32 @@ enum hf_status merge_fetch_all(struct merge_run *run, struct hf_error *error)
     if (error->status == HF_OK && atomic_load(&run->stop))
         return merge_cancelled(error);
     return error->status;
+}
+
+/* ---- Checksums ----------------------------------------------------------------------- */
+
+enum hf_status merge_recheck_all(struct merge_run *run, struct hf_error *error)
+{
+    run->rechecks = true;
+    run->shared.next = 0;
+    run->shared.bytes = 0;
+    run->shared.error = (struct hf_error){ .status = HF_OK };
+    run->shared.culprit = MERGE_NO_CULPRIT;
+    return merge_fetch_all(run, error);
+}
+
+enum hf_status merge_check_sums(struct merge_run *run, struct hf_error *error)
+{
+    const struct merge_parts *parts = run->order->parts;
+    for (size_t i = 0; run->sums && i < run->order->source_count; i++) {
+        const struct chunk *source = &run->order->sources[i];
+        const struct merge_input_sum *sum = &run->sums[i];
+        check(sum->known);
+        if (parts)
+            parts->ret_crcs[i] = sum->crc32c;
+        else if (RULE(CHECKSUM_ON_READ) &&
+                 (sum->size != source->size || sum->crc32c != source->crc32c))
+            return wrong_source(source, sum->size, sum->crc32c, error);
+    }
+    return HF_OK;
 }

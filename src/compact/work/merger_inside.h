@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "compact/work/merger.h"
 #include "compact/work/merger_scratch.h"
+#include "merge/merge.h"
 
 #include <stdatomic.h>
 
@@ -46,8 +47,13 @@ struct merge_run {
     struct arena arena;
     char name[24]; /* of its folder in the scratch folder */
     char folder[PATH_MAX];
-    const char **paths; /* of the sources */
-    struct lent *lent;  /* one for each */
+    const char **paths;  /* of the sources */
+    const char **copies; /* the same, before any was lent */
+    struct lent *lent;   /* one for each */
+    /* Computed by the merge while it reads the sources; NULL: each is checked before the merge. */
+    struct merge_input_sum *sums;
+    bool rechecks;        /* the merge has failed: check the sources that it has read */
+    atomic_bool replaced; /* one of them was wrong, and was fetched again */
     const char *output, *rejects;
     const char *program;      /* program of the command; NULL: there is no command */
     uint64_t bytes;           /* of all sources */
@@ -99,8 +105,18 @@ enum hf_status merge_run_begin(struct merge_run *run, struct hf_error *error);
 void merge_drop_sources(struct merge_run *run);
 void merge_run_end(struct merge_run *run);
 
-/* Fetches all sources, a few concurrently. */
+/* Fetches all sources, a few concurrently. Each is checked against the catalog, unless the merge
+ * computes their checksums: then only their sizes are. */
 enum hf_status merge_fetch_all(struct merge_run *run, struct hf_error *error);
+
+/* After a merge that computed checksums itself and has failed: checks all sources as merge_fetch_all
+ * would have done, and fetches those again that are wrong. OK: all are right now; if none was
+ * replaced, the merge would fail again. */
+enum hf_status merge_recheck_all(struct merge_run *run, struct hf_error *error);
+
+/* Whether the bytes that were merged are those that the catalog records. CORRUPT: they are not;
+ * merge_recheck_all finds out why. */
+enum hf_status merge_check_sums(struct merge_run *run, struct hf_error *error);
 
 /* Closes lent objects. */
 void merge_give_back(struct merge_run *run);
