@@ -664,7 +664,8 @@ static void every_allocation_may_fail(void **state)
             index_get(scene->index, VIEW("example.com"), &bytes, &scene->error);
         enum hf_status walked = HF_OK;
         bool hit = alloc_stop();
-        assert_true(got == (hit ? HF_UNAVAILABLE : HF_OK));
+        /* Memory for what is kept for the next get is not needed for this one. */
+        assert_true(got == HF_OK || (hit && got == HF_UNAVAILABLE));
         const struct index_visitor visitor = { .show = note, .argument = &seen };
         seen.text = BUFFER_INIT(0);
         alloc_fail_after(n);

@@ -23,10 +23,11 @@ struct hf_index_record {
 
 static struct hf_index_record *record_new(const struct schema *schema)
 {
-    struct hf_index_record *record = calloc(1, sizeof *record);
+    struct hf_index_record *record = malloc(sizeof *record);
     if (!record)
         return NULL;
-    record->schema = *schema;
+    schema_copy(&record->schema, schema);
+    record->decoded = false; /* so `parts` is not set yet */
     record->bytes = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
     record->values = BUFFER_INIT(INDEX_RECORD_BYTES_MAX + INDEX_FIELDS_MAX);
     record->space = BUFFER_INIT(INDEX_TEXT_MAX);
@@ -124,6 +125,7 @@ enum hf_status hf_index_get(struct hf_index *index, const char *key,
                             struct hf_index_record **ret_record, struct hf_error *error)
 {
     struct index *own = NULL;
+    struct buffer bytes = BUFFER_INIT(INDEX_RECORD_BYTES_MAX);
     struct hf_error why;
     if (ret_record)
         *ret_record = NULL;
@@ -132,15 +134,16 @@ enum hf_status hf_index_get(struct hf_index *index, const char *key,
     enum hf_status status = index_borrow(index, &own, &why);
     if (status != HF_OK)
         return error_tell(error, status, &why);
-    struct hf_index_record *record = record_new(&own->schema);
-    status =
-        record ? index_get(own, view_of(key), &record->bytes, &why) : error_no_memory(&why);
-    if (status == HF_OK) {
-        record->schema = own->schema; /* the read may have loaded a newer schema */
-        *ret_record = record;
-    } else {
-        hf_index_record_free(record);
-    }
+    status = index_get(own, view_of(key), &bytes, &why);
+    /* The read may have loaded a newer schema. */
+    struct hf_index_record *record = status == HF_OK ? record_new(&own->schema) : NULL;
+    if (record)
+        record->bytes = bytes;
+    else
+        buffer_release(&bytes);
+    if (status == HF_OK && !record)
+        status = error_no_memory(&why);
+    *ret_record = record;
     index_give_back(index, own);
     return error_tell(error, status, &why);
 }

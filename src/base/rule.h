@@ -217,6 +217,7 @@
         "sets aside an entry that a later schema would accept")                                \
     ROW(REFUSED_ENTRY_IS_LOOKED_FOR, "index", "treats a refused entry as one that landed")     \
     ROW(ONE_VERSION_OF_A_SHARD, "index", "reads blocks from whatever version is there")        \
+    ROW(KEPT_SHARD_IS_CHECKED, "index", "answers from a kept shard that was replaced since")   \
     ROW(DELETIONS_OF_ABSENT_KEYS_STAY, "index", "drops a deletion that has nothing to delete") \
     ROW(DELETIONS_ARE_KEPT_FOR_2D, "index", "drops deletions with the next fold")              \
     ROW(DROPPING_RAISES_THE_FLOOR, "index", "drops deletions, and forgets up to when")         \

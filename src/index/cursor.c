@@ -289,6 +289,27 @@ static enum hf_status open_plain(struct shard_cursor *cursor, uint64_t first,
     return open_whole(cursor, error);
 }
 
+/* ---- Opening, continued --------------------------------------------------------------- */
+
+/* Uses the reply to the first request, whose bytes are in the window. */
+static enum hf_status use_first_reply(struct shard_cursor *cursor, const struct get_call *get,
+                                      struct hf_error *error)
+{
+    enum hf_status status = get->error.status;
+    cursor->exists = false;
+    if (status == HF_NOT_FOUND)
+        return error_clear(error);
+    *error = get->error;
+    if (status == HF_INVALID) /* network stores refuse a range of an empty object */
+        return shard_corrupt(cursor, "it is empty", error);
+    if (status != HF_OK)
+        return name_shard(cursor, error);
+    cursor->exists = true;
+    cursor->etag = get->info.etag;
+    status = read_head(cursor, get->info.size, error);
+    return status == HF_OK && !cursor->bare ? keep_first_blocks(cursor, error) : status;
+}
+
 static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
                                 struct hf_error *error)
 {
@@ -302,20 +323,30 @@ static enum hf_status open_once(struct shard_cursor *cursor, uint64_t first,
                             .body = &cursor->window };
     if (!buffer_reserve(&cursor->window, first))
         return error_no_memory(error);
-    enum hf_status status = store_get(cursor->index->store, &get);
-    if (status == HF_NOT_FOUND) {
-        cursor->exists = false;
+    store_get(cursor->index->store, &get);
+    return use_first_reply(cursor, &get, error);
+}
+
+/* Makes a cursor that is open show the current version. If that is the one it has, the reply is
+ * empty. Otherwise it is the beginning of the new version, as in open_once. */
+static enum hf_status bring_up_to_date(struct shard_cursor *cursor, struct hf_error *error)
+{
+    struct buffer fresh = BUFFER_INIT(WINDOW_MAX);
+    struct get_call get = { .key = view_of(cursor->object),
+                            .none_match = cursor->etag,
+                            .length = SHARD_READ_SMALL,
+                            .body = &fresh };
+    if (store_get(cursor->index->store, &get) == HF_NOT_MODIFIED) {
+        buffer_release(&fresh);
         return error_clear(error);
     }
-    *error = get.error;
-    if (status == HF_INVALID) /* network stores refuse a range of an empty object */
-        return shard_corrupt(cursor, "it is empty", error);
-    if (status != HF_OK)
-        return name_shard(cursor, error);
-    cursor->exists = true;
-    cursor->etag = get.info.etag;
-    status = read_head(cursor, get.info.size, error);
-    return status == HF_OK && !cursor->bare ? keep_first_blocks(cursor, error) : status;
+    shard_head_release(&cursor->head);
+    buffer_release(&cursor->window);
+    cursor->window = fresh;
+    cursor->rest = cursor->loaded = VIEW("");
+    cursor->next_block = 0;
+    cursor->bare = false;
+    return use_first_reply(cursor, &get, error);
 }
 
 enum hf_status shard_cursor_open(struct shard_cursor *cursor, struct index *index,
@@ -359,11 +390,16 @@ void shard_cursor_close(struct shard_cursor *cursor)
 
 /* ---- Moving -------------------------------------------------------------------------- */
 
+static bool is_loaded(const struct shard_cursor *cursor, const struct shard_block *block)
+{
+    return block->at >= cursor->loaded_at &&
+           block->at + block->size <= cursor->loaded_at + cursor->loaded.size;
+}
+
 static void go_to_block(struct shard_cursor *cursor, size_t number)
 {
     const struct shard_block *block = &cursor->head.blocks[number];
-    if (block->at >= cursor->loaded_at &&
-        block->at + block->size <= cursor->loaded_at + cursor->loaded.size) {
+    if (is_loaded(cursor, block)) {
         cursor->rest = view_from(cursor->loaded, (size_t)(block->at - cursor->loaded_at));
         return;
     }
@@ -499,6 +535,32 @@ enum hf_status shard_cursor_next(struct shard_cursor *cursor, struct record *ret
     return status == HF_OK ? read_whole(cursor, ret_record, error) : status;
 }
 
+/* So few bytes are read record by record. */
+#define NARROW_BYTES 512
+
+/* Skips records before this key, by bisection within its block, which is loaded. Each record that is
+ * looked at is one behind an LF, as escapes leave no other LF. Records that are out of order only
+ * make it stop elsewhere; what is read from there on is checked as usual. */
+static void skip_by_bisection(struct shard_cursor *cursor, struct view key)
+{
+    struct view all = cursor->rest;
+    size_t low = 0; /* where a record begins whose key is not greater than this one, or 0 */
+    size_t high = cursor->head.blocks[shard_find_block(&cursor->head, key)].size;
+    while (high - low > NARROW_BYTES) {
+        size_t middle = low + (high - low) / 2;
+        const char *end = memchr(all.data + middle, '\n', high - middle);
+        size_t start = end ? (size_t)(end - all.data) + 1 : high;
+        struct view rest = view_from(all, start), found;
+        if (start < high && !read_record_key(cursor, view_cut(&rest, '\n'), &found))
+            break; /* it is reported when it is read */
+        if (start < high && view_compare(found, key) <= 0)
+            low = start;
+        else
+            high = middle;
+    }
+    cursor->rest = view_from(all, low);
+}
+
 enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
                                  struct record *ret_record, struct hf_error *error)
 {
@@ -507,6 +569,8 @@ enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
         view_compare(key, cursor->head.blocks[0].first_key) < 0)
         return no_further_record(error);
     enum hf_status status = cursor->rest.size > 0 ? HF_OK : load_blocks(cursor, error);
+    if (status == HF_OK)
+        skip_by_bisection(cursor, key);
     while (status == HF_OK && cursor->seeking && cursor->rest.size > 0) {
         status = cut_record(cursor, ret_record, error);
         if (status == HF_OK)
@@ -517,6 +581,47 @@ enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
     if (cursor->seeking || !view_equal(ret_record->key, key))
         return no_further_record(error);
     return read_whole(cursor, ret_record, error);
+}
+
+/* Whether a find of this key will read a block. */
+static bool find_will_read(const struct shard_cursor *cursor, struct view key)
+{
+    const struct shard_head *head = &cursor->head;
+    if (head->block_count == 0 || view_compare(key, head->blocks[0].first_key) < 0)
+        return false;
+    const struct shard_block *block = &head->blocks[shard_find_block(head, key)];
+    return !is_loaded(cursor, block);
+}
+
+enum hf_status shard_cursor_find_again(struct shard_cursor *cursor, struct view key,
+                                       struct record *ret_record, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    check(cursor->exists && !cursor->bare && !cursor->index->schema.plain);
+    /* A block is read on condition of the ETag, which is a check in itself. */
+    if (RULE(KEPT_SHARD_IS_CHECKED) && !find_will_read(cursor, key))
+        status = bring_up_to_date(cursor, error);
+    cursor->window_max = SHARD_BLOCK;
+    return status == HF_OK ? shard_cursor_find(cursor, key, ret_record, error) : status;
+}
+
+/* Memory that is not worth a copy. */
+#define TRIM_SLACK (4 * KIB)
+
+bool shard_cursor_trim(struct shard_cursor *cursor)
+{
+    struct buffer exact = BUFFER_INIT(WINDOW_MAX);
+    if (!cursor->exists || cursor->bare || cursor->index->schema.plain)
+        return false;
+    if (cursor->window.capacity <= cursor->loaded.size + TRIM_SLACK)
+        return true;
+    if (!buffer_append(&exact, cursor->loaded))
+        return false;
+    buffer_release(&cursor->window);
+    cursor->window = exact;
+    cursor->loaded = buffer_view(&cursor->window);
+    cursor->rest = VIEW("");
+    return true;
 }
 
 bool shard_hides(const struct shard_cursor *cursor, const struct record *record)

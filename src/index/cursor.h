@@ -65,6 +65,18 @@ enum hf_status shard_cursor_step(struct shard_cursor *cursor, struct record *ret
 enum hf_status shard_cursor_find(struct shard_cursor *cursor, struct view key,
                                  struct record *ret_record, struct hf_error *error);
 
+/* The same, with a cursor that was used for an earlier find and may have been kept for long. The
+ * answer is that of the current shard. If the shard is unchanged, this takes one request, which
+ * returns the block of the key or, if the cursor still has that block, only says so. If the shard
+ * was replaced, the cursor shows the new one, or the call returns CONFLICT: open it again. The
+ * cursor must not be of a plain index. */
+enum hf_status shard_cursor_find_again(struct shard_cursor *cursor, struct view key,
+                                       struct record *ret_record, struct hf_error *error);
+
+/* Frees the memory that shard_cursor_find_again does not need. Returns false if the cursor cannot
+ * be used for it: the shard does not exist or was read whole, or memory has run out. */
+bool shard_cursor_trim(struct shard_cursor *cursor);
+
 /* Whether the shard's floor hides a record of the inbox whose key the shard does not have: a
  * deletion of this key, later than the record, may have been dropped. */
 bool shard_hides(const struct shard_cursor *cursor, const struct record *record);

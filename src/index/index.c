@@ -8,6 +8,7 @@
 #include "base/mutant.h"
 #include "base/parse.h"
 #include "base/rule.h"
+#include "index/shard_cache.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,6 +80,11 @@ static enum hf_status index_new(struct store *store, struct hf_client *client, s
     index->env = store->env;
     index->store = store;
     index->client = client;
+    index->cache = shard_cache_new(store->env);
+    if (!index->cache) {
+        free(index);
+        return error_no_memory(error);
+    }
     memcpy(index->name, name.data, name.size);
     *ret_index = index;
     return HF_OK;
@@ -86,14 +92,25 @@ static enum hf_status index_new(struct store *store, struct hf_client *client, s
 
 void index_close(struct index *index)
 {
+    if (!index)
+        return;
+    shard_cache_drop(index->cache);
     free(index);
 }
 
 struct index *index_copy(const struct index *index)
 {
     struct index *copy = malloc(sizeof *copy);
-    if (copy)
-        *copy = *index;
+    if (!copy)
+        return NULL;
+    copy->env = index->env;
+    copy->store = index->store;
+    copy->client = index->client;
+    memcpy(copy->name, index->name, sizeof copy->name);
+    schema_copy(&copy->schema, &index->schema);
+    copy->etag = index->etag;
+    copy->checked = index->checked;
+    copy->cache = shard_cache_keep(index->cache);
     return copy;
 }
 

@@ -8,14 +8,17 @@
 #include "index/name.h"
 #include "lock/client.h"
 
+struct shard_cache;
+
 struct index {
     struct env *env;
     struct store *store;
     struct hf_client *client; /* NULL if the handle is not used to compile */
     char name[INDEX_NAME_MAX + 1];
     struct schema schema;
-    struct etag etag;         /* of index.json, as it was read */
-    struct mono_time checked; /* when it was read, or found to be unchanged */
+    struct etag etag;          /* of index.json, as it was read */
+    struct mono_time checked;  /* when it was read, or found to be unchanged */
+    struct shard_cache *cache; /* shared by the copies of the handle (shard_cache.h) */
 };
 
 /* A handle writes for this long without reading index.json again, which may say that the index is

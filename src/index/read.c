@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "index/pending.h"
+#include "index/shard_cache.h"
 #include "store/pages.h"
 
 #include <stdlib.h>
@@ -36,8 +37,9 @@ struct lookup {
     size_t count, capacity;
     struct arena arena; /* for entry names */
     struct pending pending;
-    struct shard_cursor cursor;
+    struct shard_cursor *cursor; /* of the cache, or NULL if the shard was not read */
     bool found;
+    bool shard_read;      /* without trouble */
     bool in_shard;        /* the shard has the key, or a deletion of it */
     struct record record; /* in `pending` or in the cursor */
 };
@@ -108,6 +110,8 @@ static enum hf_status list_ours(struct lookup *lookup, struct hf_error *error)
  * vanished when they are read. */
 static enum hf_status add_foreign(struct lookup *lookup, struct hf_error *error)
 {
+    if (!lookup->index->schema.foreign)
+        return HF_OK;
     char(*keys)[KEY_BYTES_MAX + 1] = malloc(FOREIGN_NAMES_MAX * sizeof *keys);
     if (!keys)
         return error_no_memory(error);
@@ -143,18 +147,40 @@ static enum hf_status look_in_inbox(struct lookup *lookup, struct hf_error *erro
     return status == HF_NOT_FOUND ? error_clear(error) : status;
 }
 
+/* Opens the shard, and looks for the key in it. */
+static enum hf_status find_in_shard(struct lookup *lookup, struct record *ret_record,
+                                    struct hf_error *error)
+{
+    enum hf_status status = HF_CONFLICT;
+    unsigned tries = 0;
+    if (!lookup->cursor)
+        lookup->cursor = calloc(1, sizeof *lookup->cursor);
+    if (!lookup->cursor)
+        return error_no_memory(error);
+    while (status == HF_CONFLICT && tries++ < SHARD_TRIES_MAX) {
+        shard_cursor_close(lookup->cursor);
+        status = shard_cursor_open(lookup->cursor, lookup->index, lookup->shard,
+                                   SHARD_READ_SMALL, error);
+        if (status == HF_OK)
+            status = shard_cursor_find(lookup->cursor, lookup->key, ret_record, error);
+    }
+    return status;
+}
+
+/* Looks for the key in the shard as it is now: with what is kept of it or, if there is nothing or
+ * it is of no use any more, from the start. */
 static enum hf_status look_in_shard(struct lookup *lookup, struct hf_error *error)
 {
     struct record record;
     enum hf_status status = HF_CONFLICT;
-    unsigned tries = 0;
-    while (status == HF_CONFLICT && tries++ < SHARD_TRIES_MAX) {
-        shard_cursor_close(&lookup->cursor);
-        status = shard_cursor_open(&lookup->cursor, lookup->index, lookup->shard,
-                                   SHARD_READ_SMALL, error);
-        if (status == HF_OK)
-            status = shard_cursor_find(&lookup->cursor, lookup->key, &record, error);
+    lookup->cursor = shard_cache_take(lookup->index->cache, lookup->shard);
+    if (lookup->cursor) {
+        lookup->cursor->index = lookup->index;
+        status = shard_cursor_find_again(lookup->cursor, lookup->key, &record, error);
     }
+    if (status == HF_CONFLICT)
+        status = find_in_shard(lookup, &record, error);
+    lookup->shard_read = status == HF_OK || status == HF_NOT_FOUND;
     lookup->in_shard = status == HF_OK;
     if (status == HF_OK)
         take_later(lookup, &record);
@@ -166,7 +192,7 @@ static bool has_record_to_show(const struct lookup *lookup)
 {
     if (!lookup->found || lookup->record.deleted)
         return false;
-    return lookup->in_shard || !shard_hides(&lookup->cursor, &lookup->record);
+    return lookup->in_shard || !shard_hides(lookup->cursor, &lookup->record);
 }
 
 static enum hf_status check_key_size(struct view key, struct hf_error *error)
@@ -201,7 +227,10 @@ enum hf_status index_get(struct index *index, struct view key, struct buffer *re
         status = error_set(&why, HF_NOT_FOUND, "the index %s has no such key", index->name);
     if (status == HF_OK && !buffer_append(ret_bytes, lookup.record.bytes))
         status = error_no_memory(&why);
-    shard_cursor_close(&lookup.cursor);
+    if (lookup.shard_read)
+        shard_cache_give(index->cache, lookup.cursor);
+    else
+        shard_cursor_free(lookup.cursor);
     pending_free(&lookup.pending);
     arena_release(&lookup.arena);
     free(lookup.entries);

@@ -10,7 +10,9 @@
 
 /* Appends the record of a key to `ret_bytes`; NOT_FOUND if there is none. Requests: a listing of
  * the key's entries, gets of its latest entry and of the names that other programs may use, and one
- * or two reads of the shard. */
+ * or two reads of the shard. If the handle or a copy of it has read the shard before, what it keeps
+ * of the shard (shard_cache.h) makes this one conditional read, which is empty if nothing has
+ * changed and the block of the key is among what is kept. */
 enum hf_status index_get(struct index *index, struct view key, struct buffer *ret_bytes,
                          struct hf_error *error);
 

@@ -20,6 +20,14 @@ static struct view field_name(const struct schema *schema, size_t field)
     return view_of(schema->fields[field]);
 }
 
+void schema_copy(struct schema *to, const struct schema *from)
+{
+    memcpy(to, from, offsetof(struct schema, fields));
+    memcpy(to->fields, from->fields, from->field_count * sizeof from->fields[0]);
+    to->version_count = from->version_count;
+    memcpy(to->versions, from->versions, from->version_count * sizeof from->versions[0]);
+}
+
 size_t schema_find(const struct schema *schema, struct view name)
 {
     size_t field = 0;

@@ -85,6 +85,10 @@ enum hf_status schema_new(const struct schema_spec *spec, struct schema *ret_sch
 enum hf_status schema_extend(struct schema *schema, const struct schema *wanted,
                              bool *ret_changed, struct hf_error *error);
 
+/* Copies a schema. Most of a struct schema is room for fields that it does not have; this does not
+ * touch it. */
+void schema_copy(struct schema *to, const struct schema *from);
+
 /* The field with this name, or field_count. */
 size_t schema_find(const struct schema *schema, struct view name);
 
