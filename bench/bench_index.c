@@ -8,8 +8,8 @@
  *   compile   entries put and folded per second, by one process and by four
  *   peers     beside the obvious alternatives: one file per record, and an SQLite table, in Python
  *
- * Files are in the page cache. "cold" is a store that was just opened; "warm" a handle that has read
- * most shards before. */
+ * Files are in the page cache. "cold" is a store that was just opened; "warm" a handle that has
+ * read most shards before. */
 #include "base/check.h"
 #include "base/prng.h"
 #include "index_data.h"

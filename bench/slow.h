@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slow.h: stores with latency. Where a benchmark names a store, "20ms+mem:" is that store with 20 ms
- * added to each request, and "s3like+mem:" one with the latencies of an object store in the same
- * region. Any number of milliseconds and any store can be named.
+/* slow.h: stores with latency. Where a benchmark names a store, "20ms+mem:" is that store with
+ * 20 ms added to each request, and "s3like+mem:" one with the latencies of an object store in the
+ * same region. Any number of milliseconds and any store can be named.
  *
  * The latency is added in the thread that made the request, after the store has answered it, as if
  * the answer took this long to arrive. The calls of a batch share one latency, because a store on

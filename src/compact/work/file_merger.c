@@ -174,10 +174,10 @@ static size_t source_with_most_rows(const struct merge_order *order)
 }
 
 /* After a failed merge, or a wrong number of rows: checks the sources one by one to find the
- * culprit. If their bytes match the checksums in the catalog, which is checked after this, a faulty
- * source was already faulty when it was put. Sources that are fine by themselves may disagree about a field that is given by
- * number, if they were ingested at the same time: then the one with the most rows is right, as for
- * ingest, and the error becomes that of the culprit. */
+ * culprit. Whether their bytes match the catalog is checked after this; if they do, a faulty source
+ * was already faulty when it was put. Sources that are fine by themselves may disagree about a
+ * field that is given by number, if they were ingested at the same time: then the one with the most
+ * rows is right, as for ingest, and the error becomes that of the culprit. */
 static void find_culprit(struct merge_run *run, struct hf_error *error)
 {
     const struct merge_order *order = run->order;

@@ -95,8 +95,9 @@ struct merger {
  * DENIED: other users could replace files in `scratch`.
  *
  * The size and CRC32C of each source are checked before anything is put: while it is merged or, if
- * another process merges it, when it is fetched. A source is read again before it is blamed. The CRC32C of the output is computed from the bytes that were put. After a command
- * has run, the sources are checked again. `threads`: per merge. */
+ * another process merges it, when it is fetched. A source is read again before it is blamed. The
+ * CRC32C of the output is computed from the bytes that were put. After a command has run, the
+ * sources are checked again. `threads`: per merge. */
 struct merger *file_merger_new(struct env *env, struct store *store, const char *scratch,
                                size_t threads, struct hf_error *error);
 void file_merger_free(struct merger *merger);
