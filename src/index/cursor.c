@@ -538,8 +538,8 @@ enum hf_status shard_cursor_next(struct shard_cursor *cursor, struct record *ret
 /* So few bytes are read record by record. */
 #define NARROW_BYTES 512
 
-/* Skips records before this key, by bisection within its block, which is loaded. Each record that is
- * looked at is one behind an LF, as escapes leave no other LF. Records that are out of order only
+/* Skips records before this key, by bisection within its block, which is loaded. A record begins
+ * after each LF, because every LF in a value is escaped. Records that are out of order only
  * make it stop elsewhere; what is read from there on is checked as usual. */
 static void skip_by_bisection(struct shard_cursor *cursor, struct view key)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_cache.h: the shards that a reader has read lately: for each its header line, parsed, and the
- * blocks that were read last, with the ETag of their version. A get uses them only after the store
- * has confirmed, in that get and after it has read the inbox, that the shard still has this ETag
- * (shard_cursor_find_again). So it sees exactly what it would have seen without the cache.
+/* shard_cache.h: the shards that a reader has read lately: for each its header line, parsed, and
+ * the blocks that were read last, with the ETag of their version. A get uses them only after the
+ * store has confirmed, in that get and after it has read the inbox, that the shard still has this
+ * ETag (shard_cursor_find_again). So it sees exactly what it would have seen without the cache.
  *
  * A cursor is either in the cache or with one task, which takes it out and gives it back. A second
  * task that reads the same shard meanwhile opens its own. The handles of an index share one cache.

@@ -109,9 +109,9 @@ void merge_run_end(struct merge_run *run);
  * computes their checksums: then only their sizes are. */
 enum hf_status merge_fetch_all(struct merge_run *run, struct hf_error *error);
 
-/* After a merge that computed checksums itself and has failed: checks all sources as merge_fetch_all
- * would have done, and fetches those again that are wrong. OK: all are right now; if none was
- * replaced, the merge would fail again. */
+/* After a merge that computed checksums itself and has failed: checks all sources, and fetches
+ * those that are wrong again. OK: all are right now; if none was replaced, the merge would fail
+ * again. */
 enum hf_status merge_recheck_all(struct merge_run *run, struct hf_error *error);
 
 /* Whether the bytes that were merged are those that the catalog records. CORRUPT: they are not;
