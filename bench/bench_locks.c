@@ -185,9 +185,11 @@ static void contend(struct bench *bench, const char *store, const char *url, uns
            series_median(&conflicts));
     fflush(stdout);
     char name[80];
-    snprintf(name, sizeof name, "%s: puts a change, 64 in one process", store);
-    if (in_one && count == 64)
-        bench_bar(bench, name, "", series_median(&puts), 1.2, /* at_most */ true);
+    snprintf(name, sizeof name, "%s: puts a change, %u %s", store, count,
+             in_one ? "in one process" : "processes");
+    if (count == 64 || (count == 16 && !in_one))
+        bench_bar(bench, name, "", series_median(&puts), in_one || count == 16 ? 1.2 : 1.5,
+                  /* at_most */ true);
 }
 
 static void contend_all(struct bench *bench, const char *store, const char *url)

@@ -575,6 +575,70 @@ static void steps_are_shown(void **state)
     assert_int_equal(seen.times, 2);
 }
 
+/* ---- Others --------------------------------------------------------------------------- */
+
+static void add_after_other(struct kit *kit, uint64_t id, struct span idle)
+{
+    kit_other_adds(kit, 100 + id);
+    env_sleep(&kit->env, idle);
+    kit_script(kit, (const struct fate[]){ KIT_END }, PASS);
+    assert_int_equal(kit_add(kit, id), HF_OK);
+}
+
+static void reading_first_where_others_write(void **state)
+{
+    struct kit *kit = *state;
+    kit->takes = SPAN_MS(2);
+    kit_warm_up(kit);
+    add_after_other(kit, 2, SPAN_S(10));
+    assert_requests(kit, 1, 2); /* a conflict */
+    add_after_other(kit, 3, SPAN_S(10));
+    assert_requests(kit, 1, 1);
+    kit_script(kit, (const struct fate[]){ KIT_END }, PASS);
+    assert_int_equal(kit_add(kit, 4), HF_OK);
+    assert_requests(kit, 0, 1); /* its own write is the latest */
+}
+
+static void alone_again(void **state)
+{
+    struct kit *kit = *state;
+    kit->takes = SPAN_MS(2);
+    kit_warm_up(kit);
+    add_after_other(kit, 2, SPAN_S(10));
+    for (uint64_t id = 3; id < 9; id++) {
+        env_sleep(&kit->env, SPAN_S(10));
+        kit_script(kit, (const struct fate[]){ KIT_END }, PASS);
+        assert_int_equal(kit_add(kit, id), HF_OK);
+        assert_requests(kit, id == 3 ? 1 : 0, 1);
+    }
+}
+
+static void a_store_that_fails_is_asked_less(void **state)
+{
+    struct kit *kit = *state;
+    kit->takes = SPAN_MS(2);
+    kit_warm_up(kit);
+    kit_script(kit, (const struct fate[]){ KIT_END }, REFUSE(HF_UNAVAILABLE));
+    struct add add = add_of(&kit->env, 2);
+    add.op.deadline = mono_add(env_now(&kit->env), SPAN_S(100));
+    assert_int_equal(kit_update(kit, &add), HF_TIMEOUT);
+    /* The budget, one more in each five seconds, and the first attempt. */
+    assert_in_range(kit->call_count, 20, 1 + 10 + 20);
+}
+
+static void a_renewal_does_not_wait_for_the_budget(void **state)
+{
+    struct kit *kit = *state;
+    kit->takes = SPAN_MS(2);
+    kit_warm_up(kit);
+    kit_script(kit, (const struct fate[]){ KIT_END }, REFUSE(HF_UNAVAILABLE));
+    struct add add = add_of(&kit->env, 2);
+    add.op.urgent = true;
+    add.op.deadline = mono_add(env_now(&kit->env), SPAN_S(20));
+    assert_int_equal(kit_update(kit, &add), HF_TIMEOUT);
+    assert_true(kit->call_count > 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -613,6 +677,12 @@ int main(void)
         KIT("a step does not use a body that was only looked at", a_step_after_a_look),
         KIT("a step without an answer is as unsure as a put", a_step_without_an_answer),
         KIT("an observer is shown what a step wrote or found", steps_are_shown),
+        KIT("where others write, an old body is read before it is put",
+            reading_first_where_others_write),
+        KIT("a client that is alone again stops reading first", alone_again),
+        KIT("a store that fails is asked less and less", a_store_that_fails_is_asked_less),
+        KIT("an urgent operation does not wait for the budget",
+            a_renewal_does_not_wait_for_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,6 +67,12 @@ void mutant_refuses_before_the_put(struct batch *batch)
             batch->ops[i]->error.status != HF_OK ? DOC_FAILED : DOC_UNANSWERED;
 }
 
+void mutant_forgets_the_crowd(struct crowd *crowd)
+{
+    if (!RULE(CROWD_IS_REMEMBERED))
+        *crowd = (struct crowd){ .trust = crowd->trust };
+}
+
 void mutant_reads_the_wall_clock(struct evidence *evidence)
 {
     if (!RULE(BOOT_CLOCK_FOR_LOCAL_STORES))

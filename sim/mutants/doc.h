@@ -7,6 +7,7 @@
 #include "store/store.h"
 
 struct batch;
+struct crowd;
 struct doc;
 struct doc_attempt;
 struct doc_op;
@@ -39,6 +40,9 @@ void mutant_repeats_nonce(char nonce[NONCE_SIZE + 1]);
 
 /* REFUSED_AFTER_THE_PUT: reports refusals before the batch is written. */
 void mutant_refuses_before_the_put(struct batch *batch);
+
+/* CROWD_IS_REMEMBERED: forgets after each change how long to pause after a conflict. */
+void mutant_forgets_the_crowd(struct crowd *crowd);
 
 /* BOOT_CLOCK_FOR_LOCAL_STORES: uses the wall clock as a local store's time. */
 void mutant_reads_the_wall_clock(struct evidence *evidence);

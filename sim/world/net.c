@@ -39,6 +39,7 @@ struct net {
     size_t under_way[NODES_MAX + 1]; /* requests for which each node is waiting */
     uint64_t sent;
     bool throttles;
+    int64_t busy_until_us; /* when the store has handled all requests that have arrived */
     struct faults faults;
     struct call_watch watch;
 };
@@ -311,6 +312,8 @@ static void answer_never(struct request *request)
 
 /* ---- At the store -------------------------------------------------------------------- */
 
+static void ring_arrival(void *argument);
+
 /* Copies the entries and names into the request's memory. */
 static void apply_list(struct bucket *bucket, struct list_call *call)
 {
@@ -409,9 +412,27 @@ static enum request_end meet_fate(struct request *request)
     check_unreachable();
 }
 
+/* A store that is busy handles a request after those that arrived earlier. Returns false once the
+ * request has had its turn. A node that has given up does not make the store work less. */
+static bool waits_for_turn(struct request *request)
+{
+    struct net *net = request->net;
+    int64_t now_us = world_now_us(net->world);
+    if (net->plan.service.us == 0 || request->queued || request->fate == FATE_THROTTLED)
+        return false;
+    request->queued = true;
+    if (net->busy_until_us < now_us)
+        net->busy_until_us = now_us;
+    net->busy_until_us += net->plan.service.us;
+    world_set_timer(net->world, &request->arrival, net->busy_until_us, ring_arrival, request);
+    return true;
+}
+
 static void ring_arrival(void *argument)
 {
     struct request *request = argument;
+    if (waits_for_turn(request))
+        return;
     enum request_end end = meet_fate(request);
     stamp(request);
     bool is_first_of_two = timer_is_set(&request->second_arrival);

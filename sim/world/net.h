@@ -39,6 +39,7 @@ struct net_plan {
     uint32_t cached_date_chance; /* from this read on, dates are old, and marked as such */
     uint32_t lying_date_chance;  /* the reply's date is older than clients assume */
     struct span stale_max;
+    struct span service; /* the store handles one request after another, each in this time */
 };
 
 /* No faults. */

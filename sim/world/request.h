@@ -46,6 +46,7 @@ struct request {
     struct env_task *client; /* the task that waits for the result; NULL: none */
     bool is_under_way;       /* its node is waiting for it */
     bool is_step;            /* its condition is known to be true */
+    bool queued;             /* the store knows when it will handle it */
     enum request_fate fate;
     enum request_end end;
     bool answer_decided;    /* regardless of what the store still does with it */

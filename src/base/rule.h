@@ -44,6 +44,9 @@
     ROW(REFUSED_AFTER_THE_PUT, "doc", "reports refusals from a batch that was not written")    \
     ROW(REFUSED_BY_FRESH_BODY, "doc", "reports refusals based on a cached body")               \
     ROW(LATE_IS_UNSURE, "doc", "reports TIMEOUT for a write that may still land")              \
+    ROW(CROWD_IS_REMEMBERED, "crowd", "forgets after each change how crowded a document is")   \
+    ROW(OLD_BODIES_ARE_READ, "crowd", "puts a cached body that others have surely replaced")   \
+    ROW(RETRIES_ARE_LIMITED, "outage", "retries as often as its pauses allow")                 \
     ROW(EACH_ANSWER_COUNTS, "ranges",                                                          \
         "reports only the last answer of an acquire that has asked several times")             \
     /* The lease table. */                                                                     \

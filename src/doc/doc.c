@@ -144,6 +144,7 @@ static void set_body(struct doc *doc, void *body, const struct etag *etag)
         doc->type->free(doc->body);
     doc->body = body;
     doc->etag = *etag;
+    doc->current = env_now(doc->store->env);
     doc->stale = false;
     doc->doubted = false;
     doc->prepared = false;
@@ -166,12 +167,16 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     struct get_call get = { .key = doc->key, .deadline = deadline, .body = &doc->text };
     /* A stale body may contain changes that were never written, under the ETag of the version
      * without them. "Not modified" would make these changes look as if they were stored. */
-    if (doc->body && !doc->stale)
+    bool compared = doc->body && !doc->stale;
+    if (compared)
         get.none_match = doc->etag;
     enum hf_status status = store_get(doc->store, &get);
     clock_learn(doc->clock, &get.stamp);
     update_round_trip(doc, sent);
+    if (compared && (status == HF_OK || status == HF_NOT_MODIFIED))
+        crowd_note_read(&doc->crowd, mono_since(sent, doc->current), status == HF_OK);
     if (status == HF_NOT_MODIFIED) {
+        doc->current = env_now(doc->store->env);
         doc->doubted = false;
         return HF_OK;
     }
@@ -414,6 +419,18 @@ static bool is_quiet(const struct batch *batch)
     return true;
 }
 
+static void learn_from_put(struct doc *doc, struct mono_time sent, enum hf_status status)
+{
+    struct mono_time now = env_now(doc->store->env);
+    struct span age = mono_since(sent, doc->current);
+    if (status == HF_CONFLICT)
+        crowd_note_conflict(&doc->crowd, age, doc->round_trip, now);
+    if (status != HF_OK)
+        return;
+    crowd_note_written(&doc->crowd, age);
+    doc->current = now;
+}
+
 static enum hf_status put_doc_body(struct doc *doc, const struct batch *batch,
                                    const struct attempt *attempt, struct hf_error *error)
 {
@@ -430,6 +447,7 @@ static enum hf_status put_doc_body(struct doc *doc, const struct batch *batch,
     MUTANT(mutant_retries_blindly(doc->store, &put, &status));
     update_round_trip(doc, sent);
     clock_learn_from_write(doc->clock, &put.stamp, /* done */ status == HF_OK);
+    learn_from_put(doc, sent, status);
     if (status == HF_OK)
         doc->etag = put.etag;
     else
@@ -489,7 +507,11 @@ static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_sta
 /* The results are valid: the body is, or was, in the store. */
 static void after_success(struct doc *doc, struct batch *batch)
 {
+    bool again = doc->failures_in_row > 0;
     doc->unwritten = false;
+    crowd_note_success(&doc->crowd, again);
+    if (again && !doc->conflicted)
+        retry_budget_refund(store_budget(doc->store));
     doc->failures_in_row = 0;
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
@@ -609,6 +631,7 @@ static enum step_end try_in_one_step(struct doc *doc, struct batch *batch)
         after_failure(doc, batch, status, &step.change.error);
     } else {
         doc->etag = step.change.etag;
+        doc->current = env_now(doc->store->env);
         doc->doubted = false;
         if (step.change.wrote)
             report_written_body(doc, &step.attempt.evidence);
@@ -621,6 +644,13 @@ static enum step_end try_in_one_step(struct doc *doc, struct batch *batch)
 
 /* ---- One attempt, either way --------------------------------------------------------- */
 
+/* Whether a put of the cached body would most likely conflict, so that a get saves it. */
+static bool is_probably_outdated(const struct doc *doc)
+{
+    struct span age = mono_since(env_now(doc->store->env), doc->current);
+    return doc->body && !doc->stale && crowd_doubts(&doc->crowd, age, doc->round_trip);
+}
+
 void doc_try(struct doc *doc, struct batch *batch)
 {
     struct hf_error error;
@@ -629,6 +659,8 @@ void doc_try(struct doc *doc, struct batch *batch)
     enum step_end end = try_in_one_step(doc, batch);
     if (end == STEP_DONE)
         return;
+    if (is_probably_outdated(doc))
+        doc->doubted = true;
     enum hf_status status = end == STEP_ABSENT ? create_document(doc, deadline, &error)
                                                : ensure_body(doc, deadline, &fresh, &error);
     if (status != HF_OK) {

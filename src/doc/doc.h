@@ -100,6 +100,7 @@ struct doc_op {
     struct mono_time deadline;
     bool quiet;  /* may be set by apply: this write need not wake other processes */
     bool settle; /* write even if unchanged, so that no earlier write can still land */
+    bool urgent; /* it pauses only briefly, and does not wait for the budget of the store */
 
     /* The result. */
     bool changed;

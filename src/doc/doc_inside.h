@@ -4,6 +4,7 @@
 #ifndef DOC_DOC_INSIDE_H
 #define DOC_DOC_INSIDE_H
 
+#include "doc/crowd.h"
 #include "doc/doc.h"
 
 /* The maximum number of operations in one put. */
@@ -25,15 +26,17 @@ struct doc {
         struct hf_error trouble; /* why the last attempt is being repeated; OK: it is not */
     } shared;
 
-    void *body;       /* the last known body, or NULL */
-    struct etag etag; /* of the body; empty: the object does not exist yet */
-    bool stale;       /* the body is kept for its sightings only */
-    bool unreadable;  /* the object could not be decoded when it was last loaded */
-    bool doubted;     /* compare the body with the store before publishing a result */
-    bool prepared;    /* the body is ready for operations */
-    bool unwritten;   /* `prepare` has changed the body: it must be written */
+    void *body;               /* the last known body, or NULL */
+    struct mono_time current; /* when the body was last known to be the one in the store */
+    struct etag etag;         /* of the body; empty: the object does not exist yet */
+    bool stale;               /* the body is kept for its sightings only */
+    bool unreadable;          /* the object could not be decoded when it was last loaded */
+    bool doubted;             /* compare the body with the store before publishing a result */
+    bool prepared;            /* the body is ready for operations */
+    bool unwritten;           /* `prepare` has changed the body: it must be written */
     unsigned failures_in_row;
     bool conflicted; /* the last failure was a conflict */
+    struct crowd crowd;
     struct span round_trip;
     struct buffer text;
     size_t refused_size; /* not 0: the store refused to change this size in one step */

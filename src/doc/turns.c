@@ -6,12 +6,22 @@
 #include "base/rule.h"
 #include "doc/doc_inside.h"
 
-/* After n failures in a row the next attempt waits up to 2^n round trips, within these bounds. A
- * conflict means that another client made progress: the first retry follows immediately, and
- * later ones wait less. */
-#define BACKOFF_DOUBLINGS_MAX  8
-#define CONFLICT_DOUBLINGS_MAX 4
-#define BACKOFF_MAX            SPAN_S(2)
+/* After n failures in a row the next attempt waits up to 2^n round trips, within these bounds.
+ * After a conflict, crowd.h decides. */
+#define BACKOFF_DOUBLINGS_MAX 8
+#define BACKOFF_MAX           SPAN_S(2)
+
+/* How often a leader that pauses looks for urgent operations, and for the budget of the store. */
+#define PAUSE_SLICE SPAN_MS(250)
+
+/* A pause because of other clients takes at most this part of the time that is left, but may always
+ * be this many round trips long. So there is time for several attempts, and the last of them do not
+ * follow each other closely. */
+#define CROWD_TIME_PART   4
+#define CROWD_ROUND_TRIPS 4
+
+/* An urgent operation pauses for at most this many round trips because of other clients. */
+#define URGENT_ROUND_TRIPS 16
 
 /* ---- The queue ----------------------------------------------------------------------- */
 
@@ -106,21 +116,79 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
 
 /* ---- Leading ------------------------------------------------------------------------- */
 
-/* Full jitter, so that clients that failed at the same time do not retry at the same time. The
- * limit grows with consecutive failures. The pause never extends past the deadline of the leader's
- * own operation. */
-static void pause_before_retry(struct doc *doc, struct mono_time deadline)
+/* The longest pause because of other clients, which is shorter if time is short. */
+static struct span crowd_limit(struct doc *doc, struct mono_time now, struct mono_time deadline)
 {
-    if (doc->failures_in_row == 0 || (doc->conflicted && doc->failures_in_row == 1))
-        return;
-    unsigned most = doc->conflicted ? CONFLICT_DOUBLINGS_MAX : BACKOFF_DOUBLINGS_MAX;
-    unsigned doublings = doc->failures_in_row - doc->conflicted;
-    doublings = doublings < most ? doublings : most;
-    struct span limit = span_smaller(SPAN_US(doc->round_trip.us << doublings), BACKOFF_MAX);
+    struct span limit = crowd_pause(&doc->crowd, doc->failures_in_row, doc->round_trip, now);
+    struct span least = SPAN_US(CROWD_ROUND_TRIPS * doc->round_trip.us);
+    struct span part = SPAN_US(mono_since(deadline, now).us / CROWD_TIME_PART);
+    return span_smaller(limit, part.us > least.us ? part : least);
+}
+
+static struct span failure_limit(const struct doc *doc)
+{
+    unsigned doublings = doc->failures_in_row < BACKOFF_DOUBLINGS_MAX ? doc->failures_in_row
+                                                                      : BACKOFF_DOUBLINGS_MAX;
+    return span_smaller(SPAN_US(doc->round_trip.us << doublings), BACKOFF_MAX);
+}
+
+static bool has_urgent_op(struct doc *doc)
+{
+    bool urgent = false;
+    env_mutex_lock(&doc->shared.mutex);
+    for (const struct doc_op *op = doc->shared.first; op; op = op->next)
+        urgent = urgent || op->urgent;
+    env_mutex_unlock(&doc->shared.mutex);
+    return urgent;
+}
+
+/* An urgent operation may be queued while the leader pauses, and then ends the pause. */
+static void pause_until(struct doc *doc, struct mono_time until)
+{
     struct env *env = doc->store->env;
-    struct span pause = env_jitter(env, limit);
-    struct mono_time wake = mono_add(env_now(env), pause);
-    env_sleep_until(env, mono_earlier(wake, deadline));
+    struct mono_time now = env_now(env);
+    while (mono_before(now, until)) {
+        struct mono_time slice = mono_add(now, PAUSE_SLICE);
+        env_sleep_until(env, mono_earlier(slice, until));
+        now = env_now(env);
+        if (mono_before(now, until) && has_urgent_op(doc))
+            return;
+    }
+}
+
+/* Waits until the budget of the store allows a retry. */
+static void wait_for_budget(struct doc *doc, struct mono_time deadline)
+{
+    struct env *env = doc->store->env;
+    struct mono_time now = env_now(env);
+    while (RULE(RETRIES_ARE_LIMITED) && mono_before(now, deadline) && !has_urgent_op(doc) &&
+           !retry_budget_take(store_budget(doc->store), now)) {
+        struct mono_time next = mono_add(now, env_jitter(env, SPAN_US(2 * PAUSE_SLICE.us)));
+        env_sleep_until(env, mono_earlier(next, deadline));
+        now = env_now(env);
+    }
+}
+
+/* Full jitter, so that clients that failed at the same time do not retry at the same time. The
+ * pause never extends past the deadline of the leader's own operation. */
+static void pause_before_attempt(struct doc *doc, struct mono_time deadline)
+{
+    struct env *env = doc->store->env;
+    struct mono_time now = env_now(env);
+    bool crowd = doc->failures_in_row == 0 || doc->conflicted;
+    struct span limit = crowd ? crowd_limit(doc, now, deadline) : failure_limit(doc);
+    if (limit.us == 0) /* as nearly always */
+        return;
+    bool urgent = has_urgent_op(doc);
+    if (crowd && urgent)
+        limit = span_smaller(limit, SPAN_US(URGENT_ROUND_TRIPS * doc->round_trip.us));
+    struct mono_time until = mono_earlier(mono_add(now, env_jitter(env, limit)), deadline);
+    if (urgent)
+        env_sleep_until(env, until);
+    else
+        pause_until(doc, until);
+    if (!crowd)
+        wait_for_budget(doc, deadline);
 }
 
 /* Leads one attempt for all waiting operations. Called with the mutex held, which is unlocked
@@ -132,7 +200,7 @@ static void lead_locked(struct doc *doc, struct mono_time deadline)
     env_mutex_unlock(&doc->shared.mutex);
     /* The batch is taken after the pause, so operations that arrive during the pause join the same
      * put. */
-    pause_before_retry(doc, deadline);
+    pause_before_attempt(doc, deadline);
     env_mutex_lock(&doc->shared.mutex);
     take_batch_locked(doc, &batch);
     env_mutex_unlock(&doc->shared.mutex);

@@ -132,6 +132,8 @@ void request_init(struct request *request, struct table_ref *ref, enum table_op_
 {
     *request = (struct request){ .table = { .kind = kind }, .ref = ref };
     request->op.apply = apply_request;
+    /* A lease that is not renewed in time is lost, and a turn that is not claimed in time too. */
+    request->op.urgent = kind == TABLE_RENEW || kind == TABLE_CLAIM;
     request->table.limited = !ref->space->of_shards;
     request->table.limit = table_limit(ref->space, ref->kind);
     request->table.ttl_unsaid = ref->space->settings.ttl_max;
@@ -235,6 +237,24 @@ static enum hf_status send_requests(struct table_ref *ref, struct doc_op *const 
     return status;
 }
 
+/* Sends only the requests again that were refused because they lacked something. The others have
+ * their results, and would find them in the table as if another client had been faster. */
+static enum hf_status send_again(struct table_ref *ref, struct request *const *requests,
+                                 size_t count)
+{
+    struct doc_op *ops[RENEW_BATCH_MAX];
+    struct request *lacking[RENEW_BATCH_MAX];
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct table_op *op = &requests[i]->table;
+        if (!lacks(requests[i], op->needs_time || op->needs_epoch || op->needs_limit))
+            continue;
+        ops[kept] = &requests[i]->op;
+        lacking[kept++] = requests[i];
+    }
+    return kept > 0 ? send_requests(ref, ops, lacking, kept) : HF_OK;
+}
+
 enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *requests,
                              size_t count)
 {
@@ -245,12 +265,12 @@ enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *reque
     enum hf_status status = send_requests(ref, ops, requests, count);
     /* The reply to the write contained the store time. If it did not, the store sends none. */
     if (needs_time(requests, count))
-        status = send_requests(ref, ops, requests, count);
+        status = send_again(ref, requests, count);
     MUTANT(mutant_records_limit_late(ref, requests, count));
     for (int turns = 0; turns < ASK_TURNS_MAX; turns++) {
         if (!supply_limit(ref, requests, count) && !supply_epoch(ref, requests, count))
             break;
-        status = send_requests(ref, ops, requests, count);
+        status = send_again(ref, requests, count);
     }
     return status;
 }

@@ -83,6 +83,15 @@ static bool delete_is_good(const struct store *store, struct delete_call *call)
            condition_is_good(&call->condition, &call->error);
 }
 
+/* ---- The budget for retries ---------------------------------------------------------- */
+
+struct retry_budget *store_budget(struct store *store)
+{
+    while (store->inner)
+        store = store->inner;
+    return &store->budget;
+}
+
 /* ---- The calls ----------------------------------------------------------------------- */
 
 /* If one call of a batch is invalid, nothing is sent, and every call gets its error. */
@@ -101,6 +110,7 @@ enum hf_status store_get_many(struct store *store, struct get_call *calls, size_
     for (size_t i = 0; i < count; i++) {
         enum hf_status status = calls[i].error.status;
         check(status != HF_OK || calls[i].info.etag.size > 0);
+        retry_budget_answered(store_budget(store), status);
         if (first == HF_OK)
             first = status;
     }
@@ -121,6 +131,7 @@ enum hf_status store_put_many(struct store *store, struct put_call *calls, size_
     for (size_t i = 0; i < count; i++) {
         enum hf_status status = calls[i].error.status;
         check(status != HF_OK || calls[i].etag.size > 0);
+        retry_budget_answered(store_budget(store), status);
         if (first == HF_OK)
             first = status;
     }
@@ -177,6 +188,7 @@ enum hf_status store_list(struct store *store, struct list_call *call)
         return error_no_memory(&call->error);
     error_clear(&call->error);
     store->ops->list(store, call);
+    retry_budget_answered(store_budget(store), call->error.status);
     if (call->error.status != HF_OK) {
         list_release(call);
         call->more = false;

@@ -36,6 +36,7 @@
 #include "base/moment.h"
 #include "base/view.h"
 #include "env/env.h"
+#include "store/budget.h"
 
 #include <stdint.h>
 
@@ -259,7 +260,11 @@ struct store {
     struct write_notify *notify; /* reports writes by others (write_notify.h), or NULL */
     struct store_traits traits;
     struct hf_error barred; /* not OK: every write fails with this error, and nothing is sent */
+    struct retry_budget budget; /* of the innermost store: use store_budget */
 };
+
+/* The budget for retries, which a store shares with its wrappers. */
+struct retry_budget *store_budget(struct store *store);
 
 /* Opens a store by URL: mem:  dir:PATH  sqlite:FILE  s3://BUCKET/PREFIX. Options follow as
  * ?name=value&name=value. An unknown option is INVALID. */

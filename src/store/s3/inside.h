@@ -102,7 +102,8 @@ struct mono_time s3_stream_deadline(struct s3_store *s3, struct mono_time asked,
                                     struct span *ret_stall);
 
 /* Signs and sends a request, and maps the reply to a status. Reads and repeatable writes are
- * retried with growing, jittered pauses within the deadline. A request that was refused because of
+ * retried with growing, jittered pauses within the deadline and the store's budget (budget.h). A
+ * request that was refused because of
  * the time in its signature had no effect, so it is signed and sent once more, even if it is a
  * write. `again`, if not NULL, is called before each retry and may prevent it. The caller releases
  * the reply, which belongs to the last attempt. */

@@ -256,7 +256,8 @@ enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
                        void *argument, struct http_reply *reply, struct hf_error *error)
 {
     struct s3_request attempt = *request;
-    for (int tries = 0;; tries++) {
+    int tries = 0;
+    for (;; tries++) {
         struct s3_advice advice;
         send_once(s3, &attempt, reply);
         if (s3_correct_time(s3, &attempt, reply)) { /* again, with the store's time */
@@ -271,9 +272,12 @@ enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
          * caller must first read the object. Repeatable writes change no object. */
         if (!advice.again || (attempt.writes && !attempt.repeatable) || tries + 1 == TRIES_MAX)
             break;
-        if (!pause_before(s3, tries, attempt.deadline) || (again && !again(argument, &attempt)))
+        if (!retry_budget_take(&s3->base.budget, env_now(s3->base.env)) ||
+            !pause_before(s3, tries, attempt.deadline) || (again && !again(argument, &attempt)))
             break;
         http_reply_release(reply);
     }
+    if (tries > 0 && error->status != HF_UNAVAILABLE)
+        retry_budget_refund(&s3->base.budget);
     return error->status;
 }

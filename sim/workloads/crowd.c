@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crowd.c: many clients change one document at the same time, without any fault. Some seeds let
+ * each client continue at once; in others it does something else between two changes. The run
+ * fails if
+ *
+ *   - the clients need more puts for each change than the limits below;
+ *   - together they write less than half as often as one client alone could;
+ *   - a client is not able to make a single change in the second half of the run;
+ *   - a change fails. */
+#include "sim/workloads/tally.h"
+
+#include "base/check.h"
+#include "sim/workloads/draw.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define CLIENTS_MAX 64
+#define RUN_TIME    SPAN_S(40)
+#define WARM_UP     SPAN_S(8)
+#define PATIENCE    SPAN_S(60)
+
+/* One way. The store is as fast as one in the same rack, so that many changes fit into a run. */
+#define DELAY_MIN SPAN_US(500)
+#define DELAY_MAX SPAN_US(1500)
+
+/* Puts for each 100 changes: without time between the changes, in a small crowd and in a large one,
+ * and with time between them. */
+#define SMALL_CROWD     16
+#define PUTS_SMALL      120
+#define PUTS_LARGE      150
+#define PUTS_WHILE_IDLE 150
+
+struct crowd_run {
+    struct run *run;
+    size_t clients;
+    struct span idle; /* between two changes of a client, on average */
+    uint64_t puts, changes;
+    uint64_t changes_of[CLIENTS_MAX];
+};
+
+struct crowd_client {
+    struct crowd_run *crowd;
+    struct node *node;
+    size_t index;
+};
+
+/* After the time in which the clients get to know each other. */
+static bool counts(const struct crowd_run *crowd)
+{
+    return world_now_us(crowd->run->world) >= WARM_UP.us;
+}
+
+static void count_put(void *argument, const struct observation *seen)
+{
+    struct crowd_run *crowd = argument;
+    crowd->puts += seen->kind == CALL_PUT && counts(crowd);
+}
+
+static void make_changes(void *argument)
+{
+    struct crowd_client *self = argument;
+    struct crowd_run *crowd = self->crowd;
+    struct env *env = node_env(self->node);
+    struct tally_client client;
+    tally_open(&client, crowd->run->net, self->node, self->index + 1, VIEW("table"),
+               (struct observer){ count_put, crowd });
+    while (world_now_us(crowd->run->world) < RUN_TIME.us) {
+        run_count_operation(crowd->run);
+        enum hf_status status = tally_change(&client, PATIENCE);
+        if (status != HF_OK)
+            world_fail(crowd->run->world, "a change of client %zu failed: %s", self->index,
+                       hf_status_name(status));
+        crowd->changes += counts(crowd);
+        crowd->changes_of[self->index] += counts(crowd);
+        if (crowd->idle.us > 0)
+            env_sleep(env, env_jitter(env, SPAN_US(2 * crowd->idle.us)));
+    }
+    tally_close(&client);
+}
+
+/* The clients of one node are independent of each other, like processes. */
+static void run_clients(struct node *node, void *argument)
+{
+    struct crowd_run *crowd = argument;
+    struct crowd_client clients[CLIENTS_MAX];
+    struct env_task *tasks[CLIENTS_MAX];
+    struct hf_error error;
+    size_t count = 0;
+    for (size_t i = node_number(node) - 1; i < crowd->clients;
+         i += crowd->run->options->nodes) {
+        clients[count] = (struct crowd_client){ crowd, node, i };
+        check(env_task_start(node_env(node), make_changes, &clients[count], &tasks[count],
+                             &error) == HF_OK);
+        count++;
+    }
+    for (size_t i = 0; i < count; i++)
+        env_task_join(node_env(node), tasks[i]);
+}
+
+static uint64_t puts_allowed(const struct crowd_run *crowd)
+{
+    if (crowd->idle.us > 0)
+        return PUTS_WHILE_IDLE;
+    return crowd->clients <= SMALL_CROWD ? PUTS_SMALL : PUTS_LARGE;
+}
+
+static void check_crowd(struct run *run, void *state)
+{
+    const struct crowd_run *crowd = state;
+    int64_t counted_us = RUN_TIME.us - WARM_UP.us;
+    uint64_t alone = (uint64_t)(counted_us / (DELAY_MIN.us + DELAY_MAX.us));
+    uint64_t puts = 100 * crowd->puts / (crowd->changes + 1);
+    trace_line(world_trace(run->world),
+               "world: %zu clients made %" PRIu64 " changes, with %" PRIu64
+               " puts for each 100",
+               crowd->clients, crowd->changes, puts);
+    if (puts > puts_allowed(crowd))
+        world_fail(run->world,
+                   "%zu clients needed %" PRIu64 " puts for each 100 changes, at most %" PRIu64
+                   " are allowed",
+                   crowd->clients, puts, puts_allowed(crowd));
+    if (crowd->idle.us == 0 && crowd->changes < alone / 2)
+        world_fail(run->world,
+                   "%zu clients made only %" PRIu64 " changes, and one alone makes %" PRIu64,
+                   crowd->clients, crowd->changes, alone);
+    for (size_t i = 0; i < crowd->clients; i++)
+        if (crowd->changes_of[i] == 0)
+            world_fail(run->world, "client %zu of %zu could not make a change", i,
+                       crowd->clients);
+}
+
+static void tune_crowd(struct run *run, struct plans *plans)
+{
+    (void)run;
+    plans->net.plan = (struct net_plan){ .delay_min = DELAY_MIN, .delay_max = DELAY_MAX };
+    plans->net.bucket.clock = STORE_CLOCK_DATE;
+    plans->net.bucket.steps = false;
+    plans->chaos = (struct chaos_plan){ 0 };
+}
+
+static void *start_crowd(struct run *run)
+{
+    static const size_t sizes[] = { 2, 5, 16, 64 };
+    struct prng prng = world_stream(run->world, STREAM_WORKLOAD);
+    struct crowd_run *crowd = calloc(1, sizeof *crowd);
+    check(crowd);
+    crowd->run = run;
+    crowd->clients = sizes[prng_below(&prng, sizeof sizes / sizeof *sizes)];
+    /* A client that is idle most of the time, so that the document is not busy. */
+    if (prng_below(&prng, 3) == 0)
+        crowd->idle = SPAN_US((int64_t)crowd->clients * 10 * (DELAY_MIN.us + DELAY_MAX.us));
+    for (unsigned i = 0; i < run->options->nodes; i++)
+        node_boot(world_node(run->world, i), run_clients, crowd);
+    return crowd;
+}
+
+const struct workload workload_crowd = {
+    .name = "crowd",
+    .about = "clients change one document as fast as they can; few of their puts are in vain",
+    .tune = tune_crowd,
+    .start = start_crowd,
+    .check_at_end = check_crowd,
+    .free = free,
+};

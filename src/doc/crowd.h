@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crowd.h: what a client learns from conflicts about the other clients that write a document. It
+ * only saves requests: whatever it returns, every write is conditional.
+ *
+ * A put conflicts for one of two reasons, and each has its own remedy:
+ *
+ *   The body was outdated. Others write from time to time, and one of them has done so since this
+ *   client last saw the document. The client learns how long a body can be trusted, and reads the
+ *   document before it puts a body that is older. A put is not wasted, and nobody waits.
+ *
+ *   The body was new, and another client was faster. Then several clients are writing at the same
+ *   time. After such a conflict the client pauses. The limit of the pause doubles with each
+ *   conflict and shrinks when a pause was long enough, so it follows the number of clients without
+ *   anybody counting them. It is remembered from one change to the next: a client that had to
+ *   learn it again each time would waste several puts each time.
+ *
+ * A client that has just written has the latest body, so it may write again with a single put, and
+ * a series of such puts is what makes good use of a crowded document. But it also keeps the others
+ * out, because each of them must read before it writes. So after RUN_MAX changes in a row it pauses
+ * once, if it has seen a conflict lately. A client that has failed several times in a row pauses
+ * less than its limit, so that no client waits much longer than the others.
+ *
+ * Pure: times are passed in. */
+#ifndef DOC_CROWD_H
+#define DOC_CROWD_H
+
+#include "base/moment.h"
+
+#include <stdbool.h>
+
+/* Zero-initialised: no conflict has been seen. */
+struct crowd {
+    struct span pause; /* the limit of the pause after a conflict */
+    struct span trust; /* a body older than this is read before it is put; 0: any is trusted */
+    struct mono_time conflicted; /* the last conflict that a new body had; 0: none */
+    unsigned in_row;             /* changes written since the last conflict or pause */
+    bool outdated;               /* the last conflict was that of an outdated body */
+    bool gave_way;               /* paused after a series */
+};
+
+/* A put of a body that was known to be current this long ago has conflicted, or has succeeded. */
+void crowd_note_conflict(struct crowd *crowd, struct span age, struct span round_trip,
+                         struct mono_time now);
+void crowd_note_written(struct crowd *crowd, struct span age);
+
+/* An attempt has succeeded, with or without a put. `again`: the one before it had failed. */
+void crowd_note_success(struct crowd *crowd, bool again);
+
+/* A body of this age was compared with the store. */
+void crowd_note_read(struct crowd *crowd, struct span age, bool changed);
+
+/* Whether to read the document before a body of this age is put. */
+bool crowd_doubts(const struct crowd *crowd, struct span age, struct span round_trip);
+
+/* The longest pause before the next attempt, after this many failures in a row. The caller draws
+ * the pause from 0 up to this limit. */
+struct span crowd_pause(struct crowd *crowd, unsigned failures, struct span round_trip,
+                        struct mono_time now);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crowd_test.c: what a client learns from conflicts. The functions are pure, so the test passes all
+ * times. */
+#include "doc/crowd.h"
+#include "test.h"
+
+static const struct span trip = { 2000 };
+static const struct span now_written = { 100 };
+static const struct span old = { 10000000 };
+
+static struct mono_time at_s(int64_t seconds)
+{
+    return (struct mono_time){ seconds * 1000000 };
+}
+
+static void conflict(struct crowd *crowd, struct span age)
+{
+    crowd_note_conflict(crowd, age, trip, at_s(1));
+}
+
+static int64_t pause_us(struct crowd *crowd, unsigned failures)
+{
+    return crowd_pause(crowd, failures, trip, at_s(1)).us;
+}
+
+/* ---- Cached bodies ------------------------------------------------------------------- */
+
+static void alone_nothing_is_doubted(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    (void)state;
+    assert_false(crowd_doubts(&crowd, old, trip));
+    crowd_note_read(&crowd, now_written, /* changed */ true);
+    assert_false(crowd_doubts(&crowd, old, trip));
+}
+
+static void an_old_body_that_conflicted_is_read(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    (void)state;
+    conflict(&crowd, old);
+    assert_int_equal(pause_us(&crowd, 1), 0);
+    assert_true(crowd_doubts(&crowd, old, trip));
+    assert_false(crowd_doubts(&crowd, SPAN_US(old.us / 2), trip));
+    assert_false(crowd_doubts(&crowd, now_written, trip));
+}
+
+static void a_body_that_was_current_is_trusted_longer(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    (void)state;
+    conflict(&crowd, old);
+    crowd_note_read(&crowd, old, /* changed */ false);
+    assert_false(crowd_doubts(&crowd, SPAN_US(2 * old.us), trip));
+    assert_true(crowd_doubts(&crowd, SPAN_US(2 * old.us + 1), trip));
+    crowd_note_read(&crowd, SPAN_US(old.us / 4), /* changed */ true);
+    assert_true(crowd_doubts(&crowd, SPAN_US(old.us / 2), trip));
+    crowd_note_written(&crowd, SPAN_US(old.us / 2));
+    assert_false(crowd_doubts(&crowd, old, trip));
+}
+
+/* A read would not make it newer than it is. */
+static void a_body_as_old_as_a_reply_is_not_doubted(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    (void)state;
+    conflict(&crowd, SPAN_US(3 * trip.us));
+    assert_true(crowd_doubts(&crowd, SPAN_US(3 * trip.us), trip));
+    assert_false(crowd_doubts(&crowd, SPAN_US(2 * trip.us), trip));
+}
+
+/* ---- Pauses -------------------------------------------------------------------------- */
+
+static void the_first_conflict_is_retried_at_once(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    (void)state;
+    conflict(&crowd, now_written);
+    assert_int_equal(pause_us(&crowd, 1), 0);
+}
+
+static void the_limit_doubles_up_to_a_bound(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    (void)state;
+    conflict(&crowd, now_written);
+    for (int64_t limit = trip.us; limit < 2000000; limit *= 2) {
+        conflict(&crowd, now_written);
+        assert_int_equal(pause_us(&crowd, 1), limit);
+    }
+    for (int i = 0; i < 100; i++)
+        conflict(&crowd, now_written);
+    assert_int_equal(pause_us(&crowd, 1), 2000000);
+}
+
+static void it_is_remembered_and_shrinks(void **state)
+{
+    struct crowd crowd = { .pause = SPAN_MS(64) };
+    (void)state;
+    crowd_note_success(&crowd, /* again */ false);
+    assert_int_equal(crowd.pause.us, 64000);
+    crowd_note_success(&crowd, /* again */ true);
+    assert_int_equal(crowd.pause.us, 16000);
+}
+
+static void a_crowd_is_forgotten(void **state)
+{
+    struct crowd crowd = { .pause = SPAN_S(1), .conflicted = { 1000000 } };
+    (void)state;
+    crowd_note_conflict(&crowd, now_written, trip, at_s(12));
+    assert_int_equal(crowd_pause(&crowd, 1, trip, at_s(12)).us, 0);
+}
+
+static void who_has_failed_often_waits_less(void **state)
+{
+    struct crowd crowd = { .pause = SPAN_MS(60) };
+    (void)state;
+    assert_int_equal(pause_us(&crowd, 1), 60000);
+    assert_int_equal(pause_us(&crowd, 5), 30000);
+    assert_int_equal(pause_us(&crowd, 1000000), 0);
+}
+
+static int64_t pause_after_series(struct crowd *crowd, unsigned changes, int64_t seconds)
+{
+    for (unsigned i = 0; i < changes; i++) {
+        crowd_note_written(crowd, now_written);
+        crowd_note_success(crowd, /* again */ false);
+    }
+    return crowd_pause(crowd, /* failures */ 0, trip, at_s(seconds)).us;
+}
+
+static void a_series_gives_way_to_others(void **state)
+{
+    struct crowd crowd = { .in_row = 0 };
+    (void)state;
+    assert_int_equal(pause_after_series(&crowd, 100, 1), 0); /* nobody else is there */
+    conflict(&crowd, now_written);
+    assert_int_equal(pause_after_series(&crowd, 31, 1), 0);
+    assert_int_equal(pause_after_series(&crowd, 1, 1), 16 * trip.us);
+    assert_int_equal(pause_after_series(&crowd, 1, 1), 0);   /* only once */
+    assert_int_equal(pause_after_series(&crowd, 100, 3), 0); /* they have left */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("a client that has seen no conflict reads nothing first", alone_nothing_is_doubted),
+        IT("after a conflict of an old body, old bodies are read before they are put",
+           an_old_body_that_conflicted_is_read),
+        IT("a body that turns out to be current is trusted for longer",
+           a_body_that_was_current_is_trusted_longer),
+        IT("a body as old as a reply is put at once", a_body_as_old_as_a_reply_is_not_doubted),
+        IT("the first conflict is retried at once", the_first_conflict_is_retried_at_once),
+        IT("the limit of the pause doubles, up to 2 s", the_limit_doubles_up_to_a_bound),
+        IT("the limit is remembered, and shrinks when a pause was long enough",
+           it_is_remembered_and_shrinks),
+        IT("a crowd that was met long ago is forgotten", a_crowd_is_forgotten),
+        IT("a client that has failed often waits less", who_has_failed_often_waits_less),
+        IT("a series of changes gives way to others, if there are others",
+           a_series_gives_way_to_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
