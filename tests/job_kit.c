@@ -194,6 +194,7 @@ void bench_add(struct bench *bench, size_t chunks)
 
 struct first_order {
     struct order *order;
+    size_t index;
 };
 
 static enum hf_status take_first(void *argument, struct catalog_ref *ref,
@@ -209,18 +210,23 @@ static enum hf_status take_first(void *argument, struct catalog_ref *ref,
     if (!catalog || first->order)
         return HF_OK;
     MUST(plan_make(catalog, &options, &plan, &error));
-    if (plan.count > 0)
-        MUST(order_copy(ref, &plan.groups[0], &first->order, &error));
+    if (plan.count > first->index)
+        MUST(order_copy(ref, &plan.groups[first->index], &first->order, &error));
     plan_release(&plan);
     return HF_OK;
 }
 
-struct order *bench_order(struct hand *hand)
+struct order *bench_order_at(struct hand *hand, size_t index)
 {
     struct hf_error error;
-    struct first_order first = { NULL };
+    struct first_order first = { .index = index };
     MUST(catalog_tree_walk(hand->tree, take_first, &first, &error));
     return first.order;
+}
+
+struct order *bench_order(struct hand *hand)
+{
+    return bench_order_at(hand, 0);
 }
 
 struct job_report run_job(struct hand *hand, const struct order *order)

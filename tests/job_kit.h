@@ -69,6 +69,7 @@ void bench_add(struct bench *bench, size_t chunks);
 
 /* The first group of a plan, or NULL. */
 struct order *bench_order(struct hand *hand);
+struct order *bench_order_at(struct hand *hand, size_t index);
 
 void merger_init(struct line_merger *merger, struct store *store);
 

@@ -243,6 +243,14 @@ static bool never(void *argument, uint64_t done, uint64_t total)
     return done == 0;
 }
 
+static bool not_at_all(void *argument, uint64_t done, uint64_t total)
+{
+    (void)argument;
+    (void)done;
+    (void)total;
+    return false;
+}
+
 static void test_stops(void **state)
 {
     struct bench bench;
@@ -261,6 +269,120 @@ static void test_stops(void **state)
     SOUND(&bench);
     order_free(order);
     bench_close(&bench);
+}
+
+/* ---- The next group ------------------------------------------------------------------ */
+
+static const struct order *give_next(void *argument)
+{
+    return argument;
+}
+
+/* Merges the first of two groups, and claims the second. */
+static struct job_report run_and_claim(struct bench *bench, struct order *orders[2])
+{
+    struct hand *hand = &bench->hands[0];
+    struct job_report report;
+    for (size_t i = 0; i < 2; i++)
+        orders[i] = bench_order_at(hand, i);
+    ASSERT(orders[0] && orders[1]);
+    struct job_options options = { .memory_bytes = 16 * MIB,
+                                   .next = give_next,
+                                   .argument = orders[1] };
+    job_run(hand->tree, &hand->merger.merger, orders[0], &options, &report);
+    assert_int_equal(report.end, HF_COMPACT_END_COMMITTED);
+    return report;
+}
+
+static void open_with_groups(struct bench *bench, size_t hands)
+{
+    struct compact_settings settings = bench_settings();
+    bench_open(bench, hands, &settings);
+    bench_add(bench, 6);
+}
+
+static void close_with_groups(struct bench *bench, struct order *orders[2])
+{
+    SOUND(bench);
+    order_free(orders[0]);
+    order_free(orders[1]);
+    bench_close(bench);
+}
+
+static struct job_report run_claimed(struct bench *bench, const struct order *order,
+                                     struct job_claim claim,
+                                     bool (*go_on)(void *, uint64_t, uint64_t))
+{
+    struct hand *hand = &bench->hands[0];
+    struct job_report report;
+    struct job_options options = { .memory_bytes = 16 * MIB, .claim = &claim, .go_on = go_on };
+    job_run(hand->tree, &hand->merger.merger, order, &options, &report);
+    return report;
+}
+
+static void test_claims_the_next(void **state)
+{
+    struct bench bench;
+    struct order *orders[2];
+    (void)state;
+    open_with_groups(&bench, 2);
+    struct job_report report = run_and_claim(&bench, orders);
+    assert_int_equal(report.next_status, HF_OK);
+    assert_int_equal(run_job(&bench.hands[1], orders[1]).end, HF_COMPACT_END_HELD);
+    report = run_claimed(&bench, orders[1], report.claim, NULL);
+    assert_int_equal(report.end, HF_COMPACT_END_COMMITTED);
+    struct audit audit = bench_audit(&bench);
+    assert_int_equal(audit.live, 2);
+    assert_int_equal(audit.open_leases, 0);
+    close_with_groups(&bench, orders);
+}
+
+static void test_cannot_claim_the_next(void **state)
+{
+    struct bench bench;
+    struct order *orders[2];
+    char output[KEY_BYTES_MAX + 1];
+    (void)state;
+    open_with_groups(&bench, 2);
+    struct order *held = bench_order_at(&bench.hands[1], 1);
+    hand_dies_with(&bench.hands[1], held, /* ttl_ms */ 60000, output);
+    struct job_report report = run_and_claim(&bench, orders);
+    assert_int_equal(report.next_status, HF_HELD);
+    assert_null(report.claim.lock);
+    order_free(held);
+    close_with_groups(&bench, orders);
+}
+
+/* The claim is guarded: what was merged meanwhile is not merged again. */
+static void test_claims_what_was_merged(void **state)
+{
+    struct bench bench;
+    struct order *orders[2];
+    (void)state;
+    open_with_groups(&bench, 2);
+    struct job_report report = run_and_claim(&bench, orders);
+    hand_commits(&bench.hands[1], orders[1]);
+    report = run_claimed(&bench, orders[1], report.claim, NULL);
+    assert_int_equal(report.end, HF_COMPACT_END_PASSED);
+    assert_int_equal(atomic_load(&bench.hands[0].merger.made), 1);
+    assert_int_equal(bench_audit(&bench).open_leases, 0);
+    close_with_groups(&bench, orders);
+}
+
+static void test_gives_a_claim_back(void **state)
+{
+    struct bench bench;
+    struct order *orders[2];
+    (void)state;
+    open_with_groups(&bench, 2);
+    struct job_report report = run_and_claim(&bench, orders);
+    report = run_claimed(&bench, orders[1], report.claim, not_at_all);
+    assert_int_equal(report.end, HF_COMPACT_END_STOPPED);
+    struct audit audit = bench_audit(&bench);
+    assert_int_equal(audit.tries, 0);
+    assert_int_equal(audit.open_leases, 0);
+    assert_int_equal(run_job(&bench.hands[1], orders[1]).end, HF_COMPACT_END_COMMITTED);
+    close_with_groups(&bench, orders);
 }
 
 /* ---- Tests of one chunk -------------------------------------------------------------- */
@@ -499,6 +621,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IT("a group is merged, committed, and its lease completed", test_commits),
+        IT("a job claims the next group when it completes its lease", test_claims_the_next),
+        IT("a group that somebody else has leased cannot be claimed, and the job is done all "
+           "the "
+           "same",
+           test_cannot_claim_the_next),
+        IT("a claimed group that was merged meanwhile is passed by",
+           test_claims_what_was_merged),
+        IT("a claimed group that is not begun is given back, and counts against nobody",
+           test_gives_a_claim_back),
         IT("a group that somebody else has leased is left alone", test_leaves_what_is_leased),
         IT("a group that was merged meanwhile is passed by without a write",
            test_passes_what_is_done),

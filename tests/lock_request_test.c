@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lock_request_test.c KIND: the number of requests of each call, as promised in docs/design.md
  * section 4. KIND is mem, sqlite, or url ($HOLDFAST_TEST_URL). */
+#include "lock/handle.h"
 #include "lock_kit.h"
 
 #include <stdio.h>
@@ -200,6 +201,39 @@ static void three_chunks(struct scene *scene)
        hf_lock_new_many(scene->pair->one.client, scopes, 3, NULL, &scene->lock, &scene->error));
 }
 
+/* Two ranges of one table: the first is held. */
+static void one_of_two(struct scene *scene)
+{
+    scene->lock = lock_held(&scene->pair->one, "range:7:0-9", 60000);
+    scene->other = lock_of(&scene->pair->one, "range:7:20-29", 60000);
+}
+
+static void complete_and_acquire(struct scene *scene)
+{
+    enum hf_status completed;
+    ok(scene, lock_complete_and_acquire(scene->lock, scene->other, &completed, &scene->error));
+    IS(HF_OK, completed);
+    IS(HF_NOT_FOUND, hf_lock_check(scene->lock, &scene->error));
+    IS(HF_OK, hf_lock_check(scene->other, &scene->error));
+}
+
+/* The second is held by another client. */
+static void one_of_two_held(struct scene *scene)
+{
+    scene->many[0] = lock_held(&scene->pair->two, "range:7:25-26", 60000);
+    one_of_two(scene);
+}
+
+static void complete_and_be_refused(struct scene *scene)
+{
+    enum hf_status completed;
+    IS(HF_HELD,
+       lock_complete_and_acquire(scene->lock, scene->other, &completed, &scene->error));
+    IS(HF_OK, completed);
+    IS(HF_NOT_FOUND, hf_lock_check(scene->lock, &scene->error));
+    IS(HF_NOT_FOUND, hf_lock_check(scene->other, &scene->error));
+}
+
 /* ---- The table ----------------------------------------------------------------------- */
 
 static const struct row rows[] = {
@@ -212,6 +246,16 @@ static const struct row rows[] = {
     { "a renewal is one put", held, renew, { .puts = 1 }, false },
     { "a release is one put", held, release, { .puts = 1 }, false },
     { "a completion is one put", held, complete, { .puts = 1 }, false },
+    { "to complete a lease and acquire another in its table is one put",
+      one_of_two,
+      complete_and_acquire,
+      { .puts = 1 },
+      false },
+    { "to complete a lease and be refused another is one put",
+      one_of_two_held,
+      complete_and_be_refused,
+      { .puts = 1 },
+      false },
     { "a cold acquire is a get more",
       known_to_others,
       acquire,

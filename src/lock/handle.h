@@ -69,6 +69,26 @@ void lock_give_back(struct hf_lock *lock);
 enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
                         struct table_hook *hook, struct hf_error *error);
 
+/* Completes the lease of `done` and acquires the lock of `next`, without waiting, in one write if
+ * both are in one table. The result of each is what hf_lock_complete and hf_lock_acquire would
+ * return, and none depends on the other: *ret_completed, and the status that is returned. */
+enum hf_status lock_complete_and_acquire(struct hf_lock *done, struct hf_lock *next,
+                                         enum hf_status *ret_completed, struct hf_error *error);
+
+/* The two halves of lock_end: false if the lease need not be ended now, with the reason in *error
+ * (OK: it was acquired several times). The caller holds `calls`, and sends the request. */
+bool lock_begin_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
+                    struct request *request, bool *ret_over, struct hf_error *error);
+enum hf_status lock_finish_end(struct hf_lock *lock, struct request *request, bool over,
+                               struct hf_error *error);
+
+/* The two halves of an hf_lock_acquire that does not wait: OK if the request is to be sent;
+ * `wanted` must live as long. The caller holds `calls`. */
+enum hf_status lock_begin_acquire(struct hf_lock *lock, struct lease_request *wanted,
+                                  struct request *request, struct hf_error *error);
+enum hf_status lock_finish_acquire(struct hf_lock *lock, struct request *request,
+                                   struct hf_error *error);
+
 /* Notes that the lease is no longer ours: EXPIRED or LOST, which the watcher reports. Called with
  * the keeper's mutex held. */
 void lock_mark_gone_locked(struct hf_lock *lock, enum hf_status how);

@@ -170,54 +170,13 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
-/* `over`: by our own clock, the lease had expired before the request. A released lease leaves no
- * trace. If an expired lease is missing, another client may have taken it over, so the release is
- * not reported as OK merely because an attempt of ours got no reply. A completed or failed lease
- * stays in the table, and only its holder can complete or fail it. */
-static enum hf_status ask_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
-                              struct table_hook *hook, bool over, struct hf_error *error)
-{
-    struct request request, *requests[] = { &request };
-    request_init(&request, lock->ref, kind, (struct mono_time){ 0 });
-    request.table.id = view_of(lock->id);
-    request.table.token = lock->token;
-    request.table.note = note;
-    request.hook = hook;
-    enum hf_status status = table_ref_ask(lock->ref, requests, 1);
-    bool by_others =
-        (over && kind == TABLE_RELEASE) || request.taken || request.op.doubt == DOC_DOUBT_NONE;
-    if (!request_settled(status)) {
-        release_later(table_ref_share(lock->ref), kind, request.table.id, lock->token, note,
-                      lock->ttl);
-        error_set(&request.op.error, HF_UNSURE,
-                  "no reply yet; the client keeps trying in the background");
-    } else if (status == HF_OK && request.table.already && by_others) {
-        error_set(&request.op.error, HF_LOST,
-                  "the lease had already ended: it expired, was broken, or was released by "
-                  "another process");
-    } else if (status == HF_MISMATCH) {
-        error_set(&request.op.error, HF_LOST, "the lease belongs to another holder");
-    }
-    if (error)
-        *error = request.op.error;
-    return request.op.error.status;
-}
-
-enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
-                        struct table_hook *hook, struct hf_error *error)
+bool lock_begin_end(struct hf_lock *lock, enum table_op_kind kind, struct view note,
+                    struct request *request, bool *ret_over, struct hf_error *error)
 {
     struct hf_client *client = lock->client;
-    enum hf_status status = HF_OK;
-    /* The note is checked first. If only the table refused it, the handle would already be idle,
-     * and the lease would stay active until it expires. */
-    if (note && !table_takes_note(view_of(note)))
-        return error_set(error, HF_INVALID, "a note must be JSON of at most %d bytes",
-                         NOTE_BYTES_MAX);
-    client_active(client);
-    env_mutex_lock(&lock->calls);
     env_mutex_lock(&client->keeper.mutex);
     bool held = lock->state == LOCK_HELD;
-    bool over = held && lock_check_locked(lock) != HF_OK;
+    *ret_over = held && lock_check_locked(lock) != HF_OK;
     bool last = held && --lock->depth == 0;
     if (last) {
         /* Stop renewing first, and wait for a renewal that is in progress, because it must not
@@ -226,18 +185,109 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
         lock->state = LOCK_IDLE;
     }
     env_mutex_unlock(&client->keeper.mutex);
-    if (!held) {
-        status = error_set(error, HF_NOT_FOUND, "the lock is not held");
-    } else if (last) {
-        status = ask_end(lock, kind, view_of(note ? note : ""), hook, over, error);
-        if (status == HF_OK || status == HF_UNSURE)
-            lock_event(lock, HF_EVENT_RELEASED, HF_OK);
-        else if (status == HF_LOST && !over) /* otherwise the loss was already reported */
-            lock_event(lock, HF_EVENT_LOST, HF_LOST);
-    } else {
+    if (!held)
+        error_set(error, HF_NOT_FOUND, "the lock is not held");
+    else
         error_clear(error);
+    request_init(request, lock->ref, kind, (struct mono_time){ 0 });
+    request->table.id = view_of(lock->id);
+    request->table.token = lock->token;
+    request->table.note = note;
+    return last;
+}
+
+/* What the reply to a request to end a lease means. `over`: by our own clock, the lease had expired
+ * before the request. A released lease leaves no trace. If an expired lease is missing, another
+ * client may have taken it over, so the release is not reported as OK merely because an attempt of
+ * ours got no reply. A completed or failed lease stays in the table, and only its holder can
+ * complete or fail it. */
+static enum hf_status read_end(struct hf_lock *lock, struct request *request, bool over)
+{
+    enum table_op_kind kind = request->table.kind;
+    enum hf_status status = request->op.error.status;
+    bool by_others = (over && kind == TABLE_RELEASE) || request->taken ||
+                     request->op.doubt == DOC_DOUBT_NONE;
+    if (!request_settled(status)) {
+        release_later(table_ref_share(lock->ref), kind, request->table.id, lock->token,
+                      request->table.note, lock->ttl);
+        return error_set(&request->op.error, HF_UNSURE,
+                         "no reply yet; the client keeps trying in the background");
+    }
+    if (status == HF_OK && request->table.already && by_others)
+        return error_set(&request->op.error, HF_LOST,
+                         "the lease had already ended: it expired, was broken, or was released "
+                         "by another process");
+    if (status == HF_MISMATCH)
+        return error_set(&request->op.error, HF_LOST, "the lease belongs to another holder");
+    return status;
+}
+
+enum hf_status lock_finish_end(struct hf_lock *lock, struct request *request, bool over,
+                               struct hf_error *error)
+{
+    enum hf_status status = read_end(lock, request, over);
+    if (status == HF_OK || status == HF_UNSURE)
+        lock_event(lock, HF_EVENT_RELEASED, HF_OK);
+    else if (status == HF_LOST && !over) /* otherwise the loss was already reported */
+        lock_event(lock, HF_EVENT_LOST, HF_LOST);
+    if (error)
+        *error = request->op.error;
+    return status;
+}
+
+enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
+                        struct table_hook *hook, struct hf_error *error)
+{
+    struct request request, *requests[] = { &request };
+    struct hf_error why;
+    bool over;
+    /* The note is checked first. If only the table refused it, the handle would already be idle,
+     * and the lease would stay active until it expires. */
+    if (note && !table_takes_note(view_of(note)))
+        return error_set(error, HF_INVALID, "a note must be JSON of at most %d bytes",
+                         NOTE_BYTES_MAX);
+    client_active(lock->client);
+    env_mutex_lock(&lock->calls);
+    if (lock_begin_end(lock, kind, view_of(note ? note : ""), &request, &over, &why)) {
+        request.hook = hook;
+        table_ref_ask(lock->ref, requests, 1);
+        lock_finish_end(lock, &request, over, &why);
     }
     env_mutex_unlock(&lock->calls);
+    return error_tell(error, why.status, &why);
+}
+
+/* ---- Ending one lease and acquiring the next ----------------------------------------- */
+
+enum hf_status lock_complete_and_acquire(struct hf_lock *done, struct hf_lock *next,
+                                         enum hf_status *ret_completed, struct hf_error *error)
+{
+    struct request ending, asking, *requests[2];
+    struct lease_request wanted;
+    struct hf_error why;
+    bool over;
+    if (done->ref != next->ref) {
+        *ret_completed = hf_lock_complete(done, /* note */ NULL, &why);
+        return hf_lock_acquire(next, /* wait_ms */ 0, error);
+    }
+    client_active(done->client);
+    env_mutex_lock(&done->calls);
+    env_mutex_lock(&next->calls);
+    size_t count = 0;
+    bool ends = lock_begin_end(done, TABLE_COMPLETE, VIEW(""), &ending, &over, &why);
+    if (ends)
+        requests[count++] = &ending;
+    enum hf_status status = lock_begin_acquire(next, &wanted, &asking, error);
+    bool asks = status == HF_OK;
+    if (asks)
+        requests[count++] = &asking;
+    if (count > 0)
+        table_ref_ask(done->ref, requests, count);
+    *ret_completed = ends ? lock_finish_end(done, &ending, over, &why) : why.status;
+    if (asks)
+        status = lock_finish_acquire(next, &asking, error);
+    env_mutex_unlock(&next->calls);
+    env_mutex_unlock(&done->calls);
     return status;
 }
 

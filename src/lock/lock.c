@@ -324,26 +324,39 @@ struct span once_slack(const struct hf_lock_options *options)
                            : SPAN_US(0);
 }
 
+static void init_grant_request(struct hf_lock *lock, bool wait, struct mono_time deadline,
+                               struct lease_request *wanted, struct request *request)
+{
+    *wanted = wanted_lease(lock);
+    request_init(request, lock->ref, TABLE_ACQUIRE, deadline);
+    request->table.wanted = wanted;
+    request->table.wait = wait;
+    request->hook = lock->hook;
+    request->table.once_per = SPAN_MS(lock->options.once_per_ms);
+    request->table.once_slack = once_slack(&lock->options);
+    /* The reply goes into the second half of the array, because hf_lock_blocked may be reading the
+     * first half. */
+    request->blocked = lock->blocked + lock->scope_count;
+}
+
+enum hf_status lock_finish_acquire(struct hf_lock *lock, struct request *request,
+                                   struct hf_error *error)
+{
+    env_mutex_lock(&lock->client->keeper.mutex);
+    memcpy(lock->blocked, request->blocked, lock->scope_count * sizeof(bool));
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    return take_reply(lock, request, error);
+}
+
 /* Sends one request for a grant. */
 static enum hf_status request_grant(struct hf_lock *lock, bool wait, struct mono_time deadline,
                                     struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
-    struct lease_request wanted = wanted_lease(lock);
-    request_init(&request, lock->ref, TABLE_ACQUIRE, deadline);
-    request.table.wanted = &wanted;
-    request.table.wait = wait;
-    request.hook = lock->hook;
-    request.table.once_per = SPAN_MS(lock->options.once_per_ms);
-    request.table.once_slack = once_slack(&lock->options);
-    /* The reply goes into the second half of the array, because hf_lock_blocked may be reading the
-     * first half. */
-    request.blocked = lock->blocked + lock->scope_count;
+    struct lease_request wanted;
+    init_grant_request(lock, wait, deadline, &wanted, &request);
     table_ref_ask(lock->ref, requests, 1);
-    env_mutex_lock(&lock->client->keeper.mutex);
-    memcpy(lock->blocked, request.blocked, lock->scope_count * sizeof(bool));
-    env_mutex_unlock(&lock->client->keeper.mutex);
-    return take_reply(lock, &request, error);
+    return lock_finish_acquire(lock, &request, error);
 }
 
 /* Each request has a new id. If an id were reused, the late effect of an abandoned request could be
@@ -473,6 +486,20 @@ static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_er
     if (lock->adopted)
         return error_set(error, HF_INVALID, "an adopted lease cannot be acquired again");
     return *ret_held ? error_clear(error) : keeper_start_for(lock, error);
+}
+
+enum hf_status lock_begin_acquire(struct hf_lock *lock, struct lease_request *wanted,
+                                  struct request *request, struct hf_error *error)
+{
+    bool held;
+    wait_queue_clear_cancel(lock->ref, &lock->waiter);
+    enum hf_status status = may_ask(lock, &held, error);
+    if (status != HF_OK)
+        return status;
+    check(!held);
+    draw_id(lock);
+    init_grant_request(lock, /* wait */ false, (struct mono_time){ 0 }, wanted, request);
+    return HF_OK;
 }
 
 static struct mono_time wait_deadline(struct env *env, int64_t wait_ms)

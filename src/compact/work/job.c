@@ -13,6 +13,7 @@
 #include "compact/work/job_note.h"
 #include "compact/work/jobs.h"
 #include "elect/ladder.h"
+#include "lock/handle.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -222,9 +223,8 @@ static enum hf_status draw_output(struct job *job, struct hf_error *error)
 
 /* ---- The lease ----------------------------------------------------------------------- */
 
-/* HELD: another worker has leased one of the chunks. Does not wait, because that worker is merging
- * them. */
-static enum hf_status lease_sources(struct job *job, struct hf_error *error)
+/* Makes the handle of the lease, which is not acquired yet. */
+static enum hf_status new_lease(struct job *job, struct hf_error *error)
 {
     struct hf_lock_options options = HF_LOCK_OPTIONS;
     options.ttl_ms = job->settings.ttl_ms;
@@ -242,11 +242,7 @@ static enum hf_status lease_sources(struct job *job, struct hf_error *error)
         if (!scopes[i])
             return error_no_memory(error);
     }
-    enum hf_status status =
-        hf_lock_new_many(job->tree->client, scopes, count, &options, &job->lock, error);
-    if (status == HF_OK)
-        status = hf_lock_acquire(job->lock, /* wait_ms */ 0, error);
-    return status;
+    return hf_lock_new_many(job->tree->client, scopes, count, &options, &job->lock, error);
 }
 
 /* Settles the ended leases on our chunks: leases of dead workers, and our own lease once it has
@@ -311,6 +307,106 @@ static void give_up_job(struct job *job, enum hf_compact_blame blame, struct vie
      * cannot be reached, the lease stays in its table, and another client settles it later. */
     if (job->report->end != HF_COMPACT_END_UNSURE)
         settle_sources(job, &settled, &ignored);
+}
+
+/* ---- Taking and completing the lease -------------------------------------------------- */
+
+/* Prepares the lease unless the group is obsolete. The catalog is read first: this saves the lease
+ * of an obsolete group, and loads the settings that the name and the lease need. False: the report
+ * says how the job ended. */
+static bool prepare_lease(struct job *job)
+{
+    struct job_report *report = job->report;
+    bool holds = false;
+    enum hf_status status = reread_group(job, &holds, &report->error);
+    if (status == HF_OK && !holds) {
+        report->end = HF_COMPACT_END_PASSED;
+        return false;
+    }
+    if (status == HF_OK)
+        status = draw_output(job, &report->error);
+    if (status == HF_OK)
+        status = new_lease(job, &report->error);
+    return status == HF_OK;
+}
+
+/* HELD: another worker has leased one of the chunks. Does not wait, because that worker is merging
+ * them. */
+static bool take_lease(struct job *job)
+{
+    struct job_report *report = job->report;
+    if (job->lock) /* claimed by the job before this one */
+        return true;
+    if (!prepare_lease(job))
+        return false;
+    enum hf_status status = hf_lock_acquire(job->lock, /* wait_ms */ 0, &report->error);
+    if (status != HF_OK)
+        report->end = status == HF_HELD ? HF_COMPACT_END_HELD : HF_COMPACT_END_FAILED;
+    return status == HF_OK;
+}
+
+static bool init_job(struct job *job, struct catalog_tree *tree, struct merger *merger,
+                     const struct order *order, const struct job_options *options,
+                     struct job_report *report)
+{
+    *job = (struct job){ .tree = tree,
+                         .merger = merger,
+                         .order = order,
+                         .options = options,
+                         .report = report,
+                         .arena = ARENA_INIT };
+    *report = (struct job_report){ .end = HF_COMPACT_END_FAILED,
+                                   .product = { .culprit = MERGE_NO_CULPRIT } };
+    check(order->count > 0);
+    job->keys = arena_take(&job->arena, order->count * sizeof *job->keys);
+    job->crcs = arena_take(&job->arena, order->count * sizeof *job->crcs);
+    if (!job->keys || !job->crcs) {
+        error_no_memory(&report->error);
+        return false;
+    }
+    for (size_t i = 0; i < order->count; i++)
+        job->keys[i] = order->sources[i].key;
+    return true;
+}
+
+/* Completes the lease and, in the same write, claims the next group. If the group is obsolete, or
+ * something fails before the write, only the lease is completed. */
+static void complete_and_claim(struct job *job, const struct order *next_order)
+{
+    struct job_report *report = job->report, next_report;
+    struct job_claim *claim = &report->claim;
+    struct job next;
+    struct hf_error ignored;
+    enum hf_status completed;
+    report->next_status = HF_UNAVAILABLE;
+    if (init_job(&next, job->tree, job->merger, next_order, job->options, &next_report) &&
+        prepare_lease(&next)) {
+        report->next_status =
+            lock_complete_and_acquire(job->lock, next.lock, &completed, &ignored);
+    } else {
+        hf_lock_complete(job->lock, /* note */ NULL, &ignored);
+    }
+    if (report->next_status == HF_OK) {
+        claim->lock = next.lock;
+        claim->drawn = next.drawn;
+        memcpy(claim->output, next_report.output, sizeof claim->output);
+    } else {
+        hf_lock_free(next.lock);
+    }
+    arena_release(&next.arena);
+}
+
+/* Completes the lease of a job that has done its work. If this fails, the client that settles the
+ * lease learns from the catalog that the work was done. */
+static void complete_lease(struct job *job)
+{
+    const struct job_options *options = job->options;
+    const struct order *next = options->next ? options->next(options->argument) : NULL;
+    struct hf_error ignored;
+    if (next)
+        complete_and_claim(job, next);
+    else
+        hf_lock_complete(job->lock, /* note */ NULL, &ignored);
 }
 
 /* ---- The merge ----------------------------------------------------------------------- */
@@ -520,9 +616,7 @@ static void commit_and_complete(struct job *job)
     else
         report->end = HF_COMPACT_END_LOST;
     if (report->end == HF_COMPACT_END_COMMITTED || report->end == HF_COMPACT_END_RANGE) {
-        /* If this fails, the client that settles the lease learns from the catalog that the output
-         * was committed, and condemns nothing. */
-        hf_lock_complete(job->lock, /* note */ NULL, &error);
+        complete_lease(job);
         error_clear(&report->error);
         return;
     }
@@ -542,9 +636,8 @@ static void pass_test(struct job *job)
 {
     struct job_report *report = job->report;
     struct catalog_op op = { .kind = CATALOG_PASS, .keys = job->keys, .key_count = 1 };
-    struct hf_error ignored;
     if (catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 }) == HF_OK) {
-        hf_lock_complete(job->lock, /* note */ NULL, &ignored);
+        complete_lease(job);
         report->end = HF_COMPACT_END_TESTED;
         return;
     }
@@ -561,7 +654,6 @@ static void divide_group(struct job *job, struct range *ranges, size_t count)
 {
     struct job_report *report = job->report;
     char id[MERGE_ID_DIGITS + 1];
-    struct hf_error ignored;
     struct divided_merge merge = { .level = job->order->level,
                                    .drops_markers = job->drops_markers,
                                    .sources = job->keys,
@@ -574,7 +666,7 @@ static void divide_group(struct job *job, struct range *ranges, size_t count)
     merge.id = view_of(id);
     enum hf_status status = catalog_ref_apply(job->order->ref, &op, (struct mono_time){ 0 });
     if (status == HF_OK) {
-        hf_lock_complete(job->lock, /* note */ NULL, &ignored);
+        complete_lease(job);
         report->end = HF_COMPACT_END_DIVIDED;
         return;
     }
@@ -605,27 +697,6 @@ static bool divide_if_large(struct job *job)
 }
 
 /* ---- The steps ----------------------------------------------------------------------- */
-
-/* Acquires the lease unless the group is obsolete. The catalog is read first: this saves the lease
- * of an obsolete group, and loads the settings that the name and the lease need. False: the report
- * says how the job ended. */
-static bool take_lease(struct job *job)
-{
-    struct job_report *report = job->report;
-    bool holds = false;
-    enum hf_status status = reread_group(job, &holds, &report->error);
-    if (status == HF_OK && !holds) {
-        report->end = HF_COMPACT_END_PASSED;
-        return false;
-    }
-    if (status == HF_OK)
-        status = draw_output(job, &report->error);
-    if (status == HF_OK)
-        status = lease_sources(job, &report->error);
-    if (status != HF_OK)
-        report->end = status == HF_HELD ? HF_COMPACT_END_HELD : HF_COMPACT_END_FAILED;
-    return status == HF_OK;
-}
 
 /* Runs with the lease held. The catalog is read again, because the plan was made before the lease
  * was acquired: another worker may have committed these chunks and completed its lease in between.
@@ -698,28 +769,19 @@ static void keep_record(const struct job *job)
 void job_run(struct catalog_tree *tree, struct merger *merger, const struct order *order,
              const struct job_options *options, struct job_report *ret_report)
 {
-    struct job job = { .tree = tree,
-                       .merger = merger,
-                       .order = order,
-                       .options = options,
-                       .report = ret_report,
-                       .arena = ARENA_INIT };
+    struct job job;
     struct mono_time started = env_now(tree->env);
-    check(order->count > 0);
-    *ret_report = (struct job_report){ .end = HF_COMPACT_END_FAILED,
-                                       .product = { .culprit = MERGE_NO_CULPRIT } };
-    job.keys = arena_take(&job.arena, order->count * sizeof *job.keys);
-    job.crcs = arena_take(&job.arena, order->count * sizeof *job.crcs);
-    if (job.keys && job.crcs) {
-        for (size_t i = 0; i < order->count; i++)
-            job.keys[i] = order->sources[i].key;
-        lease_merge_commit(&job);
-    } else {
-        error_no_memory(&ret_report->error);
+    bool good = init_job(&job, tree, merger, order, options, ret_report);
+    if (options->claim) {
+        job.lock = options->claim->lock;
+        job.drawn = options->claim->drawn;
+        memcpy(ret_report->output, options->claim->output, sizeof ret_report->output);
     }
+    if (good)
+        lease_merge_commit(&job);
     hf_lock_free(job.lock);
     ret_report->took = mono_since(env_now(tree->env), started);
-    if (options->keep_record && job.keys && job.crcs)
+    if (options->keep_record && good)
         keep_record(&job);
     arena_release(&job.arena);
 }

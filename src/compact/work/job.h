@@ -5,6 +5,10 @@
  *     lease(sources, output) -> settle -> guard -> merger -> check lease -> commit ->
  *         complete
  *
+ * A worker with more work claims its next group in the write that completes the lease of the last
+ * one, so that a group costs one write of the lease table and not two. Such a claim is a lease like
+ * any other: the job that it belongs to settles and guards it before it begins.
+ *
  * A test (plan.h) ends after the merger: it puts nothing, and one swap resets the tries of the
  * chunk. Its lease names an output all the same, so that a test that kills its worker is settled
  * and counted like any other job.
@@ -46,6 +50,13 @@ enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *grou
                           struct order **ret_order, struct hf_error *error);
 void order_free(struct order *order);
 
+/* A lease that was acquired for a job that has not begun. */
+struct job_claim {
+    struct hf_lock *lock; /* NULL: none */
+    char output[KEY_BYTES_MAX + 1];
+    struct mono_time drawn; /* when the name of the output was drawn */
+};
+
 struct job_report {
     enum hf_compact_end end;
     struct hf_error error;
@@ -58,6 +69,10 @@ struct job_report {
     struct span took;
     /* The commit was refused because the merge had dropped deletion markers that must be kept. */
     bool needs_markers;
+    /* If options.next gave a group: how the attempt to claim it ended. OK: `claim` belongs to the
+     * caller, which must run that job. */
+    enum hf_status next_status;
+    struct job_claim claim;
 };
 
 struct job_options {
@@ -68,6 +83,11 @@ struct job_options {
     void *argument;
     bool keep_markers; /* drop no deletion markers, even if that seems possible */
     bool keep_record;  /* record the outcome in the jobs document (jobs.h) */
+    /* May be NULL. The lease that another job has claimed for this one, which takes it over. */
+    const struct job_claim *claim;
+    /* May be NULL. Called when the lease is about to be completed: returns the group to claim in
+     * the same write, or NULL. The order must live as long as the job. */
+    const struct order *(*next)(void *argument);
 };
 
 /* Runs one job to completion in this task. */

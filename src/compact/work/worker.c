@@ -137,6 +137,7 @@ static bool make_plan(struct worker *worker)
 {
     struct hf_error error = { .status = HF_OK };
     struct mono_time started = env_now(worker->tree->env);
+    worker_take_back(worker);
     keep_roster(worker);
     read_pause(worker);
     if (worker->paused) {
@@ -166,20 +167,47 @@ static bool is_time_to_plan(struct worker *worker)
 
 /* ---- Working ------------------------------------------------------------------------- */
 
+/* Removes the candidates that were used, whose orders are NULL by now. */
+static void drop_used_candidates(struct worker *worker)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < worker->candidate_count; i++)
+        if (worker->candidates[i].order)
+            worker->candidates[kept++] = worker->candidates[i];
+    worker->candidate_count = kept;
+}
+
+/* The first candidate from this index on whose turn has come; NULL if there is none. */
+static struct candidate *next_ready(struct worker *worker, size_t *index, struct mono_time now)
+{
+    for (; *index < worker->candidate_count; ++*index)
+        if (candidate_is_ready(worker, &worker->candidates[*index], now))
+            return &worker->candidates[(*index)++];
+    return NULL;
+}
+
+/* Starts as many jobs as there is room for. Each job also gets the group that it claims when it
+ * completes its lease, before it starts: otherwise a short job would be done too early. */
 static void start_ready(struct worker *worker)
 {
     struct mono_time now = env_now(worker->tree->env);
-    size_t kept = 0;
-    bool room = true;
-    for (size_t i = 0; i < worker->candidate_count; i++) {
-        struct candidate candidate = worker->candidates[i];
-        room = room && worker_running(worker) < worker->options.jobs && !worker_stops(worker);
-        bool started = room && candidate_is_ready(worker, &candidate, now) &&
-                       worker_start(worker, &candidate);
-        if (!started)
-            worker->candidates[kept++] = candidate;
+    struct candidate *begun[HF_COMPACT_JOBS_MAX], none = { .order = NULL };
+    size_t room = worker->options.jobs - worker_running(worker), count = 0, at = 0;
+    if (room == 0 || worker_stops(worker))
+        return;
+    worker_take_back(worker); /* what a running job would claim later can begin now */
+    while (count < room && (begun[count] = next_ready(worker, &at, now)))
+        count++;
+    for (size_t i = 0; i < count; i++) {
+        struct candidate *next =
+            worker_offers_next(worker) ? next_ready(worker, &at, now) : NULL;
+        if (!worker_start(worker, begun[i], next ? next : &none))
+            break;
+        begun[i]->order = NULL;
+        if (next)
+            next->order = NULL;
     }
-    worker->candidate_count = kept;
+    drop_used_candidates(worker);
 }
 
 static void maintain_in_time(struct worker *worker)
@@ -265,7 +293,9 @@ static void run_until_done(struct worker *worker)
 uint64_t worker_requests(size_t groups, size_t sources)
 {
     uint64_t first = groups > 0 ? 1 : 0;
-    return REQUESTS_OF_RUN + first + REQUESTS_OF_GROUP * (uint64_t)groups + sources;
+    uint64_t claimed_early = groups > 0 ? groups - 1 : 0;
+    return REQUESTS_OF_RUN + first + REQUESTS_OF_GROUP * (uint64_t)groups - claimed_early +
+           sources;
 }
 
 /* ---- Lifetime ------------------------------------------------------------------------ */

@@ -55,7 +55,8 @@ enum hf_status worker_run(struct worker *worker, struct hf_compact_totals *ret_t
  *   per run       roster: put, list, delete; pause; lease table and catalog to plan; the same to
  *                 maintain; the first read of the jobs document, if there is a job
  *   per group     catalog, lease, leases of dead workers, catalog (the guard), output, commit,
- *                 complete, jobs document
+ *                 complete, jobs document; the lease of each group but the first is acquired in
+ *                 the write that completes the one before it
  *   per source    get */
 uint64_t worker_requests(size_t groups, size_t sources);
 

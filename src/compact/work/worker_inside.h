@@ -59,11 +59,18 @@ struct runner {
     uint64_t id;
     struct env_task *task;
     bool keep_markers;
+    struct job_claim claim; /* the lease that an earlier job has claimed for this one */
     struct job_report report;
     struct mono_time reported; /* own task only: when progress was reported */
     bool started;              /* own task only: whether its start was reported */
     uint64_t done, total;      /* shared */
     bool ended;                /* shared */
+    /* Shared: the group to claim when this job completes its lease, if it does so before the next
+     * plan is due. Without an order: none. Once it is taken, it belongs to the job until the job is
+     * joined. */
+    struct candidate next;
+    struct mono_time next_until;
+    bool next_taken;
 };
 
 struct worker {
@@ -135,6 +142,10 @@ void worker_plan_release(struct worker *worker);
 /* What is remembered about a group; NULL if out of memory. */
 struct known_group *worker_known(struct worker *worker, uint64_t id, struct mono_time now);
 
+/* Adds a candidate, before the others. Frees its order if out of memory; the next plan finds the
+ * group again. */
+void worker_put_back(struct worker *worker, const struct candidate *candidate);
+
 /* Whether the candidate may be started now. */
 bool candidate_is_ready(const struct worker *worker, const struct candidate *candidate,
                         struct mono_time now);
@@ -147,9 +158,18 @@ void worker_report(struct worker *worker, enum hf_compact_event_kind event,
 /* Reports a problem, but does not keep repeating the same problem. */
 void worker_report_trouble(struct worker *worker, const struct hf_error *error);
 
-/* Starts a job and takes ownership of the candidate's order. False if no task can be started; the
- * caller then still owns the order. */
-bool worker_start(struct worker *worker, const struct candidate *candidate);
+/* Starts a job that claims the group `next` when it completes its lease; without an order, it
+ * claims none. Takes ownership of both orders. False if no task can be started; the caller then
+ * still owns them. */
+bool worker_start(struct worker *worker, const struct candidate *candidate,
+                  const struct candidate *next);
+
+/* Whether jobs may claim groups of the last plan: not if a new plan is due, which may show that the
+ * partition is paused. */
+bool worker_offers_next(const struct worker *worker);
+
+/* Makes all groups candidates again that running jobs were to claim and have not taken. */
+void worker_take_back(struct worker *worker);
 
 /* Joins finished jobs, and uses their outcomes to decide when their groups may be tried again. */
 void worker_collect(struct worker *worker);

@@ -109,6 +109,19 @@ static void count_job_locked(struct hf_compact_totals *totals, const struct runn
     totals->rows_deleted += product->rows_deleted;
 }
 
+/* Called when the lease is about to be completed. */
+static const struct order *take_next_group(void *argument)
+{
+    struct runner *runner = argument;
+    struct worker *worker = runner->worker;
+    env_mutex_lock(&worker->shared.mutex);
+    runner->next_taken = runner->next.order && !worker_stops(worker) &&
+                         mono_before(env_now(worker->tree->env), runner->next_until);
+    const struct order *order = runner->next_taken ? runner->next.order : NULL;
+    env_mutex_unlock(&worker->shared.mutex);
+    return order;
+}
+
 static void run_job_task(void *argument)
 {
     struct runner *runner = argument;
@@ -118,7 +131,9 @@ static void run_job_task(void *argument)
                                    .go_on = job_goes_on,
                                    .argument = runner,
                                    .keep_markers = runner->keep_markers,
-                                   .keep_record = true };
+                                   .keep_record = true,
+                                   .claim = runner->claim.lock ? &runner->claim : NULL,
+                                   .next = take_next_group };
     job_run(worker->tree, worker->merger, runner->order, &options, &runner->report);
     env_mutex_lock(&worker->shared.mutex);
     count_job_locked(&worker->shared.totals, runner);
@@ -134,8 +149,17 @@ static void run_job_task(void *argument)
     env_mutex_unlock(&worker->shared.mutex);
 }
 
-bool worker_start(struct worker *worker, const struct candidate *candidate)
+/* A single run makes only one plan. */
+bool worker_offers_next(const struct worker *worker)
 {
+    return worker->options.mode == HF_COMPACT_ONCE ||
+           (!worker->stale && mono_before(env_now(worker->tree->env), worker->plan_at));
+}
+
+static bool start_job(struct worker *worker, const struct candidate *candidate,
+                      const struct candidate *next, struct job_claim claim)
+{
+    bool once = worker->options.mode == HF_COMPACT_ONCE;
     struct hf_error error;
     env_mutex_lock(&worker->shared.mutex);
     struct runner *runner = NULL;
@@ -146,6 +170,10 @@ bool worker_start(struct worker *worker, const struct candidate *candidate)
         *runner = (struct runner){ .worker = worker,
                                    .order = candidate->order,
                                    .id = candidate->id,
+                                   .claim = claim,
+                                   .next = *next,
+                                   .next_until = once ? (struct mono_time){ MOMENT_FAR }
+                                                      : worker->plan_at,
                                    .keep_markers = worker->keep_markers };
         worker->shared.running++;
     }
@@ -160,6 +188,28 @@ bool worker_start(struct worker *worker, const struct candidate *candidate)
     worker->shared.running--;
     env_mutex_unlock(&worker->shared.mutex);
     return false;
+}
+
+bool worker_start(struct worker *worker, const struct candidate *candidate,
+                  const struct candidate *next)
+{
+    return start_job(worker, candidate, next, (struct job_claim){ .lock = NULL });
+}
+
+void worker_take_back(struct worker *worker)
+{
+    for (size_t i = 0; i < worker->options.jobs; i++) {
+        struct runner *runner = &worker->shared.runners[i];
+        struct candidate next = { .order = NULL };
+        env_mutex_lock(&worker->shared.mutex);
+        if (runner->order && !runner->next_taken) {
+            next = runner->next;
+            runner->next.order = NULL;
+        }
+        env_mutex_unlock(&worker->shared.mutex);
+        if (next.order)
+            worker_put_back(worker, &next);
+    }
 }
 
 /* ---- Learning from results ----------------------------------------------------------- */
@@ -203,6 +253,36 @@ static void learn_from_job(struct worker *worker, const struct runner *runner)
         known->failures = 0;
 }
 
+/* Continues with the group that the job has claimed, or remembers that it could not. A claim is
+ * used even if the worker is to stop: the job then gives it back. */
+static void follow_up(struct worker *worker, const struct candidate *next,
+                      const struct job_report *report)
+{
+    struct mono_time now = env_now(worker->tree->env);
+    struct known_group *known = worker_known(worker, next->id, now);
+    struct candidate after = { .order = NULL };
+    if (worker->candidate_count > 0 && worker_offers_next(worker) &&
+        candidate_is_ready(worker, &worker->candidates[0], now))
+        after = worker->candidates[0];
+    if (report->next_status == HF_OK && start_job(worker, next, &after, report->claim)) {
+        if (after.order)
+            memmove(worker->candidates, worker->candidates + 1,
+                    --worker->candidate_count * sizeof after);
+        return;
+    }
+    if (report->next_status == HF_OK)
+        hf_lock_free(report->claim.lock);
+    worker->stale = true;
+    if (report->next_status == HF_HELD) {
+        env_mutex_lock(&worker->shared.mutex);
+        worker->shared.totals.claims_held++;
+        env_mutex_unlock(&worker->shared.mutex);
+        if (known)
+            known->not_before = mono_add(now, worker->poll);
+    }
+    order_free(next->order);
+}
+
 void worker_collect(struct worker *worker)
 {
     for (size_t i = 0; i < worker->options.jobs; i++) {
@@ -215,10 +295,17 @@ void worker_collect(struct worker *worker)
         env_task_join(worker->tree->env, runner->task);
         learn_from_job(worker, runner);
         struct order *order = runner->order;
+        struct candidate next = runner->next;
+        struct job_report report = runner->report;
+        bool taken = runner->next_taken;
         env_mutex_lock(&worker->shared.mutex);
         runner->order = NULL;
         env_mutex_unlock(&worker->shared.mutex);
         order_free(order);
+        if (taken)
+            follow_up(worker, &next, &report);
+        else if (next.order)
+            worker_put_back(worker, &next);
     }
 }
 

@@ -133,19 +133,26 @@ static bool key_is_leased(void *argument, struct view key)
     return false;
 }
 
+static void note_order(struct leases *leases, const struct order *order)
+{
+    if (!order)
+        return;
+    if (order->merge_id[0]) {
+        note_key(leases, order->lease_name, &own_lease);
+        return;
+    }
+    for (size_t i = 0; i < order->count; i++)
+        note_key(leases, order->sources[i].key, &own_lease);
+}
+
 static enum hf_status find_leases(struct leases *leases, struct hf_error *error)
 {
     struct worker *worker = leases->worker;
     for (size_t i = 0; i < worker->options.jobs; i++) {
-        const struct order *order = worker->shared.runners[i].order;
-        if (!order)
-            continue;
-        if (order->merge_id[0]) {
-            note_key(leases, order->lease_name, &own_lease);
-            continue;
-        }
-        for (size_t j = 0; j < order->count; j++)
-            note_key(leases, order->sources[j].key, &own_lease);
+        const struct runner *runner = &worker->shared.runners[i];
+        note_order(leases, runner->order);
+        if (runner->order) /* the group that this job is claiming */
+            note_order(leases, runner->next.order);
     }
     for (struct home *home = worker->homes; home; home = home->next) {
         home->barred = false;
@@ -216,6 +223,19 @@ static bool make_candidate_room(struct worker *worker)
     worker->candidates = grown;
     worker->candidate_room = room;
     return true;
+}
+
+void worker_put_back(struct worker *worker, const struct candidate *candidate)
+{
+    if (!make_candidate_room(worker)) {
+        order_free(candidate->order);
+        worker->stale = true;
+        return;
+    }
+    memmove(worker->candidates + 1, worker->candidates,
+            worker->candidate_count * sizeof *worker->candidates);
+    worker->candidates[0] = *candidate;
+    worker->candidate_count++;
 }
 
 /* ---- Planning ------------------------------------------------------------------------ */
