@@ -219,7 +219,13 @@
                                             REPORT(2, hf_store_restored_report), ERROR(3))))   \
     ROW(hf_store_repair_epoch,                                                                 \
         play_status(play,                                                                      \
-                    hf_store_repair_epoch(STORE(0), TEXT(1), each_epoch, NULL, ERROR(2))))
+                    hf_store_repair_epoch(STORE(0), TEXT(1), each_epoch, NULL, ERROR(2))))     \
+    ROW(hf_namespace_create,                                                                   \
+        play_status(play, hf_namespace_create(STORE(0), TEXT(1), play_placement(play, 2),      \
+                                              ERROR(3))))                                      \
+    ROW(hf_namespace_placement,                                                                \
+        play_status(play, hf_namespace_placement(STORE(0), TEXT(1), REPORT(2, hf_placement),   \
+                                                 ERROR(3))))
 
 #define INDEX(i)  ((struct hf_index *)play_handle(play, KIND_INDEX, i))
 #define CURSOR(i) ((struct hf_index_cursor *)play_handle(play, KIND_CURSOR, i))

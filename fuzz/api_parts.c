@@ -144,6 +144,17 @@ const struct hf_store_restored_options *play_restored_options(const struct play 
     return PLAY_ROW(rows);
 }
 
+const struct hf_placement *play_placement(const struct play *play, int index)
+{
+    static const struct hf_placement rows[] = {
+        { .pages = 2, .segments = 1 },
+        { .pages = 65536, .segments = 16 },
+        { .pages = 1, .segments = 1 },
+        { .pages = 7, .segments = 0 },
+    };
+    return PLAY_ROW(rows);
+}
+
 bool each_deleted(void *argument, size_t index, const struct hf_error *error)
 {
     (void)argument, (void)index;

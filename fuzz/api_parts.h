@@ -15,6 +15,7 @@ const struct hf_store_copy_options *play_copy_options(const struct play *play, i
 const struct hf_store_probe_options *play_probe_options(const struct play *play, int index);
 const struct hf_store_restored_options *play_restored_options(const struct play *play,
                                                               int index);
+const struct hf_placement *play_placement(const struct play *play, int index);
 bool each_deleted(void *argument, size_t index, const struct hf_error *error);
 bool each_entry(void *argument, const struct hf_store_entry *entry);
 bool each_epoch(void *argument, const struct hf_store_epoch_info *info);

@@ -32,7 +32,8 @@ CHUNK = "data/default/L0/2026/01/0123456789abcdef0123456789abcdef.usv"
 WORK = [
     "run job -- touch started", "acquire job", f"renew {LEASE}", f"release {LEASE}", "locks ls",
     "locks show job", "locks break job --reason x", "locks watch --for 1s", "write o file --lock job",
-    "read o", "store restored", "store restored --yes", "store repair epoch", "key acquire k", f"key renew --lease {LEASE}",
+    "read o", "namespace create many --placement pages:4", "namespace show many", "store restored",
+    "store restored --yes", "store repair epoch", "key acquire k", f"key renew --lease {LEASE}",
     "key get k", "key update k --take", "key rm k --take", "key show k",
     f"key release --lease {LEASE}", "key ls", "txn begin", f"txn show {TXN}", f"txn commit {TXN}",
     f"txn rollback {TXN}", "txn ls", "compact create --format usv --key 1 --time 3",

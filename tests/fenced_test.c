@@ -377,12 +377,15 @@ static void keys_that_cannot_be_are_refused(void **state)
                           "default/meta/another.json",
                           "default/inode/7.json",
                           "default/paths.json",
+                          "default/paths/3.json",
                           "metadata/compaction-leases.json",
                           "metadata/p1/compaction-leases.json",
                           "data/object.hf/1-1-00" };
-    const char *good[] = { longest,           "default/met", "defaults/meta/x.json",
-                           "metadata/x.json", "a.hf",        "a.hfx/b",
-                           ".holdfas",        "a \"b\"\\\n" };
+    const char *good[] = {
+        "default/paths/x.json", longest, "default/met", "defaults/meta/x.json",
+        "metadata/x.json",      "a.hf",  "a.hfx/b",     ".holdfas",
+        "a \"b\"\\\n"
+    };
     one_holds(kit);
     memset(longest, 'k', most + 1);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -172,6 +172,24 @@ static int repair_epoch(const struct good *good, int argument, struct hf_error *
     return argument > 0 ? -1 : (int)hf_store_repair_epoch(NULL, NULL, NULL, NULL, error);
 }
 
+static int namespace_create(const struct good *good, int argument, struct hf_error *error)
+{
+    const struct hf_placement placement = { sizeof placement, 2, 1 };
+    if (argument > 2)
+        return -1;
+    return (int)hf_namespace_create(LEFT_OUT(0, good->store), LEFT_OUT(1, "many"),
+                                    LEFT_OUT(2, &placement), error);
+}
+
+static int namespace_placement(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_placement placement = HF_PLACEMENT;
+    if (argument > 2)
+        return -1;
+    return (int)hf_namespace_placement(LEFT_OUT(0, good->store), LEFT_OUT(1, "many"),
+                                       LEFT_OUT(2, &placement), error);
+}
+
 static const struct public_call_row calls[] = {
     { "hf_store_open", store_open },
     { "hf_client_open_on", client_open_on },
@@ -192,6 +210,8 @@ static const struct public_call_row calls[] = {
     { "hf_store_clock", store_clock },
     { "hf_store_restored", restored },
     { "hf_store_repair_epoch", repair_epoch },
+    { "hf_namespace_create", namespace_create },
+    { "hf_namespace_placement", namespace_placement },
 };
 
 /* Those that give no status, or take no pointer. */

@@ -83,9 +83,10 @@ struct hf_lock_options {
  * A completion is remembered for the once_per_ms of the lock that was completed, so all clients
  * should use the same value. A table remembers up to 512 completions. If a table cannot guarantee
  * that it will remember another completion, hf_lock_acquire returns HF_UNSUPPORTED. Each name has
- * its own table, which always has room; paths, trees and ranges share one table. A completion
- * without a period is remembered while there is room, and is counted from the end of the work. A
- * table that was damaged, or restored from a backup, may have lost completions. */
+ * its own table, which always has room; the paths and trees of a namespace, or of one of its pages,
+ * share one table, and so do the ranges of an inode. A completion without a period is remembered
+ * while there is room, and is counted from the end of the work. A table that was damaged, or
+ * restored from a backup, may have lost completions. */
 
 /* Creates a handle for a scope. `options` may be NULL. Local. */
 HF_API enum hf_status hf_lock_new(struct hf_client *client, const char *scope,
@@ -93,7 +94,8 @@ HF_API enum hf_status hf_lock_new(struct hf_client *client, const char *scope,
                                   struct hf_lock **ret_lock, struct hf_error *error);
 
 /* Creates a handle for several scopes. Either all of them are acquired or none. The scopes must be
- * chunks and pins, ranges of one inode, or paths. Local. */
+ * chunks and pins, ranges of one inode, or paths; in a namespace with pages, paths in one page
+ * (store.h). Local. */
 HF_API enum hf_status hf_lock_new_many(struct hf_client *client, const char *const *scopes,
                                        size_t count, const struct hf_lock_options *options,
                                        struct hf_lock **ret_lock, struct hf_error *error);

@@ -380,10 +380,10 @@ HF_API enum hf_status hf_store_copy(struct hf_store *from, const char *source,
 
 /* Copies every object whose key starts with `source`, and replaces that prefix with `target`. Both
  * may be "". Holdfast's own objects are copied if the target does not exist, as in a backup. The
- * verdict of the probe is not copied. The first failure ends the call, and the error names the key.
- * Objects that were copied before the failure remain; call again to continue the copy. Within one
- * store, returns HF_INVALID if `target` starts with `source`, because the copies would be copied
- * again. */
+ * placements of namespaces are recorded in the target; the verdict of the probe is not copied. The
+ * first failure ends the call, and the error names the key. Objects that were copied before the
+ * failure remain; call again to continue the copy. Within one store, returns HF_INVALID if `target`
+ * starts with `source`, because the copies would be copied again. */
 HF_API enum hf_status hf_store_copy_all(struct hf_store *from, const char *source,
                                         struct hf_store *to, const char *target,
                                         const struct hf_store_copy_options *options,
@@ -568,6 +568,43 @@ HF_API enum hf_status hf_store_repair_epoch(
     struct hf_store *store, const char *ns,
     bool (*each)(void *argument, const struct hf_store_epoch_info *info), void *argument,
     struct hf_error *error);
+
+/* ---- Namespaces with pages ----------------------------------------------------------- */
+
+/* Where the locks on paths and trees of a namespace are kept. By default they share one table,
+ * which holds up to 1,000 leases. A namespace with pages has many such tables. The first segments
+ * of a path determine its page, so that locks that can conflict are in the same page. In such a
+ * namespace:
+ *
+ *   - A lock on a tree must have at least `segments` segments; otherwise hf_lock_new returns
+ *     HF_INVALID.
+ *   - The scopes of one lock must be in one page. Paths with the same first segments always are.
+ *   - A page holds up to 1,000 leases. For 100,000 locks whose paths start in 1,000 different ways,
+ *     4,096 pages leave enough room.
+ *
+ * Other locks do not depend on the placement. */
+struct hf_placement {
+    size_t struct_size;
+    uint32_t pages;    /* 2 to 65,536; 0: all paths are in one table */
+    uint32_t segments; /* how many segments determine the page: 1 to 16 */
+};
+#define HF_PLACEMENT HF_VALUE_(hf_placement, sizeof(struct hf_placement), 0, 1)
+
+/* Creates a namespace with pages. A placement never changes, so the namespace must be new:
+ * HF_MISMATCH if it is in use, or has another placement. If it already has this placement, the call
+ * does nothing, or completes an interrupted creation. Clients that were opened before do not know
+ * the pages, and their locks on paths return HF_UNSUPPORTED. From then on, versions of Holdfast
+ * that do not know pages refuse the whole bucket. HF_UNSURE: call it again. If the store was opened
+ * without `coordinates`, its description is read first, as by hf_client_open_on. */
+HF_API enum hf_status hf_namespace_create(struct hf_store *store, const char *ns,
+                                          const struct hf_placement *placement,
+                                          struct hf_error *error);
+
+/* Reads the placement of a namespace. Without pages, `pages` is 0, whether or not the namespace is
+ * in use. Takes one request. */
+HF_API enum hf_status hf_namespace_placement(struct hf_store *store, const char *ns,
+                                             struct hf_placement *ret_placement,
+                                             struct hf_error *error);
 
 #ifdef __cplusplus
 }

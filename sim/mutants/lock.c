@@ -103,3 +103,9 @@ void mutant_writes_fence_without_body(enum hf_status *status)
     if (!RULE(BODY_BEFORE_FENCE) && *status == HF_UNAVAILABLE)
         *status = HF_OK;
 }
+
+void mutant_hashes_deeper(uint32_t *segments)
+{
+    if (!RULE(PAGE_BY_FIRST_SEGMENTS))
+        ++*segments;
+}

@@ -45,4 +45,7 @@ void mutant_trusts_refused_body(enum hf_status *status, struct hf_error *error);
 /* BODY_BEFORE_FENCE: writes the fence although its body may be missing. */
 void mutant_writes_fence_without_body(enum hf_status *status);
 
+/* PAGE_BY_FIRST_SEGMENTS: uses one more segment of a path to find its page. */
+void mutant_hashes_deeper(uint32_t *segments);
+
 #endif

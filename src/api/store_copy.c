@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/layout.h"
 #include "file/new_file.h"
+#include "lock/placement.h"
 #include "store/pages.h"
 #include "store/stream.h"
 
@@ -267,7 +268,8 @@ static enum hf_status fill_calls(struct copying *copying, struct copied_page *pa
     return HF_OK;
 }
 
-/* The target must be probed separately, so the source's probe verdict is not copied. */
+/* The target must be probed separately, so the source's probe verdict is not copied. The placement
+ * of a namespace is recorded anew. */
 static enum hf_status copy_entry(struct copying *copying, const struct list_entry *entry,
                                  const struct get_call *target)
 {
@@ -278,6 +280,8 @@ static enum hf_status copy_entry(struct copying *copying, const struct list_entr
     if (!progress_step(&copying->progress, 0, entry->info.size, copying->error))
         return copying->error->status;
     enum hf_status status = copy_object(copying, entry->key, target->key, found(target));
+    if (status == HF_OK)
+        status = placement_record_copied(copying->to, target->key, copying->error);
     copying->before += entry->info.size;
     if (status != HF_OK)
         prefix_key(copying, entry->key);

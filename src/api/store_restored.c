@@ -93,7 +93,7 @@ static enum hf_status restore_with(struct restoring *restoring, const char *ns,
     options.ns = ns;
     options.holder = restoring->options.by;
     enum hf_status status =
-        client_new(restoring->store->store, &options, &restoring->client, error);
+        client_new_on(restoring->store, &options, &restoring->client, error);
     if (status != HF_OK)
         return status;
     table_reader_init(&look, restoring->client);
@@ -169,7 +169,7 @@ static enum hf_status repair_namespace(void *argument, const char *ns, struct hf
     if (repairing->stopped)
         return HF_OK;
     options.ns = ns;
-    enum hf_status status = client_new(repairing->store->store, &options, &client, error);
+    enum hf_status status = client_new_on(repairing->store, &options, &client, error);
     if (status != HF_OK)
         return status;
     status = restore_repair(client, &sight, &info.epoch, error);

@@ -26,13 +26,16 @@
 /* Rows that a merge could not read: LAYOUT_KEPT_FOLDER <key of its output> LAYOUT_REJECTS. */
 #define LAYOUT_REJECTS ".rejects"
 
-/* Lease tables of a namespace: <ns>/meta/<name>.json, <ns>/inode/<id>.json, <ns>/paths.json. Lease
- * tables of chunks: metadata/compaction-leases.json, or metadata/<partition>/compaction-leases.json
- * for the partition that is named in the chunk's key. */
+/* Lease tables of a namespace: <ns>/meta/<name>.json, <ns>/inode/<id>.json, and <ns>/paths.json or
+ * <ns>/paths/<page>.json; LAYOUT_PATHS_START finds both. Lease tables of chunks:
+ * metadata/compaction-leases.json, or metadata/<partition>/compaction-leases.json for the partition
+ * that is named in the chunk's key. */
 #define LAYOUT_NAMESPACE_DEFAULT "default"
 #define LAYOUT_META_FOLDER       "/meta/"
 #define LAYOUT_INODE_FOLDER      "/inode/"
 #define LAYOUT_PATHS             "/paths.json"
+#define LAYOUT_PAGES_FOLDER      "/paths/"
+#define LAYOUT_PATHS_START       "/paths"
 #define LAYOUT_CHUNK_FOLDER      "metadata/"
 #define LAYOUT_CHUNK_TABLE       "/compaction-leases.json"
 #define LAYOUT_CHUNK_LEASES      "metadata/compaction-leases.json"

@@ -269,6 +269,11 @@
         "clears a commit record that it read, applied or not")                                 \
     ROW(RECORD_PURGED_WHEN_APPLIED, "bank",                                                    \
         "purges a commit before all its participants were seen applied")                       \
+    /* Paths in pages. */                                                                      \
+    ROW(PAGE_BY_FIRST_SEGMENTS, "pages", "finds the page by one segment too many")             \
+    ROW(SHORT_TREES_ARE_REFUSED, "pages", "grants a tree of many pages in one of them")        \
+    ROW(PLACEMENT_NEVER_CHANGES, "pages", "replaces the placement of a namespace")             \
+    ROW(MARK_ONLY_IF_ABSENT, "pages", "places paths in pages over the table that has them")    \
     /* Sweeping. */                                                                            \
     ROW(ENTRY_MOVES_BEFORE_IT_GOES, "sweep", "drops the entry of a lease that is not over")    \
     ROW(ENTRY_EACH_HOUR, "sweep", "writes an entry only for the first hour of a lease")        \

@@ -25,18 +25,8 @@ static enum hf_status check_client_options(const struct hf_client_options *optio
                                            struct hf_error *error)
 {
     struct view ns = view_of(options->ns ? options->ns : LAYOUT_NAMESPACE_DEFAULT);
-    if (name_check(ns, error) != HF_OK) {
-        error_prefix(error, "namespace");
+    if (namespace_check(ns, error) != HF_OK)
         return error->status;
-    }
-    /* If slashes were allowed, two namespaces could share a table: a/meta/b/meta/c.json. */
-    if (view_find(ns, '/') < ns.size)
-        return error_set(error, HF_INVALID, "a namespace name must not contain a slash");
-    if (layout_namespace_reserved(ns))
-        return error_set(error, HF_INVALID,
-                         "the namespace '%.*s' is reserved: the bucket uses a folder of that "
-                         "name for other data",
-                         VIEW_ARGS(ns));
     if (options->holder && strlen(options->holder) > HOLDER_BYTES_MAX)
         return error_set(error, HF_INVALID, "a holder's name can have at most %d bytes",
                          HOLDER_BYTES_MAX);
@@ -133,11 +123,28 @@ enum hf_status client_new(struct store *store, const struct hf_client_options *o
     return make_client(store, options, /* counts */ false, ret_client, error);
 }
 
+/* Sets the placement that the handle has read for the client's namespace. On failure, the client is
+ * closed. */
+static enum hf_status place_client(struct hf_client **client, const struct hf_store *handle,
+                                   struct hf_error *error)
+{
+    struct table_space *space = &(*client)->space;
+    enum hf_status status = placement_find(store_handle_placements(handle), view_of(space->ns),
+                                           &space->placement, error);
+    if (status == HF_OK)
+        return HF_OK;
+    hf_client_close(*client);
+    *client = NULL;
+    return status;
+}
+
 enum hf_status client_new_on(struct hf_store *handle, const struct hf_client_options *options,
                              struct hf_client **ret_client, struct hf_error *error)
 {
     enum hf_status status =
         make_client(handle->store, options, /* counts */ true, ret_client, error);
+    if (status == HF_OK)
+        status = place_client(ret_client, handle, error);
     if (status == HF_OK)
         (*ret_client)->handle = store_handle_keep(handle);
     return status;
@@ -156,6 +163,8 @@ enum hf_status client_new_beside(struct hf_client *client, struct view ns,
         (*ret_client)->space.settings = client->space.settings;
         (*ret_client)->hour = client->hour;
     }
+    if (status == HF_OK && client->handle)
+        status = place_client(ret_client, client->handle, error);
     return status;
 }
 
@@ -206,6 +215,13 @@ struct table_space *client_space(struct hf_client *client)
 const struct lease_settings *client_settings(const struct hf_client *client)
 {
     return &client->space.settings;
+}
+
+bool client_has_mark_at(const struct hf_client *client, struct view key)
+{
+    struct view ns = view_of(client->space.ns);
+    return client->space.placement.pages > 0 && view_starts_with(key, ns) &&
+           view_equal(view_from(key, ns.size), VIEW(LAYOUT_PATHS));
 }
 
 struct span client_hour(const struct hf_client *client)

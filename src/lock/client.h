@@ -66,6 +66,10 @@ const char *client_ns(const struct hf_client *client);
 struct table_space *client_space(struct hf_client *client);
 const struct lease_settings *client_settings(const struct hf_client *client);
 
+/* Whether an object with this key is the mark in place of the namespace's table of paths, because
+ * its paths are in pages (placement.h). */
+bool client_has_mark_at(const struct hf_client *client, struct view key);
+
 /* The length of one slot of the expiry index: an hour, except in tests. */
 struct span client_hour(const struct hf_client *client);
 

@@ -62,7 +62,9 @@ static enum hf_status scan_table(const struct scanning *scanning, struct view ke
     struct lease_table *table;
     bool of_shard = table_key_is_of_shard(key);
     enum hf_status status = get_start(scanning, key, TABLE_BYTES_READ_MAX + 1, &text, error);
-    if (status == HF_OK && text.size > 0) {
+    if (status == HF_OK && placement_is_mark(buffer_view(&text))) {
+        /* It is in place of a table, and never has tokens. */
+    } else if (status == HF_OK && text.size > 0) {
         struct mono_time now = env_now(scanning->store->env);
         status = of_shard ? table_decode_of_shard(buffer_view(&text), now, NULL, &table, error)
                           : table_decode(buffer_view(&text), now, NULL, &table, error);
@@ -201,7 +203,7 @@ enum hf_status epoch_scan_tables(struct store *store, struct view ns, bool brief
                                  struct hf_error *error)
 {
     static const char *const folders[] = { LAYOUT_META_FOLDER, LAYOUT_INODE_FOLDER,
-                                           LAYOUT_PATHS, LAYOUT_STATE_FOLDER };
+                                           LAYOUT_PATHS_START, LAYOUT_STATE_FOLDER };
     struct scanning scanning = { store, ns, briefly, deadline, scan };
     char prefix[KEY_BYTES_MAX + 1];
     enum hf_status status = HF_OK;

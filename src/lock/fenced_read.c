@@ -42,6 +42,7 @@ static bool is_lease_table(const struct hf_client *client, struct view key)
         return true;
     return cut_prefix(&rest, view_of(client->space.ns)) &&
            (view_equal(rest, VIEW(LAYOUT_PATHS)) ||
+            (view_starts_with(rest, VIEW(LAYOUT_PAGES_FOLDER)) && table_key_is_ours(key)) ||
             view_starts_with(rest, VIEW(LAYOUT_META_FOLDER)) ||
             view_starts_with(rest, VIEW(LAYOUT_INODE_FOLDER)));
 }

@@ -90,6 +90,29 @@ static void free_lock(struct hf_lock *lock)
     client_drop(client);
 }
 
+static bool is_path(const struct scope *scope)
+{
+    return scope->kind == SCOPE_PATH || scope->kind == SCOPE_TREE;
+}
+
+/* Either all scopes of a lock are acquired or none, by one write, so they must be in one table. */
+static enum hf_status refuse_two_tables(const struct hf_client *client, const struct scope *one,
+                                        const struct scope *other, struct hf_error *error)
+{
+    char first[SCOPE_TEXT_MAX + 1], second[SCOPE_TEXT_MAX + 1];
+    uint32_t segments = client->space.placement.segments;
+    scope_text(one, first);
+    scope_text(other, second);
+    if (segments > 0 && is_path(one) && is_path(other))
+        return error_set(error, HF_INVALID,
+                         "'%.60s' and '%.60s' cannot be one lock: they are in different pages; "
+                         "use a lock for each, or paths with the same first %u segment%s",
+                         first, second, segments, segments == 1 ? "" : "s");
+    return error_set(error, HF_INVALID,
+                     "'%.60s' and '%.60s' cannot be one lock: they belong to different tables",
+                     first, second);
+}
+
 /* Parses the scopes into one allocation that also holds their texts, and finds their table, which
  * must be the same for all. */
 static enum hf_status read_scopes(struct hf_client *client, const char *const *texts,
@@ -112,10 +135,7 @@ static enum hf_status read_scopes(struct hf_client *client, const char *const *t
         if (status == HF_OK)
             status = table_key(&client->space, &scopes[i], i == 0 ? key : other, error);
         if (status == HF_OK && i > 0 && strcmp(key, other) != 0)
-            status = error_set(
-                error, HF_INVALID,
-                "'%.60s' and '%.60s' cannot be one lock: they belong to different tables",
-                texts[0], texts[i]);
+            status = refuse_two_tables(client, &scopes[0], &scopes[i], error);
         if (status != HF_OK) {
             free(scopes);
             return status;

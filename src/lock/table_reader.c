@@ -9,6 +9,7 @@
 #include "lock/client_inside.h"
 #include "store/pages.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -111,6 +112,8 @@ static enum hf_status take_reply_of(struct table_reader *reader, struct remember
     enum hf_status status;
     if (too_large)
         status = error_set(&why, HF_CORRUPT, "not a lease table: it is too large");
+    else if (placement_is_mark(text))
+        status = placement_refuse(&why);
     else if (table_key_is_of_shard(remembered_key(one)))
         status = table_decode_of_shard(text, arrived, one->table, &table, &why);
     else
@@ -225,6 +228,7 @@ struct listing {
     table_snapshot_fn *show;
     void *argument;
     struct view end;          /* the end of a table's key */
+    bool of_paths;            /* tables of paths are listed */
     const struct view *shard; /* the start of the names of shards */
 };
 
@@ -244,11 +248,13 @@ static enum hf_status for_each_page(const struct listing *listing, struct list_c
     return pages_end(&pages, status, error);
 }
 
-/* An index's folder may contain files written by other programs. */
+/* An index's folder may contain files written by other programs, and other objects of a namespace
+ * may start like its tables of paths. */
 static bool is_table(const struct listing *listing, struct view key)
 {
-    return view_ends_with(key, listing->end) &&
-           (!view_starts_with(key, VIEW(LAYOUT_INDEX_FOLDER)) || table_key_is_of_shard(key));
+    bool of_index = view_starts_with(key, VIEW(LAYOUT_INDEX_FOLDER));
+    return view_ends_with(key, listing->end) && (!of_index || table_key_is_of_shard(key)) &&
+           (!listing->of_paths || table_key_is_ours(key));
 }
 
 static enum hf_status show_tables(const struct listing *listing, struct list_call *page,
@@ -317,16 +323,33 @@ static enum hf_status show_shards(struct listing listing, struct view rest,
 struct folder {
     char prefix[KEY_BYTES_MAX + 1];
     const char *end;
+    bool of_paths;
 };
 
 #define FOLDERS 4
 
+/* The table of paths, or all pages, or the one page that can contain what starts with `rest`. */
+static struct folder folder_of_paths(const struct table_space *space, struct view rest)
+{
+    struct folder folder = { .of_paths = true };
+    uint32_t page;
+    if (space->placement.pages == 0)
+        snprintf(folder.prefix, sizeof folder.prefix, "%s" LAYOUT_PATHS, space->ns);
+    else if (placement_page_of_start(&space->placement, rest, &page))
+        snprintf(folder.prefix, sizeof folder.prefix,
+                 "%s" LAYOUT_PAGES_FOLDER "%" PRIu32 ".json", space->ns, page);
+    else
+        snprintf(folder.prefix, sizeof folder.prefix, "%s" LAYOUT_PAGES_FOLDER, space->ns);
+    return folder;
+}
+
 /* The folders that may contain tables of scopes of this kind, or of any kind if `all`, that start
  * with `rest`. For a range, only the inode before the colon matters. Shards are not included,
  * because each index has its own folder. */
-static size_t choose_folders(const char *ns, struct view kind, struct view rest, bool all,
-                             struct folder *folders)
+static size_t choose_folders(const struct table_space *space, struct view kind,
+                             struct view rest, bool all, struct folder *folders)
 {
+    const char *ns = space->ns;
     struct view inode = view_first(view_first(rest, NAME_BYTES_MAX), view_find(rest, ':'));
     size_t count = 0;
     if (all || view_equal(kind, VIEW("named")))
@@ -336,12 +359,12 @@ static size_t choose_folders(const char *ns, struct view kind, struct view rest,
         snprintf(folders[count++].prefix, KEY_BYTES_MAX + 1, "%s" LAYOUT_INODE_FOLDER "%.*s",
                  ns, VIEW_ARGS(inode));
     if (all || view_equal(kind, VIEW("path")) || view_equal(kind, VIEW("tree")))
-        snprintf(folders[count++].prefix, KEY_BYTES_MAX + 1, "%s" LAYOUT_PATHS, ns);
+        folders[count++] = folder_of_paths(space, rest);
     for (size_t i = 0; i < count; i++)
         folders[i].end = ".json";
     if (all || view_equal(kind, VIEW("chunk")) || view_equal(kind, VIEW("pin")) ||
         view_equal(kind, VIEW("snapshot")))
-        folders[count++] = (struct folder){ LAYOUT_CHUNK_FOLDER, LAYOUT_CHUNK_TABLE };
+        folders[count++] = (struct folder){ LAYOUT_CHUNK_FOLDER, LAYOUT_CHUNK_TABLE, false };
     return count;
 }
 
@@ -349,12 +372,12 @@ enum hf_status table_reader_list(struct table_reader *reader, struct view start,
                                  table_snapshot_fn *show, void *argument,
                                  struct hf_error *error)
 {
-    struct folder folders[FOLDERS];
+    struct folder folders[FOLDERS] = { 0 };
     struct view rest = start;
     bool all = start.size == 0, kind_given = view_find(start, ':') < start.size;
     struct view kind = kind_given ? view_cut(&rest, ':') : VIEW("named");
     bool shards = all || view_equal(kind, VIEW("shard"));
-    size_t count = choose_folders(reader->client->space.ns, kind, rest, all, folders);
+    size_t count = choose_folders(&reader->client->space, kind, rest, all, folders);
     struct listing listing = { .reader = reader, .show = show, .argument = argument };
     enum hf_status status = HF_OK;
     if (count == 0 && !shards)
@@ -365,12 +388,14 @@ enum hf_status table_reader_list(struct table_reader *reader, struct view start,
     reader->round++;
     for (size_t i = 0; i < count; i++) {
         listing.end = view_of(folders[i].end);
+        listing.of_paths = folders[i].of_paths;
         status =
             for_each_page(&listing, (struct list_call){ .prefix = view_of(folders[i].prefix) },
                           show_tables, error);
         if (status != HF_OK)
             return status;
     }
+    listing.of_paths = false;
     if (shards)
         status = show_shards(listing, rest, error);
     if (status == HF_OK)

@@ -25,10 +25,28 @@ static int shard_key(struct view name, char ret_key[KEY_BYTES_MAX + 1])
                     VIEW_ARGS(index), VIEW_ARGS(shard));
 }
 
+enum hf_status namespace_check(struct view ns, struct hf_error *error)
+{
+    if (name_check(ns, error) != HF_OK) {
+        error_prefix(error, "namespace");
+        return HF_INVALID;
+    }
+    /* If slashes were allowed, two namespaces could share a table: a/meta/b/meta/c.json. */
+    if (view_find(ns, '/') < ns.size)
+        return error_set(error, HF_INVALID, "a namespace name must not contain a slash");
+    if (layout_namespace_reserved(ns))
+        return error_set(error, HF_INVALID,
+                         "the namespace '%.*s' is reserved: the bucket uses a folder of that "
+                         "name for other data",
+                         VIEW_ARGS(ns));
+    return HF_OK;
+}
+
 enum hf_status table_key(const struct table_space *space, const struct scope *scope,
                          char ret_key[KEY_BYTES_MAX + 1], struct hf_error *error)
 {
     size_t room = KEY_BYTES_MAX + 1;
+    uint32_t page;
     int size = 0;
     switch (scope->kind) {
     case SCOPE_NAMED:
@@ -36,7 +54,16 @@ enum hf_status table_key(const struct table_space *space, const struct scope *sc
                         VIEW_ARGS(scope->name));
         break;
     case SCOPE_PATH:
-    case SCOPE_TREE: size = snprintf(ret_key, room, "%s" LAYOUT_PATHS, space->ns); break;
+    case SCOPE_TREE:
+        if (space->placement.pages == 0) {
+            size = snprintf(ret_key, room, "%s" LAYOUT_PATHS, space->ns);
+            break;
+        }
+        if (placement_page(&space->placement, scope, &page, error) != HF_OK)
+            return HF_INVALID;
+        size = snprintf(ret_key, room, "%s" LAYOUT_PAGES_FOLDER "%" PRIu32 ".json", space->ns,
+                        page);
+        break;
     case SCOPE_INODE:
     case SCOPE_RANGE:
         size = snprintf(ret_key, room, "%s" LAYOUT_INODE_FOLDER "%" PRIu64 ".json", space->ns,
@@ -87,6 +114,14 @@ bool table_key_is_of_shard(struct view key)
            cut_end(&shard, VIEW(LAYOUT_SHARD_LOCK)) && layout_shard_valid(shard);
 }
 
+/* The number of a page, without leading zeros: each page has one key. */
+static bool page_parse(struct view text)
+{
+    uint64_t page;
+    return parse_u64(text, PLACEMENT_PAGES_MAX - 1, &page, NULL) == HF_OK &&
+           (text.size == 1 || text.data[0] != '0');
+}
+
 bool table_key_is_ours(struct view key)
 {
     struct view rest = key;
@@ -108,6 +143,8 @@ bool table_key_is_ours(struct view key)
         return false;
     if (view_starts_with(name, VIEW(LAYOUT_META_FOLDER)))
         return name_check(view_from(name, strlen(LAYOUT_META_FOLDER)), NULL) == HF_OK;
+    if (view_starts_with(name, VIEW(LAYOUT_PAGES_FOLDER)))
+        return page_parse(view_from(name, strlen(LAYOUT_PAGES_FOLDER)));
     return view_starts_with(name, VIEW(LAYOUT_INODE_FOLDER)) &&
            parse_u64(view_from(name, strlen(LAYOUT_INODE_FOLDER)), UINT64_MAX, &inode, NULL) ==
                HF_OK;
@@ -137,7 +174,9 @@ enum table_kind table_kind_of(struct view key)
         return TABLES_OF_CHUNKS;
     if (view_starts_with(path, VIEW(LAYOUT_INODE_FOLDER)))
         return TABLES_OF_INODES;
-    return view_equal(path, VIEW(LAYOUT_PATHS)) ? TABLES_OF_PATHS : TABLES_OF_NAMES;
+    bool of_paths = view_equal(path, VIEW(LAYOUT_PATHS)) ||
+                    view_starts_with(path, VIEW(LAYOUT_PAGES_FOLDER));
+    return of_paths ? TABLES_OF_PATHS : TABLES_OF_NAMES;
 }
 
 /* ---- Limits -------------------------------------------------------------------------- */
@@ -248,6 +287,8 @@ static enum hf_status decode_table_doc(struct view bytes, bool of_shard,
     /* Without the previous table, every reload would restart the observation of all leases. */
     if (RULE(WATCH_OVER_RELOADS))
         known = previous;
+    if (placement_is_mark(bytes))
+        return placement_refuse(error);
     if (view_starts_with(bytes, VIEW(MARK_START)))
         table = new_stub(&settings, of_shard, /* damaged */ true);
     else if (of_shard)

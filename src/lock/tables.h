@@ -7,6 +7,7 @@
 #include "doc/doc.h"
 #include "lease/table.h"
 #include "lock/limits.h"
+#include "lock/placement.h"
 
 /* Kinds of tables. Leases of one kind tend to have similar ttls. */
 enum table_kind { TABLES_OF_NAMES, TABLES_OF_INODES, TABLES_OF_PATHS, TABLES_OF_CHUNKS };
@@ -20,6 +21,7 @@ struct table_space {
     struct limit_policy policy;
     bool of_shards; /* all shard locks have one fixed limit, SHARD_TTL_MAX */
     char ns[NAME_BYTES_MAX + 1];
+    struct placement placement; /* of its paths */
     struct {
         struct env_mutex mutex;
         struct ttl_limit limits[TABLE_KINDS]; /* limits that we have seen recorded */
@@ -51,7 +53,11 @@ extern const struct doc_type table_doc_type;
 /* The same for shard locks. */
 extern const struct doc_type shard_doc_type;
 
-/* The key of a scope's table. Scopes that can conflict are in the same table. */
+/* INVALID, with the reason, if a client cannot have this namespace. */
+enum hf_status namespace_check(struct view ns, struct hf_error *error);
+
+/* The key of a scope's table. Scopes that can conflict are in the same table. INVALID if there is
+ * no such table (placement.h). */
 enum hf_status table_key(const struct table_space *space, const struct scope *scope,
                          char ret_key[KEY_BYTES_MAX + 1], struct hf_error *error);
 

@@ -2,7 +2,7 @@
 /* bucket.c: reads, checks and writes the format document of a bucket, and probes the store when the
  * document contains no verdict on the store. It refuses a store that ignores conditions, and a
  * bucket whose formats this version does not know. */
-#include "store/bucket.h"
+#include "store/bucket_inside.h"
 
 #include "base/evidence.h"
 #include "base/json.h"
@@ -13,8 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FORMAT_BYTES_MAX ((size_t)256 * KIB)
-#define FORMAT_FAMILY    "holdfast.bucket/"
+#define FORMAT_FAMILY "holdfast.bucket/"
 
 /* A bucket may be reached in several ways (gateways, host names). Each way has its own verdict. */
 #define VERDICTS_MAX 8
@@ -23,52 +22,35 @@
 #define REFUSED_FOR SPAN_S(24 * 3600)
 #define CLOCK_SLACK SPAN_S(24 * 3600) /* the writer may have had no store time */
 
-#define READ_TIME     SPAN_S(10)
-#define PROBE_TIME    SPAN_S(30)
-#define PROBE_TRIES   3
-#define RETRY_PAUSE   SPAN_MS(500)
-#define WRITE_TRIES   3
-#define FEATURE_TRIES 8
-#define IDENTITY_MAX  ((size_t)1024)
-#define FEATURE_MAX   64
+#define READ_TIME    SPAN_S(10)
+#define PROBE_TIME   SPAN_S(30)
+#define PROBE_TRIES  3
+#define WRITE_TRIES  3
+#define IDENTITY_MAX ((size_t)1024)
 
 /* ---- Features ------------------------------------------------------------------------ */
 
-enum feature_list { COMPATIBLE, READ_ONLY, INCOMPATIBLE, FEATURE_LISTS };
-
-static const char *const list_names[FEATURE_LISTS] = {
+const char *const bucket_list_names[FEATURE_LISTS] = {
     [COMPATIBLE] = "compatible",
     [READ_ONLY] = "read_only",
     [INCOMPATIBLE] = "incompatible",
 };
 
 /* The features that this version knows. Each also has a row in docs/formats.md. */
-static const struct {
-    enum feature_list list;
-    const char *name;
-} known_features[BUCKET_FEATURES] = {
+const struct feature_row bucket_features[BUCKET_FEATURES] = {
     [BUCKET_ADOPTED_OBJECTS] = { INCOMPATIBLE, "adopted-objects" },
+    [BUCKET_PATH_PAGES] = { INCOMPATIBLE, "path-pages" },
 };
 
 #define NO_FEATURES VIEW("{ \"compatible\": [], \"read_only\": [], \"incompatible\": [] }")
 
 /* ---- The document, decoded ----------------------------------------------------------- */
 
-struct format {
-    struct buffer text;   /* as it was read */
-    struct etag etag;     /* empty: there is no document */
-    struct wall_time now; /* the store's time if known, else this machine's */
-    struct view verdicts; /* the array, as it was read; may be empty */
-    struct view features; /* the object, as it was read, or NO_FEATURES */
-    bool uses[BUCKET_FEATURES];
-    char unknown[FEATURE_LISTS][FEATURE_MAX]; /* the first unknown feature of each list */
-};
-
 static void note_feature(struct format *format, enum feature_list list, struct view name)
 {
     for (size_t i = 0; i < BUCKET_FEATURES; i++)
-        if (known_features[i].list == list &&
-            view_equal(name, view_of(known_features[i].name))) {
+        if (bucket_features[i].list == list &&
+            view_equal(name, view_of(bucket_features[i].name))) {
             format->uses[i] = true;
             return;
         }
@@ -91,7 +73,7 @@ static const char *decode_features(struct view text, struct format *format)
     struct view name, feature;
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
         unsigned list = 0;
-        while (list < FEATURE_LISTS && !view_equal(name, view_of(list_names[list])))
+        while (list < FEATURE_LISTS && !view_equal(name, view_of(bucket_list_names[list])))
             list++;
         if (list == FEATURE_LISTS) {
             note_feature(format, INCOMPATIBLE, name);
@@ -113,10 +95,11 @@ static const char *decode_members(struct format *format, struct view *ret_line,
     struct json_reader reader = json_read(buffer_view(&format->text));
     struct view name, raw;
     for (json_enter_object(&reader); json_next_member(&reader, &name);) {
-        struct view *member = view_equal(name, VIEW("format"))     ? ret_line
-                              : view_equal(name, VIEW("features")) ? ret_features
-                              : view_equal(name, VIEW("verdicts")) ? &format->verdicts
-                                                                   : NULL;
+        struct view *member = view_equal(name, VIEW("format"))       ? ret_line
+                              : view_equal(name, VIEW("features"))   ? ret_features
+                              : view_equal(name, VIEW("verdicts"))   ? &format->verdicts
+                              : view_equal(name, VIEW("placements")) ? &format->placements
+                                                                     : NULL;
         if (!json_skip(&reader, &raw) || !member)
             continue;
         if (member->size > 0)
@@ -146,6 +129,8 @@ static enum hf_status decode_format(struct format *format, struct hf_error *erro
         format->features = features;
     if (!why && format->verdicts.size > 0 && format->verdicts.data[0] != '[')
         why = "its 'verdicts' member is not an array";
+    if (!why && format->placements.size > 0 && format->placements.data[0] != '{')
+        why = "its 'placements' member is not an object";
     if (!why)
         return HF_OK;
     format->verdicts = VIEW("");
@@ -155,7 +140,7 @@ static enum hf_status decode_format(struct format *format, struct hf_error *erro
                      LAYOUT_BUCKET_KEY, why);
 }
 
-static enum hf_status read_format(struct store *store, struct format *format,
+enum hf_status bucket_read_format(struct store *store, struct format *format,
                                   struct hf_error *error)
 {
     struct get_call get = { .key = VIEW(LAYOUT_BUCKET_KEY),
@@ -381,39 +366,8 @@ static void keep_verdicts(const struct format *format, struct view identity,
     }
 }
 
-/* Appends the lists of features and, unless it is NULL, one more feature in the list `to`. */
-static void write_features(struct view features, enum feature_list to, const char *more,
-                           struct buffer *text)
-{
-    struct json_reader reader = json_read(features);
-    struct view name, raw;
-    const char *before = "{ ";
-    if (!more) {
-        buffer_append(text, features);
-        return;
-    }
-    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
-        if (!json_skip(&reader, &raw))
-            break;
-        buffer_print(text, "%s\"%.*s\": ", before, VIEW_ARGS(name));
-        before = ", ";
-        if (more && view_equal(name, view_of(list_names[to]))) {
-            struct json_reader list = json_read(raw);
-            bool empty = !(json_enter_array(&list) && json_next_element(&list));
-            buffer_append(text, empty ? VIEW("[") : view_first(raw, raw.size - 1));
-            buffer_print(text, "%s\"%s\"]", empty ? "" : ", ", more);
-            more = NULL;
-        } else {
-            buffer_append(text, raw);
-        }
-    }
-    if (more)
-        buffer_print(text, "%s\"%s\": [\"%s\"]", before, list_names[to], more);
-    buffer_append(text, VIEW(" }"));
-}
-
 /* Copies every other member of the document unchanged. */
-static void keep_members(const struct format *format, struct buffer *text)
+void bucket_keep_members(const struct format *format, struct buffer *text)
 {
     struct json_reader reader = json_read(buffer_view(&format->text));
     struct view name, raw;
@@ -421,7 +375,8 @@ static void keep_members(const struct format *format, struct buffer *text)
         if (!json_skip(&reader, &raw))
             break;
         if (!view_equal(name, VIEW("format")) && !view_equal(name, VIEW("features")) &&
-            !view_equal(name, VIEW("verdicts")) && !view_equal(name, VIEW("write")))
+            !view_equal(name, VIEW("verdicts")) && !view_equal(name, VIEW("placements")) &&
+            !view_equal(name, VIEW("write")))
             buffer_print(text, ",\n  \"%.*s\": %.*s", VIEW_ARGS(name), VIEW_ARGS(raw));
     }
 }
@@ -437,7 +392,7 @@ static struct view identity_of(struct store *store, struct buffer *space)
 }
 
 /* Ends the document and writes it, on condition that it is still the version that was read. */
-static enum hf_status put_format(struct store *store, const struct format *format,
+enum hf_status bucket_put_format(struct store *store, const struct format *format,
                                  struct buffer *text, struct hf_error *error)
 {
     /* On some stores equal bytes have equal ETags. The nonce ensures that an ETag names one
@@ -465,13 +420,14 @@ static enum hf_status write_format(struct store *store, const struct format *for
     struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
     outcome->at = format->now;
     buffer_print(&text, "{ \"format\": \"%s\",\n  \"features\": ", LAYOUT_BUCKET_FORMAT);
-    write_features(format->features, COMPATIBLE, NULL, &text);
-    keep_members(format, &text);
+    bucket_write_features(format->features, COMPATIBLE, NULL, &text);
+    bucket_keep_members(format, &text);
+    bucket_write_placements(format, NULL, &text);
     buffer_print(&text, ",\n  \"verdicts\": [\n    ");
     keep_verdicts(format, outcome->identity, &text);
     write_verdict(&text, outcome);
     buffer_append(&text, VIEW(" ]"));
-    enum hf_status status = put_format(store, format, &text, error);
+    enum hf_status status = bucket_put_format(store, format, &text, error);
     buffer_release(&text);
     return status;
 }
@@ -489,7 +445,7 @@ static enum hf_status disable_writes(struct store *store, struct hf_error *error
     return error_clear(error);
 }
 
-static enum hf_status check_features(struct store *store, const struct format *format,
+enum hf_status bucket_check_features(struct store *store, const struct format *format,
                                      struct hf_error *error)
 {
     if (format->unknown[INCOMPATIBLE][0])
@@ -513,9 +469,9 @@ static enum hf_status reread_format(struct store *store, struct format *format,
 {
     struct verdict theirs;
     buffer_release(&format->text);
-    enum hf_status status = read_format(store, format, error);
+    enum hf_status status = bucket_read_format(store, format, error);
     if (status == HF_OK)
-        status = check_features(store, format, error);
+        status = bucket_check_features(store, format, error);
     if (status == HF_OK && outcome->yields && outcome->error->status == HF_OK &&
         find_verdict(format, store, outcome->identity, &theirs) && !theirs.usable)
         status = refuse_store(theirs.why, error);
@@ -540,7 +496,7 @@ static enum hf_status keep_outcome(struct store *store, struct format *format,
 
 /* Whether a probe that ended with this status may succeed on a retry: its requests got no reply, or
  * one of its own writes took effect late. */
-static bool may_pass_later(enum hf_status status)
+bool bucket_may_pass_later(enum hf_status status)
 {
     return status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_CONFLICT ||
            status == HF_TIMEOUT;
@@ -565,11 +521,11 @@ static enum hf_status probe_with_patience(struct store *store, struct probe_repo
      * for a day and stop every client. It is repeated instead. */
     enum hf_status status = store_probe(store, deadline, report, error);
     for (int i = 1; i < PROBE_TRIES; i++) {
-        if (!may_pass_later(status) || !pause_within(store, deadline))
+        if (!bucket_may_pass_later(status) || !pause_within(store, deadline))
             break;
         status = store_probe(store, deadline, report, error);
     }
-    if (may_pass_later(status) || status == HF_NOT_FOUND) {
+    if (bucket_may_pass_later(status) || status == HF_NOT_FOUND) {
         bool gone = status == HF_NOT_FOUND;
         error->status = status = gone ? HF_NOT_FOUND : HF_UNAVAILABLE;
         error_prefix(error, "cannot determine whether this store can be used");
@@ -596,7 +552,7 @@ enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report 
         *error = store->barred;
         return error->status;
     }
-    enum hf_status status = read_format(store, &format, error);
+    enum hf_status status = bucket_read_format(store, &format, error);
     if (status == HF_OK) {
         status = probe_with_patience(store, ret_report, error);
         struct probe_outcome outcome = { .report = ret_report,
@@ -654,12 +610,12 @@ static enum hf_status read_format_for(struct store *store, enum bucket_use use,
                                       struct format *format, struct hf_error *error)
 {
     struct mono_time end = mono_add(env_now(store->env), READ_TIME);
-    enum hf_status status = read_format(store, format, error);
+    enum hf_status status = bucket_read_format(store, format, error);
     while (status == HF_UNAVAILABLE && use == BUCKET_LOCKS) {
         if (!pause_within(store, end))
             break;
         buffer_release(&format->text);
-        status = read_format(store, format, error);
+        status = bucket_read_format(store, format, error);
     }
     return status;
 }
@@ -677,14 +633,15 @@ static enum hf_status open_without_format(struct store *store, enum bucket_use u
     return status;
 }
 
-enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_error *error)
+static enum hf_status check_bucket(struct store *store, enum bucket_use use,
+                                   struct buffer *placements, struct hf_error *error)
 {
     struct format format;
     struct verdict verdict;
     struct buffer space = BUFFER_INIT(IDENTITY_MAX);
     enum hf_status status = read_format_for(store, use, &format, error);
     if (status == HF_OK)
-        status = check_features(store, &format, error);
+        status = bucket_check_features(store, &format, error);
     else
         status = open_without_format(store, use, status, error);
     bool others = store_identify(store, &space); /* after the get: it may show versioning */
@@ -697,46 +654,20 @@ enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_
     else if (status == HF_OK && !judged && others && use == BUCKET_LOCKS &&
              store->barred.status == HF_OK)
         status = probe_and_record(store, &format, error);
+    if (status == HF_OK && placements && !buffer_append(placements, format.placements))
+        status = error_no_memory(error);
     buffer_release(&format.text);
     buffer_release(&space);
     return status;
 }
 
-/* ---- Features in use ----------------------------------------------------------------- */
-
-static enum hf_status write_feature(struct store *store, const struct format *format,
-                                    enum bucket_feature feature, struct hf_error *error)
+enum hf_status bucket_check(struct store *store, enum bucket_use use, struct hf_error *error)
 {
-    struct buffer text = BUFFER_INIT(FORMAT_BYTES_MAX);
-    buffer_print(&text, "{ \"format\": \"%s\",\n  \"features\": ", LAYOUT_BUCKET_FORMAT);
-    write_features(format->features, known_features[feature].list, known_features[feature].name,
-                   &text);
-    keep_members(format, &text);
-    if (format->verdicts.size > 0)
-        buffer_print(&text, ",\n  \"verdicts\": %.*s", VIEW_ARGS(format->verdicts));
-    enum hf_status status = put_format(store, format, &text, error);
-    buffer_release(&text);
-    return status;
+    return check_bucket(store, use, /* placements */ NULL, error);
 }
 
-/* After a conflict or a lost reply, the document shows whether the feature is recorded. */
-enum hf_status bucket_use_feature(struct store *store, enum bucket_feature feature,
-                                  struct hf_error *error)
+enum hf_status bucket_check_placed(struct store *store, struct buffer *placements,
+                                   struct hf_error *error)
 {
-    struct format format;
-    enum hf_status status = HF_UNAVAILABLE;
-    for (int i = 0; i < FEATURE_TRIES; i++) {
-        if (i > 0)
-            env_sleep(store->env, env_jitter(store->env, RETRY_PAUSE));
-        status = read_format(store, &format, error);
-        if (status == HF_OK)
-            status = check_features(store, &format, error);
-        bool used = status == HF_OK && format.uses[feature];
-        if (status == HF_OK && !used)
-            status = write_feature(store, &format, feature, error);
-        buffer_release(&format.text);
-        if (used || status == HF_OK || !(may_pass_later(status) || status == HF_NOT_FOUND))
-            break;
-    }
-    return status;
+    return check_bucket(store, BUCKET_LOCKS, placements, error);
 }

@@ -7,6 +7,8 @@
  *              `compatible`: continue. `read_only`: reads are safe, and every write is
  *              UNSUPPORTED. `incompatible`: the objects may not mean what they seem to mean, so
  *              every call is UNSUPPORTED and nothing is changed.
+ *   placements for each namespace whose locks on paths are in pages, their number
+ *              (lock/placement.h). This file only keeps what the layer above has recorded.
  *   verdicts   the results of the probe (probe.h), one for each way to reach the store: whether
  *              the store keeps the promises that locks are built on, and what it can do.
  *
@@ -56,6 +58,7 @@ enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report 
 /* Additions to the formats that objects of the bucket may use. */
 enum bucket_feature {
     BUCKET_ADOPTED_OBJECTS, /* catalogs with chunks whose objects others wrote */
+    BUCKET_PATH_PAGES,      /* namespaces whose locks on paths are in several tables */
     BUCKET_FEATURES,
 };
 
@@ -63,5 +66,20 @@ enum bucket_feature {
  * does not know the feature refuses the bucket. Takes one get, and one put the first time. */
 enum hf_status bucket_use_feature(struct store *store, enum bucket_feature feature,
                                   struct hf_error *error);
+
+/* Like bucket_check with BUCKET_LOCKS, and appends the member `placements` of the document to
+ * `placements`: a JSON object, or nothing. */
+enum hf_status bucket_check_placed(struct store *store, struct buffer *placements,
+                                   struct hf_error *error);
+
+/* Appends only that member. Takes one get. */
+enum hf_status bucket_read_placements(struct store *store, struct buffer *placements,
+                                      struct hf_error *error);
+
+/* Records the placement of a namespace, a JSON value, and the feature BUCKET_PATH_PAGES. MISMATCH
+ * if another placement is recorded, because a placement never changes. UNAVAILABLE if the document
+ * has no room. */
+enum hf_status bucket_record_placement(struct store *store, struct view ns,
+                                       struct view placement, struct hf_error *error);
 
 #endif

@@ -69,13 +69,67 @@ enum hf_status store_handle_new(
     return status;
 }
 
-enum hf_status store_handle_check_locks(struct hf_store *handle, struct hf_error *error)
+/* ---- Placements ---------------------------------------------------------------------- */
+
+#define PLACEMENTS_BYTES_MAX ((size_t)256 * KIB)
+
+struct view store_handle_placements(const struct hf_store *handle)
 {
-    if (!handle->for_locks && bucket_check(handle->store, BUCKET_LOCKS, error) != HF_OK)
-        return error->status;
-    handle->for_locks = true;
+    const struct placements_read *latest = atomic_load(&handle->placements);
+    return latest ? (struct view){ latest->text, latest->size } : VIEW("");
+}
+
+static enum hf_status keep_placements(struct hf_store *handle, struct view text,
+                                      struct hf_error *error)
+{
+    if (view_equal(text, store_handle_placements(handle)))
+        return HF_OK;
+    struct placements_read *read = malloc(sizeof *read + text.size);
+    if (!read)
+        return error_no_memory(error);
+    read->size = text.size;
+    if (text.size > 0)
+        memcpy(read->text, text.data, text.size);
+    read->earlier = atomic_load(&handle->placements);
+    while (!atomic_compare_exchange_weak(&handle->placements, &read->earlier, read)) {
+    }
     return HF_OK;
 }
+
+enum hf_status store_handle_read_placements(struct hf_store *handle, struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(PLACEMENTS_BYTES_MAX);
+    enum hf_status status = bucket_read_placements(handle->store, &text, error);
+    if (status == HF_OK)
+        status = keep_placements(handle, buffer_view(&text), error);
+    buffer_release(&text);
+    return status;
+}
+
+enum hf_status store_handle_check_locks(struct hf_store *handle, struct hf_error *error)
+{
+    struct buffer text = BUFFER_INIT(PLACEMENTS_BYTES_MAX);
+    if (handle->for_locks)
+        return HF_OK;
+    enum hf_status status = bucket_check_placed(handle->store, &text, error);
+    if (status == HF_OK)
+        status = keep_placements(handle, buffer_view(&text), error);
+    buffer_release(&text);
+    handle->for_locks = status == HF_OK;
+    return status;
+}
+
+static void free_placements(struct hf_store *handle)
+{
+    struct placements_read *read = atomic_load(&handle->placements);
+    while (read) {
+        struct placements_read *earlier = read->earlier;
+        free(read);
+        read = earlier;
+    }
+}
+
+/* ---- Users --------------------------------------------------------------------------- */
 
 struct hf_store *store_handle_keep(struct hf_store *handle)
 {
@@ -88,5 +142,6 @@ void store_handle_drop(struct hf_store *handle)
     if (!handle || atomic_fetch_sub(&handle->users, 1) > 1)
         return;
     store_close(handle->store);
+    free_placements(handle);
     free(handle);
 }

@@ -9,9 +9,18 @@
 
 #include <stdatomic.h>
 
+/* What the bucket's document recorded about placements when it was read. Clients keep no reference
+ * to it, but another one may be opening, so an earlier text stays until the handle is gone. */
+struct placements_read {
+    struct placements_read *earlier;
+    size_t size;
+    char text[];
+};
+
 struct hf_store {
     struct store *store;
     bool for_locks; /* the bucket has been checked for BUCKET_LOCKS (bucket.h) */
+    _Atomic(struct placements_read *) placements; /* the latest; NULL: none were ever read */
     atomic_size_t users;
     void (*trace)(void *argument, const struct hf_store_request *request); /* or NULL */
     void *trace_argument;
@@ -28,6 +37,13 @@ enum hf_status store_handle_new(
 
 /* Checks that the bucket can be used for locks (bucket_check), unless this was done before. */
 enum hf_status store_handle_check_locks(struct hf_store *handle, struct hf_error *error);
+
+/* The placements of the bucket's namespaces, as they were last read through this handle. The view
+ * is valid as long as the handle. */
+struct view store_handle_placements(const struct hf_store *handle);
+
+/* Reads them again, so that clients that are opened from now on use them. */
+enum hf_status store_handle_read_placements(struct hf_store *handle, struct hf_error *error);
 
 /* Adds a user, or removes one. The store is closed when its last user is removed. */
 struct hf_store *store_handle_keep(struct hf_store *handle);

@@ -356,6 +356,8 @@ static visit_object *choose_visitor(const struct hf_client *client, struct view 
         return visit_sight;
     if (object_of_body(key, &owner, &token))
         return visit_body;
+    if (client_has_mark_at(client, key))
+        return NULL;
     return expiry_has(client, key) ? visit_table : NULL;
 }
 
