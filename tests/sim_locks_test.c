@@ -102,12 +102,17 @@ static void history_end(struct history *history)
 }
 
 /* By nobody's request. */
-static void write_table(struct history *history, const char *text)
+static void write_at(struct history *history, const char *key, const char *text)
 {
-    struct put_call put = { .key = VIEW(TABLE_KEY), .body = view_of(text) };
+    struct put_call put = { .key = view_of(key), .body = view_of(text) };
     struct heap *before = heap_enter(NULL);
     bucket_put(net_bucket(history->run.net), &put);
     heap_enter(before);
+}
+
+static void write_table(struct history *history, const char *text)
+{
+    write_at(history, TABLE_KEY, text);
 }
 
 /* What the checker has said must have these words. NULL: nothing. */
@@ -228,6 +233,16 @@ static void what_is_no_table(void **state)
     EXPECT("is no table", "");
     EXPECT("is no table", "{\"format\":");
     EXPECT("without a format", "{\"leases\":{}}");
+}
+
+#define MARK "{\"format\":\"holdfast.leases/2\",\"pages\":5,\"segments\":2}\n"
+
+static void marks_stay_and_spare_tables(void **state)
+{
+    (void)state;
+    EXPECT(NULL, MARK);
+    EXPECT("is replaced by a placement mark", TABLE(0, ""), MARK);
+    EXPECT("the placement mark " TABLE_KEY " is replaced", MARK, TABLE(0, ""));
 }
 
 static void damage_is_not_held_against_anybody(void **state)
@@ -443,13 +458,14 @@ struct story {
     struct claim *claim;
     void (*tell)(struct story *story);
     char body[4096]; /* that a timer writes: a checker that fails does not return to a task */
+    const char *key; /* where; NULL: to the table */
     struct timer timer;
 };
 
 static void write_body(void *argument)
 {
     struct story *story = argument;
-    write_table(&story->history, story->body);
+    write_at(&story->history, story->key ? story->key : TABLE_KEY, story->body);
 }
 
 static void write_soon(struct story *story)
@@ -540,6 +556,12 @@ static void grant_it_to_another(struct story *story)
     rewrite_table(story, "\"leases\":{",
                   "\"leases\":{\"b-1\":{\"lease_id\":\"b-1\",\"scopes\":[\"named:door\"],"
                   "\"token\":9999999999,\"status\":\"active\"},");
+}
+
+static void grant_it_in_another_table(struct story *story)
+{
+    story->key = "default/paths/3.json";
+    grant_it_to_another(story);
 }
 
 static void stay_silent(struct story *story)
@@ -636,6 +658,7 @@ static void a_believer_is_not_robbed(void **state)
     (void)state;
     expect_story(take_it_away, "is ended while node 1 still believes in it");
     expect_story(grant_it_to_another, "is granted while node 1 still believes");
+    expect_story(grant_it_in_another_table, "is granted while node 1 still believes");
     expect_story(believe_again, "again, after it was told that it is gone");
     expect_story(be_told_twice, "was told a second time");
 }
@@ -672,6 +695,8 @@ int main(void)
            missed_turns_let_some_overtake),
         IT("slots are taken in order", slots_are_taken_in_order),
         IT("what is no table is noticed", what_is_no_table),
+        IT("a placement mark that replaces a table, or is replaced, is noticed",
+           marks_stay_and_spare_tables),
         IT("damage is nobody's fault, and forgets no token",
            damage_is_not_held_against_anybody),
         IT("a refusal that was never true is noticed", refusals_must_be_true),

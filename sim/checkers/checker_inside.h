@@ -40,6 +40,7 @@ struct checked_table {
     struct checked_table *next;
     char *key;
     struct checked_version *version; /* NULL: absent or damaged */
+    bool marked;                     /* it is a placement mark */
     uint64_t next_token;             /* the highest seen */
     struct checked_token *tokens;    /* in grant order, which is also token order */
     size_t token_count;

@@ -42,6 +42,11 @@ struct claim *claim_checker(struct lock_checker *checker, struct node *node,
     return claim;
 }
 
+void checker_placed(struct claim *claim, struct view key)
+{
+    claim->table = checked_table_of(claim->checker, key);
+}
+
 struct claim_note checker_note(const struct claim *claim)
 {
     struct claim_note note;

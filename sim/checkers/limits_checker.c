@@ -52,7 +52,9 @@ static struct view kind_of(const char *key)
         return VIEW("chunks");
     if (view_starts_with(whole, VIEW("default/inode/")))
         return VIEW("inodes");
-    return view_equal(whole, VIEW("default/paths.json")) ? VIEW("paths") : VIEW("names");
+    bool of_paths = view_equal(whole, VIEW("default/paths.json")) ||
+                    view_starts_with(whole, VIEW("default/paths/"));
+    return of_paths ? VIEW("paths") : VIEW("names");
 }
 
 static void read_kind(struct json_reader *r, struct recorded *recorded)

@@ -130,9 +130,12 @@ static struct claim *find_conflict(struct lock_checker *checker,
 {
     uint64_t sharing = 1;
     for (struct claim *claim = checker->open; claim; claim = claim->next) {
-        if (!claim->lock || claim->table != table || claim->token == token ||
-            checked_forgiven(claim) || !checked_conflict(&claim->wish, wish) ||
-            !believes(claim))
+        /* What conflicts must be in one table, so conflicts are looked for in all tables. Only a
+         * barrier, which has no scopes, covers just its own. */
+        bool itself = claim->table == table && claim->token == token;
+        bool elsewhere = claim->table != table && wish->scope_count == 0;
+        if (!claim->lock || itself || elsewhere || checked_forgiven(claim) ||
+            !checked_conflict(&claim->wish, wish) || !believes(claim))
             continue;
         if (!checked_share_slots(&claim->wish, wish) ||
             (!is_counted_later(claim) && ++sharing > wish->slots))
@@ -149,8 +152,10 @@ static void checker_exclusion(struct lock_checker *checker, const struct checked
     struct claim *other = find_conflict(checker, table, token, wish);
     if (other)
         world_fail(checker_world(checker),
-                   "token %" PRIu64 " of %s %s while node %u still believes in token %" PRIu64,
-                   token, table->key, what, node_number(other->node), other->token);
+                   "token %" PRIu64 " of %s %s while node %u still believes in token %" PRIu64
+                   " of %s",
+                   token, table->key, what, node_number(other->node), other->token,
+                   other->table->key);
 }
 
 /* A holder that no longer believes must have been notified immediately or, if store time counts
@@ -379,12 +384,28 @@ static bool is_table(struct view key)
            view_starts_with(key, VIEW("metadata/"));
 }
 
+/* The mark in place of the table of paths, if they are in pages. It is put only where no table is,
+ * and stays. */
+static bool checker_mark(struct lock_checker *checker, struct checked_table *table,
+                         struct view body)
+{
+    bool now = body.data && view_starts_with(body, VIEW("{\"format\":\"holdfast.leases/2\","));
+    if (now && table->version)
+        world_fail(checker_world(checker), "%s is replaced by a placement mark", table->key);
+    if (table->marked && !now)
+        world_fail(checker_world(checker), "the placement mark %s is replaced", table->key);
+    table->marked = now;
+    return now;
+}
+
 static void changed(void *argument, const struct bucket_change *change)
 {
     struct lock_checker *checker = argument;
     if (!is_table(change->key))
         return;
     struct checked_table *table = checked_table_of(checker, change->key);
+    if (checker_mark(checker, table, change->body))
+        return;
     struct checked_version *now =
         change->body.data ? checked_version_read(change->body, table->version) : NULL;
     bool may_go = checker->damaging || (checker->options.purged && !change->body.data);

@@ -10,7 +10,8 @@
  *
  * The checker fails the run in these cases. Holders (lock_checker.c, claim_checker.c):
  *
- *   - A lease is granted that conflicts with one whose holder still believes.
+ *   - A lease is granted that conflicts with one whose holder still believes, in whichever table.
+ *   - A table of paths is replaced by a placement mark, or a mark by a table.
  *   - A lease whose holder still believes is ended by a write that the holder did not ask for.
  *   - A lease is treated as over although its holder is running and was not notified of the loss;
  *     or the holder no longer believes and is not notified.
@@ -60,7 +61,7 @@ void lock_checker_free(struct lock_checker *checker);
 
 /* A lock as a user of the library names it; must outlive the run. */
 struct lock_wish {
-    const char *key; /* the key of its table */
+    const char *key; /* the key of its table; of a page, any key (checker_placed) */
     const char *scopes[CHECKED_SCOPES_MAX];
     size_t scope_count;
     enum hf_mode mode;
@@ -72,6 +73,9 @@ struct claim;
 
 struct claim *claim_checker(struct lock_checker *checker, struct node *node,
                             const struct lock_wish *wish);
+
+/* Reports in which table the handle asks for its lock, if that is not known beforehand. */
+void checker_placed(struct claim *claim, struct view key);
 
 /* Identifies the handle by its node, the node's incarnation and a number; used as the note of its
  * lock. */

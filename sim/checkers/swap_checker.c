@@ -35,6 +35,7 @@ static bool is_document(struct view key)
         { LAYOUT_TXN_FOLDER, sizeof LAYOUT_TXN_FOLDER - 1 },
         { "default/meta/", 13 },
         { "default/inode/", 14 },
+        { "default/paths/", 14 },
     };
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (view_starts_with(key, folders[i]))

@@ -94,7 +94,7 @@ static void ask_for_nothing(struct process *process, const struct lock_wish *wis
     struct hf_error error;
     struct use use;
     struct process brief = *process;
-    brief.client = lock_client_open(process->work, process->node, process->store);
+    lock_client_open(&brief);
     lock_use_open(&use, &brief, wish, /* final */ true);
     checker_asks(use.claim, CHECKER_STANDS_IN_LINE, HF_WAIT_FOREVER);
     enum hf_status status = hf_lock_begin(use.lock, &error);

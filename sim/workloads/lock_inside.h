@@ -53,6 +53,9 @@ struct process {
 struct lock_beside {
     struct span late_bound, hour;
     void *argument;
+    bool keeps_tables; /* no table is deleted */
+    /* Called for each new client; may be NULL. */
+    void (*opened)(void *argument, struct process *process);
     /* Called when a process starts and when it ends; the result of `begin` is passed to `end`. */
     void *(*begin)(void *argument, struct process *process);
     void (*end)(void *argument, struct process *process, void *begun);
@@ -100,13 +103,15 @@ static inline struct span process_up_to_ms(struct process *process, int64_t ms)
 /* lock_work.c */
 
 /* The label is the same in every incarnation of the node, as it would be under a supervisor. */
-struct hf_client *lock_client_open(const struct lock_work *work, const struct node *node,
-                                   struct store *store);
+void lock_client_open(struct process *process);
 
 /* `final`: the use is during the fault-free phase, when the lease should be as long as possible. */
 void lock_use_open(struct use *use, struct process *process, const struct lock_wish *wish,
                    bool final);
 void lock_use_close(struct use *use);
+
+/* Holds a lock that was just granted, for a while, and ends it in some way. */
+void lock_use_hold(struct use *use, bool adopted);
 
 /* lock_calm.c */
 

@@ -3,6 +3,7 @@
  * pass on, break and end leases in every possible way, and report each request and its result to
  * the checker. */
 #include "base/check.h"
+#include "lock/handle.h"
 #include "sim/checkers/swap_checker.h"
 #include "sim/workloads/lock_inside.h"
 
@@ -35,25 +36,27 @@
         .floor = SPAN_MS(250), .period = SPAN_S(3) \
     }
 
-struct hf_client *lock_client_open(const struct lock_work *work, const struct node *node,
-                                   struct store *store)
+void lock_client_open(struct process *process)
 {
+    const struct lock_work *work = process->work;
     struct hf_client_options options = HF_CLIENT_OPTIONS;
     struct hf_client *client;
     struct hf_error error;
     char label[32];
-    snprintf(label, sizeof label, "node-%u", node_number(node));
+    snprintf(label, sizeof label, "node-%u", node_number(process->node));
     options.holder = label;
     options.ttl_max_ms = work->plan.ttl_max_ms;
     options.skew_tolerance_ms = work->plan.skew_tolerance_ms;
     options.takeover_observed = work->plan.observed;
-    check(client_new(store, &options, &client, &error) == HF_OK);
+    check(client_new(process->store, &options, &client, &error) == HF_OK);
     client->space.policy = client->chunk_space.policy = (struct limit_policy)LIMIT_POLICY_HERE;
     if (work->beside) {
         client->space.settings.late_bound = work->beside->late_bound;
         client->hour = work->beside->hour;
     }
-    return client;
+    process->client = client;
+    if (work->beside && work->beside->opened)
+        work->beside->opened(work->beside->argument, process);
 }
 
 /* ---- Handles ------------------------------------------------------------------------- */
@@ -107,6 +110,7 @@ void lock_use_open(struct use *use, struct process *process, const struct lock_w
     if (hf_lock_new_many(process->client, wish->scopes, wish->scope_count, &use->options,
                          &use->lock, &error) != HF_OK)
         world_fail(process->work->run->world, "a lock cannot be made: %s", error.why);
+    checker_placed(use->claim, doc_key(use->lock->ref->doc));
 }
 
 /* ---- Asking -------------------------------------------------------------------------- */
@@ -351,7 +355,7 @@ static void let_go(struct use *use)
     }
 }
 
-static void hold(struct use *use, bool adopted)
+void lock_use_hold(struct use *use, bool adopted)
 {
     checker_held(use->claim, use->lock, adopted);
     USE_TRACE(use, "%s token %" PRIu64, adopted ? "adopts" : "holds", hf_lock_token(use->lock));
@@ -384,11 +388,18 @@ static void use_lock(struct process *process)
     USE_TRACE(&use, "is told %s", hf_status_name(status));
     if (status == HF_OK) {
         checker_once_per(&use);
-        hold(&use, /* adopted */ false);
+        lock_use_hold(&use, /* adopted */ false);
     } else {
         checker_refusal(&use, status, &error);
     }
     lock_use_close(&use);
+}
+
+static struct hf_lease_name lease_of(const struct notice *notice)
+{
+    struct hf_lease_name lease = HF_LEASE_NAME;
+    check(hf_lease_parse(notice->text, &lease, NULL) == HF_OK);
+    return lease;
 }
 
 /* Breaks a published lease. Returns false if no lease is published. */
@@ -399,11 +410,12 @@ static bool break_lock(struct process *process)
     struct use use = { .process = process, .wish = notice.wish };
     if (!notice.wish)
         return false;
-    checker_breaks(work->checker, notice.wish->key, notice.token);
+    struct hf_lease_name lease = lease_of(&notice);
+    checker_breaks(work->checker, lease.table, notice.token);
     USE_TRACE(&use, "breaks token %" PRIu64, notice.token);
     enum hf_status status =
         hf_break(process->client, notice.text, "operator", "it is in the way", NULL);
-    checker_broke(work->checker, notice.wish->key, notice.token, status);
+    checker_broke(work->checker, lease.table, notice.token, status);
     USE_TRACE(&use, "is told %s on breaking token %" PRIu64, hf_status_name(status),
               notice.token);
     return true;
@@ -418,6 +430,8 @@ static bool adopt_lock(struct process *process)
         return false;
     work->notice.passed = false; /* only one node adopts it */
     use.claim = claim_checker(work->checker, process->node, notice.wish);
+    struct hf_lease_name lease = lease_of(&notice);
+    checker_placed(use.claim, view_of(lease.table));
     use.options = draw_options(&use, /* may_be_once */ false);
     checker_adopting(use.claim, notice.token, /* begins */ true);
     enum hf_status status =
@@ -426,7 +440,7 @@ static bool adopt_lock(struct process *process)
     USE_TRACE(&use, "is told %s on adopting token %" PRIu64, hf_status_name(status),
               notice.token);
     if (status == HF_OK)
-        hold(&use, /* adopted */ true);
+        lock_use_hold(&use, /* adopted */ true);
     lock_use_close(&use);
     return true;
 }
@@ -492,7 +506,7 @@ static void program(struct node *node, void *argument)
     check(process.store);
     if (!work->beside && node_number(node) % 2 == 0) /* has not read the store's traits */
         process.store->traits.delete_conditional = false;
-    process.client = lock_client_open(work, node, process.store);
+    lock_client_open(&process);
     live(&process);
     hf_client_close(process.client);
     store_close(process.store);
@@ -519,7 +533,7 @@ static struct lock_work *make_work(struct run *run, const struct lock_wish *wish
     struct lock_checker_options options = {
         .exclusion = work->plan.exclusion,
         .own_clock = work->plan.exclusion && (work->plan.observed || work->plan.local),
-        .purged = beside != NULL
+        .purged = beside && !beside->keeps_tables
     };
     work->checker = lock_checker_new(run, &options);
     work->swap_checker = swap_checker_new(run);
