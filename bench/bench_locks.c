@@ -7,9 +7,11 @@
  *   handover    one lock that passes between processes: a process asks again once another process
  *               has held the lock
  *   pairs       acquire and release of an uncontended lock
+ *   pages       acquire of a path in a namespace with 100,000 locks in pages, beside one with 100
+ *               locks in one table
  *   run         `holdfast run NAME -- true`, beside `flock FILE true` and `true`
  *
- * All run on sqlite; contention also runs on its own Ceph gateway. */
+ * All run on sqlite; pages also runs on dir, and contention on its own Ceph gateway. */
 #include "client.h"
 #include "env/env.h"
 #include "place.h"
@@ -326,6 +328,139 @@ static void bench_pairs(struct bench *bench)
     }
 }
 
+/* ---- Pages --------------------------------------------------------------------------- */
+
+#define PAGES_LOCKS    100000
+#define PAGES_PREFIXES 1000
+#define PAGES_COUNT    4096
+#define FEW_LOCKS      100
+#define ACQUIRES_MAX   20000
+
+/* One side: a namespace with locks that stay, and the time that each further acquire takes. */
+struct namespace_side {
+    struct hf_client *client;
+    uint64_t locks, prefixes;
+    uint64_t next; /* makes paths differ */
+    double *took_us;
+    size_t count;
+};
+
+static struct hf_client *client_in(struct hf_store *store, const char *ns)
+{
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    struct hf_client *client;
+    struct hf_error error;
+    options.ns = ns;
+    must(hf_client_open_on(store, &options, &client, &error), &error, "open");
+    return client;
+}
+
+static struct hf_lock *lock_path(struct namespace_side *side, uint64_t number)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    struct hf_lock *lock;
+    struct hf_error error;
+    char scope[80];
+    options.ttl_ms = 3600000;
+    options.no_renewal = true;
+    snprintf(scope, sizeof scope, "path:/prefix-%llu/file-%llu",
+             (unsigned long long)(number % side->prefixes), (unsigned long long)number);
+    must(hf_lock_new(side->client, scope, &options, &lock, &error), &error, "new");
+    return lock;
+}
+
+/* Takes the locks that stay. They outlive their handles. */
+static void fill_namespace(struct hf_store *store, const char *ns, struct namespace_side *side)
+{
+    struct hf_error error;
+    side->client = client_in(store, ns);
+    for (uint64_t i = 0; i < side->locks; i++) {
+        struct hf_lock *lock = lock_path(side, i);
+        must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
+        hf_lock_detach(lock);
+    }
+    hf_client_close(side->client);
+}
+
+static void acquire_for(struct namespace_side *side, double seconds)
+{
+    struct hf_error error;
+    for (double begun = now_s(); now_s() - begun < seconds && side->count < ACQUIRES_MAX;) {
+        /* A prime step, so that prefixes follow each other in no order of the pages. */
+        struct hf_lock *lock = lock_path(side, side->locks + (side->next += 7919));
+        double before = now_s();
+        must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
+        side->took_us[side->count++] = (now_s() - before) * 1e6;
+        must(hf_lock_release(lock, &error), &error, "release");
+        hf_lock_free(lock);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median_of(struct namespace_side *side)
+{
+    qsort(side->took_us, side->count, sizeof *side->took_us, by_value);
+    double median = side->took_us[side->count / 2];
+    side->count = 0;
+    return median;
+}
+
+static void bench_pages_on(struct bench *bench, const char *kind, const char *quick,
+                           const char *durable)
+{
+    struct hf_placement placement = { sizeof placement, PAGES_COUNT, 1 };
+    struct namespace_side sides[] = { { .locks = PAGES_LOCKS, .prefixes = PAGES_PREFIXES },
+                                      { .locks = FEW_LOCKS, .prefixes = 1 } };
+    static const char *const names[] = { "many", "few" };
+    struct series series[2] = { { .count = 0 }, { .count = 0 } };
+    struct hf_error error;
+    struct client filler, user;
+    char name[100], text[RATIO_TEXT_MAX];
+    client_open(&filler, quick, NULL, NULL);
+    must(hf_namespace_create(filler.store, "many", &placement, &error), &error, "create");
+    for (size_t i = 0; i < 2; i++)
+        fill_namespace(filler.store, names[i], &sides[i]);
+    client_close(&filler);
+    client_open(&user, durable, NULL, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        sides[i].client = client_in(user.store, names[i]);
+        sides[i].took_us = calloc(ACQUIRES_MAX, sizeof *sides[i].took_us);
+    }
+    for (size_t round = 0; round < bench->rounds; round++)
+        for (size_t i = 0; i < 2; i++) {
+            acquire_for(&sides[i], bench->seconds);
+            series_add(&series[i], median_of(&sides[i]));
+        }
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%s: acquire of a path among %llu locks, p50", kind,
+                 (unsigned long long)sides[i].locks);
+        bench_figure(bench, name, "us", &series[i]);
+        hf_client_close(sides[i].client);
+        free(sides[i].took_us);
+    }
+    client_close(&user);
+    struct ratio ratio = series_ratio_interval(&series[0], &series[1]);
+    snprintf(name, sizeof name, "%s: acquire among %d locks, of one among %d, %s", kind,
+             PAGES_LOCKS, FEW_LOCKS, ratio_text(ratio, text));
+    bench_bar(bench, name, "x", ratio.median, 2, /* at_most */ true);
+}
+
+static void bench_pages(struct bench *bench)
+{
+    char quick[700], durable[700];
+    snprintf(durable, sizeof durable, "sqlite:%s/pages.db", bench_folder());
+    snprintf(quick, sizeof quick, "%s?sync=off", durable);
+    bench_pages_on(bench, "sqlite", quick, durable);
+    snprintf(durable, sizeof durable, "dir:%s/pages", bench_folder());
+    snprintf(quick, sizeof quick, "%s?sync=off", durable);
+    bench_pages_on(bench, "dir", quick, durable);
+}
+
 /* ---- The program --------------------------------------------------------------------- */
 
 #define RUNS 15
@@ -406,7 +541,8 @@ static void bench_run(struct bench *bench)
 }
 
 static const struct bench_part parts[] = {
-    { "handover", bench_handover },     { "pairs", bench_pairs }, { "run", bench_run },
+    { "handover", bench_handover },     { "pairs", bench_pairs },
+    { "pages", bench_pages },           { "run", bench_run },
     { "contention", bench_contention }, { NULL, NULL },
 };
 
