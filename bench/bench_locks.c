@@ -452,7 +452,7 @@ static void bench_pages_on(struct bench *bench, const char *kind, const char *qu
 
 static void bench_pages(struct bench *bench)
 {
-    char quick[700], durable[700];
+    char quick[720], durable[700];
     snprintf(durable, sizeof durable, "sqlite:%s/pages.db", bench_folder());
     snprintf(quick, sizeof quick, "%s?sync=off", durable);
     bench_pages_on(bench, "sqlite", quick, durable);
