@@ -5,13 +5,15 @@
  *               writes and conflicts per success; in one process, which combines its writes, and in
  *               as many processes as clients
  *   handover    one lock that passes between processes: a process asks again once another process
- *               has held the lock
+ *               has held the lock; on sqlite, and on Ceph (ceph-handover)
+ *   dead        from the release of a lock to the next living waiter, with seven ahead of it that
+ *               were killed; on sqlite, and on Ceph (ceph-dead)
  *   pairs       acquire and release of an uncontended lock
  *   pages       acquire of a path in a namespace with 100,000 locks in pages, beside one with 100
  *               locks in one table
  *   run         `holdfast run NAME -- true`, beside `flock FILE true` and `true`
  *
- * All run on sqlite; pages also runs on dir, and contention on its own Ceph gateway. */
+ * All run on sqlite; pages also runs on dir, and some on their own Ceph gateway. */
 #include "client.h"
 #include "env/env.h"
 #include "place.h"
@@ -20,6 +22,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +42,9 @@ struct tally {
     atomic_bool over;
     atomic_ulong done; /* the counts */
     struct counts asked;
-    atomic_long last;     /* process that had it last */
-    atomic_ulong crossed; /* hand-overs from one process to another */
+    atomic_long last;                /* process that had it last */
+    atomic_ulong crossed;            /* hand-overs from one process to another */
+    atomic_ulong had[PROCESSES_MAX]; /* how often each process had it */
 };
 
 struct worker {
@@ -53,6 +57,7 @@ struct worker {
 struct crew {
     const char *url;
     unsigned processes, threads;
+    bool eager; /* asks again at once, even if nobody else has had the lock meanwhile */
     double seconds;
     void (*work)(struct worker *worker); /* until tally->over */
     struct tally *tally;
@@ -223,7 +228,7 @@ static void bench_contention(struct bench *bench)
 static void wait_for_another(const struct worker *worker)
 {
     struct tally *tally = worker->crew->tally;
-    while (worker->crew->threads == 1 && !atomic_load(&tally->over) &&
+    while (!worker->crew->eager && worker->crew->threads == 1 && !atomic_load(&tally->over) &&
            atomic_load(&tally->last) == (long)worker->process)
         env_sleep(env_real(), SPAN_US(20));
 }
@@ -240,6 +245,7 @@ static void hand_over(struct worker *worker)
         if (!atomic_load(&tally->over)) {
             atomic_fetch_add(&tally->done, 1);
             atomic_fetch_add(&tally->crossed, last != (long)worker->process);
+            atomic_fetch_add(&tally->had[worker->process], 1);
         }
         must(hf_lock_release(lock, &error), &error, "release");
         wait_for_another(worker);
@@ -247,45 +253,216 @@ static void hand_over(struct worker *worker)
     hf_lock_free(lock);
 }
 
-static void hand_over_between(struct bench *bench, unsigned processes, unsigned threads)
+/* How often the process that had it least had it, of how often the one that had it most did. */
+static double fairness(const struct crew *crew)
 {
-    struct series rate = { .count = 0 }, crossed = rate, puts = rate, conflicts = rate,
-                  gets = rate;
+    double least = 1e9, most = 1;
+    for (unsigned i = 0; i < crew->processes; i++) {
+        double had = (double)atomic_load(&crew->tally->had[i]);
+        least = had < least ? had : least;
+        most = had > most ? had : most;
+    }
+    return least / most;
+}
+
+/* The figures of one row, over all rounds. */
+struct handed {
+    struct series rate, crossed, fair, puts, conflicts, gets, requests;
+};
+
+static void add_round(struct handed *handed, const struct crew *crew)
+{
+    double done = (double)atomic_load(&crew->tally->done) + 1e-9;
+    series_add(&handed->rate, done / crew->took);
+    series_add(&handed->crossed, (double)atomic_load(&crew->tally->crossed) / crew->took);
+    series_add(&handed->fair, fairness(crew));
+    series_add(&handed->puts, calls_of(crew, HF_STORE_CALL_PUT) / done);
+    series_add(&handed->conflicts,
+               (double)atomic_load(&crew->tally->asked.puts_in_vain) / done);
+    series_add(&handed->gets, calls_of(crew, HF_STORE_CALL_GET) / done);
+    series_add(&handed->requests,
+               (calls_of(crew, HF_STORE_CALL_PUT) + calls_of(crew, HF_STORE_CALL_GET)) / done);
+}
+
+static struct handed hand_over_between(struct bench *bench, bool ceph, unsigned processes,
+                                       unsigned threads)
+{
+    struct handed handed = { .rate.count = 0 };
     char url[700], name[100];
     for (size_t round = 0; round < bench->rounds; round++) {
-        new_store_url(url);
+        if (ceph)
+            snprintf(url, sizeof url, "s3://" CEPH_BUCKET "/baton%zu?endpoint=%s&etag=bare",
+                     round, bench_ceph());
+        else
+            new_store_url(url);
         struct crew crew = { .url = url,
                              .processes = processes,
                              .threads = threads,
+                             .eager = ceph,
                              .seconds = bench->seconds,
                              .work = hand_over };
         run_crew(&crew);
-        series_add(&rate, (double)atomic_load(&crew.tally->done) / crew.took);
-        series_add(&crossed, (double)atomic_load(&crew.tally->crossed) / crew.took);
-        double done = (double)atomic_load(&crew.tally->done) + 1e-9;
-        series_add(&puts, calls_of(&crew, HF_STORE_CALL_PUT) / done);
-        series_add(&conflicts, (double)atomic_load(&crew.tally->asked.puts_in_vain) / done);
-        series_add(&gets, calls_of(&crew, HF_STORE_CALL_GET) / done);
+        add_round(&handed, &crew);
         end_crew(&crew);
     }
-    snprintf(name, sizeof name, "sqlite: hand-overs, %u processes of %u threads", processes,
-             threads);
-    bench_figure(bench, name, "/s", &rate);
-    printf("  %-52s %12.0f /s to another process; each: %.2f puts, %.2f of them in vain, %.2f "
-           "gets\n",
-           "", series_median(&crossed), series_median(&puts), series_median(&conflicts),
-           series_median(&gets));
-    if (processes == 8)
-        bench_bar(bench, name, "/s", series_median(&rate), 1000, /* at_most */ false);
+    snprintf(name, sizeof name, "%s: hand-overs, %u processes of %u threads",
+             ceph ? "ceph" : "sqlite", processes, threads);
+    bench_figure(bench, name, "/s", &handed.rate);
+    if (!bench->json)
+        printf("  %-52s %12.0f /s to another process; fairness %.2f; each: %.2f puts, %.2f of "
+               "them in vain, %.2f gets\n",
+               "", series_median(&handed.crossed), series_median(&handed.fair),
+               series_median(&handed.puts), series_median(&handed.conflicts),
+               series_median(&handed.gets));
+    return handed;
 }
 
 static void bench_handover(struct bench *bench)
 {
-    hand_over_between(bench, 2, 1);
-    hand_over_between(bench, 8, 1);
-    hand_over_between(bench, 16, 1);
-    hand_over_between(bench, 64, 1);
-    hand_over_between(bench, 8, 64);
+    static const struct {
+        unsigned processes;
+        double bar;
+    } rows[] = { { 2, 0 }, { 8, 1000 }, { 16, 2000 }, { 64, 1500 } };
+    char name[100];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct handed handed = hand_over_between(bench, false, rows[i].processes, 1);
+        snprintf(name, sizeof name, "sqlite: hand-overs, %u processes", rows[i].processes);
+        if (rows[i].bar > 0)
+            bench_bar(bench, name, "/s", series_median(&handed.rate), rows[i].bar,
+                      /* at_most */ false);
+        snprintf(name, sizeof name, "sqlite: hand-overs, %u processes, least / most",
+                 rows[i].processes);
+        if (rows[i].processes >= 16)
+            bench_bar(bench, name, "", series_median(&handed.fair), 0.8, /* at_most */ false);
+    }
+    (void)hand_over_between(bench, /* ceph */ false, 8, 64);
+}
+
+static void bench_handover_ceph(struct bench *bench)
+{
+    struct handed handed = hand_over_between(bench, /* ceph */ true, 16, 1);
+    bench_bar(bench, "ceph: hand-overs, 16 processes", "/s", series_median(&handed.rate), 20,
+              /* at_most */ false);
+    bench_bar(bench, "ceph: requests a hand-over, 16 processes", "",
+              series_median(&handed.requests), 6, /* at_most */ true);
+}
+
+/* ---- Dead waiters ---------------------------------------------------------------------- */
+
+#define DEAD 7
+
+/* Shared with the processes that wait. */
+struct line {
+    atomic_uint queued;
+    atomic_bool granted;
+    double granted_s;
+};
+
+/* Joins the queue, and waits to be killed. */
+_Noreturn static void wait_and_die(const char *url, struct line *line)
+{
+    struct client opened;
+    struct hf_lock *lock;
+    struct hf_error error;
+    client_open(&opened, url, NULL, NULL);
+    must(hf_lock_new(opened.client, "baton", NULL, &lock, &error), &error, "new");
+    if (hf_lock_begin(lock, &error) != HF_HELD)
+        bench_die("begin: %s", error.why);
+    atomic_fetch_add(&line->queued, 1);
+    for (;;)
+        pause();
+}
+
+/* The one that stays alive. It is in the queue shortly after it says so. */
+_Noreturn static void wait_and_live(const char *url, struct line *line)
+{
+    struct client opened;
+    struct hf_lock *lock;
+    struct hf_error error;
+    client_open(&opened, url, NULL, NULL);
+    must(hf_lock_new(opened.client, "baton", NULL, &lock, &error), &error, "new");
+    atomic_fetch_add(&line->queued, 1);
+    must(hf_lock_acquire(lock, 60000, &error), &error, "acquire");
+    line->granted_s = now_s();
+    atomic_store(&line->granted, true);
+    must(hf_lock_release(lock, &error), &error, "release");
+    hf_lock_free(lock);
+    client_close(&opened);
+    _exit(0);
+}
+
+static pid_t start_waiter(const char *url, struct line *line, unsigned number,
+                          void (*run)(const char *url, struct line *line))
+{
+    pid_t pid = fork();
+    if (pid < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (pid == 0)
+        run(url, line);
+    while (atomic_load(&line->queued) < number)
+        env_sleep(env_real(), SPAN_MS(1));
+    return pid;
+}
+
+/* One release with seven dead ahead of the next living waiter, in seconds. */
+static double pass_over_dead(const char *url)
+{
+    struct line *line =
+        mmap(NULL, sizeof *line, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct client opened;
+    struct hf_lock *lock;
+    struct hf_error error;
+    pid_t pids[DEAD];
+    if (line == MAP_FAILED)
+        bench_die("mmap: %s", strerror(errno));
+    client_open(&opened, url, NULL, NULL);
+    must(hf_lock_new(opened.client, "baton", NULL, &lock, &error), &error, "new");
+    must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
+    for (unsigned i = 0; i < DEAD; i++)
+        pids[i] = start_waiter(url, line, i + 1, wait_and_die);
+    pid_t living = start_waiter(url, line, DEAD + 1, wait_and_live);
+    env_sleep(env_real(), SPAN_MS(700));
+    for (unsigned i = 0; i < DEAD; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+    double start = now_s();
+    must(hf_lock_release(lock, &error), &error, "release");
+    if (waitpid(living, NULL, 0) < 0 || !atomic_load(&line->granted))
+        bench_die("the living waiter did not get the lock");
+    double took = line->granted_s - start;
+    hf_lock_free(lock);
+    client_close(&opened);
+    munmap(line, sizeof *line);
+    return took;
+}
+
+static void measure_dead(struct bench *bench, bool ceph, double bar)
+{
+    struct series took = { .count = 0 };
+    char url[700], name[100];
+    for (size_t round = 0; round < bench->rounds; round++) {
+        if (ceph)
+            snprintf(url, sizeof url, "s3://" CEPH_BUCKET "/dead%zu?endpoint=%s&etag=bare",
+                     round, bench_ceph());
+        else
+            new_store_url(url);
+        series_add(&took, pass_over_dead(url));
+    }
+    snprintf(name, sizeof name, "%s: release to the next, with %d dead ahead",
+             ceph ? "ceph" : "sqlite", DEAD);
+    bench_figure(bench, name, "s", &took);
+    bench_bar(bench, name, "s", series_median(&took), bar, /* at_most */ true);
+}
+
+static void bench_dead(struct bench *bench)
+{
+    measure_dead(bench, /* ceph */ false, 0.1);
+}
+
+static void bench_dead_ceph(struct bench *bench)
+{
+    measure_dead(bench, /* ceph */ true, 2.5);
 }
 
 /* ---- Pairs --------------------------------------------------------------------------- */
@@ -541,9 +718,15 @@ static void bench_run(struct bench *bench)
 }
 
 static const struct bench_part parts[] = {
-    { "handover", bench_handover },     { "pairs", bench_pairs },
-    { "pages", bench_pages },           { "run", bench_run },
-    { "contention", bench_contention }, { NULL, NULL },
+    { "handover", bench_handover },
+    { "dead", bench_dead },
+    { "pairs", bench_pairs },
+    { "pages", bench_pages },
+    { "run", bench_run },
+    { "ceph-handover", bench_handover_ceph },
+    { "ceph-dead", bench_dead_ceph },
+    { "contention", bench_contention },
+    { NULL, NULL },
 };
 
 int main(int argc, char **argv)

@@ -136,6 +136,13 @@ static void tell_world(const struct run *run, const struct plans *plans)
                    plans->net.front_ends, span_text(plans->net.skew_max, skew));
 }
 
+/* Three in four local stores can tell which sessions are alive. */
+static bool draw_sessions(const struct run *run)
+{
+    struct prng prng = world_stream(run->world, STREAM_SESSIONS);
+    return prng_below(&prng, 4) > 0;
+}
+
 void run_seed(const struct run_options *options, struct run_result *ret_result)
 {
     check(options->nodes >= 1 && options->nodes <= NODES_MAX);
@@ -153,6 +160,8 @@ void run_seed(const struct run_options *options, struct run_result *ret_result)
         options->workload->tune(&run, &plans);
     if (plans.apart) /* the store's lock works on one machine only */
         plans.net.bucket.steps = false;
+    plans.net.bucket.sessions =
+        plans.net.bucket.clock == STORE_CLOCK_BOOT && !plans.apart && draw_sessions(&run);
     if (run_is_calm(options))
         keep_calm(&plans);
     tell_world(&run, &plans);

@@ -208,7 +208,7 @@ static void check_exclusion(const struct lease_table *table, size_t index)
 static void check_waiter(const struct lease_table *table, size_t index)
 {
     const struct waiter *waiter = &table->waiters[index];
-    size_t named = (size_t)1 << table->missed;
+    size_t named = queue_turn_width(table->missed);
     struct view blocker;
     check(!table_find(table, waiter->wanted->asked.id));
     check(table_find_waiter(table, waiter->wanted->asked.id) == waiter);

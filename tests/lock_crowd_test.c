@@ -258,7 +258,7 @@ static void a_killed_holder_is_waited_out(void **state)
     munmap(hall, sizeof *hall);
 }
 
-/* All its places go at once, for the price of one claim window. */
+/* All its places go at once: the machine knows that the process has ended. */
 static void a_killed_line_is_dropped(void **state)
 {
     (void)state;
@@ -271,12 +271,10 @@ static void a_killed_line_is_dropped(void **state)
     struct hf_lock *lock = lock_of(&peer, "deploy", 0);
     pid_t child = fork_process(wait_in_line_and_stay, &world, hall);
     ASSERT(comes_true(five_of_them, hall, 5000));
-    end_child(child);
     IS(HF_OK, hf_lock_release(holder, NULL));
-    struct mono_time start = now();
     IS(HF_HELD, hf_lock_acquire(lock, 0, NULL)); /* they are before us */
-    IS(HF_OK, hf_lock_acquire(lock, 10000, NULL));
-    assert_in_range(ms_since(start), 1900, 4000);
+    end_child(child);
+    IS(HF_OK, hf_lock_acquire(lock, 0, NULL));
     hf_lock_free(lock);
     hf_lock_free(holder);
     peer_close(&peer);

@@ -558,7 +558,10 @@ void script_init(struct script *script, struct store *inner)
 {
     const struct store_ops *can = inner->ops;
     *script = (struct script){
-        .base = { .ops = &script->ops, .env = inner->env, .traits = inner->traits },
+        .base = { .ops = &script->ops,
+                  .env = inner->env,
+                  .inner = inner,
+                  .traits = inner->traits },
         .inner = inner,
         .ops = { .name = "script",
                  .get = script_get,

@@ -205,15 +205,23 @@ static void one_who_waits_is_overtaken(void **state)
 #define SLOT_WAITER(id) \
     "{\"lease_id\":\"" id "\",\"scopes\":[\"named:door\"],\"mode\":\"slots\",\"slots\":2}"
 
+#define FIVE(a, b, c, d, e) WAITER(a) "," WAITER(b) "," WAITER(c) "," WAITER(d) "," WAITER(e)
+#define FIFTEEN                                                                           \
+    FIVE("w-1", "w-2", "w-3", "w-4", "w-5")                                               \
+    "," FIVE("w-6", "w-7", "w-8", "w-9", "w-10") "," FIVE("w-11", "w-12", "w-13", "w-14", \
+                                                          "w-15")
+
 static void missed_turns_let_some_overtake(void **state)
 {
     (void)state;
     EXPECT(NULL, TABLE(1, ",\"missed\":1" WAITERS(WAITER("w-1") "," WAITER("w-2"))),
            TABLE(2, LEASES(LEASE("w-2", 1, "exclusive", "")) WAITERS(WAITER("w-1"))));
-    EXPECT("w-2 of " TABLE_KEY ", who waited longer, is overtaken by token 1",
-           TABLE(1, ",\"missed\":1" WAITERS(WAITER("w-1") "," WAITER("w-2") "," WAITER("w-3"))),
-           TABLE(2, LEASES(LEASE("w-3", 1, "exclusive", ""))
-                        WAITERS(WAITER("w-1") "," WAITER("w-2"))));
+    EXPECT(NULL, TABLE(1, ",\"missed\":1" WAITERS(FIFTEEN "," WAITER("w-16"))),
+           TABLE(2, LEASES(LEASE("w-16", 1, "exclusive", "")) WAITERS(FIFTEEN)));
+    EXPECT("w-16 of " TABLE_KEY ", who waited longer, is overtaken by token 1",
+           TABLE(1, ",\"missed\":1" WAITERS(FIFTEEN "," WAITER("w-16") "," WAITER("w-17"))),
+           TABLE(2, LEASES(LEASE("w-17", 1, "exclusive", ""))
+                        WAITERS(FIFTEEN "," WAITER("w-16"))));
 }
 
 static void slots_are_taken_in_order(void **state)

@@ -96,7 +96,7 @@ static bool anybody_left(const struct checked_version *before,
     return false;
 }
 
-/* After m consecutive missed turns, the next 2^m waiters get the turn together, and the first to
+/* After m consecutive missed turns, the next 16^m waiters get the turn together, and the first to
  * claim it wins, so this many may be overtaken. A waiter that takes a slot overtakes only waiters
  * that do not have the turn. */
 void checker_order(struct lock_checker *checker, const struct checked_table *table,
@@ -106,7 +106,7 @@ void checker_order(struct lock_checker *checker, const struct checked_table *tab
     if (!before)
         return;
     uint64_t missed = before->missed + anybody_left(before, now);
-    uint64_t may_overtake = (UINT64_C(1) << (missed < 20 ? missed : 20)) - 1;
+    uint64_t may_overtake = (UINT64_C(1) << (missed < 3 ? 4 * missed : 12)) - 1;
     uint64_t overtaken = 0;
     for (size_t i = 0; i < before->waiter_count; i++) {
         const struct checked_entry *waiter = &before->waiters[i];

@@ -84,3 +84,13 @@ void mutant_hands_over(struct lease_table *table, const struct evidence *evidenc
             return;
         }
 }
+
+void mutant_ends_leases_of_gone(struct lease_table *table, struct view session)
+{
+    if (RULE(LEASES_OUTLIVE_SESSIONS))
+        return;
+    for (size_t i = table->lease_count; i-- > 0;)
+        if (table->leases[i]->status == LEASE_ACTIVE &&
+            view_equal(table->leases[i]->session, session))
+            table_remove_lease(table, i);
+}

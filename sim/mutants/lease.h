@@ -39,4 +39,7 @@ void mutant_reenters_by_holder(struct lease_table *table, const struct lease_req
 /* CLAIM_BY_OWN_PUT: grants a reservation immediately. The waiter then has no t0 of its own. */
 void mutant_hands_over(struct lease_table *table, const struct evidence *evidence);
 
+/* LEASES_OUTLIVE_SESSIONS: with the waiters of a session that is gone, ends its leases too. */
+void mutant_ends_leases_of_gone(struct lease_table *table, struct view session);
+
 #endif

@@ -179,6 +179,11 @@ struct etag bucket_etag(const struct bucket *bucket, struct view key)
     return object ? object->info.etag : (struct etag){ 0 };
 }
 
+bool bucket_has_sessions(const struct bucket *bucket)
+{
+    return bucket->options.sessions;
+}
+
 bool bucket_steps(const struct bucket *bucket)
 {
     return bucket->options.steps;

@@ -12,7 +12,8 @@ struct bucket_options {
     bool delete_conditional;  /* a delete honours if-match; otherwise it is refused */
     bool missing_is_conflict; /* if-match on a missing object: CONFLICT, not NOT_FOUND */
     bool ignore_conditions;   /* accepts conditions but ignores them; checkers must notice */
-    bool steps; /* has its own lock: an object can be read and written in one step */
+    bool steps;    /* has its own lock: an object can be read and written in one step */
+    bool sessions; /* all nodes are on its machine, and can see which are alive */
     enum store_clock clock; /* DATE: replies have dates; BOOT: it is on the nodes' machine */
 };
 
@@ -52,6 +53,7 @@ struct view bucket_peek(const struct bucket *bucket, struct view key);
 struct etag bucket_etag(const struct bucket *bucket, struct view key);
 
 bool bucket_steps(const struct bucket *bucket);
+bool bucket_has_sessions(const struct bucket *bucket);
 
 /* Passed to each watch for every write that takes effect, in that order. */
 struct bucket_change {

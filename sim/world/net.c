@@ -12,6 +12,7 @@
 #include "base/parse.h"
 #include "sim/workloads/draw.h"
 #include "sim/world/request.h"
+#include "sim/world/session.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct cache {
 struct net {
     struct world *world;
     struct bucket *bucket;
+    struct sessions *sessions;
     struct net_plan plan;
     uint64_t root;                 /* the root of the requests' random sequences */
     uint64_t calls[NODES_MAX + 1]; /* how many requests each node has made */
@@ -583,6 +585,7 @@ struct net *net_new(struct world *world, const struct net_options *options)
     check(net);
     net->world = world;
     net->bucket = bucket_new(world, &options->bucket);
+    net->sessions = sessions_new(world);
     struct prng prng = world_stream(world, STREAM_NETWORK);
     net->root = prng_next(&prng);
     net->faults.limits = options->limits;
@@ -598,12 +601,18 @@ void net_free(struct net *net)
     while (net->requests)
         request_free(net->requests);
     bucket_free(net->bucket);
+    sessions_free(net->sessions);
     free(net);
 }
 
 struct bucket *net_bucket(struct net *net)
 {
     return net->bucket;
+}
+
+struct sessions *net_sessions(struct net *net)
+{
+    return net->sessions;
 }
 
 void net_set_plan(struct net *net, const struct net_plan *plan)

@@ -88,6 +88,7 @@ struct net *net_new(struct world *world, const struct net_options *options);
 void net_free(struct net *net);
 
 struct bucket *net_bucket(struct net *net);
+struct sessions *net_sessions(struct net *net);
 
 /* Changes the plan from now on; requests in flight are not affected. */
 void net_set_plan(struct net *net, const struct net_plan *plan);

@@ -3,6 +3,7 @@
  * requests into results. */
 #include "base/check.h"
 #include "sim/world/request.h"
+#include "sim/world/session.h"
 #include "store/stream.h"
 #include "store/toolkit.h"
 
@@ -368,6 +369,18 @@ static bool net_identify(struct store *base, struct buffer *text)
     return true;
 }
 
+static bool net_session_enter(struct store *base, const char *id, char *ret_place)
+{
+    struct net_store *store = net_store_of(base);
+    return bucket_has_sessions(net_bucket(store->net)) &&
+           sessions_enter(net_sessions(store->net), store->node, id, ret_place);
+}
+
+static bool net_session_gone(struct store *base, const char *place, struct view id)
+{
+    return sessions_gone(net_sessions(net_store_of(base)->net), place, id);
+}
+
 static void net_close(struct store *base)
 {
     free(base);
@@ -376,7 +389,8 @@ static void net_close(struct store *base)
 #define OPS_OF_BOTH                                                            \
     .name = "simulated", .get = net_get, .put = net_put, .remove = net_delete, \
     .list = net_list, .get_file = net_get_file, .put_file = net_put_file,      \
-    .identify = net_identify, .close = net_close
+    .identify = net_identify, .session_enter = net_session_enter,              \
+    .session_gone = net_session_gone, .close = net_close
 
 static const struct store_ops net_store_ops = { OPS_OF_BOTH };
 

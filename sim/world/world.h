@@ -100,6 +100,7 @@ enum world_stream {
     STREAM_NETWORK,
     STREAM_CHAOS,
     STREAM_PLAN,
+    STREAM_SESSIONS,
     STREAM_NODES = 1000, /* and up: the random bytes of each node */
     STREAM_WORKLOAD = 2000,
 };

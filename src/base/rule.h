@@ -74,6 +74,8 @@
     ROW(FIRST_IN_LINE, "locks", "reserves for all waiters at once")                            \
     ROW(CLAIM_WINDOW, "locks", "drops the next waiter after a tenth of the window")            \
     ROW(TURN_SINCE_WRITTEN, "ranges", "counts a turn from before the write that granted it")   \
+    ROW(SESSIONS_OF_ONE_PLACE, "locks", "takes sessions that it cannot look up for gone")      \
+    ROW(LEASES_OUTLIVE_SESSIONS, "locks", "ends the leases of a process that is gone")         \
     ROW(MISSED_TURN_IS_DROPPED, "locks", "waits forever for a waiter that does not claim")     \
     ROW(CANCEL_GIVES_BACK, "locks", "cancels a wait but keeps a lease granted meanwhile")      \
     /* Epochs, new tables and damage. */                                                       \

@@ -167,6 +167,7 @@ static void encode_waiter(const struct lease_request *asked, bool alike, struct 
         write_text_member(out, VIEW("holder_id"), asked->holder);
     if (!alike)
         write_wish(out, &asked->wish);
+    write_text_member(out, VIEW("place"), asked->place);
     end_object(out, asked->output, asked->note, asked->unknown);
 }
 
@@ -205,6 +206,7 @@ enum member {
     NONCE,
     ACQUIRED_AT,
     EXPIRES_AT,
+    PLACE,
     OUTPUT,
     NOTE,
     UNKNOWN,
@@ -232,6 +234,7 @@ static const struct view member_names[UNKNOWN] = {
     [NONCE] = { "nonce", 5 },
     [ACQUIRED_AT] = { "acquired_at", 11 },
     [EXPIRES_AT] = { "expires_at", 10 },
+    [PLACE] = { "place", 5 },
     [OUTPUT] = { "output", 6 },
     [NOTE] = { "note", 4 },
 };
@@ -435,6 +438,7 @@ static void take_lease_member(struct reading *reading, enum member member)
     case NONCE: take_bounded_text(r, lease, NONCE_SIZE, &lease->nonce); break;
     case ACQUIRED_AT: take_wall_time(r, &lease->acquired_at); break;
     case EXPIRES_AT: take_wall_time(r, &lease->expires_at); break;
+    case PLACE: take_bounded_text(r, lease, HOLDER_BYTES_MAX, &lease->place); break;
     case OUTPUT: take_bounded_text(r, lease, OUTPUT_BYTES_MAX, &lease->output); break;
     case NOTE: take_note(r, &lease->note); break;
     case UNKNOWN: check_unreachable();
@@ -447,7 +451,9 @@ static void read_lease_members(struct reading *r)
     unsigned next = 0;
     for (json_enter_object(&r->reader); json_next_member(&r->reader, &name);) {
         enum member member = find_lease_member(name, next);
-        bool known = member != UNKNOWN && (member != POLL_MS || r->source->form != FORM_LEASE);
+        bool known = member != UNKNOWN &&
+                     (member != POLL_MS || r->source->form != FORM_LEASE) &&
+                     (member != PLACE || r->source->form == FORM_WAITER);
         if (!known) {
             json_keep_member(&r->reader, name, &r->unknown);
             continue;
@@ -611,6 +617,7 @@ enum hf_status waiter_decode(struct view bytes, struct wanted *like,
     **ret_waiter = (struct waiter_entry){ .asked = { .id = fields.id,
                                                      .holder = fields.holder,
                                                      .session = fields.session,
+                                                     .place = fields.place,
                                                      .output = fields.output,
                                                      .note = fields.note,
                                                      .unknown = fields.unknown,

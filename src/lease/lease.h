@@ -87,6 +87,7 @@ struct lease_request {
     struct view id;
     struct view holder;  /* a label for people */
     struct view session; /* of the requesting client */
+    struct view place;   /* of a waiter: where its session can be looked up, or empty */
     struct view output;  /* the object that the holder is going to write */
     struct view note;    /* JSON, or empty */
     struct view unknown; /* unknown members, each with a comma before it */
@@ -99,6 +100,7 @@ struct lease {
     struct view id;
     struct view holder;  /* a label for people */
     struct view session; /* of the client that holds it */
+    struct view place;   /* empty: only a waiter has one */
     struct view nonce;   /* of the attempt that last granted or renewed it */
     struct view clock;   /* the clock of `expires`; empty in files written by other programs */
     struct view output;  /* the object that the holder is going to write */

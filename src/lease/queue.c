@@ -93,11 +93,20 @@ static struct walk *walk_of(struct walks *walks, const struct lease_table *table
     return walk;
 }
 
+/* After a missed turn, this many waiters get the next turn together, after two its square, and so
+ * on. The first living one of them to swap wins. So a few dead waiters cost one claim window, and a
+ * queue full of them a few. */
+#define TOGETHER_BITS 4
+
+size_t queue_turn_width(unsigned missed)
+{
+    unsigned bits = missed * TOGETHER_BITS;
+    return (size_t)1 << (bits < TOGETHER_BITS_MAX ? bits : TOGETHER_BITS_MAX);
+}
+
 void queue_settle(struct lease_table *table, struct mono_time now)
 {
-    /* After m missed turns in a row, the next 2^m waiters get their turn together, so a queue of
-     * dead waiters costs only a few claim windows. The first live one of them to swap wins. */
-    size_t named = (size_t)1 << table->missed;
+    size_t named = queue_turn_width(table->missed);
     struct walks walks;
     walks.started = 0;
     for (size_t i = 0; i < table->waiter_count; i++) {
@@ -163,6 +172,32 @@ bool queue_drop_missed(struct lease_table *table, struct mono_time now)
     }
     if (any && table->missed < MISSED_MAX)
         table->missed++;
+    return any;
+}
+
+/* Of the waiters that have their turn and are there, so many are looked at. Many have it only if
+ * they share a lock, and then none of them waits for the others. */
+#define PRESENT_MAX 16
+
+bool queue_drop_gone(struct lease_table *table, const struct table_op *op)
+{
+    bool any = false;
+    size_t present = 0;
+    if (!op->gone)
+        return false;
+    for (size_t i = 0; i < table->waiter_count && present < PRESENT_MAX;) {
+        const struct lease_request *asked = &table->waiters[i].wanted->asked;
+        if (!table->waiters[i].reserved || !op->gone(op->gone_argument, asked)) {
+            present += table->waiters[i++].reserved;
+            continue;
+        }
+        struct waiter_entry *gone = table_take_waiter(table, i);
+        drop_session(table, gone->asked.session);
+        MUTANT(mutant_ends_leases_of_gone(table, gone->asked.session));
+        waiter_free(gone);
+        any = true;
+        i = present = 0; /* waiters before this one may have been removed too */
+    }
     return any;
 }
 

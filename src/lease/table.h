@@ -11,7 +11,7 @@
  *   2. every token is below next_token; next_token never decreases;
  *   3. an id occurs once, among leases and waiters together;
  *   4. a waiter is reserved exactly when no active lease conflicts with it and fewer than
- *      2^missed waiters before it do. The operation that makes room reserves it. */
+ *      16^missed waiters before it do. The operation that makes room reserves it. */
 #ifndef LEASE_TABLE_H
 #define LEASE_TABLE_H
 
@@ -61,8 +61,8 @@ struct lease_table {
     struct waiter *waiters;
     size_t waiter_count;
     struct wanted *wanted; /* the terms that waiters share; NULL without waiters */
-    unsigned missed;       /* consecutive reservations that no waiter claimed */
-    struct view *audit;    /* JSON objects, oldest first; each allocated */
+    unsigned missed;    /* reservations not claimed since the first in line last claimed one */
+    struct view *audit; /* JSON objects, oldest first; each allocated */
     size_t audit_count;
     struct buffer state;            /* the state of a key, as JSON from src/key; or empty */
     struct buffer unknown;          /* unknown members */
@@ -131,10 +131,11 @@ enum table_op_kind {
     TABLE_COMPLETE, /* id, token, note: the work is done */
     TABLE_FAIL,     /* id, token, note: the work failed */
     TABLE_BREAK,    /* id, token, note: ended by an operator, for a reason */
-    TABLE_SCAVENGE, /* mark leases proven to have ended, drop waiters that missed their turn */
-    TABLE_FORGET,   /* id: remove an ended lease whose output has been settled */
-    TABLE_BARRIER,  /* wanted: nothing is granted until it ends; raises the token epoch */
-    TABLE_KEEP,     /* leave the leases alone: only the state changes */
+    /* Mark leases proven to have ended, drop waiters that missed their turn or are gone. */
+    TABLE_SCAVENGE,
+    TABLE_FORGET,  /* id: remove an ended lease whose output has been settled */
+    TABLE_BARRIER, /* wanted: nothing is granted until it ends; raises the token epoch */
+    TABLE_KEEP,    /* leave the leases alone: only the state changes */
 };
 
 enum table_outcome {
@@ -164,6 +165,10 @@ struct table_op {
     bool limited;           /* grant and renew only within a recorded limit ... */
     struct ttl_limit limit; /* ... which is the table's own limit, or this one */
     struct span ttl_unsaid; /* the ttl of leases that do not state theirs */
+    /* Whether the process of this waiter has ended, so that nobody will claim its turn. NULL: not
+     * known of any. Like the evidence, it is knowledge that the caller has. */
+    bool (*gone)(void *argument, const struct lease_request *waiter);
+    void *gone_argument;
 
     enum table_outcome outcome;
     bool changed;    /* the table must be written */

@@ -20,8 +20,11 @@ static_assert(TABLE_LEASES_READ_MAX > TABLE_LEASES_MAX + TABLE_WAITERS_MAX +
                                           TABLE_PROMISES_MAX,
               "a table that we wrote can be read");
 
-/* A reservation names at most 2^MISSED_MAX waiters. */
+/* The largest count of missed turns that a document can have. */
 #define MISSED_MAX 12
+
+/* A reservation names at most 2^TOGETHER_BITS_MAX waiters. */
+#define TOGETHER_BITS_MAX 12
 
 /* The nesting depth of a note: it is inside a lease, inside `leases`, inside the table. */
 #define NOTE_DEPTH 3
@@ -135,11 +138,18 @@ bool queue_active_blocks(const struct lease_table *table, const struct lease_wis
 size_t queue_waiters_before(const struct lease_table *table, const struct lease_wish *wanted,
                             size_t before, size_t limit);
 
+/* How many waiters that conflict get their turn together after so many missed turns. */
+size_t queue_turn_width(unsigned missed);
+
 /* Restores invariant 4 of table.h. The turn of a newly reserved waiter is counted from `now`. */
 void queue_settle(struct lease_table *table, struct mono_time now);
 
 /* Drops all waiters of each session that missed a turn; true if there were any. */
 bool queue_drop_missed(struct lease_table *table, struct mono_time now);
+
+/* Drops all waiters of each session that has a turn and is gone; true if there were any. Never
+ * touches a lease: a lease may outlive its session by design. */
+bool queue_drop_gone(struct lease_table *table, const struct table_op *op);
 
 /* ---- permit.c ------------------------------------------------------------------------ */
 

@@ -138,7 +138,7 @@ static enum hf_status end_active_lease(struct lease_table *table, struct lease *
 }
 
 /* Marks leases that are proven to have ended as expired, and drops waiters that missed their
- * turn. */
+ * turn or are gone. */
 static enum hf_status clear_over(struct lease_table *table, const struct evidence *evidence,
                                  struct table_op *op)
 {
@@ -158,8 +158,9 @@ static enum hf_status clear_over(struct lease_table *table, const struct evidenc
             return status;
         op->cleared++;
     }
-    if (queue_drop_missed(table, evidence->now))
-        op->changed = true;
+    bool missed = queue_drop_missed(table, evidence->now);
+    bool gone = queue_drop_gone(table, op);
+    op->changed = op->changed || missed || gone;
     return HF_OK;
 }
 
@@ -365,6 +366,7 @@ static enum hf_status claim_turn(struct lease_table *table, struct waiter *waite
     size_t index = (size_t)(waiter - table->waiters);
     const struct lease_request *asked = &waiter->wanted->asked;
     struct view blocker;
+    bool first = queue_waiters_before(table, &asked->wish, index, 1) == 0;
     op->position = index;
     op->outcome = TABLE_QUEUED;
     bool in_turn = waiter->reserved;
@@ -381,7 +383,10 @@ static enum hf_status claim_turn(struct lease_table *table, struct waiter *waite
     if (status != HF_OK && status != HF_ALREADY)
         return status;
     waiter_free(table_take_waiter(table, index));
-    table->missed = 0;
+    /* If others are ahead that did not claim, they may be dead. The next turn is then offered to
+     * several again, and costs no further claim window. */
+    if (first)
+        table->missed = 0;
     op->changed = true;
     return status;
 }
@@ -712,7 +717,10 @@ enum hf_status table_apply(struct lease_table *table, struct table_op *op,
      * claim and no newcomer may overtake, so the lock would stay idle until the next write. */
     if (op->changed) {
         trim_finished(table, evidence);
-        queue_settle(table, evidence->now);
+        /* Nobody would claim a turn that is given to a waiter that is gone. */
+        do
+            queue_settle(table, evidence->now);
+        while (queue_drop_gone(table, op));
         MUTANT(mutant_hands_over(table, evidence));
     }
     return status;

@@ -106,6 +106,7 @@ static enum hf_status make_client(struct store *store, const struct hf_client_op
     space.of_shards = true;
     table_space_init(&client->shard_space, &space);
     env_random_hex(client->env, NONCE_SIZE, client->session);
+    store_session_init(&client->presence, store, client->session);
     snprintf(client->holder, sizeof client->holder, "%s",
              options->holder ? options->holder : client->session);
     env_mutex_init(client->env, &client->shared.mutex);
@@ -416,6 +417,7 @@ static void client_free(struct hf_client *client)
     table_space_release(&client->chunk_space);
     table_space_release(&client->shard_space);
     clock_release(&client->clock);
+    store_session_release(&client->presence);
     if (client->counts)
         store_unobserve(client->store);
     store_handle_drop(client->handle);

@@ -7,6 +7,7 @@
 #include "lock/events.h"
 #include "lock/tables.h"
 #include "lock/wait_queue.h"
+#include "store/session.h"
 
 /* The time limit of a request without a deadline. When it has passed, the outcome is UNSURE or
  * TIMEOUT. */
@@ -140,8 +141,9 @@ struct request {
     struct table_op table;
     struct table_hook *hook; /* may be NULL */
     enum sweep_mode mode;
-    bool *blocked; /* may be NULL: for each wanted scope, whether it is blocked */
-    bool taken;    /* a release found that the lease had expired or been broken */
+    bool *blocked;              /* may be NULL: for each wanted scope, whether it is blocked */
+    bool taken;                 /* a release found that the lease had expired or been broken */
+    struct session_bells bells; /* of the waiters that the last attempt gave their turn */
 
     struct lease_settings settings;  /* of the table */
     char granted_by[NONCE_SIZE + 1]; /* the nonce of the attempt that granted or renewed */
@@ -154,6 +156,10 @@ void request_init(struct request *request, struct table_ref *ref, enum table_op_
 
 /* The maximum number of requests in one call. */
 #define RENEW_BATCH_MAX 128
+
+/* Whether a waiter's process has ended, as far as this machine knows. The argument is the
+ * client. */
+bool client_waiter_gone(void *client, const struct lease_request *waiter);
 
 /* Sends all requests, in one write if possible. A damaged table is replaced first. */
 enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *requests,

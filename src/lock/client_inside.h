@@ -3,7 +3,8 @@
  * a client itself (the simulator, tests).
  *
  * Mutex order: a lock's `calls`, then the mutex of shared, keeper or wait queue. No two of these
- * three are held together. Only the clock's own mutex is locked while one of them is held. */
+ * three are held together. Only the clock's own mutex, and those of the store's notify files, are
+ * locked while one of them is held. */
 #ifndef LOCK_CLIENT_INSIDE_H
 #define LOCK_CLIENT_INSIDE_H
 
@@ -12,6 +13,7 @@
 #include "lock/client.h"
 #include "lock/fenced.h"
 #include "lock/keeper.h"
+#include "store/session.h"
 
 #include <stdatomic.h>
 
@@ -29,6 +31,8 @@ struct hf_client {
     struct span hour;               /* of the expiry index (expiry.h) */
     char holder[HOLDER_BYTES_MAX + 1];
     char session[NONCE_SIZE + 1];
+    struct store_session presence; /* the session, as other processes on this machine see it */
+    atomic_uint listening;         /* tasks that listen to its bell */
     struct {
         struct env_mutex mutex;
         struct map table_refs;  /* by the key of the table */

@@ -348,6 +348,8 @@ static void init_grant_request(struct hf_lock *lock, bool wait, struct mono_time
                                struct lease_request *wanted, struct request *request)
 {
     *wanted = wanted_lease(lock);
+    if (wait)
+        wanted->place = store_session_join(&lock->client->presence);
     request_init(request, lock->ref, TABLE_ACQUIRE, deadline);
     request->table.wanted = wanted;
     request->table.wait = wait;
@@ -475,7 +477,10 @@ static enum hf_status continue_wait(struct hf_lock *lock, enum wait_queue_news n
     case QUEUE_NOTHING: return error_set(error, HF_HELD, "in the queue");
     case QUEUE_CANCELLED:
         return cancel_wait(lock, HF_CANCELLED, "the wait was cancelled", error);
-    case QUEUE_TURN: status = send_claim(lock, deadline, error); break;
+    case QUEUE_TURN:
+        wait_queue_stagger(lock->ref, &lock->waiter, deadline);
+        status = send_claim(lock, deadline, error);
+        break;
     case QUEUE_MISSING: leave_queue(lock); break;
     }
     /* A waiter that was too slow to claim its turn joins the queue again, at the end. */

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mutant.h"
+#include "base/rule.h"
 #include "lock/epoch.h"
 
 /* How many times a request is repeated after a missing limit or epoch has been supplied. */
@@ -44,20 +45,40 @@ static void copy_grant(struct request *request, const struct lease_table *table)
     request->ttl = table_find(table, id)->wish.ttl;
 }
 
-/* Whether this write makes it the turn of a waiter in another process, which must then be notified.
- * A turn that began with this attempt is recognised by its time. */
-static bool gives_turn_elsewhere(const struct request *request, const struct lease_table *table,
+bool client_waiter_gone(void *argument, const struct lease_request *waiter)
+{
+    const struct hf_client *client = argument;
+    struct view place = store_session_place(&client->presence);
+    if (view_equal(waiter->session, view_of(client->session)))
+        return false;
+    /* A session is not locked in a file that it has not joined, however alive it is. */
+    if (RULE(SESSIONS_OF_ONE_PLACE) && (place.size == 0 || !view_equal(waiter->place, place)))
+        return false;
+    return store_session_gone(&client->presence, waiter->session);
+}
+
+/* Notes which waiters in other processes this write gives their turn, because they must be
+ * notified. A turn that began with this attempt is recognised by its time. Returns true if one of
+ * them has no bell of its own, so that the write must notify everybody. */
+static bool note_turns_elsewhere(struct request *request, const struct lease_table *table,
                                  const struct evidence *evidence)
 {
     struct view session = view_of(request->ref->client->session);
+    bool everybody = false, can_ring = store_session_can_ring(&request->ref->client->presence);
+    request->bells = (struct session_bells){ { 0 } };
     if (!request->table.changed)
         return false;
-    for (size_t i = 0; i < table->waiter_count; i++)
-        if (table->waiters[i].reserved &&
-            table->waiters[i].reserved_seen.us == evidence->now.us &&
-            !view_equal(table->waiters[i].wanted->asked.session, session))
-            return true;
-    return false;
+    for (size_t i = 0; i < table->waiter_count; i++) {
+        const struct lease_request *asked = &table->waiters[i].wanted->asked;
+        if (!table->waiters[i].reserved ||
+            table->waiters[i].reserved_seen.us != evidence->now.us ||
+            view_equal(asked->session, session))
+            continue;
+        bool rung = asked->place.size > 0 && can_ring &&
+                    session_bells_add(&request->bells, asked->session);
+        everybody = everybody || !rung;
+    }
+    return everybody;
 }
 
 /* Whether the lease that was to be released had already been broken or marked as expired. */
@@ -122,7 +143,7 @@ static enum hf_status apply_request(struct doc_op *op, void *body,
         note_blocked(request, table, request->table.position);
     op->changed = request->table.changed || of_hook;
     op->found = request->table.already || request->table.in_line;
-    op->quiet = !gives_turn_elsewhere(request, table, evidence);
+    op->quiet = !note_turns_elsewhere(request, table, evidence);
     op->error = request->table.error;
     return status;
 }
@@ -134,6 +155,8 @@ void request_init(struct request *request, struct table_ref *ref, enum table_op_
     request->op.apply = apply_request;
     /* A lease that is not renewed in time is lost, and a turn that is not claimed in time too. */
     request->op.urgent = kind == TABLE_RENEW || kind == TABLE_CLAIM;
+    request->table.gone = client_waiter_gone;
+    request->table.gone_argument = ref->client;
     request->table.limited = !ref->space->of_shards;
     request->table.limit = table_limit(ref->space, ref->kind);
     request->table.ttl_unsaid = ref->space->settings.ttl_max;
@@ -234,6 +257,8 @@ static enum hf_status send_requests(struct table_ref *ref, struct doc_op *const 
         ops[i]->conflicts = 0;
     }
     count_cleared(ref, requests, count);
+    for (size_t i = 0; i < count; i++) /* even if the outcome is unknown: it may be done */
+        store_session_ring(&ref->client->presence, &requests[i]->bells);
     return status;
 }
 
@@ -260,6 +285,7 @@ enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *reque
 {
     struct doc_op *ops[RENEW_BATCH_MAX];
     check(count > 0 && count <= RENEW_BATCH_MAX);
+    store_session_find(&ref->client->presence);
     for (size_t i = 0; i < count; i++)
         ops[i] = &requests[i]->op;
     enum hf_status status = send_requests(ref, ops, requests, count);

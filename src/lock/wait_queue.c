@@ -22,7 +22,9 @@
 
 void wait_queue_init(struct wait_queue *queue, struct env *env)
 {
-    *queue = (struct wait_queue){ .next_poll_at = { 0 }, .takeover_at = { MOMENT_FAR } };
+    *queue = (struct wait_queue){ .next_poll_at = { 0 },
+                                  .soon_at = { MOMENT_FAR },
+                                  .takeover_at = { MOMENT_FAR } };
     env_mutex_init(env, &queue->mutex);
 }
 
@@ -86,6 +88,8 @@ enum hf_status wait_queue_enter(struct table_ref *ref, struct queue_waiter *wait
         struct mono_time poll_at = mono_add(env_now(ref->client->env), waiter->poll);
         queue->next_poll_at =
             queue->waiter_count == 1 ? poll_at : mono_earlier(queue->next_poll_at, poll_at);
+        if (queue->waiter_count == 1)
+            queue->soon_at = (struct mono_time){ MOMENT_FAR };
     }
     env_mutex_unlock(&queue->mutex);
     return status;
@@ -154,7 +158,7 @@ static struct queue_waiter *waiter_of(const struct table_ref *ref, struct view i
 static void wake_locked(struct table_ref *ref, struct queue_waiter *waiter)
 {
     if (waiter == ref->queue.listener)
-        store_ring(ref->client->store);
+        store_session_ring_own(&ref->client->presence);
     else
         env_cond_signal(&waiter->wake);
 }
@@ -201,6 +205,23 @@ void wait_queue_cancel_all(struct table_ref *ref)
     env_mutex_unlock(&queue->mutex);
 }
 
+/* How many waiters that have their turn are looked up at each reading of the table. */
+#define TURNS_LOOKED_UP 4
+
+/* Whether a waiter has its turn and its process has ended, so that nobody will claim the turn. */
+static bool is_turn_of_gone(const struct table_ref *ref, const struct lease_table *table)
+{
+    size_t turns = 0;
+    for (size_t i = 0; i < table->waiter_count && turns < TURNS_LOOKED_UP; i++) {
+        if (!table->waiters[i].reserved)
+            continue;
+        turns++;
+        if (client_waiter_gone(ref->client, &table->waiters[i].wanted->asked))
+            return true;
+    }
+    return false;
+}
+
 /* When this process may act on a proof. The first waiter in the queue acts first, and each later
  * one a round trip after the one before it. So a thousand waiters do not write at the same time,
  * and the later ones see what the first one wrote. */
@@ -208,7 +229,8 @@ static struct mono_time takeover_time(const struct table_ref *ref,
                                       const struct lease_table *table,
                                       const struct evidence *evidence, size_t position)
 {
-    struct mono_time due = table_due_at(table, evidence);
+    struct mono_time due =
+        is_turn_of_gone(ref, table) ? evidence->now : table_due_at(table, evidence);
     if (due.us >= MOMENT_FAR)
         return due;
     struct span round_trip = doc_round_trip(ref->doc);
@@ -217,6 +239,63 @@ static struct mono_time takeover_time(const struct table_ref *ref,
         (int64_t)position < most ? SPAN_US((int64_t)position * round_trip.us) : STAGGER_MAX;
     return mono_add(due, stagger);
 }
+
+/* When a waiter with its turn may claim it. After a missed turn, several waiters get the next one
+ * together. They claim it in the order of the queue, a round trip apart, so that a living one is
+ * rarely overtaken. */
+static struct mono_time claim_time(const struct table_ref *ref, const struct lease_table *table,
+                                   const struct evidence *evidence, size_t index)
+{
+    int64_t before = 0;
+    for (size_t i = 0; table->missed > 0 && i < index; i++)
+        before += table->waiters[i].reserved;
+    struct span round_trip = span_smaller(doc_round_trip(ref->doc), STAGGER_MAX);
+    return mono_add(evidence->now, span_smaller(SPAN_US(before * round_trip.us), STAGGER_MAX));
+}
+
+/* ---- When to poll -------------------------------------------------------------------- */
+
+/* On a store that does not notify its clients, a waiter that blocks polls shortly before it expects
+ * its turn, and then more often. It expects one movement of the line per `pace`, and one more for
+ * the present holder. It polls at most POLL_SOONEST times per poll interval, and POLL_LESS times in
+ * the time that has passed since the line last moved. So a short wait ends soon, and a long one
+ * takes as many requests as if everybody polled once per interval. */
+#define POLL_SOONEST 25
+#define POLL_LESS    8
+
+static void note_position_locked(struct wait_queue *queue, const struct queue_waiter *waiter,
+                                 size_t ahead, struct mono_time now)
+{
+    bool same = queue->line.number == waiter->number;
+    if (same && ahead < queue->line.ahead) {
+        struct span took = mono_since(now, queue->line.moved_at);
+        int64_t each = took.us / (int64_t)(queue->line.ahead - ahead);
+        int64_t pace = queue->line.pace.us;
+        queue->line.pace.us = pace == 0 ? each : (3 * pace + each) / 4;
+    }
+    if (same && ahead == queue->line.ahead)
+        return;
+    queue->line.number = waiter->number;
+    queue->line.poll = waiter->poll;
+    queue->line.ahead = ahead;
+    queue->line.moved_at = now;
+}
+
+static void poll_soon_locked(struct table_ref *ref, struct mono_time now)
+{
+    struct wait_queue *queue = &ref->queue;
+    int64_t waited = mono_since(now, queue->line.moved_at).us;
+    int64_t pace = queue->line.pace.us, ahead = (int64_t)queue->line.ahead;
+    queue->soon_at = (struct mono_time){ MOMENT_FAR };
+    if (store_session_listens(&ref->client->presence) || (pace == 0 && ahead > 0))
+        return;
+    int64_t expected = (ahead + 1) * pace - waited;
+    struct span least = SPAN_US(queue->line.poll.us / POLL_SOONEST);
+    struct span pause = span_larger(SPAN_US(expected * 7 / 8), SPAN_US(waited / POLL_LESS));
+    queue->soon_at = mono_add(now, span_larger(pause, least));
+}
+
+/* ---- Learning ------------------------------------------------------------------------ */
 
 void wait_queue_learn(void *argument, const void *body, const struct evidence *evidence)
 {
@@ -234,12 +313,17 @@ void wait_queue_learn(void *argument, const void *body, const struct evidence *e
             struct queue_waiter *waiter = waiter_of(ref, table->waiters[i].wanted->asked.id);
             if (!waiter)
                 continue;
-            first = i < first ? i : first;
+            if (first == table->waiter_count) {
+                first = i;
+                note_position_locked(queue, waiter, i, evidence->now);
+                poll_soon_locked(ref, evidence->now);
+            }
             waiter->missing = false;
             /* A turn is set here and cleared only by the waiter's own claim. If the turn has been
              * withdrawn meanwhile, the claim finds that out. */
             if (table->waiters[i].reserved && !waiter->turn) {
                 waiter->turn = true;
+                waiter->turn_at = claim_time(ref, table, evidence, i);
                 wake_locked(ref, waiter);
             }
         }
@@ -254,11 +338,18 @@ void wait_queue_learn(void *argument, const void *body, const struct evidence *e
 
 /* ---- Reading tables ------------------------------------------------------------------ */
 
-static void ignore_table(void *argument, const void *body, const struct evidence *evidence)
+/* After each reading, of a table that may be unchanged: a waiter may have ended after it was given
+ * its turn, and the next poll may be due soon. */
+static void look_again(void *argument, const void *body, const struct evidence *evidence)
 {
-    (void)argument;
-    (void)body;
-    (void)evidence;
+    struct table_ref *ref = argument;
+    bool gone = is_turn_of_gone(ref, body);
+    env_mutex_lock(&ref->queue.mutex);
+    if (gone)
+        ref->queue.takeover_at = mono_earlier(ref->queue.takeover_at, evidence->now);
+    if (ref->queue.waiter_count > 0)
+        poll_soon_locked(ref, evidence->now);
+    env_mutex_unlock(&ref->queue.mutex);
 }
 
 /* The table does not exist any more, so all queued waiters must join the queue again. */
@@ -279,7 +370,7 @@ static void poll_table(struct table_ref *ref)
 {
     struct hf_error error;
     struct mono_time deadline = mono_add(env_now(ref->client->env), READ_TIME);
-    enum hf_status status = doc_look(ref->doc, deadline, ignore_table, NULL, &error);
+    enum hf_status status = doc_look(ref->doc, deadline, look_again, ref, &error);
     if (status == HF_NOT_FOUND)
         mark_all_missing(ref);
     if (status != HF_CORRUPT)
@@ -320,7 +411,7 @@ static void poll_if_due_locked(struct table_ref *ref, const struct queue_waiter 
     struct mono_time now = env_now(env);
     bool proof_due = !mono_before(now, queue->takeover_at);
     bool poll_due = !mono_before(now, queue->next_poll_at);
-    if (poll_due) {
+    if (poll_due || notified) {
         struct span poll = waiter->poll;
         for (size_t i = 0; i < queue->waiter_count; i++)
             poll = span_smaller(poll, queue->waiters[i]->poll);
@@ -350,23 +441,46 @@ static void await_poll_locked(struct table_ref *ref, struct queue_waiter *waiter
                               struct mono_time deadline)
 {
     struct wait_queue *queue = &ref->queue;
-    struct store *store = ref->client->store;
+    struct store_session *presence = &ref->client->presence;
     struct mono_time until =
         mono_earlier(deadline, mono_earlier(queue->next_poll_at, queue->takeover_at));
+    until = mono_earlier(until, queue->soon_at);
     bool notified = false;
-    if (store_listens(store)) {
-        /* Set while the mutex is still held. From now on wake_locked notifies the store instead of
-         * signalling the condition, so no wake-up is lost in between. */
+    if (store_session_listens(presence)) {
+        bool listened = queue->ticket != 0;
+        /* Set while the mutex is still held. From now on wake_locked rings this session's bell
+         * instead of signalling the condition, so no wake-up is lost in between. */
         queue->listener = waiter;
+        atomic_fetch_add(&ref->client->listening, 1);
         env_mutex_unlock(&queue->mutex);
-        notified = store_listen(store, &queue->ticket, until);
+        notified = store_session_listen(presence, &queue->ticket, until);
         env_mutex_lock(&queue->mutex);
         queue->listener = NULL;
+        bool alone = atomic_fetch_sub(&ref->client->listening, 1) == 1;
+        /* A session's own bell rings when one of its waiters has its turn. If there is only one,
+         * its claim finds out whether that is so, and the table need not be read first. */
+        if (notified && listened && alone && store_session_has_bell(presence) &&
+            queue->waiter_count == 1 && waiter->queued)
+            waiter->turn = true;
     } else {
         env_cond_wait_until(&waiter->wake, &queue->mutex, until);
+        notified = !mono_before(env_now(ref->client->env), queue->soon_at);
+        if (notified) /* look_again sets the next one; if there is no reply, there is none */
+            queue->soon_at = (struct mono_time){ MOMENT_FAR };
     }
     if (news_of_locked(waiter) == QUEUE_NOTHING)
         poll_if_due_locked(ref, waiter, notified);
+}
+
+void wait_queue_stagger(struct table_ref *ref, struct queue_waiter *waiter,
+                        struct mono_time deadline)
+{
+    struct env *env = ref->client->env;
+    env_mutex_lock(&ref->queue.mutex);
+    struct mono_time until = mono_earlier(deadline, waiter->turn_at);
+    while (!waiter->cancelled && mono_before(env_now(env), until))
+        env_cond_wait_until(&waiter->wake, &ref->queue.mutex, until);
+    env_mutex_unlock(&ref->queue.mutex);
 }
 
 enum wait_queue_news wait_queue_wait(struct table_ref *ref, struct queue_waiter *waiter,

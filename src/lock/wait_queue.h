@@ -15,10 +15,11 @@ struct table_ref;
 
 /* Guarded by the wait queue's mutex. */
 struct queue_waiter {
-    uint64_t number; /* in the waiter's id: "<session>-<number>" */
-    bool queued;     /* the table is known to contain it */
-    bool turn;       /* it has its turn, according to the table */
-    bool missing;    /* the table no longer contains it */
+    uint64_t number;          /* in the waiter's id: "<session>-<number>" */
+    bool queued;              /* the table is known to contain it */
+    bool turn;                /* it has its turn, according to the table ... */
+    struct mono_time turn_at; /* ... and claims it from then on */
+    bool missing;             /* the table no longer contains it */
     bool cancelled;
     unsigned cancelling; /* calls of hf_lock_cancel that have not returned */
     bool asleep;         /* its task is waiting on `wake` */
@@ -36,6 +37,16 @@ struct wait_queue {
     /* ... and may be waiting for a notification from the store: this one, or NULL. */
     struct queue_waiter *listener;
     struct mono_time next_poll_at;
+    /* A waiter that blocks, on a store that does not notify it, polls earlier when the table is
+     * likely to have changed. */
+    struct mono_time soon_at;
+    struct {
+        uint64_t number;           /* our first waiter in the table ... */
+        struct span poll;          /* ... has this poll interval, and ... */
+        size_t ahead;              /* ... so many before it ... */
+        struct mono_time moved_at; /* ... since then */
+        struct span pace;          /* how long one of those before us takes; 0: not known */
+    } line;
     struct mono_time takeover_at; /* when there will be a proof, if nothing changes */
     uint64_t ticket;              /* of the store's notifications */
     struct hf_error trouble;      /* why the last request got no reply; OK: it got one */
@@ -55,6 +66,11 @@ void wait_queue_leave(struct table_ref *ref, struct queue_waiter *waiter);
 
 /* Notes that the table contains this waiter. */
 void wait_queue_mark_queued(struct table_ref *ref, struct queue_waiter *waiter);
+
+/* If several waiters have their turn together, waits until those before this one have had the time
+ * to claim it. Ends at the deadline, and when the wait is cancelled. */
+void wait_queue_stagger(struct table_ref *ref, struct queue_waiter *waiter,
+                        struct mono_time deadline);
 
 /* Clears a turn that is about to be claimed; a later turn is then a new one. */
 void wait_queue_clear_turn(struct table_ref *ref, struct queue_waiter *waiter);

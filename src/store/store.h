@@ -250,6 +250,11 @@ struct store_ops {
     void (*ring)(struct store *store);
     /* Like store_peer_changes. */
     bool (*peer_changes)(struct store *store, uint64_t *ret_mark);
+    /* For a store without a notify file that can tell which sessions are alive (session.h): looks
+     * up the place, and with an id joins there; and whether a session that has joined is gone. Set
+     * both or none. */
+    bool (*session_enter)(struct store *store, const char *id, char *ret_place);
+    bool (*session_gone)(struct store *store, const char *place, struct view id);
     void (*close)(struct store *store);
 };
 

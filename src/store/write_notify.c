@@ -86,16 +86,19 @@ void write_notify_release(struct write_notify *notify)
 
 /* If the notify file cannot be opened, for example because this process has no descriptor left,
  * setting the times of the file also notifies its watchers. */
-void write_notify_ring(const struct write_notify *notify)
+void write_notify_ring_file(int folder, const char *name)
 {
-    if (notify->unsupported)
-        return;
-    int fd = openat(notify->folder, notify->name,
-                    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd >= 0)
         close(fd);
     else if (errno != ENOENT)
-        (void)!utimensat(notify->folder, notify->name, /* now */ NULL, AT_SYMLINK_NOFOLLOW);
+        (void)!utimensat(folder, name, /* now */ NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+void write_notify_ring(const struct write_notify *notify)
+{
+    if (!notify->unsupported)
+        write_notify_ring_file(notify->folder, notify->name);
 }
 
 /* ---- Watching ------------------------------------------------------------------------ */

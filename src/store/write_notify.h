@@ -59,6 +59,9 @@ void write_notify_release(struct write_notify *notify);
 /* Call this after a commit. The caller need not handle a failure. Does not call env. */
 void write_notify_ring(const struct write_notify *notify);
 
+/* The same for the notify file with this name, which another process may be watching. */
+void write_notify_ring_file(int folder, const char *name);
+
 /* Like store_listens and store_listen. In a forked child they return immediately, and the next call
  * to the store reports the fork. */
 bool write_notify_listens(const struct write_notify *notify);
