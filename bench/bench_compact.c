@@ -5,7 +5,7 @@
  *           largest document, and the memory used
  *   run     one group of 64 chunks from lease to commit, beside the bare merger on the same files
  *   ranges  one group of 4 GiB, which is divided: one worker, two workers, and a worker that is
- *           killed when it has done 80 %
+ *           killed when it has done 80 %; beside them, processes that only copy the same bytes
  *   claims  1, 5, 16 and 64 worker processes on a Ceph gateway: writes to the lease table per
  *           granted lease, and how many of them failed */
 #include "base/check.h"
@@ -15,6 +15,8 @@
 #include "merge_data.h"
 #include "place.h"
 
+#include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -461,6 +463,84 @@ static double merge_by(const struct ranges_bench *ranges, unsigned workers)
     return now_s() - begun;
 }
 
+/* ---- The same bytes, copied ----------------------------------------------------------- */
+
+/* What two workers can gain depends on the disk. So processes that do nothing but read the same
+ * chunks, write files of the same size and sync them are measured beside the workers. */
+
+#define COPY_BYTES (256 * KIB)
+
+static int chunk_files[RANGES_CHUNKS];
+static size_t chunk_file_count;
+
+static int open_chunk_file(const char *path, const struct stat *info, int kind,
+                           struct FTW *walk)
+{
+    (void)walk;
+    if (kind != FTW_F || (uint64_t)info->st_size < MIB)
+        return 0;
+    if (chunk_file_count == RANGES_CHUNKS)
+        bench_die("more chunks than expected");
+    chunk_files[chunk_file_count] = open(path, O_RDONLY);
+    check(chunk_files[chunk_file_count++] >= 0);
+    return 0;
+}
+
+static void copy_piece(int to, int from, off_t at, off_t end)
+{
+    static char bytes[COPY_BYTES];
+    while (at < end) {
+        size_t left = (size_t)(end - at), wanted = left < COPY_BYTES ? left : COPY_BYTES;
+        ssize_t got = pread(from, bytes, wanted, at);
+        check(got > 0 && write(to, bytes, (size_t)got) == got);
+        at += got;
+    }
+}
+
+/* Every so many of the files that a merge would write. */
+static _Noreturn void copy_share(const struct ranges_bench *ranges, unsigned first,
+                                 unsigned step)
+{
+    for (unsigned piece = first; piece < RANGES_WANTED; piece += step) {
+        char path[900];
+        struct stat info;
+        snprintf(path, sizeof path, "%s/copy-%u", ranges->folder, piece);
+        int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        check(to >= 0);
+        for (size_t i = 0; i < chunk_file_count; i++) {
+            check(fstat(chunk_files[i], &info) == 0);
+            copy_piece(to, chunk_files[i], info.st_size * piece / RANGES_WANTED,
+                       info.st_size * (piece + 1) / RANGES_WANTED);
+        }
+        check(fsync(to) == 0);
+        close(to);
+    }
+    _exit(0);
+}
+
+static double copy_by(const struct ranges_bench *ranges, unsigned workers)
+{
+    pid_t children[2];
+    double begun = now_s();
+    for (unsigned i = 0; i < workers; i++) {
+        children[i] = fork();
+        check(children[i] >= 0);
+        if (children[i] == 0)
+            copy_share(ranges, i, workers);
+    }
+    for (unsigned i = 0; i < workers; i++)
+        end_worker(children[i]);
+    double took = now_s() - begun;
+    for (unsigned piece = 0; piece < RANGES_WANTED; piece++) {
+        char path[900];
+        snprintf(path, sizeof path, "%s/copy-%u", ranges->folder, piece);
+        unlink(path);
+    }
+    return took;
+}
+
+/* ---- All rounds ------------------------------------------------------------------------ */
+
 /* The share of the bytes that the successor of a killed worker reads: what was left, and what the
  * killed worker had begun. */
 static double merge_after_kill(const struct ranges_bench *ranges)
@@ -485,6 +565,7 @@ static double merge_after_kill(const struct ranges_bench *ranges)
 static void bench_ranges(struct bench *bench)
 {
     struct series one = { .count = 0 }, two = { .count = 0 };
+    struct series copied = { .count = 0 }, copied_by_two = { .count = 0 };
     struct ranges_bench ranges;
     uint64_t mib = bench->mib ? bench->mib : RANGES_MIB;
     char name[100];
@@ -496,13 +577,18 @@ static void bench_ranges(struct bench *bench)
     mkdir(ranges.folder, 0777);
     fill_for_ranges(&ranges, mib * MIB);
     double mb = (double)ranges.group_bytes / 1e6;
+    check(nftw(ranges.folder, open_chunk_file, /* folders open */ 16, FTW_PHYS) == 0);
     size_t rounds = bench->rounds < RANGES_ROUNDS ? bench->rounds : RANGES_ROUNDS;
     for (size_t round = 0; round < rounds; round++) {
         series_add(&one, mb / merge_by(&ranges, 1));
         undo_merge(&ranges);
         series_add(&two, mb / merge_by(&ranges, 2));
         undo_merge(&ranges);
+        series_add(&copied, mb / copy_by(&ranges, 1));
+        series_add(&copied_by_two, mb / copy_by(&ranges, 2));
     }
+    while (chunk_file_count > 0)
+        close(chunk_files[--chunk_file_count]);
     double share = merge_after_kill(&ranges);
     remove_tree(ranges.folder);
     munmap(ranges.progress, sizeof *ranges.progress);
@@ -510,6 +596,8 @@ static void bench_ranges(struct bench *bench)
     bench_figure(bench, name, "MB/s", &one);
     bench_figure(bench, "the same, two workers", "MB/s", &two);
     bench_ratio(bench, "two workers over one", &two, &one, 1.6);
+    bench_figure(bench, "the same bytes copied and synced, one process", "MB/s", &copied);
+    bench_figure(bench, "the same, two processes", "MB/s", &copied_by_two);
     bench_bar(bench, "read again after a kill at 80 %", "of the bytes", share, 0.25,
               /* at most */ true);
 }
