@@ -92,13 +92,16 @@ static pid_t start_child(const struct tracer *tracer)
     return pid;
 }
 
+/* The end of its first thread is reported only after the others were waited for. */
 static void kill_child(pid_t pid)
 {
     int status;
+    pid_t ended;
     kill(pid, SIGKILL);
-    do
-        check(waitpid(pid, &status, __WALL) == pid || errno == EINTR);
-    while (!WIFSIGNALED(status) && !WIFEXITED(status));
+    do {
+        ended = waitpid(-1, &status, __WALL);
+        check(ended > 0 || errno == EINTR);
+    } while (ended != pid || WIFSTOPPED(status));
 }
 
 /* The signal to go on with: none for stops that ptrace itself made. */

@@ -5,10 +5,11 @@
  * Under the lock it checks the condition, gives the file its name and syncs the directory. So a
  * name always leads to a complete object, and the lock is held only for one rename and one fsync.
  *
- * The calls of a batch are done in groups. A group writes all its files and then syncs them, which
- * is faster than one after the other because the disk gets them together. Then it gives all of them
- * their names and syncs each directory once. It holds the locks of all its paths until then. A path
- * whose lock is not free is done after the group, by itself.
+ * The calls of a batch are done in groups. A group writes all its files and then syncs them at the
+ * same time, in a few tasks: the file system commits and the disk flushes for many of them at once.
+ * Then it gives all of them their names and syncs each directory once, again at the same time. It
+ * holds the locks of all its paths until then. A path whose lock is not free is done after the
+ * group, by itself.
  *
  * A failure before the rename means that nothing has happened. If the sync after the rename fails,
  * the outcome is unknown: the status is UNSURE, and the mark stays until the next reader or writer
@@ -25,6 +26,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -36,6 +38,9 @@
 
 /* How many calls of a batch are done together. Each needs a descriptor for its file. */
 #define GROUP_MAX 64
+
+/* How many tasks sync the files of a group, besides the caller's. */
+#define SYNC_TASKS_MAX 15
 
 /* One write of one path. It must not be moved, because `leaf` points into it. */
 struct change {
@@ -192,6 +197,40 @@ static enum hf_status apply_locked(struct dir_store *dir, struct change *change)
     return status;
 }
 
+/* ---- Syncing together ---------------------------------------------------------------- */
+
+/* Files or directories that are synced at the same time, and what came of each. */
+struct sync_round {
+    size_t count;
+    int fds[GROUP_MAX];
+    int failed[GROUP_MAX]; /* errno; 0: it is synced */
+    atomic_size_t next;
+};
+
+static void sync_some(void *argument)
+{
+    struct sync_round *round = argument;
+    for (size_t i; (i = atomic_fetch_add(&round->next, 1)) < round->count;)
+        round->failed[i] = fsync(round->fds[i]) == 0 ? 0 : errno;
+}
+
+/* Tasks that cannot be started are done without. */
+static void sync_round_run(struct env *env, struct sync_round *round)
+{
+    struct env_task *tasks[SYNC_TASKS_MAX];
+    struct hf_error ignored;
+    size_t started = 0, wanted = round->count / 2;
+    if (wanted > SYNC_TASKS_MAX)
+        wanted = SYNC_TASKS_MAX;
+    atomic_init(&round->next, 0);
+    while (started < wanted &&
+           env_task_start(env, sync_some, round, &tasks[started], &ignored) == HF_OK)
+        started++;
+    sync_some(round);
+    for (size_t i = 0; i < started; i++)
+        env_task_join(env, tasks[i]);
+}
+
 /* ---- A group of changes -------------------------------------------------------------- */
 
 static bool in_same_folder(const struct change *one, const struct change *other)
@@ -252,23 +291,30 @@ static void lock_change(struct dir_store *dir, struct change *const *changes, si
     change->holds = change->holds || (change->status == HF_OK && !busy);
 }
 
-/* Makes what was changed in the directories durable, or reports UNSURE. */
-static void sync_folders(struct change *const *changes, size_t count)
+/* The place of a directory in a round, or its count. */
+static size_t find_in_round(const struct sync_round *round, int folder)
 {
+    size_t at = 0;
+    while (at < round->count && round->fds[at] != folder)
+        at++;
+    return at;
+}
+
+/* Makes what was changed in the directories durable, or reports UNSURE. */
+static void sync_folders(struct env *env, struct change *const *changes, size_t count)
+{
+    struct sync_round round = { .count = 0 };
+    for (size_t i = 0; i < count; i++)
+        if (changes[i]->visible && find_in_round(&round, changes[i]->folder) == round.count)
+            round.fds[round.count++] = changes[i]->folder;
+    sync_round_run(env, &round);
     for (size_t i = 0; i < count; i++) {
-        bool synced = !changes[i]->visible;
-        for (size_t k = 0; k < i; k++)
-            synced =
-                synced || (changes[k]->visible && changes[k]->folder == changes[i]->folder);
-        if (synced || fsync(changes[i]->folder) == 0)
+        int failed =
+            changes[i]->visible ? round.failed[find_in_round(&round, changes[i]->folder)] : 0;
+        if (failed == 0)
             continue;
-        int failed = errno;
-        for (size_t k = i; k < count; k++) {
-            if (!changes[k]->visible || changes[k]->folder != changes[i]->folder)
-                continue;
-            error_from_errno(changes[k]->error, failed, "sync the folder");
-            changes[k]->status = changes[k]->error->status = HF_UNSURE;
-        }
+        error_from_errno(changes[i]->error, failed, "sync the folder");
+        changes[i]->status = changes[i]->error->status = HF_UNSURE;
     }
 }
 
@@ -301,7 +347,7 @@ static void apply_once(struct dir_store *dir, struct change *const *changes, siz
         loud = loud || (change->visible && !change->quiet);
     }
     if (dir->sync)
-        sync_folders(changes, count);
+        sync_folders(dir->base.env, changes, count);
     clear_marks(dir, changes, count);
     if (lock.fd >= 0)
         dir_stripes_drop(&dir->locks, &lock);
@@ -394,15 +440,22 @@ static void write_new_object(struct dir_store *dir, struct put_call *call,
 
 /* Starting all writes before waiting for the first lets the disk do them together. The first call
  * is only a hint; the fsync counts. */
-static void sync_new_objects(struct new_object *news, size_t count)
+static void sync_new_objects(struct env *env, struct new_object *news, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (count > 1 && news[i].change.status == HF_OK)
-            (void)!sync_file_range(news[i].file.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    struct sync_round round = { .count = 0 };
     for (size_t i = 0; i < count; i++) {
+        if (news[i].change.status != HF_OK)
+            continue;
+        if (count > 1)
+            (void)!sync_file_range(news[i].file.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+        round.fds[round.count++] = news[i].file.fd;
+    }
+    sync_round_run(env, &round);
+    for (size_t i = 0, at = 0; i < count; i++) {
         struct change *change = &news[i].change;
-        if (change->status == HF_OK && fsync(news[i].file.fd) != 0)
-            change->status = error_from_errno(change->error, errno, "sync the new file");
+        int failed = change->status == HF_OK ? round.failed[at++] : 0;
+        if (failed != 0)
+            change->status = error_from_errno(change->error, failed, "sync the new file");
     }
 }
 
@@ -415,7 +468,7 @@ static void put_group(struct dir_store *dir, struct put_call *calls, struct sour
         changes[i] = &news[i].change;
     }
     if (dir->sync)
-        sync_new_objects(news, count);
+        sync_new_objects(dir->base.env, news, count);
     apply_changes(dir, changes, count);
     for (size_t i = 0; i < count; i++) {
         if (changes[i]->status == HF_OK) {
