@@ -272,8 +272,8 @@ static void bench_run(struct bench *bench)
     bench_figure(bench, "the bare merger, 64 files", "MB/s", &bare);
     bench_figure(bench, "compact run on dir", "MB/s", &dir);
     bench_figure(bench, "compact run on sqlite", "MB/s", &sqlite);
-    bench_ratio(bench, "run on dir over the bare merger", &dir, &bare, 0.7);
-    bench_ratio(bench, "run on sqlite over the bare merger", &sqlite, &bare, 0.7);
+    bench_ratio(bench, "run on dir over the bare merger", &dir, &bare, 0.85);
+    bench_ratio(bench, "run on sqlite over the bare merger", &sqlite, &bare, 0.85);
 }
 
 /* ---- ranges -------------------------------------------------------------------------- */

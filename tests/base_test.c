@@ -474,17 +474,19 @@ static void crc32c_gives_the_published_answers(void **state)
 static void both_ways_to_crc32c_agree(void **state)
 {
     (void)state;
-    static char bytes[600];
+    static char bytes[40000];
+    /* So many bytes are computed in three lanes at a time. */
+    static const size_t sizes_from[] = { 0, 3 * 4096 - 20, 6 * 4096 - 20, 9 * 4096 - 20 };
     struct prng prng = prng_seeded(3);
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (char)prng_next(&prng);
-    for (size_t offset = 0; offset < 16; offset++) {
-        for (size_t size = 0; size <= 530; size++) {
-            struct view piece = { bytes + offset, size };
-            uint32_t start = (uint32_t)prng_next(&prng);
-            assert_int_equal(crc32c(start, piece), crc32c_by_table(start, piece));
-        }
-    }
+    for (size_t offset = 0; offset < 16; offset++)
+        for (size_t from = 0; from < sizeof sizes_from / sizeof sizes_from[0]; from++)
+            for (size_t more = 0; more <= (from > 0 ? 40 : 530); more++) {
+                struct view piece = { bytes + offset, sizes_from[from] + more };
+                uint32_t start = (uint32_t)prng_next(&prng);
+                assert_int_equal(crc32c(start, piece), crc32c_by_table(start, piece));
+            }
 }
 
 static void crc32c_goes_on_where_it_stopped(void **state)
