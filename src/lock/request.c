@@ -153,8 +153,10 @@ void request_init(struct request *request, struct table_ref *ref, enum table_op_
 {
     *request = (struct request){ .table = { .kind = kind }, .ref = ref };
     request->op.apply = apply_request;
-    /* A lease that is not renewed in time is lost, and a turn that is not claimed in time too. */
-    request->op.urgent = kind == TABLE_RENEW || kind == TABLE_CLAIM;
+    /* A lease that is not renewed in time is lost, and a turn that is not claimed in time too.
+     * While a release is not written, everybody in line waits for it. */
+    request->op.urgent = kind == TABLE_RENEW || kind == TABLE_CLAIM ||
+                         (kind == TABLE_RELEASE && atomic_load(&ref->queue.has_line));
     request->table.gone = client_waiter_gone;
     request->table.gone_argument = ref->client;
     request->table.limited = !ref->space->of_shards;

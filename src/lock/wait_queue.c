@@ -255,11 +255,12 @@ static struct mono_time claim_time(const struct table_ref *ref, const struct lea
 
 /* ---- When to poll -------------------------------------------------------------------- */
 
-/* On a store that does not notify its clients, a waiter that blocks polls shortly before it expects
- * its turn, and then more often. It expects one movement of the line per `pace`, and one more for
- * the present holder. It polls at most POLL_SOONEST times per poll interval, and POLL_LESS times in
- * the time that has passed since the line last moved. So a short wait ends soon, and a long one
- * takes as many requests as if everybody polled once per interval. */
+/* On a store that does not notify its clients, a waiter that blocks polls when it is likely to have
+ * become the first in line, and then twice in the time that one waiter took before (`pace`). If it
+ * waited as long as others did before it looks, nobody would ever be faster. It polls at most
+ * POLL_SOONEST times per poll interval, and POLL_LESS times in the time that has passed since the
+ * line last moved. So a short wait ends soon, and a long one takes as many requests as if everybody
+ * polled once per interval. */
 #define POLL_SOONEST 25
 #define POLL_LESS    8
 
@@ -289,9 +290,10 @@ static void poll_soon_locked(struct table_ref *ref, struct mono_time now)
     queue->soon_at = (struct mono_time){ MOMENT_FAR };
     if (store_session_listens(&ref->client->presence) || (pace == 0 && ahead > 0))
         return;
-    int64_t expected = (ahead + 1) * pace - waited;
-    struct span least = SPAN_US(queue->line.poll.us / POLL_SOONEST);
-    struct span pause = span_larger(SPAN_US(expected * 7 / 8), SPAN_US(waited / POLL_LESS));
+    int64_t expected = ahead * pace * 7 / 8 - waited;
+    struct span least =
+        span_larger(SPAN_US(queue->line.poll.us / POLL_SOONEST), SPAN_US(pace / 2));
+    struct span pause = span_larger(SPAN_US(expected), SPAN_US(waited / POLL_LESS));
     queue->soon_at = mono_add(now, span_larger(pause, least));
 }
 
@@ -303,6 +305,7 @@ void wait_queue_learn(void *argument, const void *body, const struct evidence *e
     struct wait_queue *queue = &ref->queue;
     const struct lease_table *table = body;
     size_t first = table->waiter_count;
+    atomic_store(&queue->has_line, table->waiter_count > 0);
     env_mutex_lock(&queue->mutex);
     if (queue->waiter_count > 0) {
         /* Only a waiter that is known to have been in the table can be missing from it. The

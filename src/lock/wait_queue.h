@@ -11,6 +11,8 @@
 #include "lease/table.h"
 #include "store/store.h"
 
+#include <stdatomic.h>
+
 struct table_ref;
 
 /* Guarded by the wait queue's mutex. */
@@ -49,6 +51,7 @@ struct wait_queue {
     } line;
     struct mono_time takeover_at; /* when there will be a proof, if nothing changes */
     uint64_t ticket;              /* of the store's notifications */
+    atomic_bool has_line;         /* the table had waiters when it was last seen */
     struct hf_error trouble;      /* why the last request got no reply; OK: it got one */
 };
 
