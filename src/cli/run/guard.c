@@ -124,6 +124,13 @@ bool guard_next(struct guard *guard, struct guard_report *ret_report)
     return true;
 }
 
+bool guard_dismiss(struct guard *guard)
+{
+    if (guard->pid != 0 && guard->empty)
+        kill(guard->pid, SIGKILL); /* not reaped yet, so its process id is not reused */
+    return guard->empty;
+}
+
 /* Unless the guard has reported that no process is left, kills and reaps processes until this
  * process has no children. */
 bool guard_end_all(struct guard *guard, struct env *env)

@@ -110,6 +110,10 @@ struct guard_report {
 /* Reads the next report; false if there is no report. */
 bool guard_next(struct guard *guard, struct guard_report *ret_report);
 
+/* If the guard has reported that no process is left, kills it without waiting for its end, and
+ * returns true. Call guard_end_all later. */
+bool guard_dismiss(struct guard *guard);
+
 /* Ends the guard. Unless the guard has reported that no process is left, also kills descendants
  * until this process has no children. False if some of them did not end. */
 bool guard_end_all(struct guard *guard, struct env *env);

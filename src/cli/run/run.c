@@ -183,9 +183,12 @@ enum hf_status run_through(struct run *run, struct hf_lock_options *options)
     } else if (status == HF_ALREADY && cli->quiet) {
         cli->reported = true;
     }
-    guard_end_all(&run->guard, cli->env);
+    /* A guard that is no longer needed ends while the store is closed. */
+    if (!guard_dismiss(&run->guard))
+        guard_end_all(&run->guard, cli->env);
     hf_lock_free(run->lock);
     cli_disconnect(cli);
+    guard_end_all(&run->guard, cli->env);
     if (run->signals >= 0) {
         close(run->signals);
         sigprocmask(SIG_SETMASK, &run->mask_before, NULL);
