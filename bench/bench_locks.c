@@ -517,7 +517,7 @@ static void bench_pairs(struct bench *bench)
 struct namespace_side {
     struct hf_client *client;
     uint64_t locks, prefixes;
-    uint64_t next; /* makes paths differ */
+    uint64_t next; /* draws the next path */
     double *took_us;
     size_t count;
 };
@@ -563,8 +563,8 @@ static void acquire_for(struct namespace_side *side, double seconds)
 {
     struct hf_error error;
     for (double begun = now_s(); now_s() - begun < seconds && side->count < ACQUIRES_MAX;) {
-        /* A prime step, so that prefixes follow each other in no order of the pages. */
-        struct hf_lock *lock = lock_path(side, side->locks + (side->next += 7919));
+        side->next = side->next * 6364136223846793005u + 1442695040888963407u;
+        struct hf_lock *lock = lock_path(side, side->locks + (side->next >> 33));
         double before = now_s();
         must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
         side->took_us[side->count++] = (now_s() - before) * 1e6;

@@ -56,6 +56,37 @@ static void warm(struct scene *scene)
     ok(scene, hf_lock_release(scene->lock, &scene->error));
 }
 
+/* Since then, the client has used this many other tables. */
+static void use_others(struct scene *scene, int count)
+{
+    char name[32];
+    warm(scene);
+    hf_lock_free(scene->lock);
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "other-%d", i);
+        hf_lock_free(lock_of(&scene->pair->one, name, 60000));
+    }
+    new_lock(scene);
+}
+
+static void used_lately(struct scene *scene)
+{
+    use_others(scene, 1000);
+}
+
+static void used_long_ago(struct scene *scene)
+{
+    use_others(scene, 1024);
+}
+
+static void warm_in_a_page(struct scene *scene)
+{
+    scene->pair->one.client->space.placement = (struct placement){ 64, 1 };
+    scene->lock = lock_of(&scene->pair->one, "path:/a/b", 60000);
+    ok(scene, hf_lock_acquire(scene->lock, 0, &scene->error));
+    ok(scene, hf_lock_release(scene->lock, &scene->error));
+}
+
 static void held(struct scene *scene)
 {
     warm(scene);
@@ -238,6 +269,13 @@ static void complete_and_be_refused(struct scene *scene)
 
 static const struct row rows[] = {
     { "a warm acquire is one put", warm, acquire, { .puts = 1 }, false },
+    { "a warm acquire in a page is one put", warm_in_a_page, acquire, { .puts = 1 }, false },
+    { "of the last thousand tables, each is warm", used_lately, acquire, { .puts = 1 }, false },
+    { "a table that was used before all of these is a get more",
+      used_long_ago,
+      acquire,
+      { .gets = 1, .puts = 1 },
+      false },
     { "a warm acquire that would wait is one put when it need not",
       warm,
       acquire_with_patience,

@@ -9,6 +9,8 @@
 #include "lock/wait_queue.h"
 #include "store/session.h"
 
+#include <stdatomic.h>
+
 /* The time limit of a request without a deadline. When it has passed, the outcome is UNSURE or
  * TIMEOUT. */
 #define REQUEST_TIME SPAN_S(10)
@@ -30,7 +32,10 @@ struct table_ref {
     /* Also guarded by the keeper's mutex: the hours that have an entry. Hour h is at index
      * h % INDEXED_HOURS and is stored as h + 1; 0 means none. */
     int64_t indexed[INDEXED_HOURS];
-    struct table_ref *idle_next;
+    atomic_size_t leases; /* in the table, when it was last seen */
+    /* Guarded by client->shared.mutex, while there are no users: */
+    struct table_ref *idle_next, *idle_previous;
+    size_t idle_leases; /* what it counts for among those that are cached */
 };
 
 /* What caused an ended lease to be cleared. */

@@ -35,9 +35,9 @@ struct hf_client {
     atomic_uint listening;         /* tasks that listen to its bell */
     struct {
         struct env_mutex mutex;
-        struct map table_refs;  /* by the key of the table */
-        struct table_ref *idle; /* least recently used first */
-        size_t idle_count;
+        struct map table_refs;              /* by the key of the table */
+        struct table_ref *idle, *idle_last; /* least recently used first */
+        size_t idle_count, idle_leases;
         uint64_t last_id;
         /* Locks and transactions not freed yet, plus one for the client until it is closed. */
         size_t handles;
