@@ -9,7 +9,8 @@
 
 #include <limits.h>
 
-/* Objects in this process's memory. They are lost when the store is closed. */
+/* Objects in this process's memory. They are lost when the store is closed. ?delay=20ms makes each
+ * request take that long, as on a network. */
 enum hf_status mem_store_open(struct env *env, const struct url *url, struct store **ret_store,
                               struct hf_error *error);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mem.c: objects in memory, in a map under one mutex. It is for tests, and is the reference for
- * how our own stores behave.
+ * how our own stores behave. With ?delay=20ms it stands for a store on a network: each request
+ * takes that long, replies carry no time, and listeners are not notified.
  *
- * An object never changes once it is in the map; a put replaces it with a new one. So the
- * writer copies the body before it locks the mutex, and only readers copy while they hold it. */
+ * An object never changes once it is in the map; a put replaces it with a new one. So the writer
+ * copies the body before it locks the mutex, and only readers copy while they hold it. */
 #include "base/map.h"
+#include "base/parse.h"
 #include "store/backends.h"
 #include "store/stream.h"
 #include "store/toolkit.h"
@@ -20,8 +22,11 @@ struct object {
     char space[]; /* key, then body */
 };
 
+#define DELAY_MAX SPAN_S(10)
+
 struct mem_store {
     struct store base;
+    struct span delay; /* of each request */
     struct {
         struct env_mutex mutex; /* guards the other members of this struct */
         struct map objects;
@@ -47,6 +52,12 @@ static struct object *object_new(struct view key, size_t body_size)
     object->body = (struct view){ object->space + key.size, body_size };
     object->info = (struct object_info){ .size = body_size };
     return object;
+}
+
+static void pass_delay(struct store *store)
+{
+    if (mem_of(store)->delay.us > 0)
+        env_sleep(store->env, mem_of(store)->delay);
 }
 
 /* ---- Writing ------------------------------------------------------------------------- */
@@ -83,6 +94,7 @@ static void put_object(struct mem_store *mem, struct put_call *call, struct obje
 
 static void mem_put(struct store *store, struct put_call *calls, size_t count)
 {
+    pass_delay(store);
     for (size_t i = 0; i < count; i++) {
         struct object *object = object_new(calls[i].key, calls[i].body.size);
         if (!object) {
@@ -99,6 +111,7 @@ static void mem_put_file(struct store *store, struct put_call *call, int fd,
                          const struct progress *progress)
 {
     uint64_t size;
+    pass_delay(store);
     if (file_size(fd, &size, &call->error) != HF_OK)
         return;
     struct object *object = size <= BODY_BYTES_MAX ? object_new(call->key, (size_t)size) : NULL;
@@ -122,6 +135,7 @@ static void mem_put_file(struct store *store, struct put_call *call, int fd,
 static void mem_remove(struct store *store, struct delete_call *calls, size_t count)
 {
     struct mem_store *mem = mem_of(store);
+    pass_delay(store);
     for (size_t i = 0; i < count; i++) {
         struct object *taken = NULL;
         env_mutex_lock(&mem->shared.mutex);
@@ -151,6 +165,7 @@ static struct view find_range_locked(struct mem_store *mem, struct get_call *cal
 static void mem_get(struct store *store, struct get_call *calls, size_t count)
 {
     struct mem_store *mem = mem_of(store);
+    pass_delay(store);
     for (size_t i = 0; i < count; i++) {
         env_mutex_lock(&mem->shared.mutex);
         struct view range = find_range_locked(mem, &calls[i]);
@@ -164,6 +179,7 @@ static void mem_get_file(struct store *store, struct get_call *call, int fd,
                          const struct progress *progress)
 {
     struct mem_store *mem = mem_of(store);
+    pass_delay(store);
     env_mutex_lock(&mem->shared.mutex);
     struct view range = find_range_locked(mem, call);
     if (range.data && file_write_at(fd, range, 0, &call->error) == HF_OK)
@@ -175,6 +191,7 @@ static void mem_list(struct store *store, struct list_call *call)
 {
     struct mem_store *mem = mem_of(store);
     struct list_cursor cursor;
+    pass_delay(store);
     list_start(call, &cursor);
     env_mutex_lock(&mem->shared.mutex);
     const struct object *object;
@@ -188,8 +205,7 @@ static void mem_list(struct store *store, struct list_call *call)
 
 static bool mem_listens(const struct store *store)
 {
-    (void)store;
-    return true;
+    return store->traits.clock == STORE_CLOCK_BOOT; /* not with a delay */
 }
 
 static void mem_ring(struct store *store)
@@ -246,9 +262,15 @@ static const struct store_ops mem_ops = {
 enum hf_status mem_store_open(struct env *env, const struct url *url, struct store **ret_store,
                               struct hf_error *error)
 {
-    static const char *const parameters[] = { NULL };
+    static const char *const parameters[] = { "delay", NULL };
+    struct view delay_text = url_parameter(url, "delay");
+    struct span delay = SPAN_US(0);
     if (url_only_parameters(url, parameters, error) != HF_OK)
         return error->status;
+    if (delay_text.data &&
+        (parse_span(delay_text, &delay, error) != HF_OK || delay.us > DELAY_MAX.us))
+        return error_set(error, HF_INVALID,
+                         "delay= must be a duration of at most 10s, such as 20ms");
     if (url->path.size > 0 || url->host.size > 0)
         return error_set(error, HF_INVALID, "use 'mem:' alone; it has no name or path");
     struct mem_store *mem = malloc(sizeof *mem);
@@ -256,8 +278,11 @@ enum hf_status mem_store_open(struct env *env, const struct url *url, struct sto
         return error_no_memory(error);
     *mem = (struct mem_store){
         .base = { .ops = &mem_ops, .env = env, .traits = TRAITS_OF_OURS },
+        .delay = delay,
         .shared = { .objects = MAP_INIT, .changes = 1 },
     };
+    if (delay.us > 0)
+        mem->base.traits.clock = STORE_CLOCK_NONE;
     env_mutex_init(env, &mem->shared.mutex);
     env_cond_init(env, &mem->shared.changed);
     *ret_store = &mem->base;
