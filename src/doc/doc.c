@@ -151,6 +151,14 @@ static void set_body(struct doc *doc, void *body, const struct etag *etag)
     doc->unwritten = false;
 }
 
+void doc_expect_absent(struct doc *doc)
+{
+    check(!doc->body && !doc->type->prepare);
+    void *body = doc->type->birth(doc->context);
+    if (body)
+        set_body(doc, body, &(struct etag){ 0 });
+}
+
 /* Reports the body that was just seen in the store. */
 static void report_loaded_body(struct doc *doc)
 {
@@ -607,7 +615,8 @@ static enum step_end try_in_one_step(struct doc *doc, struct batch *batch)
                          .batch = batch,
                          .deadline = batch_deadline(doc, batch),
                          .change = { .key = doc->key, .decide = decide_step } };
-    if (!may_fit_a_step(doc))
+    bool expected_absent = doc->body && !doc->stale && doc->etag.size == 0;
+    if (!may_fit_a_step(doc) || expected_absent)
         return STEP_TOO_MUCH;
     step.change.argument = &step;
     step.change.deadline = step.deadline;

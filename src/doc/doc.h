@@ -127,6 +127,11 @@ enum hf_status doc_new(struct store *store, struct doc_clock *clock, struct view
                        const struct doc_type *type, void *context, struct doc **ret_doc,
                        struct hf_error *error);
 
+/* Must be called before the first use, of a type without `prepare`. The caller expects that there
+ * is no object, because its key is new. So the first operation is tried without a get. If there is
+ * an object after all, the write is refused, and the object is loaded as usual. */
+void doc_expect_absent(struct doc *doc);
+
 /* No operation may be in progress. NULL is allowed. */
 void doc_free(struct doc *doc);
 
