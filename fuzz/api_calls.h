@@ -146,6 +146,8 @@
                                        hf_txn_acquire(TXN(0), NAMES(1), NAME_COUNT(1),         \
                                                       play_key_options(play, 2), WAIT_MS(3),   \
                                                       OUT(4, made_many[0]), ERROR(5))))        \
+    ROW(hf_txn_update,                                                                         \
+        play_status(play, hf_txn_update(TXN(0), play_txn_changes(play, 1), 2, ERROR(4))))      \
     ROW(hf_txn_commit, play_status(play, hf_txn_commit(TXN(0), DECIDED(1), ERROR(2))))         \
     ROW(hf_txn_rollback, play_status(play, hf_txn_rollback(TXN(0), DECIDED(1), ERROR(2))))
 

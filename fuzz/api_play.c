@@ -327,6 +327,19 @@ const struct hf_key_options *play_key_options(const struct play *play, int index
     return PLAY_ROW(rows);
 }
 
+struct hf_txn_change *play_txn_changes(struct play *play, int index)
+{
+    static struct hf_txn_change changes[2];
+    for (int i = 0; i < 2; i++)
+        changes[i] = (struct hf_txn_change){
+            .key = play_handle(play, KIND_KEY, index + i),
+            .data = play_bytes(play, index + i),
+            .size = play_bytes_size(play, index + i),
+            .removes = play_byte(play, index + i) == 7,
+        };
+    return play_output(play, index + 2, changes);
+}
+
 const struct hf_key_change_options *play_key_change_options(const struct play *play, int index)
 {
     static const struct hf_key_if first = { .struct_size = sizeof first, .version_set = true };

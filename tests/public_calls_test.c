@@ -256,6 +256,14 @@ static int txn_acquire(const struct good *good, int argument, struct hf_error *e
     return status;
 }
 
+static int txn_update(const struct good *good, int argument, struct hf_error *error)
+{
+    struct hf_txn_change change = { .data = "data", .size = 4 };
+    if (argument > 1)
+        return -1;
+    return (int)hf_txn_update(LEFT_OUT(0, good->txn), LEFT_OUT(1, &change), 1, error);
+}
+
 static int txn_commit(const struct good *good, int argument, struct hf_error *error)
 {
     (void)good;
@@ -508,6 +516,7 @@ static const struct public_call_row calls[] = {
     { "hf_key_get_file", key_get_file },
     { "hf_txn_begin", txn_begin },
     { "hf_txn_acquire", txn_acquire },
+    { "hf_txn_update", txn_update },
     { "hf_txn_commit", txn_commit },
     { "hf_txn_rollback", txn_rollback },
     { "hf_lock_trouble", lock_trouble },

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txn_fail_test.c [KIND]: a transfer between two keys with each of its store calls failed in
- * turn: refused, lost with or without effect, or as the last call of its process. Both keys
- * must have changed or neither, every report must be true, and others must be able to go on. */
+/* txn_fail_test.c [KIND [remote]]: a transfer between two keys with each of its store calls failed
+ * in turn: refused, lost with or without effect, or as the last call of its process. Both keys
+ * must have changed or neither, every report must be true, and others must be able to go on. With
+ * `remote`, keys are taken, staged and settled side by side, as on a network. */
 #include "txn_kit.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #define RECORDS    ".txn-decisions/m/"
 
 static struct hf_error error;
+static bool remote;
 
 /* What keys hold, before and after; large states have bodies. */
 struct texts {
@@ -64,6 +66,10 @@ static void scene_open(struct scene *scene, const struct texts *texts)
     world_open(&scene->world);
     peer_open(&scene->one, &scene->world, &options);
     peer_open(&scene->two, &scene->world, &options);
+    if (remote) {
+        make_remote(&scene->one);
+        make_remote(&scene->two);
+    }
     for (size_t i = 0; i < 2; i++) {
         struct hf_key *key = key_with(&scene->two, i == 0 ? "a" : "b", TTL_MS, false);
         MUST(hf_key_acquire(key, 0, NULL, &error));
@@ -109,12 +115,16 @@ static void transfer(struct scene *scene, const struct texts *texts)
     if (!WENT(hf_txn_acquire(scene->txn, (const char *[]){ "a", "b" }, 2, &options, 0, keys,
                              &why)))
         return;
+    struct hf_txn_change changes[2];
     for (size_t i = 0; i < 2; i++)
-        if (!WENT(
-                hf_key_update(keys[i], texts->new[i], strlen(texts->new[i]), NULL, NULL, &why)))
-            return;
+        changes[i] = (struct hf_txn_change){ .key = keys[i],
+                                             .data = texts->new[i],
+                                             .size = strlen(texts->new[i]) };
+    if (!WENT(hf_txn_update(scene->txn, changes, 2, &why)))
+        return;
     scene->commit = hf_txn_commit(scene->txn, &scene->told, &why);
     went(scene, scene->commit, &why, "hf_txn_commit");
+    await_settled(&scene->one);
 }
 
 /* ---- What must hold ------------------------------------------------------------------ */
@@ -169,6 +179,7 @@ static void others_go_on(struct scene *scene, const struct texts *texts, bool ch
         update(keys[i], texts->old[i]);
     commit(txn);
     hf_txn_free(txn);
+    await_settled(&scene->two);
     ASSERT(!both_changed(scene, texts));
     ASSERT(!is_staged(&scene->world, "a") && !is_staged(&scene->world, "b"));
 }
@@ -332,5 +343,6 @@ int main(int argc, char **argv)
         IT("and so does the purge, which settles it",
            the_purge_finds_all_or_nothing_of_the_dead),
     };
+    remote = argc > 2 && strcmp(argv[2], "remote") == 0;
     return world_kind_set(argc, argv) ? cmocka_run_group_tests(tests, NULL, NULL) : 2;
 }

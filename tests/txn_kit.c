@@ -126,3 +126,22 @@ enum purge_result purge(struct peer *peer, const char *id)
     MUST(txn_purge(peer->client, view_of(id), &result, &error));
     return result;
 }
+
+void make_remote(struct peer *peer)
+{
+    client_store(peer->client)->traits.clock = STORE_CLOCK_NONE;
+}
+
+static bool is_settled(void *argument)
+{
+    struct background *background = &((struct hf_client *)argument)->background;
+    env_mutex_lock(&background->mutex);
+    bool idle = background->running == 0 && background->waiting == 0;
+    env_mutex_unlock(&background->mutex);
+    return idle;
+}
+
+void await_settled(struct peer *peer)
+{
+    ASSERT(comes_true(is_settled, peer->client, 60000));
+}

@@ -48,6 +48,13 @@ size_t objects_below(struct world *world, const char *prefix);
 /* From now on this client uses this D. */
 void set_late_bound(struct peer *peer, struct span span);
 
+/* From now on this client takes its store for one on a network: requests that do not depend on each
+ * other are made side by side, and decided transactions are settled in the background. */
+void make_remote(struct peer *peer);
+
+/* Waits until nothing is left to settle in the background. */
+void await_settled(struct peer *peer);
+
 /* Purges the record, and returns the result. */
 enum purge_result purge(struct peer *peer, const char *id);
 

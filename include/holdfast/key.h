@@ -222,17 +222,39 @@ HF_API void hf_txn_free(struct hf_txn *txn);
 HF_API const char *hf_txn_id(const struct hf_txn *txn);
 
 /* Acquires keys for the transaction, either all or none. `wait_ms` is the limit for all of them
- * together. The keys are acquired in the order of their names, regardless of the order in which you
- * list them, so two transactions cannot deadlock. A key whose name sorts before a key that the
- * transaction already has is acquired only if it is free at that moment. The transaction owns
- * `ret_keys`; do not free them.
+ * together. On a store on the network, all keys are first asked for at the same time, without
+ * waiting. If one of them is not free, the others are given back, and the keys are acquired in the
+ * order of their names, regardless of the order in which you list them, so two transactions cannot
+ * deadlock. A key whose name sorts before a key that the transaction already has is acquired only
+ * if it is free at that moment. The transaction owns `ret_keys`; do not free them.
  *
- * Returns HF_UNSURE for a joined transaction if the keys were released but the transaction's record
- * may still name them. In that case the transaction can be committed only after the keys have been
- * acquired again. */
+ * Returns HF_UNSURE if there was no reply and a key may still be held for the transaction: roll it
+ * back. Returns HF_UNSURE for a joined transaction if the keys were released but the transaction's
+ * record may still name them. In that case the transaction can be committed only after the keys
+ * have been acquired again. */
 HF_API enum hf_status hf_txn_acquire(struct hf_txn *txn, const char *const *names, size_t count,
                                      const struct hf_key_options *options, int64_t wait_ms,
                                      struct hf_key **ret_keys, struct hf_error *error);
+
+/* A change to one key of a transaction, as hf_key_update or hf_key_remove makes it. */
+struct hf_txn_change {
+    struct hf_key *key; /* one that hf_txn_acquire returned for the transaction */
+    const void *data;
+    size_t size;
+    bool removes;                 /* remove the state; the data must be empty */
+    const struct hf_key_if *when; /* the conditions; NULL: none */
+    struct hf_key_info *info;     /* may be NULL */
+    enum hf_status status;        /* the result, set by the call */
+};
+
+/* Makes several changes, each to another key, and returns when the result of each is known. On a
+ * store on the network they are made at the same time, so they take little longer than one.
+ *
+ * Returns HF_OK if all changes are staged. Otherwise returns the first status that is not HF_OK;
+ * the others may be staged, as the status of each says. Returns HF_INVALID, and makes no change, if
+ * a key is listed twice or does not belong to the transaction. */
+HF_API enum hf_status hf_txn_update(struct hf_txn *txn, struct hf_txn_change *changes,
+                                    size_t count, struct hf_error *error);
 
 /* Interrupts an hf_txn_acquire that is waiting in another thread, like hf_lock_interrupt. Does
  * nothing if `txn` is NULL. */
@@ -251,7 +273,11 @@ HF_API enum hf_status hf_txn_adopt(struct hf_txn *txn, const char *lease,
                                    const struct hf_key_options *options,
                                    struct hf_key **ret_key, struct hf_error *error);
 
-/* Commits a transaction or rolls it back, and releases its keys.
+/* Commits a transaction or rolls it back, and releases its keys. On a store on the network, the
+ * call returns as soon as the decision is known, and the keys are released in the background. This
+ * process can acquire them again at once. Another process that tries to acquire one at that moment
+ * waits until it is released, up to two seconds, even if it asked not to wait. hf_client_close
+ * completes the work.
  *
  * Returns HF_OK if the decision is as requested; the transaction's keys then have their final
  * state, or receive it from the next client that uses them. Returns HF_MISMATCH if the transaction

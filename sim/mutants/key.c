@@ -79,3 +79,28 @@ void mutant_commits_any_record(const struct record_op *op, struct txn_record *re
         record->state != TXN_COMMIT)
         record->state = TXN_PENDING;
 }
+
+void mutant_keeps_refused_keys(struct hf_key **keys, struct hf_error *results, size_t *count)
+{
+    size_t left = 0;
+    if (RULE(REFUSED_TAKES_NOTHING))
+        return;
+    for (size_t i = 0; i < *count; i++) {
+        if (results[i].status == HF_OK) {
+            hf_key_detach(keys[i]);
+            continue;
+        }
+        results[left] = results[i];
+        keys[left++] = keys[i];
+    }
+    *count = left;
+}
+
+void mutant_forgets_replies(struct hf_txn_change *changes, size_t count)
+{
+    for (size_t i = 1; !RULE(EVERY_STAGE_IS_AWAITED) && i < count; i++)
+        if (changes[i].status == HF_UNSURE) {
+            changes[i].status = HF_OK;
+            changes[i].key->unconfirmed = false;
+        }
+}

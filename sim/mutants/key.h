@@ -28,4 +28,10 @@ void mutant_names_participants_late(struct hf_txn *txn, const struct txn_key *na
 /* COMMIT_NEEDS_PENDING: commits a record that is absent or rolled back. */
 void mutant_commits_any_record(const struct record_op *op, struct txn_record *record);
 
+/* REFUSED_TAKES_NOTHING: keeps the keys that were granted, although others were refused. */
+void mutant_keeps_refused_keys(struct hf_key **keys, struct hf_error *results, size_t *count);
+
+/* EVERY_STAGE_IS_AWAITED: reports all changes but the first as staged, without a reply. */
+void mutant_forgets_replies(struct hf_txn_change *changes, size_t count);
+
 #endif

@@ -252,6 +252,12 @@
     /* Transactions. */                                                                        \
     ROW(RECORD_BEFORE_STAGE, "bank", "takes keys before its record is known to exist")         \
     ROW(STAGE_LOCKS_THE_KEY, "bank", "continues with a key whose stage is not settled")        \
+    ROW(REFUSED_TAKES_NOTHING, "bank",                                                         \
+        "keeps keys that it was granted while another was refused")                            \
+    ROW(WAITS_IN_ORDER, "bank", "waits for a key while it holds a later one")                  \
+    ROW(EVERY_STAGE_IS_AWAITED, "bank", "reports changes as staged that got no reply")         \
+    ROW(APPLIED_WHEN_ALL_ARE_SETTLED, "bank",                                                  \
+        "notes a commit as applied although the settling of a key was lost")                   \
     ROW(TAKEN_UNTIL_DECIDED, "bank", "releases a key that it only read under its lease")       \
     ROW(OVER_FOR_ITS_OWN_TOO, "bank", "continues with its own stage under a dead lease")       \
     ROW(GIVES_BACK_ITS_OWN, "bank",                                                            \

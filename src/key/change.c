@@ -492,7 +492,9 @@ static void change_after(struct table_hook *hook, struct lease_table *table,
 {
     struct change *change = (struct change *)(void *)hook;
     struct key_state *state = &change->state;
-    bool granted = change->kind == CHANGE_ENLIST && op->outcome == TABLE_GRANTED;
+    /* A request that got no reply may find a grant of its own that has ended since. */
+    bool granted = change->kind == CHANGE_ENLIST && op->outcome == TABLE_GRANTED &&
+                   table_find_token(table, op->granted);
     bool moved = false;
     if ((granted || change->kind == CHANGE_TIDY) && has_local_stage(state) &&
         stage_is_abandoned(table, state)) {

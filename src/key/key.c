@@ -11,6 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* How long an acquire waits for a decided transaction to be settled, even if it does not wait for
+ * other holders: two seconds. If the process that decided has died, the key is then HELD until the
+ * lease expires. */
+#define SETTLE_WAITS 20
+#define SETTLE_PAUSE SPAN_MS(100)
+
 /* ---- Handles ------------------------------------------------------------------------- */
 
 /* Separates a key's options from those of its lock. */
@@ -215,10 +221,38 @@ static enum hf_status acquire_lease(struct hf_key *key, int64_t wait_ms, struct 
     return hf_lock_acquire(key->lock, wait_ms, error);
 }
 
+bool key_is_being_settled(struct hf_key *key)
+{
+    const struct key_state *state = &key->enlist.state;
+    struct txn_record record;
+    if (!client_is_remote(key->client) || !state->staged || state->stage.txn[0] == '\0' ||
+        txn_look(key->client, view_of(state->stage.txn), &record, NULL) != HF_OK)
+        return false;
+    bool decided = record.state != TXN_PENDING;
+    record_release(&record);
+    return decided;
+}
+
+/* A caller that does not want to wait for other holders still waits until a transaction that has
+ * been decided lets go of the key. That transaction waits for nothing, and this caller does not
+ * join the queue meanwhile. */
+static enum hf_status acquire_or_settled(struct hf_key *key, int64_t wait_ms,
+                                         struct hf_error *error)
+{
+    enum hf_status status = acquire_lease(key, wait_ms, error);
+    for (int tries = 0; tries < SETTLE_WAITS && status == HF_HELD; tries++) {
+        if (wait_ms > 0 || key->hasty || !key_is_being_settled(key))
+            break;
+        env_sleep(client_env(key->client), SETTLE_PAUSE);
+        status = acquire_lease(key, wait_ms, error);
+    }
+    return status;
+}
+
 /* Acquires a new lease. What the handle knew about the state before no longer applies. */
 static enum hf_status acquire_new(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
 {
-    enum hf_status status = acquire_lease(key, wait_ms, error);
+    enum hf_status status = acquire_or_settled(key, wait_ms, error);
     if (status == HF_CORRUPT && (status = mark_state_lost(key, error)) == HF_OK)
         status = acquire_lease(key, wait_ms, error);
     if (status != HF_OK)
@@ -227,8 +261,10 @@ static enum hf_status acquire_new(struct hf_key *key, int64_t wait_ms, struct hf
     status = settle_earlier_stage(key, error);
     if (status == HF_OK)
         key_note_state(key, &key->enlist.state);
-    else
-        lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, /* hook */ NULL, NULL);
+    else if (lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, /* hook */ NULL, NULL) ==
+             HF_UNSURE)
+        status = error_set(error, HF_UNSURE,
+                           "the key was granted and cannot be used; it is being released");
     return status;
 }
 
@@ -301,11 +337,11 @@ enum hf_status hf_key_keepalive(struct hf_key *key, struct hf_error *error)
 /* ---- Ending -------------------------------------------------------------------------- */
 
 static void init_end_change(struct change *change, enum change_kind kind, struct hf_key *key,
-                            const struct key_lease *lease, bool commit)
+                            struct view lease, uint64_t token, bool commit)
 {
     change_init(change, kind);
-    change->lease = view_of(lease->id);
-    change->token = lease->token;
+    change->lease = lease;
+    change->token = token;
     change->commit = commit;
     change->old = key->bodies.gone;
     change->old_count = key->bodies.gone_count;
@@ -368,7 +404,7 @@ static enum hf_status end_without_txn(struct hf_key *key, bool commit, struct hf
         return error_set(error, HF_UNSURE, "a change got no reply; repeat it, or roll back");
     key_clear_up_locked(key); /* first, so that the release's write also forgets them */
     key_lease(key, &lease);
-    init_end_change(&change, CHANGE_FINISH, key, &lease, commit);
+    init_end_change(&change, CHANGE_FINISH, key, view_of(lease.id), lease.token, commit);
     if (key->changed)
         change.version = &key->next;
     enum hf_status status =
@@ -415,32 +451,62 @@ enum hf_status hf_key_release(struct hf_key *key, enum hf_decision decision,
     return status;
 }
 
+static void stop_key_locked(struct hf_key *key)
+{
+    if (key->stopped)
+        return;
+    key->stopped = true;
+    key->ending = lock_stop(key->lock);
+    if (key->ending.last)
+        table_ref_begin_ending(key->lock->ref);
+}
+
+void key_stop(struct hf_key *key)
+{
+    env_mutex_lock(&key->calls);
+    stop_key_locked(key);
+    env_mutex_unlock(&key->calls);
+}
+
+static void finish_ending(struct hf_key *key)
+{
+    if (key->ending.last)
+        table_ref_finish_ending(key->lock->ref);
+    key->ending.last = false;
+}
+
+void key_abandon(struct hf_key *key)
+{
+    env_mutex_lock(&key->calls);
+    finish_ending(key);
+    env_mutex_unlock(&key->calls);
+}
+
 enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error)
 {
     struct hf_error why;
-    struct key_lease lease;
     struct change change;
     check(key->txn != NULL);
     env_mutex_lock(&key->calls);
-    key_lease(key, &lease);
-    init_end_change(&change, CHANGE_SETTLE, key, &lease, commit);
+    stop_key_locked(key);
+    init_end_change(&change, CHANGE_SETTLE, key, view_of(key->ending.id), key->ending.token,
+                    commit);
     change.txn = txn_of(key);
     /* If this key was given up before and the reply was lost, another process in the transaction
      * may have taken it since. */
     if (key->txn->known == TXN_PENDING)
-        change.under = lease.token;
-    enum hf_status status =
-        lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, &change.hook, &why);
+        change.under = key->ending.token;
+    enum hf_status status = lock_end_stopped(key->lock, &key->ending, &change.hook, &why);
     /* The lease had ended, or nothing was released because a caller had acquired the lock itself.
      * In both cases only the stage remains to be settled. */
-    bool is_held = hf_lock_check(key->lock, NULL) != HF_NOT_FOUND;
-    if (status == HF_NOT_FOUND || status == HF_LOST || (status == HF_OK && is_held))
+    if (status == HF_NOT_FOUND || status == HF_LOST || (status == HF_OK && !key->ending.last))
         status = change_ask(key->lock->ref, &change, (struct mono_time){ 0 }, &why);
     if (status == HF_OK) {
         key_note_state(key, &change.state);
         key->changed = key->unconfirmed = false;
     }
     change_release(&change);
+    finish_ending(key);
     env_mutex_unlock(&key->calls);
     return error_tell(error, status, &why);
 }

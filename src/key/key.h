@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "key/change.h"
 #include "key/record.h"
+#include "lock/background.h"
 #include "lock/handle.h"
 
 struct hf_key {
@@ -21,6 +22,9 @@ struct hf_key {
     struct state_version next;
     struct hf_txn *txn; /* the transaction that it belongs to, or NULL */
     bool sealed;        /* the transaction is or may be decided, so no change is allowed */
+    bool hasty;         /* an acquire without a wait does not even wait for a settling */
+    bool stopped;       /* the transaction no longer needs the lease: */
+    struct lock_ending ending;
     struct {
         struct body_name old[STATE_OLD_MAX]; /* listed as old, to be deleted */
         size_t old_count;
@@ -50,6 +54,12 @@ struct hf_txn {
     size_t key_count;
     struct txn_key *others; /* keys that other processes have taken for it, as far as we know */
     size_t other_count;
+    struct {                    /* the settling of its keys in the background */
+        struct env_mutex mutex; /* guards the two flags */
+        bool running; /* the job uses the transaction, but none of the members above changes */
+        bool freed;   /* the caller has freed the transaction, so the job does it at its end */
+        struct background_job job;
+    } settling;
 };
 
 /* ---- Handles, for transactions (key.c) ----------------------------------------------- */
@@ -76,6 +86,17 @@ enum hf_status key_lease(struct hf_key *key, struct key_lease *ret_lease);
  * releases its lease, in one write. OK: the key's document was observed to have no stage left. Old
  * bodies are left to keys_clear_up. */
 enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error);
+
+/* Whether an acquire was refused because of a transaction that has since been decided, and whose
+ * process is about to end the lease. */
+bool key_is_being_settled(struct hf_key *key);
+
+/* The first half of key_end, which makes no request: the handle no longer holds its lease. Until
+ * key_end or key_abandon, this process does not ask for the key again. */
+void key_stop(struct hf_key *key);
+
+/* Instead of key_end, after key_stop: the lease and the stage are left to other clients. */
+void key_abandon(struct hf_key *key);
 
 /* Deletes the old bodies of one client's keys, in as few requests as possible. Never fails. */
 void keys_clear_up(struct hf_key *const *keys, size_t count);

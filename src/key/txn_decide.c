@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* txn_decide.c: ends a transaction: confirms and seals every stage, swaps the record once, then
- * settles the keys. A commit that gets no reply is reported as UNSURE until the record shows the
- * decision. */
+ * settles the keys, in the background if the store is remote. A commit that gets no reply is
+ * reported as UNSURE until the record shows the decision. */
 #include "base/mutant.h"
 #include "base/rule.h"
 #include "key/txn_inside.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* How many times a commit is tried if other processes keep taking additional keys. */
@@ -74,24 +75,46 @@ static void seal_handles(struct hf_txn *txn, bool sealed)
     }
 }
 
-/* Settles the keys as decided and releases them. If this fails for a key, the next client that
+/* ---- Settling ------------------------------------------------------------------------ */
+
+/* The keys of a decided transaction, and whether all of them were observed to have no stage. */
+struct settle {
+    struct hf_txn *txn;
+    atomic_bool all;
+};
+
+static void settle_key(void *argument, size_t index)
+{
+    struct settle *settle = argument;
+    struct hf_error why;
+    bool commit = settle->txn->known == TXN_COMMIT;
+    if (key_end(settle->txn->keys[index], commit, &why) != HF_OK)
+        atomic_store(&settle->all, false);
+}
+
+static void settle_other(struct settle *settle, size_t index)
+{
+    struct hf_txn *txn = settle->txn;
+    struct hf_error why;
+    bool commit = txn->known == TXN_COMMIT;
+    if (stage_end(txn->client, &txn->others[index], id_of(txn), commit, &why) != HF_OK)
+        atomic_store(&settle->all, false);
+}
+
+/* Settles the keys as decided and ends their leases. If this fails for a key, the next client that
  * touches the key, or the purge, settles it. If a commit was applied to all keys, this is noted in
- * the record. */
+ * the record, which then no longer needs to be kept for them. */
 static void settle_keys(struct hf_txn *txn)
 {
-    struct hf_error why;
-    bool commit = txn->known == TXN_COMMIT, all = true;
-    seal_handles(txn, true);
-    for (size_t i = 0; i < txn->key_count; i++)
-        if (key_end(txn->keys[i], commit, &why) != HF_OK)
-            all = false;
+    struct settle settle = { .txn = txn, .all = true };
+    struct record_op op;
+    txn_each_key(txn, txn->key_count, settle_key, &settle);
     keys_clear_up(txn->keys, txn->key_count);
     for (size_t i = 0; i < txn->other_count; i++)
-        if (stage_end(txn->client, &txn->others[i], id_of(txn), commit, &why) != HF_OK)
-            all = false;
-    if (!commit || !all)
+        settle_other(&settle, i);
+    bool lost = RULE(APPLIED_WHEN_ALL_ARE_SETTLED) && !atomic_load(&settle.all);
+    if (txn->known != TXN_COMMIT || lost)
         return;
-    struct record_op op;
     record_op_init(&op, RECORD_APPLIED, id_of(txn), client_deadline(txn->client));
     struct txn_key *names = txn_names(txn, 0, &op.key_count);
     op.keys = names;
@@ -99,6 +122,40 @@ static void settle_keys(struct hf_txn *txn)
         txn_ask(txn, &op, NULL);
     free(names);
 }
+
+static void run_settling(struct background_job *job, bool abandoned)
+{
+    struct hf_txn *txn = job->argument;
+    if (!abandoned)
+        settle_keys(txn);
+    for (size_t i = 0; i < txn->key_count; i++)
+        key_abandon(txn->keys[i]); /* does nothing if the key was settled */
+    env_mutex_lock(&txn->settling.mutex);
+    txn->settling.running = false;
+    bool freed = txn->settling.freed;
+    env_mutex_unlock(&txn->settling.mutex);
+    if (freed)
+        txn_free_all(txn);
+}
+
+/* The decision is known, so the caller need not wait for the settling. On a local store it is
+ * quick, and is done at once. */
+static void begin_settling(struct hf_txn *txn)
+{
+    seal_handles(txn, true);
+    for (size_t i = 0; i < txn->key_count; i++)
+        key_stop(txn->keys[i]);
+    if (client_is_remote(txn->client)) {
+        txn->settling.job = (struct background_job){ .run = run_settling, .argument = txn };
+        txn->settling.running = true;
+        if (background_add(txn->client, &txn->settling.job))
+            return;
+        txn->settling.running = false;
+    }
+    settle_keys(txn);
+}
+
+/* ---- Checks before a commit ---------------------------------------------------------- */
 
 /* Whether all our leases are valid: OK, EXPIRED or LOST. */
 static enum hf_status check_leases(struct hf_txn *txn, struct hf_error *error)
@@ -211,7 +268,7 @@ static enum hf_status decide_locked(struct hf_txn *txn, enum txn_state wanted,
         }
         if (txn->known != TXN_PENDING) {
             txn_event(txn->client, id_of(txn), txn->known);
-            settle_keys(txn);
+            begin_settling(txn);
         }
     }
     if (status == HF_OK && txn->known != wanted)

@@ -17,6 +17,13 @@ enum hf_status txn_ask(struct hf_txn *txn, struct record_op *op, struct hf_error
  * NULL if out of memory. */
 struct txn_key *txn_names(const struct hf_txn *txn, size_t first, size_t *ret_count);
 
+/* Calls step(argument, i) for each of `count` keys: side by side if the store is remote. */
+void txn_each_key(struct hf_txn *txn, size_t count, void (*step)(void *argument, size_t index),
+                  void *argument);
+
+/* Frees a transaction and its keys. */
+void txn_free_all(struct hf_txn *txn);
+
 /* Learns from the record which keys other processes have taken, and the decision. */
 enum hf_status txn_learn_others(struct hf_txn *txn, enum txn_state *ret_state,
                                 struct hf_error *error);

@@ -97,7 +97,7 @@ static enum hf_status make_client(struct store *store, const struct hf_client_op
                                  .clock = &client->clock,
                                  .settings = settings_of(store, options),
                                  .policy = LIMIT_POLICY };
-    client->poll = store->traits.clock == STORE_CLOCK_BOOT ? POLL_LOCAL : POLL_NETWORK;
+    client->poll = client_is_remote(client) ? POLL_NETWORK : POLL_LOCAL;
     client->hour = HOUR_SPAN;
     snprintf(space.ns, sizeof space.ns, "%s",
              options->ns ? options->ns : LAYOUT_NAMESPACE_DEFAULT);
@@ -112,9 +112,11 @@ static enum hf_status make_client(struct store *store, const struct hf_client_op
     snprintf(client->holder, sizeof client->holder, "%s",
              options->holder ? options->holder : client->session);
     env_mutex_init(client->env, &client->shared.mutex);
+    env_cond_init(client->env, &client->shared.ended);
     client->shared.handles = 1;
     keeper_init(&client->keeper, client->env);
     cleanup_init(&client->cleanup, client->env);
+    background_init(&client->background, client->env);
     fence_cache_init(&client->fences, client->env);
     *ret_client = client;
     return error_clear(error);
@@ -193,6 +195,11 @@ struct env *client_env(const struct hf_client *client)
 struct store *client_store(const struct hf_client *client)
 {
     return client->store;
+}
+
+bool client_is_remote(const struct hf_client *client)
+{
+    return client->store->traits.clock != STORE_CLOCK_BOOT;
 }
 
 struct doc_clock *client_clock(struct hf_client *client)
@@ -423,6 +430,33 @@ struct table_ref *table_ref_share(struct table_ref *ref)
     return ref;
 }
 
+void table_ref_begin_ending(struct table_ref *ref)
+{
+    env_mutex_lock(&ref->client->shared.mutex);
+    ref->ending++;
+    env_mutex_unlock(&ref->client->shared.mutex);
+}
+
+void table_ref_finish_ending(struct table_ref *ref)
+{
+    struct hf_client *client = ref->client;
+    env_mutex_lock(&client->shared.mutex);
+    check(ref->ending > 0);
+    if (--ref->ending == 0)
+        env_cond_broadcast(&client->shared.ended);
+    env_mutex_unlock(&client->shared.mutex);
+}
+
+void table_ref_await_ended(struct table_ref *ref)
+{
+    struct hf_client *client = ref->client;
+    env_mutex_lock(&client->shared.mutex);
+    struct mono_time until = client_deadline(client);
+    while (ref->ending > 0 && mono_before(client_now(client), until))
+        env_cond_wait_until(&client->shared.ended, &client->shared.mutex, until);
+    env_mutex_unlock(&client->shared.mutex);
+}
+
 /* ---- Closing ------------------------------------------------------------------------- */
 
 static void client_free(struct hf_client *client)
@@ -436,9 +470,11 @@ static void client_free(struct hf_client *client)
         map_take(&client->shared.table_refs, doc_key(ref->doc));
         table_ref_free(ref);
     }
+    background_release(&client->background);
     fence_cache_release(&client->fences);
     check(client->shared.table_refs.count == 0); /* no handle is left, so none may be in use */
     map_release(&client->shared.table_refs);
+    env_cond_release(&client->shared.ended);
     env_mutex_release(&client->shared.mutex);
     table_space_release(&client->space);
     table_space_release(&client->chunk_space);
@@ -490,11 +526,13 @@ static void cancel_waits(struct hf_client *client)
     }
 }
 
-/* Releases the leases that are still held. The client itself is freed with its last handle. */
+/* Finishes what is under way in the background, and releases the leases that are still held. The
+ * client itself is freed with its last handle. */
 void hf_client_close(struct hf_client *client)
 {
     if (!client)
         return;
+    background_finish(client);
     env_mutex_lock(&client->shared.mutex);
     bool left = client->shared.handles > 1;
     env_mutex_unlock(&client->shared.mutex);

@@ -29,6 +29,8 @@ struct table_ref {
     size_t users;  /* guarded by client->shared.mutex; 0: cached for the next use */
     bool renewing; /* guarded by the keeper's mutex */
     bool in_index; /* its leases may have entries in the expiry index */
+    size_t
+        ending; /* leases that are ended in the background; guarded by client->shared.mutex */
     /* Also guarded by the keeper's mutex: the hours that have an entry. Hour h is at index
      * h % INDEXED_HOURS and is stored as h + 1; 0 means none. */
     int64_t indexed[INDEXED_HOURS];
@@ -99,6 +101,19 @@ void table_ref_drop(struct table_ref *ref);
 
 /* Adds a use of a table_ref that is already in use. */
 struct table_ref *table_ref_share(struct table_ref *ref);
+
+/* Between these two calls, a lease of this process that its caller believes to be released is
+ * ended in the background. */
+void table_ref_begin_ending(struct table_ref *ref);
+void table_ref_finish_ending(struct table_ref *ref);
+
+/* Waits until no such lease is left, but at most REQUEST_TIME. So a process is never refused
+ * because of a lease that it has released. */
+void table_ref_await_ended(struct table_ref *ref);
+
+/* Whether requests to the store go over a network. Requests that do not depend on each other are
+ * then made side by side. On a local store that would cost more than it saves. */
+bool client_is_remote(const struct hf_client *client);
 
 /* Notes that a caller has begun an operation, so that the sweeper yields. Reads for display do not
  * count. NULL is allowed. */

@@ -9,6 +9,7 @@
 #define LOCK_CLIENT_INSIDE_H
 
 #include "base/map.h"
+#include "lock/background.h"
 #include "lock/cleanup.h"
 #include "lock/client.h"
 #include "lock/fenced.h"
@@ -42,6 +43,7 @@ struct hf_client {
         /* Locks and transactions not freed yet, plus one for the client until it is closed. */
         size_t handles;
         uint64_t cleared[SWEEP_MODES]; /* ended leases, by what caused them to be cleared */
+        struct env_cond ended;         /* for table_ref_await_ended */
     } shared;
     struct {
         atomic_uint_fast64_t count; /* operations that callers have begun */
@@ -51,6 +53,7 @@ struct hf_client {
     } activity;
     struct keeper keeper;
     struct cleanup cleanup;
+    struct background background;
     struct fence_cache fences;
     struct events events;
 };

@@ -82,6 +82,26 @@ bool lock_begin_end(struct hf_lock *lock, enum table_op_kind kind, struct view n
 enum hf_status lock_finish_end(struct hf_lock *lock, struct request *request, bool over,
                                struct hf_error *error);
 
+/* A lease that its handle no longer holds, but that is still in its table. */
+struct lock_ending {
+    bool held; /* the handle held the lease, ... */
+    bool last; /* ... and was released as many times as it was acquired */
+    bool over; /* by our own clock, the lease had expired */
+    char id[LEASE_ID_MAX + 1];
+    uint64_t token;
+};
+
+/* The two halves of a release, for a lease that is ended later, possibly by another task. The first
+ * half makes no request: from then on the handle does not hold the lease, and no renewal takes
+ * effect. The second half ends the lease in its table; NOT_FOUND if the handle did not hold it. */
+struct lock_ending lock_stop(struct hf_lock *lock);
+enum hf_status lock_end_stopped(struct hf_lock *lock, const struct lock_ending *ending,
+                                struct table_hook *hook, struct hf_error *error);
+
+/* Makes sure that an acquire that got no reply, or was not reported as OK for another reason, has
+ * left no lease. OK: it has not, and no request of it that is still in flight can take effect. */
+enum hf_status lock_undo_acquire(struct hf_lock *lock, struct hf_error *error);
+
 /* The two halves of an hf_lock_acquire that does not wait: OK if the request is to be sent;
  * `wanted` must live as long. The caller holds `calls`. */
 enum hf_status lock_begin_acquire(struct hf_lock *lock, struct lease_request *wanted,

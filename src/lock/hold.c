@@ -208,7 +208,7 @@ static enum hf_status read_end(struct hf_lock *lock, struct request *request, bo
     bool by_others = (over && kind == TABLE_RELEASE) || request->taken ||
                      request->op.doubt == DOC_DOUBT_NONE;
     if (!request_settled(status)) {
-        release_later(table_ref_share(lock->ref), kind, request->table.id, lock->token,
+        release_later(table_ref_share(lock->ref), kind, request->table.id, request->table.token,
                       request->table.note, lock->ttl);
         return error_set(&request->op.error, HF_UNSURE,
                          "no reply yet; the client keeps trying in the background");
@@ -255,6 +255,54 @@ enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const cha
     }
     env_mutex_unlock(&lock->calls);
     return error_tell(error, why.status, &why);
+}
+
+/* ---- Ending a lease later ------------------------------------------------------------ */
+
+struct lock_ending lock_stop(struct hf_lock *lock)
+{
+    struct lock_ending ending;
+    struct request request;
+    struct hf_error why;
+    env_mutex_lock(&lock->calls);
+    ending.last = lock_begin_end(lock, TABLE_RELEASE, VIEW(""), &request, &ending.over, &why);
+    ending.held = why.status == HF_OK;
+    ending.token = request.table.token;
+    memcpy(ending.id, lock->id, sizeof ending.id);
+    env_mutex_unlock(&lock->calls);
+    return ending;
+}
+
+enum hf_status lock_end_stopped(struct hf_lock *lock, const struct lock_ending *ending,
+                                struct table_hook *hook, struct hf_error *error)
+{
+    struct request request, *requests[] = { &request };
+    if (!ending->held)
+        return error_set(error, HF_NOT_FOUND, "the lock is not held");
+    if (!ending->last)
+        return error_clear(error);
+    request_init(&request, lock->ref, TABLE_RELEASE, (struct mono_time){ 0 });
+    request.table.id = view_of(ending->id);
+    request.table.token = ending->token;
+    request.hook = hook;
+    table_ref_ask(lock->ref, requests, 1);
+    return lock_finish_end(lock, &request, ending->over, error);
+}
+
+/* Writes even if there is nothing to end, because only a later swap makes earlier writes that are
+ * still in flight fail. */
+enum hf_status lock_undo_acquire(struct hf_lock *lock, struct hf_error *error)
+{
+    struct request request, *requests[] = { &request };
+    if (lock->id[0] == '\0') /* nothing was ever requested */
+        return error_clear(error);
+    request_init(&request, lock->ref, TABLE_CANCEL, (struct mono_time){ 0 });
+    request.op.settle = true;
+    request.table.id = view_of(lock->id);
+    enum hf_status status = table_ref_ask(lock->ref, requests, 1);
+    if (error)
+        *error = request.op.error;
+    return status;
 }
 
 /* ---- Ending one lease and acquiring the next ----------------------------------------- */

@@ -594,6 +594,8 @@ enum hf_status hf_lock_acquire(struct hf_lock *lock, int64_t wait_ms, struct hf_
     env_mutex_lock(&lock->calls);
     wait_queue_clear_cancel(lock->ref, &lock->waiter);
     enum hf_status status = may_ask(lock, &held, error);
+    if (status == HF_OK && !held)
+        table_ref_await_ended(lock->ref);
     if (status == HF_OK && !held && wait_ms == 0) {
         draw_id(lock);
         status = request_grant(lock, /* wait */ false, (struct mono_time){ 0 }, error);
@@ -613,6 +615,8 @@ enum hf_status hf_lock_begin(struct hf_lock *lock, struct hf_error *error)
     env_mutex_lock(&lock->calls);
     wait_queue_clear_cancel(lock->ref, &lock->waiter);
     enum hf_status status = may_ask(lock, &held, error);
+    if (status == HF_OK && !held)
+        table_ref_await_ended(lock->ref);
     if (status == HF_OK && !held)
         status = join_queue(lock, (struct mono_time){ MOMENT_FAR }, error);
     env_mutex_unlock(&lock->calls);
