@@ -226,6 +226,15 @@ void bank_checker_told_taken(struct bank_checker *checker, struct view txn, size
     banked_txn_of(checker, txn)->told_taken[key] = true;
 }
 
+void bank_checker_told_refused(struct bank_checker *checker, struct view id, size_t number,
+                               unsigned node)
+{
+    const struct banked_txn *txn = banked_txn_of(checker, id);
+    const struct banked_key *key = &checker->keys[number];
+    if (!txn->told_taken[number] && key->taker == node && banked_is_held_for(key, id))
+        BANK_FAIL(checker, "%s is told that it got no key, and holds %s", txn->id, key->name);
+}
+
 void bank_checker_told_published(struct bank_checker *checker, uint64_t number)
 {
     const struct banked_operation *operation = known_operation(checker, number);

@@ -30,12 +30,15 @@
  *   - The balances do not add up to zero, or a pair is overdrawn: money was created, or a read was
  *     outdated when the transaction was committed.
  *   - A document that is still in use is deleted. A token decreases.
+ *   - A transaction waits for a key while the same node holds a key with a later name for it. Two
+ *     transactions could then wait for each other.
  *
  * In the results:
  *
  *   - An operation that was refused, rolled back or discarded is in the document, or appears there
  *     later. An operation that was reported as done is missing from the document, or the document
  *     differs from it.
+ *   - A transaction is told that its keys are held by others, and holds one of them.
  *   - A reader gets a value that the key did not have at any instant since the read began.
  *
  * At the end, after the fault-free phase and several sweeps:
@@ -88,6 +91,10 @@ void bank_checker_told_impossible(struct bank_checker *checker, uint64_t operati
 
 /* Reports that a key was acquired for a transaction. */
 void bank_checker_told_taken(struct bank_checker *checker, struct view txn, size_t key);
+
+/* Reports that a node was refused a key for a transaction (HELD), and so got none of its keys. */
+void bank_checker_told_refused(struct bank_checker *checker, struct view txn, size_t key,
+                               unsigned node);
 
 /* Reports that a stage outside a transaction is known to have been published, or will never be
  * published. */

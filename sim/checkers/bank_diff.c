@@ -171,7 +171,9 @@ static void checker_staged(const struct step *step, const struct banked_stage *b
 {
     bool changes = now->changes && !(before->changes && is_same(&before->next, &now->next));
     bool taken = !before->there || before->token != now->token;
-    if (taken && !is_held_alone(step->now, now->token))
+    /* One write may take a key and, for another request of the same node, end the lease. */
+    if (taken && !is_held_alone(step->now, now->token) &&
+        !is_held_alone(step->before, now->token))
         STEP_FAIL(step, "is taken under token %" PRIu64 ", which is not active", now->token);
     if (changes && !is_held_alone(step->before, now->token))
         STEP_FAIL(step, "is staged under token %" PRIu64 ", which was not active", now->token);
@@ -202,6 +204,49 @@ static void checker_state(const struct step *step, struct banked_state before,
     if (now->stage.there)
         checker_staged(step, &before.stage, &now->stage);
 }
+
+/* ---- Waiting ---------------------------------------------------------------------------- */
+
+bool banked_is_held_for(const struct banked_key *key, struct view txn)
+{
+    const struct banked_stage *stage = &key->state.stage;
+    return is_of_txn(stage) && view_equal(view_of(stage->txn), txn) &&
+           is_active(key->table, stage->token);
+}
+
+/* Whether two entries belong to the same client: an id is a session and a number. */
+static bool is_same_session(struct view a, struct view b)
+{
+    return view_equal(view_first(a, view_find(a, '-')), view_first(b, view_find(b, '-')));
+}
+
+/* The workload notes the transaction with each request for a key. */
+static void checker_waits(const struct step *step, const struct checked_entry *waiter)
+{
+    struct view txn = waiter->note;
+    if (txn.size < 2)
+        return;
+    txn = view_first(view_from(txn, 1), txn.size - 2); /* without the quotes */
+    for (size_t i = 0; i < step->checker->options.key_count; i++) {
+        const struct banked_key *held = &step->checker->keys[i];
+        if (strcmp(held->name, step->key->name) <= 0 || !banked_is_held_for(held, txn))
+            continue;
+        const struct checked_entry *lease =
+            checked_by_token(held->table, held->state.stage.token);
+        if (is_same_session(lease->id, waiter->id))
+            STEP_FAIL(step, "is waited for by %.*s, which holds %s", VIEW_ARGS(txn),
+                      held->name);
+    }
+}
+
+static void checker_new_waiters(const struct step *step)
+{
+    for (size_t i = 0; i < step->now->waiter_count; i++)
+        if (!step->before || !checked_waiter(step->before, step->now->waiters[i].id))
+            checker_waits(step, &step->now->waiters[i]);
+}
+
+/* ---- Contents --------------------------------------------------------------------------- */
 
 /* Looks up the contents of a version, and records that it was seen. */
 static void look_up(struct bank_checker *checker, const struct banked_key *key,
@@ -278,6 +323,7 @@ void checker_document_changed(struct bank_checker *checker, struct banked_key *k
     look_up_all(checker, key, &state);
     struct step step = { .checker = checker, .key = key, .before = key->table, .now = table };
     checker_state(&step, key->state, &state);
+    checker_new_waiters(&step);
     checked_version_free(key->table);
     key->table = table;
     key->state = state;

@@ -149,6 +149,9 @@ void checker_document_changed(struct bank_checker *checker, struct banked_key *k
 void checker_record_changed(struct bank_checker *checker, struct view id,
                             const struct bucket_change *change);
 
+/* Whether the key has a stage of this transaction, under a lease that is active. */
+bool banked_is_held_for(const struct banked_key *key, struct view txn);
+
 /* Whether the published or staged state in the document has this body. */
 bool banked_names(const struct banked_key *key, struct view body);
 void checker_body_changed(struct bank_checker *checker, struct view name,

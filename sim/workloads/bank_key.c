@@ -115,6 +115,39 @@ enum hf_status teller_write(struct teller *teller, struct teller_write *write, i
     return status;
 }
 
+enum hf_status teller_write_many(struct teller *teller, struct hf_txn *txn,
+                                 struct teller_write *writes, size_t count,
+                                 const int64_t *balances)
+{
+    struct bank_checker *checker = teller->work->checker;
+    struct hf_txn_change changes[TELLER_WRITES_MAX];
+    char texts[TELLER_WRITES_MAX][STATE_BYTES_MAX];
+    struct hf_error error;
+    check(count <= TELLER_WRITES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        struct teller_write *write = &writes[i];
+        changes[i] = (struct hf_txn_change){ .key = write->key, .data = texts[i] };
+        changes[i].removes = balances[i] == 0 && teller_one_in(teller, 2);
+        if (changes[i].removes) {
+            write->operation = bank_checker_removes(checker, write->number, write->txn);
+            continue;
+        }
+        changes[i].size = draw_size(teller);
+        write->operation = bank_checker_writes(checker, write->number, write->txn, balances[i]);
+        bank_checker_text(write->operation, balances[i], changes[i].size, texts[i]);
+    }
+    teller_maybe_be_cut(teller);
+    enum hf_status status = hf_txn_update(txn, changes, count, &error);
+    for (size_t i = 0; i < count; i++) {
+        TELLER_TRACE(teller, "writes %" PRId64 " to %s as operation %" PRIu64 ": %s",
+                     balances[i], bank_keys[writes[i].number], writes[i].operation,
+                     hf_status_name(changes[i].status));
+        bank_checker_told_write(checker, writes[i].operation, /* staged */ true,
+                                changes[i].status);
+    }
+    return status;
+}
+
 /* ---- Outside transactions -------------------------------------------------------------- */
 
 /* Draws a condition that is true, one that is false, or none. */

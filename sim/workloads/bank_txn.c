@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define DEAL_KEYS_MAX      4
+#define DEAL_KEYS_MAX      TELLER_WRITES_MAX
 #define AMOUNT_MAX         20
 #define WAIT_MS_MAX        8000
 #define END_TRIES          3
@@ -118,8 +118,13 @@ static enum hf_status acquire_some(struct teller *teller, struct hf_txn *txn,
 {
     struct hf_key_options options = teller_key_options(teller);
     const char *names[DEAL_KEYS_MAX];
+    char note[HF_TXN_ID_SIZE + 3];
     struct hf_error error;
-    int64_t wait_ms = (int64_t)teller_below(teller, WAIT_MS_MAX);
+    int64_t wait_ms = teller_one_in(teller, 3) ? 0 : (int64_t)teller_below(teller, WAIT_MS_MAX);
+    /* For the checker. In other transactions, several handles of a node may take keys. */
+    bool alone = !txn->joined && !teller->work->plan.both_hands;
+    snprintf(note, sizeof note, "\"%s\"", hf_txn_id(txn));
+    options.note = alone ? note : NULL;
     for (size_t i = 0; i < count; i++)
         names[i] = bank_keys[deal->keys[first + i]];
     enum hf_status status =
@@ -129,6 +134,9 @@ static enum hf_status acquire_some(struct teller *teller, struct hf_txn *txn,
     for (size_t i = 0; status == HF_OK && i < count; i++)
         bank_checker_told_taken(teller->work->checker, view_of(hf_txn_id(txn)),
                                 deal->keys[first + i]);
+    for (size_t i = 0; alone && status == HF_HELD && i < count; i++)
+        bank_checker_told_refused(teller->work->checker, view_of(hf_txn_id(txn)),
+                                  deal->keys[first + i], node_number(teller->node));
     return status;
 }
 
@@ -157,11 +165,33 @@ static bool read_all(struct teller *teller, const struct deal *deal, int64_t *ba
     return !deal->of_pair || balances[0] + balances[1] >= deal->out_of_it;
 }
 
+/* Stages all changes of a deal with one call. */
+static enum hf_status stage_together(struct teller *teller, struct hf_txn *txn,
+                                     const struct deal *deal, struct hf_key **keys,
+                                     const int64_t *balances)
+{
+    struct teller_write writes[DEAL_KEYS_MAX];
+    int64_t wanted[DEAL_KEYS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < deal->count; i++) {
+        if (deal->change[i] == 0 && !deal->idle)
+            continue;
+        wanted[count] = balances[i] + deal->change[i];
+        writes[count++] = (struct teller_write){ .key = keys[i],
+                                                 .number = deal->keys[i],
+                                                 .txn = view_of(hf_txn_id(txn)),
+                                                 .staged = true };
+    }
+    return count > 0 ? teller_write_many(teller, txn, writes, count, wanted) : HF_OK;
+}
+
 /* Stages all changes of a deal. A change that got no reply may or may not be staged. */
 static enum hf_status stage_all(struct teller *teller, struct hf_txn *txn,
                                 const struct deal *deal, struct hf_key **keys,
                                 const int64_t *balances)
 {
+    if (!teller->work->plan.crowds && teller_one_in(teller, 2))
+        return stage_together(teller, txn, deal, keys, balances);
     for (size_t i = 0; i < deal->count; i++) {
         struct teller_write write = { .key = keys[i],
                                       .number = deal->keys[i],

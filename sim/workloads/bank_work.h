@@ -156,6 +156,15 @@ struct teller_write {
 };
 enum hf_status teller_write(struct teller *teller, struct teller_write *write, int64_t balance);
 
+/* The most changes in one call. */
+#define TELLER_WRITES_MAX 4
+
+/* Writes a balance to each of several keys of a transaction, at the same time. UNSURE: at least one
+ * of them may or may not be staged. */
+enum hf_status teller_write_many(struct teller *teller, struct hf_txn *txn,
+                                 struct teller_write *writes, size_t count,
+                                 const int64_t *balances);
+
 /* Acquires a key, writes its current value again in one of several ways, and releases it. */
 void teller_rewrite(struct teller *teller);
 
