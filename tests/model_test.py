@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""model_test.py: a model (model/takeover.pml or model/pins.pml) holds in every state that it can
-reach, and each of its wrong rules is found out.
+"""model_test.py: a model (model/takeover.pml, model/pins.pml or model/txn.pml) holds in every state
+that it can reach, and each of its wrong rules is found out.
 
     model_test.py takeover          in a few seconds
     model_test.py takeover long     with more grants
     model_test.py pins [long]       the same for pins; long: with two readers
+    model_test.py txn [long]        the same for transactions; long: with more clients
 
 A search counts only if it was exhaustive, if it was not suspiciously small, and if everything that
 the model calls a story was seen to happen in it. Needs spin and gcc; prints TAP.
@@ -78,10 +79,30 @@ PINS_MUTANTS = [
     ("EVERY_PIN_HOLDS", LIVENESS, ["CALM", "CHUNKS=1"], "acceptance cycle"),
 ]
 
+TXN_SHORT = [
+    ("a transaction is committed to all of its keys or to none", SAFETY, 40000, ["WANTED=1"], True),
+]
+TXN_LONG = [
+    ("a transaction is committed to all of its keys or to none", SAFETY, 1000000, ["WANTED=2"], True),
+    ("a reader sees it so", SAFETY, 1000000, ["WANTED=1", "READER"], True),
+]
+TXN_MUTANTS = [
+    ("COMMIT_BEFORE_STAGED", SAFETY, [], BROKEN),
+    ("COMMIT_WITHOUT_CONDITION", SAFETY, [], BROKEN),
+    ("UNSURE_IS_COMMIT", SAFETY, [], BROKEN),
+    ("UNSURE_IS_ROLLBACK", SAFETY, [], BROKEN),
+    ("DISCARD_WITHOUT_RECORD", SAFETY, [], BROKEN),
+    ("PROMOTE_PENDING", SAFETY, [], BROKEN),
+    ("APPLIED_ALTHOUGH_LOST", SAFETY, [], BROKEN),
+    ("PURGED_UNSETTLED", SAFETY, [], BROKEN),
+    ("ABSENT_IS_ROLLBACK", SAFETY, ["READER"], BROKEN),
+]
+
 SUITES = {
     "takeover": {"short": TAKEOVER_SHORT, "long": TAKEOVER_LONG, "mutants": TAKEOVER_MUTANTS,
                  "always": ["GRANTS=2"]},
     "pins": {"short": PINS_SHORT, "long": PINS_LONG, "mutants": PINS_MUTANTS, "always": []},
+    "txn": {"short": TXN_SHORT, "long": TXN_LONG, "mutants": TXN_MUTANTS, "always": ["WANTED=1"]},
 }
 
 # What goes wrong within a few steps is found sooner when longer ways are not tried first.
