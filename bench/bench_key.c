@@ -2,6 +2,8 @@
 /* bench_key.c: measures keys, transactions and sweeping.
  *
  *   requests  the store requests of each operation, warm: on mem and sqlite
+ *   rounds    a transaction over ten keys on a store with 20 ms a request: the time until its
+ *             commit is known, in round trips
  *   speed     acquire, update and release of a key, and transfers between two keys, per second: on
  *             each local store, beside an SQLite table in Python
  *   sweep     1,000 expired leases among 10^3 to 10^6 live keys: the store requests of a sweep, and
@@ -235,7 +237,7 @@ static void requests_of_txn(struct bench *bench, struct desk *desk, const char *
     snprintf(what, sizeof what, "a transaction over %zu keys, %zu bytes each", count, size);
     print_cost(bench, kind, what, &cost);
     bar_of_cost(kind, what, "gets, puts", cost.gets + cost.puts,
-                (size <= INLINE_MAX ? 3 : 4) * (double)count + 5);
+                (size <= INLINE_MAX ? 3 : 4) * (double)count + 4);
 }
 
 static void bench_requests(struct bench *bench)
@@ -259,6 +261,88 @@ static void bench_requests(struct bench *bench)
         client_close(&desk.at);
         print_bars(bench);
     }
+}
+
+/* ---- rounds -------------------------------------------------------------------------- */
+
+#define FAR_STORE   "mem:?delay=20ms"
+#define FAR_SECONDS 0.020
+
+/* The requests of such a transaction when each waited for the one before it. */
+#define ALL_REQUESTS 35
+
+static void name_keys(char space[KEYS_MAX][32], const char *names[KEYS_MAX])
+{
+    for (size_t i = 0; i < KEYS_MAX; i++) {
+        name_of(i, space[i]);
+        names[i] = space[i];
+    }
+}
+
+/* All keys at once, as a caller does that knows them in advance. */
+static void change_together(struct hf_txn *txn)
+{
+    struct hf_txn_change changes[KEYS_MAX];
+    char space[KEYS_MAX][32];
+    const char *names[KEYS_MAX];
+    struct hf_key *keys[KEYS_MAX];
+    struct hf_error error;
+    name_keys(space, names);
+    must(hf_txn_acquire(txn, names, KEYS_MAX, NULL, 60000, keys, &error), &error, "take");
+    for (size_t i = 0; i < KEYS_MAX; i++)
+        changes[i] =
+            (struct hf_txn_change){ .key = keys[i], .data = filling, .size = INLINE_MAX };
+    must(hf_txn_update(txn, changes, KEYS_MAX, &error), &error, "update");
+}
+
+static void change_one_by_one(struct hf_txn *txn)
+{
+    char space[KEYS_MAX][32];
+    const char *names[KEYS_MAX];
+    struct hf_key *keys[KEYS_MAX];
+    struct hf_error error;
+    name_keys(space, names);
+    for (size_t i = 0; i < KEYS_MAX; i++) {
+        must(hf_txn_acquire(txn, &names[i], 1, NULL, 60000, &keys[i], &error), &error, "take");
+        must(hf_key_update(keys[i], filling, INLINE_MAX, NULL, NULL, &error), &error, "update");
+    }
+}
+
+/* The round trips until the commit is known. */
+static double rounds_of(struct hf_client *client, void (*change)(struct hf_txn *txn))
+{
+    struct hf_txn *txn;
+    struct hf_error error;
+    double began = now_s();
+    must(hf_txn_begin(client, NULL, &txn, &error), &error, "begin");
+    change(txn);
+    must(hf_txn_commit(txn, NULL, &error), &error, "commit");
+    double took = now_s() - began;
+    hf_txn_free(txn);
+    env_sleep(env_real(), SPAN_S(1)); /* the keys are settled */
+    return took / FAR_SECONDS;
+}
+
+static void bench_rounds(struct bench *bench)
+{
+    struct series together = { .count = 0 }, one_by_one = { .count = 0 };
+    struct desk desk;
+    desk_open(&desk, FAR_STORE);
+    rounds_of(desk.at.client, change_together);
+    for (size_t round = 0; round < bench->rounds; round++) {
+        series_add(&together, rounds_of(desk.at.client, change_together));
+        series_add(&one_by_one, rounds_of(desk.at.client, change_one_by_one));
+    }
+    client_close(&desk.at);
+    bench_figure(bench, "10 keys, 20 ms a request, one by one: until the commit is known",
+                 " round trips", &one_by_one);
+    bench_figure(bench, "10 keys, 20 ms a request, together: until the commit is known",
+                 " round trips", &together);
+    if (!bench->json)
+        printf("  (all %d requests of the transaction in a row: %d round trips)\n",
+               ALL_REQUESTS, ALL_REQUESTS);
+    bench_bar(bench, "10 keys, 20 ms a request: round trips until the commit is known", "",
+              series_median(&together), 6.5, /* at_most */ true);
 }
 
 /* ---- speed --------------------------------------------------------------------------- */
@@ -657,8 +741,8 @@ static void bench_p99(struct bench *bench)
 }
 
 static const struct bench_part parts[] = {
-    { "requests", bench_requests }, { "speed", bench_speed }, { "sweep", bench_sweep },
-    { "p99", bench_p99 },           { NULL, NULL },
+    { "requests", bench_requests }, { "rounds", bench_rounds }, { "speed", bench_speed },
+    { "sweep", bench_sweep },       { "p99", bench_p99 },       { NULL, NULL },
 };
 
 int main(int argc, char **argv)
