@@ -81,6 +81,7 @@ extern const struct workload workload_race;
 extern const struct workload workload_fenced;
 extern const struct workload workload_ranges;
 extern const struct workload workload_pages;
+extern const struct workload workload_steps;
 extern const struct workload workload_sweep;
 
 /* All workloads; NULL-terminated. */

@@ -288,8 +288,9 @@ static void forward_change(struct script *script, struct change_call *call, enum
     struct counts *counts = &script->shared.counts;
     call->decide = decide_step; /* not in a copy: what is decided may set its other members */
     call->argument = &step;
+    call->ready = (struct view){ NULL, 0 }; /* so that it is always decided here */
     if (script->inner->ops->change)
-        script->inner->ops->change(script->inner, call);
+        script->inner->ops->change(script->inner, call, 1);
     else
         change_by_get_and_put(script->inner, call);
     call->decide = asked.decide;
@@ -501,8 +502,14 @@ static void script_put_file(struct store *store, struct put_call *call, int fd,
     run_one(store, one);
 }
 
-static void script_change(struct store *store, struct change_call *call)
+/* Changes of several objects together have no fates yet. */
+static void script_change(struct store *store, struct change_call *call, size_t count)
 {
+    if (count > 1) {
+        struct store *inner = ((struct script *)store)->inner;
+        store_change_together(inner, call, count);
+        return;
+    }
     run_one(store, (struct script_call){ .kind = CALL_CHANGE,
                                          .key = call->key,
                                          .deadline = call->deadline,

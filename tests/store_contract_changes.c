@@ -87,6 +87,97 @@ static void known_bytes_are_not_shown(struct contract *c)
     EXPECT(c, wish.given && view_equal((struct view){ wish.body, wish.size }, VIEW("two")));
 }
 
+static void what_is_ready_is_for_the_known_version(struct contract *c)
+{
+    struct wish wish = { .write = VIEW("two") };
+    wish.call.ready = wish.write;
+    EXPECT(c, contract_put(c, VIEW("a"), VIEW("one"), &wish.call.known));
+    struct etag first = wish.call.known;
+    change(c, &wish, VIEW("a"));
+    if (is_refused(&wish)) {
+        EXPECT(c, contract_holds(c, VIEW("a"), VIEW("one")));
+        return;
+    }
+    EXPECT_STATUS(c, HF_OK, wish.call.error.status, wish.call.error);
+    EXPECT(c, wish.call.wrote && !etag_equal(&wish.call.etag, &first));
+    EXPECT(c, contract_holds(c, VIEW("a"), VIEW("two")));
+    /* The known version is gone: what is ready for it is not written. */
+    wish.write = VIEW("three");
+    change(c, &wish, VIEW("a"));
+    EXPECT_STATUS(c, HF_OK, wish.call.error.status, wish.call.error);
+    EXPECT(c, wish.decided == 1 && wish.call.wrote);
+    EXPECT(c, view_equal((struct view){ wish.body, wish.size }, VIEW("two")));
+    EXPECT(c, contract_holds(c, VIEW("a"), VIEW("three")));
+    change(c, &wish, VIEW("none"));
+    EXPECT_STATUS(c, HF_OK, wish.call.error.status, wish.call.error);
+    EXPECT(c, wish.decided == 1 && wish.now.size == 0);
+    EXPECT(c, contract_holds(c, VIEW("none"), VIEW("three")));
+}
+
+/* ---- Together -------------------------------------------------------------------------- */
+
+#define TOGETHER 3
+
+struct set {
+    struct wish wishes[TOGETHER];
+    struct change_call calls[TOGETHER];
+    size_t refuses; /* the one that refuses; TOGETHER: none */
+};
+
+static struct set *deciding;
+
+static struct view decide_in_set(void *argument, const struct etag *now, struct view body)
+{
+    struct wish *wish = argument;
+    size_t index = (size_t)(wish - deciding->wishes);
+    deciding->calls[index].refused = index == deciding->refuses;
+    return decide(wish, now, body);
+}
+
+/* Writes "0", "1" and "2" over the objects a, b and c. */
+static enum hf_status change_set(struct contract *c, struct set *set)
+{
+    static const struct view texts[TOGETHER] = { { "0", 1 }, { "1", 1 }, { "2", 1 } };
+    static const struct view names[TOGETHER] = { { "a", 1 }, { "b", 1 }, { "c", 1 } };
+    deciding = set;
+    for (size_t i = 0; i < TOGETHER; i++) {
+        struct wish *wish = &set->wishes[i];
+        wish->write = texts[i];
+        wish->decided = 0;
+        set->calls[i].key = contract_key(c, names[i], &wish->key);
+        set->calls[i].decide = decide_in_set;
+        set->calls[i].argument = wish;
+    }
+    return store_change_together(c->store, set->calls, TOGETHER);
+}
+
+static void all_or_none(struct contract *c)
+{
+    struct set set = { .refuses = 1 };
+    EXPECT(c, contract_put(c, VIEW("a"), VIEW("old"), NULL));
+    EXPECT(c, contract_put(c, VIEW("b"), VIEW("old"), NULL));
+    if (change_set(c, &set) == HF_UNSUPPORTED) {
+        EXPECT(c, contract_holds(c, VIEW("a"), VIEW("old")) && set.wishes[0].decided == 0);
+        return;
+    }
+    for (; set.refuses < TOGETHER; set.refuses++) { /* b refuses, then c, which is absent */
+        EXPECT_STATUS(c, HF_OK, change_set(c, &set), set.calls[0].error);
+        for (size_t i = 0; i < TOGETHER; i++)
+            EXPECT(c, set.calls[i].error.status == HF_OK && !set.calls[i].wrote);
+        EXPECT(c, contract_holds(c, VIEW("a"), VIEW("old")));
+        EXPECT(c, contract_holds(c, VIEW("b"), VIEW("old")));
+        EXPECT(c, contract_missing(c, VIEW("c")));
+    }
+    EXPECT_STATUS(c, HF_OK, change_set(c, &set), set.calls[0].error);
+    EXPECT(c, contract_holds(c, VIEW("a"), VIEW("0")));
+    EXPECT(c, contract_holds(c, VIEW("b"), VIEW("1")));
+    EXPECT(c, contract_holds(c, VIEW("c"), VIEW("2")));
+    struct put_call next = { .key = set.calls[1].key,
+                             .body = VIEW("x"),
+                             .condition = if_match(&set.calls[1].etag) };
+    EXPECT_STATUS(c, HF_OK, store_put(c->store, &next), next.error);
+}
+
 static void nothing_decided_is_nothing_done(struct contract *c)
 {
     struct etag etag;
@@ -223,6 +314,9 @@ static const struct contract_row rows[] = {
     { "a change shows what is there and writes what is decided, or is unsupported",
       a_change_or_nothing },
     { "a change does not show bytes that the caller has", known_bytes_are_not_shown },
+    { "what is ready for the known version is written over no other",
+      what_is_ready_is_for_the_known_version },
+    { "changes together are all written, or none", all_or_none },
     { "a change that decides on nothing does nothing", nothing_decided_is_nothing_done },
     { "a change tells an absent object from an empty one", absent_and_empty_differ },
     { "a change of any size is done, or unsupported with nothing changed",

@@ -624,6 +624,22 @@ static void free_state(void *state)
     free(ledgers);
 }
 
+/* A store with its own lock, which changes a document in one step. */
+static void tune_steps(struct run *run, struct plans *plans)
+{
+    plans->net.bucket.clock = STORE_CLOCK_BOOT;
+    plans->net.bucket.steps = !run->options->ignore_conditions;
+}
+
+const struct workload workload_steps = {
+    .name = "steps",
+    .about = "the same on a store with its own lock, which changes a document in one step",
+    .tune = tune_steps,
+    .start = start,
+    .check_at_end = checker,
+    .free = free_state,
+};
+
 const struct workload workload_doc = {
     .name = "doc",
     .about = "tasks of all nodes change shared documents; what each is told is so",

@@ -120,7 +120,7 @@ static enum hf_status checker(struct bucket *bucket, const struct condition *con
     return condition_check(condition, current ? &current->info.etag : NULL, error);
 }
 
-void bucket_put(struct bucket *bucket, struct put_call *call)
+static void put_object(struct bucket *bucket, struct put_call *call, bool more)
 {
     struct object *current = map_get(&bucket->objects, call->key);
     if (checker(bucket, &call->condition, current, &call->error) != HF_OK)
@@ -133,7 +133,22 @@ void bucket_put(struct bucket *bucket, struct put_call *call)
     check(map_put(&bucket->objects, object->key, object, &old));
     free(old);
     tell(bucket, &(struct bucket_change){ object->key, object->body, object->info.etag,
-                                          &call->condition });
+                                          &call->condition, more });
+}
+
+void bucket_put(struct bucket *bucket, struct put_call *call)
+{
+    put_object(bucket, call, /* more */ false);
+}
+
+void bucket_put_together(struct bucket *bucket, struct put_call *call, struct put_call *others,
+                         size_t count)
+{
+    put_object(bucket, call, /* more */ count > 0);
+    for (size_t i = 0; i < count; i++) {
+        put_object(bucket, &others[i], /* more */ i + 1 < count);
+        check(others[i].error.status == call->error.status);
+    }
 }
 
 void bucket_delete(struct bucket *bucket, struct delete_call *call)

@@ -30,6 +30,10 @@ struct store_traits bucket_traits(const struct bucket *bucket);
 /* Each performs one call at the current true time and fills in its results, except the stamp. */
 void bucket_get(struct bucket *bucket, struct get_call *call);
 void bucket_put(struct bucket *bucket, struct put_call *call);
+
+/* Puts several objects at the same instant. Their conditions hold, as the caller knows. */
+void bucket_put_together(struct bucket *bucket, struct put_call *call, struct put_call *others,
+                         size_t count);
 void bucket_delete(struct bucket *bucket, struct delete_call *call);
 
 /* call->entries must have room for call->max. */
@@ -61,6 +65,7 @@ struct bucket_change {
     struct view body; /* data is NULL: deleted */
     struct etag etag;
     const struct condition *condition;
+    bool more; /* another object changes at the same instant, and is told next */
 };
 
 /* Whether the condition of a write ensured that it replaced only the version that its writer had

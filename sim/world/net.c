@@ -163,6 +163,7 @@ static void request_free(struct request *request)
     if (request->kind == REQUEST_LIST)
         arena_release(&request->call.list.arena);
     buffer_release(&request->body);
+    free(request->more);
     net->open_count--;
     free(request);
 }
@@ -336,7 +337,7 @@ static enum hf_status apply(struct request *request)
         bucket_get(bucket, &request->call.get);
         return request->call.get.error.status;
     case REQUEST_PUT:
-        bucket_put(bucket, &request->call.put);
+        bucket_put_together(bucket, &request->call.put, request->more, request->more_count);
         return request->call.put.error.status;
     case REQUEST_DELETE:
         bucket_delete(bucket, &request->call.remove);

@@ -269,6 +269,10 @@ static bool show_object(struct net_store *store, struct change_call *call,
     struct buffer copy = BUFFER_INIT(BODY_BYTES_MAX);
     struct view body = { NULL, 0 };
     *ret_etag = bucket_etag(bucket, call->key);
+    if (call->ready.data && etag_equal(ret_etag, &call->known)) {
+        *ret_bytes = call->ready;
+        return true;
+    }
     if (ret_etag->size > 0 && !etag_equal(ret_etag, &call->known)) {
         if (!buffer_reserve(&copy, 1) || !buffer_append(&copy, bucket_peek(bucket, call->key)))
             return false;
@@ -279,48 +283,121 @@ static bool show_object(struct net_store *store, struct change_call *call,
     return true;
 }
 
-static struct request *send_step(struct net_store *store, const struct change_call *call,
-                                 const struct etag *etag, struct view bytes)
+/* What was decided about one object. */
+struct decision {
+    struct etag etag; /* of the version that was shown */
+    struct view bytes;
+};
+
+static bool is_outdated(const struct net_store *store, const struct change_call *call,
+                        const struct decision *decision)
 {
-    struct condition condition = etag->size > 0 ? if_match(etag) : if_absent();
+    struct etag now = bucket_etag(net_bucket(store->net), call->key);
+    return !etag_equal(&decision->etag, &now);
+}
+
+/* Decides about the objects as they are now. If the decision function yielded and another task
+ * changed an object, all are decided again. Returns false if memory runs out. */
+static bool decide_all(struct net_store *store, struct change_call *calls, size_t count,
+                       struct decision *decisions)
+{
+    bool again = true;
+    while (again) {
+        again = false;
+        for (size_t i = 0; i < count; i++)
+            if (!show_object(store, &calls[i], &decisions[i].etag, &decisions[i].bytes))
+                return false;
+        for (size_t i = 0; i < count; i++)
+            again = again || ((count > 1 || decisions[i].bytes.data) &&
+                              is_outdated(store, &calls[i], &decisions[i]));
+    }
+    return true;
+}
+
+static struct put_call step_put(struct request *request, struct view key,
+                                const struct decision *decision)
+{
+    const struct etag *etag = &decision->etag;
+    return (struct put_call){ .key = request_keep(request, key),
+                              .body = request_keep(request, decision->bytes),
+                              .condition = etag->size > 0 ? if_match(etag) : if_absent() };
+}
+
+/* Sends all puts as one request, which takes effect as a whole. NULL: there is nothing to write. */
+static struct request *send_step(struct net_store *store, const struct change_call *calls,
+                                 size_t count, const struct decision *decisions)
+{
+    size_t room = 0, puts = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (calls[i].refused && count > 1)
+            return NULL;
+        room += calls[i].key.size + decisions[i].bytes.size;
+        puts += decisions[i].bytes.data != NULL;
+    }
+    if (puts == 0)
+        return NULL;
     struct heap *before = heap_enter(NULL);
-    struct request *request = new_put(store, call->key, bytes, condition);
-    request_step(request, call->deadline);
+    struct request *request = request_new(store->net, store->node, REQUEST_PUT, room);
+    request->more = calloc(puts, sizeof *request->more);
+    check(request->more);
+    for (size_t i = 0, first = 1; i < count; i++) {
+        if (!decisions[i].bytes.data)
+            continue;
+        struct put_call put = step_put(request, calls[i].key, &decisions[i]);
+        if (first)
+            request->call.put = put;
+        else
+            request->more[request->more_count++] = put;
+        first = 0;
+    }
+    request_step(request, calls[0].deadline);
     heap_enter(before);
     return request;
 }
 
-/* Reads and writes an object in one step: the decision about the current object takes effect
- * immediately. If the decision function yielded and another task changed the object, the function
- * is called again. */
-static void net_change(struct store *base, struct change_call *call)
+/* Copies the results. All calls have the status of the request. */
+static void take_step(struct net_store *store, struct change_call *calls, size_t count,
+                      const struct decision *decisions, struct request *request,
+                      struct mono_time sent)
+{
+    struct put_call put = { .key = calls[0].key };
+    size_t more = 0;
+    bool first = true;
+    take_put(store, &put, request, sent);
+    for (size_t i = 0; i < count; i++) {
+        calls[i].error = put.error;
+        calls[i].stamp = put.stamp;
+        if (!decisions[i].bytes.data)
+            continue;
+        calls[i].wrote = put.error.status == HF_OK;
+        calls[i].etag = first ? put.etag : request->more[more++].etag;
+        first = false;
+    }
+}
+
+/* Reads and writes objects in one step: the decision about the current objects takes effect
+ * immediately, for all of them or for none. */
+static void net_change(struct store *base, struct change_call *calls, size_t count)
 {
     struct net_store *store = net_store_of(base);
-    struct etag etag, now;
-    struct view bytes;
+    struct decision decisions[TOGETHER_MAX];
     struct mono_time sent = decide(store);
-    if (!may_send(store, call->deadline, &call->error))
+    struct hf_error error;
+    error_clear(&error);
+    bool good = may_send(store, calls[0].deadline, &error);
+    if (good && !decide_all(store, calls, count, decisions)) {
+        error_no_memory(&error);
+        good = false;
+    }
+    CALLS_FAIL(calls, count, error);
+    for (size_t i = 0; good && i < count; i++)
+        calls[i].etag = decisions[i].etag;
+    struct request *request = good ? send_step(store, calls, count, decisions) : NULL;
+    if (!request)
         return;
-    do {
-        if (!show_object(store, call, &etag, &bytes)) {
-            error_no_memory(&call->error);
-            return;
-        }
-        now = bucket_etag(net_bucket(store->net), call->key);
-    } while (bytes.data && !etag_equal(&etag, &now));
-    call->etag = etag;
-    error_clear(&call->error);
-    if (!bytes.data)
-        return;
-    struct put_call put = { .key = call->key };
-    struct request *request = send_step(store, call, &etag, bytes);
     await(store, request);
-    take_put(store, &put, request, sent);
+    take_step(store, calls, count, decisions, request, sent);
     request_let_go(request);
-    call->error = put.error;
-    call->etag = put.etag;
-    call->stamp = put.stamp;
-    call->wrote = put.error.status == HF_OK;
 }
 
 /* Bodies are kept in memory as a whole, because simulated objects are small. */

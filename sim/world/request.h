@@ -41,7 +41,9 @@ struct request {
         struct put_call put;
         struct delete_call remove;
         struct list_call list;
-    } call;                  /* the store's copy; all its data is in the world's memory */
+    } call;                /* the store's copy; all its data is in the world's memory */
+    struct put_call *more; /* further puts, which the store applies with it as one */
+    size_t more_count;
     struct buffer body;      /* the result of a get */
     struct env_task *client; /* the task that waits for the result; NULL: none */
     bool is_under_way;       /* its node is waiting for it */

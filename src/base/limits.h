@@ -27,6 +27,9 @@
 /* Requests per put_many, get_many or delete_many (S3's multi-object delete: 1,000). */
 #define BATCH_MAX 1000
 
+/* Objects that are changed together in one step. */
+#define TOGETHER_MAX 32
+
 /* A store URL with its query. */
 #define URL_BYTES_MAX      2048
 #define URL_PARAMETERS_MAX 16

@@ -43,6 +43,14 @@
     ROW(SETTLE_WRITES, "locks", "cancels, without a write, a request that may still land")     \
     ROW(REFUSED_AFTER_THE_PUT, "doc", "reports refusals from a batch that was not written")    \
     ROW(REFUSED_BY_FRESH_BODY, "doc", "reports refusals based on a cached body")               \
+    ROW(STEP_DECIDES_ANEW, "steps",                                                            \
+        "writes in one step what it prepared for an earlier version")                          \
+    ROW(ONCE_BODY_HAS_THE_TOKEN, "bank",                                                       \
+        "publishes a body without a lease under another token than the one in its name")       \
+    ROW(SWEEP_USES_UP_THE_TOKEN, "bank",                                                       \
+        "deletes a body while a change without a lease can still take its token")              \
+    ROW(ONE_REFUSES_ALL, "bank",                                                               \
+        "changes the other keys of a step in which one change is refused")                     \
     ROW(LATE_IS_UNSURE, "doc", "reports TIMEOUT for a write that may still land")              \
     ROW(CROWD_IS_REMEMBERED, "crowd", "forgets after each change how crowded a document is")   \
     ROW(OLD_BODIES_ARE_READ, "crowd", "puts a cached body that others have surely replaced")   \

@@ -70,6 +70,16 @@ bool doc_etag(struct doc *doc, struct etag *ret_etag)
     return known;
 }
 
+bool doc_peek(struct doc *doc, void (*look)(void *argument, const void *body), void *argument)
+{
+    env_mutex_lock(&doc->shared.mutex);
+    bool known = !doc->shared.busy && doc->body && !doc->stale && doc->etag.size > 0;
+    if (known)
+        look(argument, doc->body);
+    env_mutex_unlock(&doc->shared.mutex);
+    return known;
+}
+
 struct span doc_round_trip(const struct doc *doc)
 {
     return doc->round_trip;
@@ -91,7 +101,7 @@ static void report_body(struct doc *doc, const struct evidence *evidence)
 }
 
 /* Reports the body that was just written. */
-static void report_written_body(struct doc *doc, const struct evidence *evidence)
+void doc_report_written(struct doc *doc, const struct evidence *evidence)
 {
     if (doc->type->written)
         doc->type->written(doc->body, env_now(doc->store->env));
@@ -129,7 +139,7 @@ const struct doc_attempt *doc_attempt_of(const struct doc_op *op, struct view no
 
 /* ---- Loading ------------------------------------------------------------------------- */
 
-static void update_round_trip(struct doc *doc, struct mono_time sent)
+void doc_note_round_trip(struct doc *doc, struct mono_time sent)
 {
     struct span took = mono_since(env_now(doc->store->env), sent);
     doc->round_trip.us = (7 * doc->round_trip.us + took.us) / 8;
@@ -138,7 +148,7 @@ static void update_round_trip(struct doc *doc, struct mono_time sent)
 }
 
 /* Replaces the body. decode has already copied the sightings of the old one. */
-static void set_body(struct doc *doc, void *body, const struct etag *etag)
+void doc_set_body(struct doc *doc, void *body, const struct etag *etag)
 {
     if (doc->body)
         doc->type->free(doc->body);
@@ -156,11 +166,11 @@ void doc_expect_absent(struct doc *doc)
     check(!doc->body && !doc->type->prepare);
     void *body = doc->type->birth(doc->context);
     if (body)
-        set_body(doc, body, &(struct etag){ 0 });
+        doc_set_body(doc, body, &(struct etag){ 0 });
 }
 
 /* Reports the body that was just seen in the store. */
-static void report_loaded_body(struct doc *doc)
+void doc_report_loaded(struct doc *doc)
 {
     struct evidence evidence = { .nonce = VIEW("") };
     clock_evidence(doc->clock, &evidence);
@@ -180,7 +190,7 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
         get.none_match = doc->etag;
     enum hf_status status = store_get(doc->store, &get);
     clock_learn(doc->clock, &get.stamp);
-    update_round_trip(doc, sent);
+    doc_note_round_trip(doc, sent);
     if (compared && (status == HF_OK || status == HF_NOT_MODIFIED))
         crowd_note_read(&doc->crowd, mono_since(sent, doc->current), status == HF_OK);
     if (status == HF_NOT_MODIFIED) {
@@ -205,16 +215,16 @@ enum hf_status doc_load(struct doc *doc, struct mono_time deadline, struct hf_er
     status = doc->type->decode(buffer_view(&doc->text), arrived, doc->body, &body, error);
     doc->unreadable = status == HF_CORRUPT;
     if (status == HF_OK)
-        set_body(doc, body, &get.info.etag);
+        doc_set_body(doc, body, &get.info.etag);
     if (status == HF_OK)
-        report_loaded_body(doc);
+        doc_report_loaded(doc);
     return status;
 }
 
 /* Completes a body that cannot be used as it was read. It must then be written even if no
  * operation changes it. */
-static enum hf_status prepare_body(struct doc *doc, struct mono_time deadline,
-                                   struct hf_error *error)
+enum hf_status doc_prepare_body(struct doc *doc, struct mono_time deadline,
+                                struct hf_error *error)
 {
     const struct doc_type *type = doc->type;
     if (!type->prepare || doc->prepared)
@@ -279,14 +289,14 @@ static enum hf_status begin_with(struct doc *doc, void *body, struct etag etag,
         doc->type->free(body);
         return status;
     }
-    set_body(doc, body, &etag);
+    doc_set_body(doc, body, &etag);
     doc->prepared = whole;
-    status = prepare_body(doc, deadline, error);
+    status = doc_prepare_body(doc, deadline, error);
     /* A body that replaces damage is written even if no operation changes it. Otherwise the damage,
      * or the mark that was put over it, would stay in the store. */
     doc->unwritten = rescued;
     if (status == HF_OK && !whole && etag.size > 0)
-        report_loaded_body(doc);
+        doc_report_loaded(doc);
     return status;
 }
 
@@ -349,7 +359,7 @@ static enum hf_status ensure_body(struct doc *doc, struct mono_time deadline, bo
         return create_document(doc, deadline, error);
     if (status == HF_CORRUPT && doc->unreadable && doc->type->rescue)
         return replace_damaged(doc, deadline, error);
-    return status == HF_OK ? prepare_body(doc, deadline, error) : status;
+    return status == HF_OK ? doc_prepare_body(doc, deadline, error) : status;
 }
 
 /* ---- One attempt --------------------------------------------------------------------- */
@@ -363,16 +373,10 @@ static bool may_still_land(const struct doc *doc, const struct doc_op *op)
            etag_equal(&op->doubt_base, &doc->etag);
 }
 
-struct attempt {
-    struct evidence evidence;
-    char nonce[NONCE_SIZE + 1];
-    bool any_write;
-};
-
 /* Begins an attempt with a new nonce and a new t0. The nonce makes the bytes of every write unique,
  * so that an ETag names one write even on a store whose ETags are content hashes. t0 is read before
  * the operations are applied, so that a slow write never makes a lease longer. */
-static void begin_attempt(struct doc *doc, struct attempt *attempt)
+void doc_begin_attempt(struct doc *doc, struct attempt *attempt)
 {
     env_random_hex(doc->store->env, NONCE_SIZE, attempt->nonce);
     MUTANT(mutant_repeats_nonce(attempt->nonce));
@@ -381,7 +385,7 @@ static void begin_attempt(struct doc *doc, struct attempt *attempt)
     attempt->any_write = doc->unwritten;
 }
 
-static void apply_batch(struct doc *doc, struct batch *batch, struct attempt *attempt)
+void doc_apply_batch(struct doc *doc, struct batch *batch, struct attempt *attempt)
 {
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
@@ -406,7 +410,7 @@ static void apply_batch(struct doc *doc, struct batch *batch, struct attempt *at
     }
 }
 
-static struct mono_time batch_deadline(struct doc *doc, const struct batch *batch)
+struct mono_time batch_deadline(struct doc *doc, const struct batch *batch)
 {
     /* The earliest deadline in the batch applies. */
     struct mono_time earliest = batch->ops[0]->deadline;
@@ -419,7 +423,7 @@ static struct mono_time batch_deadline(struct doc *doc, const struct batch *batc
     return mono_add(now, span_smaller(part, REQUEST_TIME_MAX));
 }
 
-static bool is_quiet(const struct batch *batch)
+bool batch_is_quiet(const struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
         if (!batch->ops[i]->quiet)
@@ -449,11 +453,11 @@ static enum hf_status put_doc_body(struct doc *doc, const struct batch *batch,
     struct put_call put = { .key = doc->key,
                             .body = buffer_view(&doc->text),
                             .condition = write_condition(&doc->etag),
-                            .quiet = is_quiet(batch),
+                            .quiet = batch_is_quiet(batch),
                             .deadline = batch_deadline(doc, batch) };
     enum hf_status status = store_put(doc->store, &put);
     MUTANT(mutant_retries_blindly(doc->store, &put, &status));
-    update_round_trip(doc, sent);
+    doc_note_round_trip(doc, sent);
     clock_learn_from_write(doc->clock, &put.stamp, /* done */ status == HF_OK);
     learn_from_put(doc, sent, status);
     if (status == HF_OK)
@@ -467,8 +471,8 @@ static enum hf_status put_doc_body(struct doc *doc, const struct batch *batch,
 
 /* A batch whose request may succeed next time is tried again. An operation that was refused may be
  * accepted then, so only the reason for the retry is kept, in case the deadline passes first. */
-static void after_failure(struct doc *doc, struct batch *batch, enum hf_status status,
-                          const struct hf_error *error)
+void doc_after_failure(struct doc *doc, struct batch *batch, enum hf_status status,
+                       const struct hf_error *error)
 {
     bool retry = status == HF_CONFLICT || status == HF_NOT_FOUND || status == HF_UNSURE ||
                  status == HF_UNAVAILABLE || status == HF_TIMEOUT;
@@ -488,8 +492,8 @@ static void after_failure(struct doc *doc, struct batch *batch, enum hf_status s
     }
 }
 
-static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
-                               const struct hf_error *error)
+void doc_after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
+                            const struct hf_error *error)
 {
     /* The write may have landed anyway, or may still land. A proxy may have sent it twice: then the
      * first copy landed, and the second conflicted with the first. */
@@ -509,11 +513,11 @@ static void after_failed_write(struct doc *doc, struct batch *batch, enum hf_sta
         }
     }
     MUTANT(mutant_refuses_before_the_put(batch));
-    after_failure(doc, batch, status, error);
+    doc_after_failure(doc, batch, status, error);
 }
 
 /* The results are valid: the body is, or was, in the store. */
-static void after_success(struct doc *doc, struct batch *batch)
+void doc_after_success(struct doc *doc, struct batch *batch)
 {
     bool again = doc->failures_in_row > 0;
     doc->unwritten = false;
@@ -531,126 +535,6 @@ static void after_success(struct doc *doc, struct batch *batch)
     }
 }
 
-/* ---- In one step --------------------------------------------------------------------- */
-
-/* A store with a lock of its own (sqlite) applies a batch while it holds that lock, so no other
- * process can write between the load and the write. */
-struct step {
-    struct doc *doc;
-    struct batch *batch;
-    struct attempt attempt;
-    struct mono_time deadline;
-    bool absent;
-    bool loaded;  /* the body was decoded from new bytes */
-    bool applied; /* the operations have changed the body */
-    bool given_up;
-    struct change_call change;
-};
-
-/* Whether the body can be prepared without another request. Inside a step the store holds its
- * lock, so no request may be made. */
-static bool can_prepare(const struct doc *doc)
-{
-    return !doc->type->prepare || (doc->type->is_whole && doc->type->is_whole(doc->body));
-}
-
-/* Ensures that the body is the one in the store now. False: a step is not enough. */
-static bool ensure_current_body(struct step *step, const struct etag *now, struct view bytes)
-{
-    struct doc *doc = step->doc;
-    const struct doc_type *type = doc->type;
-    struct hf_error error;
-    void *body;
-    step->absent = now->size == 0;
-    /* decide_step may be called again for the same step. The body has been changed by then, so it
-     * cannot be used for another try. */
-    if (step->applied || step->absent)
-        return false;
-    /* Without bytes, the object still has the ETag that we know. */
-    if (!bytes.data)
-        return etag_equal(now, &doc->etag) && (doc->prepared || !type->prepare);
-    doc->stale = true; /* our body is outdated, even if these bytes cannot be used */
-    /* Damage is handled outside the step, because it needs further requests. */
-    if (bytes.size > type->bytes_max ||
-        type->decode(bytes, env_now(doc->store->env), doc->body, &body, &error) != HF_OK)
-        return false;
-    set_body(doc, body, now);
-    step->loaded = true;
-    return can_prepare(doc) && prepare_body(doc, step->deadline, &error) == HF_OK;
-}
-
-static struct view decide_step(void *argument, const struct etag *now, struct view bytes)
-{
-    struct step *step = argument;
-    struct doc *doc = step->doc;
-    const struct view nothing = { NULL, 0 };
-    step->given_up = !ensure_current_body(step, now, bytes);
-    if (step->given_up)
-        return nothing;
-    begin_attempt(doc, &step->attempt);
-    apply_batch(doc, step->batch, &step->attempt);
-    step->applied = true;
-    if (!step->attempt.any_write)
-        return nothing;
-    step->change.quiet = is_quiet(step->batch);
-    buffer_clear(&doc->text);
-    step->given_up = !doc->type->encode(doc->body, view_of(step->attempt.nonce), &doc->text);
-    return step->given_up ? nothing : buffer_view(&doc->text);
-}
-
-enum step_end { STEP_DONE, STEP_ABSENT, STEP_TOO_MUCH, STEP_TOO_LARGE };
-
-/* The store refused a document of refused_size. The next try waits until the document is less than
- * half as large, so a document that shrinks slowly does not fail again each time. */
-static bool may_fit_a_step(const struct doc *doc)
-{
-    return doc->store->ops->change &&
-           (doc->refused_size == 0 || doc->text.size < doc->refused_size / 2);
-}
-
-/* ABSENT: the object does not exist. TOO_MUCH and TOO_LARGE: use a get and a put instead. */
-static enum step_end try_in_one_step(struct doc *doc, struct batch *batch)
-{
-    struct step step = { .doc = doc,
-                         .batch = batch,
-                         .deadline = batch_deadline(doc, batch),
-                         .change = { .key = doc->key, .decide = decide_step } };
-    bool expected_absent = doc->body && !doc->stale && doc->etag.size == 0;
-    if (!may_fit_a_step(doc) || expected_absent)
-        return STEP_TOO_MUCH;
-    step.change.argument = &step;
-    step.change.deadline = step.deadline;
-    if (doc->body && !doc->stale)
-        step.change.known = doc->etag;
-    struct mono_time sent = env_now(doc->store->env);
-    enum hf_status status = store_change(doc->store, &step.change);
-    clock_learn(doc->clock, &step.change.stamp);
-    if (status != HF_UNSUPPORTED) /* UNSUPPORTED: a get and a put follow */
-        update_round_trip(doc, sent);
-    if (status == HF_UNSUPPORTED || (status == HF_OK && step.given_up)) {
-        /* The operations have changed the body, but nothing was written. */
-        doc->stale = doc->stale || step.applied;
-        if (status == HF_UNSUPPORTED)
-            return STEP_TOO_LARGE;
-        return step.absent ? STEP_ABSENT : STEP_TOO_MUCH;
-    }
-    if (status != HF_OK && step.applied) {
-        after_failed_write(doc, batch, status, &step.change.error);
-    } else if (status != HF_OK) {
-        after_failure(doc, batch, status, &step.change.error);
-    } else {
-        doc->etag = step.change.etag;
-        doc->current = env_now(doc->store->env);
-        doc->doubted = false;
-        if (step.change.wrote)
-            report_written_body(doc, &step.attempt.evidence);
-        else if (step.loaded)
-            report_loaded_body(doc);
-        after_success(doc, batch);
-    }
-    return STEP_DONE;
-}
-
 /* ---- One attempt, either way --------------------------------------------------------- */
 
 /* Whether a put of the cached body would most likely conflict, so that a get saves it. */
@@ -665,7 +549,7 @@ void doc_try(struct doc *doc, struct batch *batch)
     struct hf_error error;
     bool fresh = true;
     struct mono_time deadline = batch_deadline(doc, batch);
-    enum step_end end = try_in_one_step(doc, batch);
+    enum step_end end = doc_try_step(doc, batch);
     if (end == STEP_DONE)
         return;
     if (is_probably_outdated(doc))
@@ -673,29 +557,29 @@ void doc_try(struct doc *doc, struct batch *batch)
     enum hf_status status = end == STEP_ABSENT ? create_document(doc, deadline, &error)
                                                : ensure_body(doc, deadline, &fresh, &error);
     if (status != HF_OK) {
-        after_failure(doc, batch, status, &error);
+        doc_after_failure(doc, batch, status, &error);
         return;
     }
     size_t size_before = doc->text.size;
     struct attempt attempt;
-    begin_attempt(doc, &attempt);
-    apply_batch(doc, batch, &attempt);
+    doc_begin_attempt(doc, &attempt);
+    doc_apply_batch(doc, batch, &attempt);
     if (!attempt.any_write) {
         /* If a refusal, or a success that needs no write, was computed from a cached body, it is
          * not reported yet. The next attempt first compares the body with the store. */
         doc->doubted = RULE(REFUSED_BY_FRESH_BODY) && !fresh;
         if (!doc->doubted)
-            after_success(doc, batch);
+            doc_after_success(doc, batch);
         return;
     }
     status = put_doc_body(doc, batch, &attempt, &error);
     if (end == STEP_TOO_LARGE)
         doc->refused_size = size_before > doc->text.size ? size_before : doc->text.size;
     if (status != HF_OK) {
-        after_failed_write(doc, batch, status, &error);
+        doc_after_failed_write(doc, batch, status, &error);
         return;
     }
     /* The swap proves that the body was current, so refusals computed from it are valid too. */
-    report_written_body(doc, &attempt.evidence);
-    after_success(doc, batch);
+    doc_report_written(doc, &attempt.evidence);
+    doc_after_success(doc, batch);
 }

@@ -97,6 +97,9 @@ struct doc_op {
      * so possibly many times. Sets `found` if it finds the effect of an earlier attempt of its own
      * and still has more to do. */
     enum hf_status (*apply)(struct doc_op *op, void *body, const struct evidence *evidence);
+    /* Called, perhaps twice, if what the last call of `apply` has changed was certainly not
+     * written. NULL: the operation remembers nothing from one attempt to the next. */
+    void (*unsent)(struct doc_op *op);
     struct mono_time deadline;
     bool quiet;  /* may be set by apply: this write need not wake other processes */
     bool settle; /* write even if unchanged, so that no earlier write can still land */
@@ -173,6 +176,25 @@ enum hf_status doc_update(struct doc *doc, struct doc_op *op);
 /* Applies several operations together, each with its own result. Returns the first status that is
  * not OK. */
 enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_t count);
+
+/* Applies one operation to each of several documents of one store, in one step: all are written, or
+ * none. The documents are different, at most TOGETHER_MAX, and in an order that all callers agree
+ * on, so that two such calls never wait for each other. There is one attempt:
+ *
+ *   OK           all are done
+ *   UNSURE       all may be done, or none
+ *   UNSUPPORTED  the store cannot do this; nothing was changed
+ *   NOT_FOUND    a document is missing or must be prepared: update it by itself first
+ *   TIMEOUT      a document was busy until the deadline of the first operation
+ *   others       the refusal of one operation, whose `answer` is then DOC_KNOWN, or the failure of
+ *                the store; nothing was changed */
+enum hf_status doc_update_together(struct doc *const *docs, struct doc_op *const *ops,
+                                   size_t count, struct hf_error *error);
+
+/* Passes the last known body to `look`, without a request. Returns false if none is known, or if an
+ * attempt is in progress. Another client may have changed the document. `look` must be quick, and
+ * must not use the document. */
+bool doc_peek(struct doc *doc, void (*look)(void *argument, const void *body), void *argument);
 
 /* Passes the current body to `look`. One conditional get, without retries, loads the body unless
  * the cached one is still current. NOT_FOUND if there is no object. `look` must not use the

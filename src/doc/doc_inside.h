@@ -48,6 +48,57 @@ struct batch {
     size_t count;
 };
 
+/* One attempt: its nonce and its t0, and whether its result must be written. */
+struct attempt {
+    struct evidence evidence;
+    char nonce[NONCE_SIZE + 1];
+    bool any_write;
+};
+
+/* ---- Parts of an attempt (doc.c) ------------------------------------------------------- */
+
+void doc_begin_attempt(struct doc *doc, struct attempt *attempt);
+void doc_apply_batch(struct doc *doc, struct batch *batch, struct attempt *attempt);
+
+/* The time limit of the next request for a batch. */
+struct mono_time batch_deadline(struct doc *doc, const struct batch *batch);
+bool batch_is_quiet(const struct batch *batch);
+
+void doc_set_body(struct doc *doc, void *body, const struct etag *etag);
+enum hf_status doc_prepare_body(struct doc *doc, struct mono_time deadline,
+                                struct hf_error *error);
+void doc_note_round_trip(struct doc *doc, struct mono_time sent);
+
+/* Report the body to the observer: after it was seen in the store, or was written. */
+void doc_report_loaded(struct doc *doc);
+void doc_report_written(struct doc *doc, const struct evidence *evidence);
+
+/* Publish the results of an attempt, or note why it is repeated. */
+void doc_after_success(struct doc *doc, struct batch *batch);
+void doc_after_failure(struct doc *doc, struct batch *batch, enum hf_status status,
+                       const struct hf_error *error);
+void doc_after_failed_write(struct doc *doc, struct batch *batch, enum hf_status status,
+                            const struct hf_error *error);
+
+/* ---- In one step (step.c) -------------------------------------------------------------- */
+
+enum step_end {
+    STEP_DONE,
+    STEP_ABSENT,    /* the object does not exist */
+    STEP_TOO_MUCH,  /* use a get and a put instead */
+    STEP_TOO_LARGE, /* the same, because of the size of the object */
+};
+enum step_end doc_try_step(struct doc *doc, struct batch *batch);
+
+/* ---- Turns (turns.c) ------------------------------------------------------------------- */
+
+/* Waits until no task is busy, and becomes busy without leading. TIMEOUT at the deadline. */
+enum hf_status doc_take_turn(struct doc *doc, struct mono_time deadline,
+                             struct hf_error *error);
+void doc_leave_turn(struct doc *doc);
+
+/* ---- Attempts -------------------------------------------------------------------------- */
+
 /* doc_try and doc_load may be called only by the task that set `busy`.
  *
  * Applies a batch once. Operations that have no result afterwards must be tried again. */

@@ -290,10 +290,7 @@ enum hf_status doc_update(struct doc *doc, struct doc_op *op)
     return doc_update_many(doc, &op, 1);
 }
 
-enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
-                        void (*look)(void *argument, const void *body,
-                                     const struct evidence *evidence),
-                        void *argument, struct hf_error *error)
+enum hf_status doc_take_turn(struct doc *doc, struct mono_time deadline, struct hf_error *error)
 {
     env_mutex_lock(&doc->shared.mutex);
     while (doc->shared.busy)
@@ -304,7 +301,25 @@ enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
         }
     doc->shared.busy = true;
     env_mutex_unlock(&doc->shared.mutex);
-    enum hf_status status = doc_load(doc, deadline, error);
+    return HF_OK;
+}
+
+void doc_leave_turn(struct doc *doc)
+{
+    env_mutex_lock(&doc->shared.mutex);
+    doc->shared.busy = false;
+    leave_locked(doc);
+}
+
+enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
+                        void (*look)(void *argument, const void *body,
+                                     const struct evidence *evidence),
+                        void *argument, struct hf_error *error)
+{
+    enum hf_status status = doc_take_turn(doc, deadline, error);
+    if (status != HF_OK)
+        return status;
+    status = doc_load(doc, deadline, error);
     if (status == HF_CONFLICT) /* it changed while it was being read */
         status = doc_load(doc, deadline, error);
     if (status == HF_OK) {
@@ -312,8 +327,6 @@ enum hf_status doc_look(struct doc *doc, struct mono_time deadline,
         clock_evidence(doc->clock, &evidence);
         look(argument, doc->body, &evidence);
     }
-    env_mutex_lock(&doc->shared.mutex);
-    doc->shared.busy = false;
-    leave_locked(doc);
+    doc_leave_turn(doc);
     return status;
 }

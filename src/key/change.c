@@ -241,11 +241,15 @@ static enum hf_status publish_once(struct change *change, const struct lease_tab
 {
     struct key_state *state = &change->state;
     struct state_version version = *change->version;
-    check(!version.has_body);
     change->already = strcmp(state->now.etag, version.etag) == 0;
     if (change->already)
         return HF_OK;
     enum hf_key_outcome outcome = check_free(change, table);
+    /* The name of a body contains the token that its writer expected. Under any other token, the
+     * sweeper may have deleted the body. */
+    bool other_token = version.has_body && version.token != table->next_token;
+    if (RULE(ONCE_BODY_HAS_THE_TOKEN) && other_token)
+        outcome = HF_KEY_WAITING;
     if (outcome != HF_KEY_NONE)
         return refuse_change(change, outcome, error);
     enum hf_status status = check_conditions(change, error);
@@ -254,7 +258,8 @@ static enum hf_status publish_once(struct change *change, const struct lease_tab
         status = refuse_change(change, HF_KEY_VERSION_CONFLICT, error);
     if (status != HF_OK)
         return status;
-    version.token = table->next_token;
+    if (!version.has_body)
+        version.token = table->next_token;
     if (version.at.us == 0)
         version.at = evidence->wall;
     state_publish(state, &version);
@@ -478,6 +483,8 @@ static enum hf_status change_before(struct table_hook *hook, struct lease_table 
 {
     struct change *change = (struct change *)(void *)hook;
     bool moved = false;
+    change->before.number = change->number;
+    memcpy(change->before.over, change->over, sizeof change->over);
     change->outcome = HF_KEY_NONE;
     change->already = change->found = false;
     enum hf_status status = apply_to_state(change, table, evidence, &moved, error);
@@ -517,11 +524,20 @@ static void change_after(struct table_hook *hook, struct lease_table *table,
     note_active_lease(change, table);
 }
 
+static void change_unsent(struct table_hook *hook)
+{
+    struct change *change = (struct change *)(void *)hook;
+    change->number = change->before.number;
+    memcpy(change->over, change->before.over, sizeof change->over);
+}
+
 void change_init(struct change *change, enum change_kind kind)
 {
-    *change = (struct change){ .hook = { .before = change_before, .after = change_after },
-                               .kind = kind,
-                               .text = BUFFER_INIT(TABLE_STATE_MAX) };
+    *change = (struct change){
+        .hook = { .before = change_before, .after = change_after, .unsent = change_unsent },
+        .kind = kind,
+        .text = BUFFER_INIT(TABLE_STATE_MAX)
+    };
     state_init(&change->state);
 }
 

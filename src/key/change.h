@@ -73,6 +73,10 @@ struct change {
     uint64_t number;
     /* STAGE, FINISH: the ETag of the stage that the last attempt found; empty: none. */
     char over[NONCE_SIZE + 1];
+    struct { /* the same before the last attempt, which may turn out not to have been sent */
+        uint64_t number;
+        char over[NONCE_SIZE + 1];
+    } before;
     struct buffer text;
 };
 

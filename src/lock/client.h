@@ -141,7 +141,7 @@ uint64_t client_next_id(struct hf_client *client);
 struct request;
 
 /* A hook for data that is kept in a table beside its leases (src/key) and is changed in the same
- * writes. Either function may be NULL. Both are pure, are called once per attempt, and set
+ * writes. Each function may be NULL. The first two are pure, are called once per attempt, and set
  * *changed if the table must be written. */
 struct table_hook {
     /* Called before the leases change. Returns OK, or a refusal that leaves them unchanged. */
@@ -152,6 +152,9 @@ struct table_hook {
     /* Called after the leases have changed; `op` contains the result. It cannot fail. */
     void (*after)(struct table_hook *hook, struct lease_table *table, const struct table_op *op,
                   bool *changed);
+
+    /* What the last call of `before` has changed was certainly not written. */
+    void (*unsent)(struct table_hook *hook);
 };
 
 /* An operation on a table, as an operation on its document. */
@@ -184,6 +187,12 @@ bool client_waiter_gone(void *client, const struct lease_request *waiter);
 /* Sends all requests, in one write if possible. A damaged table is replaced first. */
 enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *requests,
                              size_t count);
+
+/* Sends one request to each of several tables, in one step of the store: all take effect, or none.
+ * The tables are different, and in an order that all callers agree on. The results are those of
+ * doc_update_together. */
+enum hf_status table_refs_ask_together(struct request *const *requests, size_t count,
+                                       struct hf_error *error);
 
 /* Whether a result is final. If it is not, the operation may still take effect, and the cleanup
  * task continues. */

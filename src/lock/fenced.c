@@ -82,6 +82,10 @@ struct write {
     char name[KEY_BYTES_MAX + 1]; /* our body's, if it has one */
     bool tried;                   /* a fence of ours was sent ... */
     struct fence_stamp over;      /* ... most recently to replace this one */
+    struct {                      /* the same before the last attempt */
+        bool tried;
+        struct fence_stamp over;
+    } before;
     enum fence_outcome outcome;
     bool seen;            /* our write was there at some time, or may have been */
     size_t replaced_size; /* the body that our fence replaced */
@@ -135,6 +139,8 @@ static enum hf_status apply_fenced_write(struct doc_op *op, void *body,
     struct write *write = (struct write *)(void *)op;
     struct fence *fence = body;
     (void)evidence;
+    write->before.tried = write->tried;
+    write->before.over = write->over;
     if (fence->kind == FENCE_BODY && !fenced_is_body_of(write->key, fence_text(fence)))
         return fenced_strange_body(&op->error);
     enum hf_status status = fence_check_writer(fence, &write->by, &write->outcome, &op->error);
@@ -153,6 +159,14 @@ static enum hf_status apply_fenced_write(struct doc_op *op, void *body,
     status = fill_fence(write, fence, &op->error);
     op->changed = status == HF_OK;
     return status;
+}
+
+/* The last attempt was not sent, so our fence was not there. */
+static void forget_fenced_attempt(struct doc_op *op)
+{
+    struct write *write = (struct write *)(void *)op;
+    write->tried = write->before.tried;
+    write->over = write->before.over;
 }
 
 /* ---- Bodies -------------------------------------------------------------------------- */
@@ -312,7 +326,7 @@ static enum hf_status write_fenced_once(struct write *write, struct hf_error *er
 {
     const struct content *content = write->content;
     enum hf_status status = HF_OK;
-    write->op = (struct doc_op){ .apply = apply_fenced_write };
+    write->op = (struct doc_op){ .apply = apply_fenced_write, .unsent = forget_fenced_attempt };
     write->tried = false;
     write->replaced_size = 0;
     if (content->kind == FENCE_BODY) {

@@ -148,11 +148,19 @@ static enum hf_status apply_request(struct doc_op *op, void *body,
     return status;
 }
 
+static void forget_hook_attempt(struct doc_op *op)
+{
+    struct table_hook *hook = ((struct request *)(void *)op)->hook;
+    if (hook && hook->unsent)
+        hook->unsent(hook);
+}
+
 void request_init(struct request *request, struct table_ref *ref, enum table_op_kind kind,
                   struct mono_time deadline)
 {
     *request = (struct request){ .table = { .kind = kind }, .ref = ref };
     request->op.apply = apply_request;
+    request->op.unsent = forget_hook_attempt;
     /* A lease that is not renewed in time is lost, and a turn that is not claimed in time too.
      * While a release is not written, everybody in line waits for it. */
     request->op.urgent = kind == TABLE_RENEW || kind == TABLE_CLAIM ||
@@ -300,6 +308,22 @@ enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *reque
             break;
         status = send_again(ref, requests, count);
     }
+    return status;
+}
+
+enum hf_status table_refs_ask_together(struct request *const *requests, size_t count,
+                                       struct hf_error *error)
+{
+    struct doc *docs[TOGETHER_MAX];
+    struct doc_op *ops[TOGETHER_MAX];
+    check(count > 0 && count <= TOGETHER_MAX);
+    for (size_t i = 0; i < count; i++) {
+        docs[i] = requests[i]->ref->doc;
+        ops[i] = &requests[i]->op;
+    }
+    enum hf_status status = doc_update_together(docs, ops, count, error);
+    for (size_t i = 0; i < count; i++)
+        count_cleared(requests[i]->ref, &requests[i], 1);
     return status;
 }
 

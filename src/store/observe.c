@@ -162,8 +162,8 @@ static void observed_put_file(struct store *store, struct put_call *call, int fd
 
 /* The reads and writes of one change, for reporting it as a get and a put. */
 struct watched_change {
-    struct change_call *call; /* the caller's */
-    struct change_call inner;
+    struct change_call *call;  /* the caller's */
+    struct change_call *inner; /* the inner store's */
     bool read, absent;
     uint64_t bytes_read, bytes_written;
 };
@@ -176,7 +176,8 @@ static struct view watched_decide(void *argument, const struct etag *now, struct
     watched->bytes_read = body.size;
     struct view bytes = watched->call->decide(watched->call->argument, now, body);
     watched->bytes_written = bytes.size;
-    watched->inner.quiet = watched->call->quiet;
+    watched->inner->quiet = watched->call->quiet;
+    watched->inner->refused = watched->call->refused;
     return bytes;
 }
 
@@ -199,31 +200,48 @@ static void report_get_of_change(struct store *store, const struct watched_chang
     report_call(store, seen, request, 0);
 }
 
-static void observed_change(struct store *store, struct change_call *call)
+static void report_step(struct store *store, const struct watched_change *watched,
+                        const struct request *request)
 {
-    struct request request = begin_request(store);
-    struct watched_change watched = { .call = call, .inner = *call };
-    watched.inner.decide = watched_decide;
-    watched.inner.argument = &watched;
-    store_change(store->inner, &watched.inner);
-    watched.inner.decide = call->decide;
-    watched.inner.argument = call->argument;
-    *call = watched.inner;
-    if (call->error.status == HF_UNSUPPORTED)
-        return; /* the caller continues with a get and a put, which are reported */
-    end_request(store, &request);
+    const struct change_call *call = watched->call;
     bool put = call->wrote || call->error.status == HF_UNSURE;
     /* A change that wrote without reading the bytes used a cached body. Without the step, it would
      * have been a single put. */
-    if (watched.read || !put)
-        report_get_of_change(store, &watched, put, &request);
+    if (watched->read || !put)
+        report_get_of_change(store, watched, put, request);
     struct observation seen = { .kind = CALL_PUT,
                                 .key = call->key,
                                 .error = &call->error,
                                 .etag = etag_if(&call->error, &call->etag),
-                                .bytes_sent = watched.bytes_written };
+                                .bytes_sent = watched->bytes_written };
     if (put)
-        report_call(store, seen, &request, 0);
+        report_call(store, seen, request, 0);
+}
+
+static void observed_change(struct store *store, struct change_call *calls, size_t count)
+{
+    struct request request = begin_request(store);
+    struct change_call inner[TOGETHER_MAX];
+    struct watched_change watched[TOGETHER_MAX];
+    for (size_t i = 0; i < count; i++) {
+        watched[i] = (struct watched_change){ .call = &calls[i],
+                                              .inner = &inner[i],
+                                              .bytes_written = calls[i].ready.size };
+        inner[i] = calls[i];
+        inner[i].decide = watched_decide;
+        inner[i].argument = &watched[i];
+    }
+    store_change_together(store->inner, inner, count);
+    for (size_t i = 0; i < count; i++) {
+        inner[i].decide = calls[i].decide;
+        inner[i].argument = calls[i].argument;
+        calls[i] = inner[i];
+    }
+    if (calls[0].error.status == HF_UNSUPPORTED)
+        return; /* the caller continues with a get and a put, which are reported */
+    end_request(store, &request);
+    for (size_t i = 0; i < count; i++)
+        report_step(store, &watched[i], &request);
 }
 
 static void observed_close(struct store *store)

@@ -228,22 +228,46 @@ enum hf_status store_lend_file(struct store *store, struct get_call *call, int *
     return call->error.status;
 }
 
-enum hf_status store_change(struct store *store, struct change_call *call)
+static void clear_change_result(struct change_call *call)
 {
     call->wrote = false;
     call->etag = (struct etag){ 0 };
+}
+
+static bool change_is_good(const struct store *store, struct change_call *call)
+{
+    clear_change_result(call);
     call->stamp = (struct store_stamp){ 0 };
     if (writes_are_barred(store, &call->error) || !key_is_good(call->key, &call->error))
-        return call->error.status;
+        return false;
     if (!store->ops->change)
-        return error_set(&call->error, HF_UNSUPPORTED, "the store has no lock of its own");
-    store->ops->change(store, call);
-    if (call->error.status != HF_OK) { /* the transaction that set these was rolled back */
-        call->wrote = false;
-        call->etag = (struct etag){ 0 };
+        error_set(&call->error, HF_UNSUPPORTED, "the store has no lock of its own");
+    return store->ops->change != NULL;
+}
+
+enum hf_status store_change_together(struct store *store, struct change_call *calls,
+                                     size_t count)
+{
+    check(count > 0 && count <= TOGETHER_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (!change_is_good(store, &calls[i])) {
+            struct hf_error error = calls[i].error;
+            CALLS_FAIL(calls, count, error);
+            return error.status;
+        }
+    store->ops->change(store, calls, count);
+    for (size_t i = 0; i < count; i++) {
+        check(calls[i].error.status == calls[0].error.status);
+        if (calls[i].error.status != HF_OK) /* what set these was rolled back */
+            clear_change_result(&calls[i]);
+        check(!calls[i].wrote || calls[i].etag.size > 0);
     }
-    check(!call->wrote || call->etag.size > 0);
-    return call->error.status;
+    return calls[0].error.status;
+}
+
+enum hf_status store_change(struct store *store, struct change_call *call)
+{
+    return store_change_together(store, call, 1);
 }
 
 bool store_listens(const struct store *store)

@@ -152,6 +152,10 @@ struct change_call {
     /* request */
     struct view key;
     struct etag known; /* the version whose bytes the caller has, or empty */
+    /* May be set: what `decide` returns if `now` equals `known`. A store may then write it without
+     * calling `decide`, so that its lock is held for less time. Must stay valid like a result of
+     * `decide`, and no longer than until `decide` is called with another version. */
+    struct view ready;
     /* Called with the store's lock held, possibly in another task. It must be quick, and must not
      * call a store. `now` is the ETag of the object, or empty if there is no object. `body`
      * contains the bytes of the object; body.data is NULL if `now` equals `known`. Both are valid
@@ -161,6 +165,8 @@ struct change_call {
     struct view (*decide)(void *argument, const struct etag *now, struct view body);
     void *argument;
     bool quiet; /* as in put_call; decide may set it */
+    /* Set by decide, for changes together: nothing is written, neither here nor by the others. */
+    bool refused;
     struct mono_time deadline;
     /* result; OK even if nothing was written; UNSUPPORTED: use a get and a put instead */
     bool wrote;
@@ -233,8 +239,8 @@ struct store_ops {
                      const struct progress *progress);
     /* Like store_lend_file. May be NULL. */
     void (*lend_file)(struct store *store, struct get_call *call, int *ret_fd);
-    /* May be NULL: changes one object in one step. */
-    void (*change)(struct store *store, struct change_call *call);
+    /* May be NULL: changes these objects in one step, all of them or none. */
+    void (*change)(struct store *store, struct change_call *calls, size_t count);
     /* The following may also be NULL; a wrapper then passes the call on to its inner store.
      * `inspect` records facts about the store's settings and environment that only the back end can
      * see. */
@@ -305,6 +311,13 @@ enum hf_status store_list(struct store *store, struct list_call *call);
 /* UNSUPPORTED if the store cannot do this at all, or cannot do it for this object: use a get and a
  * put instead. */
 enum hf_status store_change(struct store *store, struct change_call *call);
+
+/* Changes 1 to TOGETHER_MAX different objects in one step. All are written, or none: if a call's
+ * decide sets `refused`, nothing is written and every call is OK with `wrote` false, and decide may
+ * not have been called for the others. All calls have the same status. The first call's deadline
+ * applies. */
+enum hf_status store_change_together(struct store *store, struct change_call *calls,
+                                     size_t count);
 
 /* Many calls, at most BATCH_MAX, which the back end combines as well as it can. Returns OK if all
  * calls are OK; otherwise the first status that is not OK. If one call is INVALID or UNSUPPORTED

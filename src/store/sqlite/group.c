@@ -4,11 +4,8 @@
 #include "store/sqlite/group.h"
 
 #include "base/check.h"
-#include "base/parse.h"
+#include "store/sqlite/apply.h"
 #include "store/toolkit.h"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 /* The maximum number of writes per transaction, unless a single batch has more. */
 #define GROUP_MAX 256
@@ -37,223 +34,9 @@ enum outcome {
     UNKNOWN,     /* it may appear after a crash */
 };
 
-/* ---- One write inside a transaction -------------------------------------------------- */
-
-static void draw_etag(struct sqlite_writer *writer, struct etag *etag)
-{
-    uint64_t count = ++writer->etag_count;
-    unsigned digits = (67 - (unsigned)__builtin_clzll(count)) / 4;
-    struct view prefix = view_of(writer->etag_prefix);
-    memcpy(etag->data, prefix.data, prefix.size);
-    etag->data[prefix.size] = '-';
-    etag->size = (uint8_t)(prefix.size + 1 + digits);
-    for (size_t at = etag->size; digits > 0; digits--, count >>= 4)
-        etag->data[--at] = "0123456789abcdef"[count & 15];
-}
-
-/* If there is no row for the key, returns OK and sets *ret_found to false. */
-static enum hf_status find_object_row(struct sqlite_writer *writer, struct sqlite_write *write,
-                                      struct sqlite_row *ret_row, bool *ret_found)
-{
-    struct sqlite_connection *connection = &writer->connection;
-    sqlite3_stmt *lookup = connection->statements[SQL_LOOKUP];
-    sqlite_bind_view(lookup, 1, write->key);
-    int code = sqlite3_step(lookup);
-    enum hf_status status = HF_OK;
-    if (code == SQLITE_ROW)
-        status = sqlite_row_read(lookup, ret_row, write->error);
-    else if (code != SQLITE_DONE)
-        status = sqlite_error(write->error, connection->handle, code, "look up the object");
-    sqlite_reset(connection, SQL_LOOKUP);
-    *ret_found = code == SQLITE_ROW;
-    return status;
-}
-
-/* Binds the parameters that all statements of a put share. */
-static void bind_put(struct sqlite_writer *writer, struct sqlite_write *write,
-                     sqlite3_stmt *statement)
-{
-    draw_etag(writer, &write->etag);
-    sqlite_bind_view(statement, 2, etag_view(&write->etag));
-    sqlite3_bind_int64(statement, 3, writer->modified.us);
-    sqlite3_bind_int64(statement, 4, (int64_t)write->size);
-    if (write->file)
-        sqlite3_bind_null(statement, 6);
-    else
-        sqlite_bind_view(statement, 6, write->body);
-}
-
-static int run_put(struct sqlite_writer *writer, struct sqlite_write *write,
-                   const struct sqlite_row *row)
-{
-    enum sqlite_statement which = row ? SQL_UPDATE : SQL_INSERT;
-    sqlite3_stmt *statement = writer->connection.statements[which];
-    if (row)
-        sqlite3_bind_int64(statement, 1, row->id);
-    else
-        sqlite_bind_view(statement, 1, write->key);
-    bind_put(writer, write, statement);
-    if (write->file)
-        sqlite3_bind_text(statement, 5, write->file, -1, SQLITE_STATIC);
-    else
-        sqlite3_bind_null(statement, 5);
-    return sqlite_run(&writer->connection, which);
-}
-
-/* Performs the most frequent kind of write, a replacement conditional on the ETag, in one
- * statement. *ret_done is false, and nothing has changed, if the write is of another kind or the
- * ETag does not match; the write then takes the general path. */
-static int swap_row(struct sqlite_writer *writer, struct sqlite_write *write, bool *ret_done)
-{
-    sqlite3_stmt *statement = writer->connection.statements[SQL_SWAP];
-    *ret_done = false;
-    if (write->is_delete || write->file || write->condition->kind != CONDITION_MATCH)
-        return SQLITE_OK;
-    sqlite_bind_view(statement, 1, write->key);
-    sqlite_bind_view(statement, 5, etag_view(&write->condition->etag));
-    bind_put(writer, write, statement);
-    int code = sqlite_run(&writer->connection, SQL_SWAP);
-    *ret_done = code == SQLITE_OK && sqlite3_changes(writer->connection.handle) == 1;
-    return code;
-}
-
-static void check_and_write(struct sqlite_writer *writer, struct sqlite_write *write)
-{
-    struct sqlite_row row;
-    bool found;
-    if (find_object_row(writer, write, &row, &found) != HF_OK ||
-        condition_check(write->condition, found ? &row.info.etag : NULL, write->error) != HF_OK)
-        return;
-    int code = SQLITE_OK;
-    if (!write->is_delete)
-        code = run_put(writer, write, found ? &row : NULL);
-    else if (found) {
-        sqlite3_bind_int64(writer->connection.statements[SQL_DELETE], 1, row.id);
-        code = sqlite_run(&writer->connection, SQL_DELETE);
-    }
-    writer->removed = writer->removed || write->is_delete;
-    if (code != SQLITE_OK)
-        sqlite_error(write->error, writer->connection.handle, code, "write");
-    else if (found)
-        memcpy(write->replaced, row.file, sizeof row.file);
-}
-
-/* Writes the bytes that the caller decided on, if any. */
-static void write_decided(struct sqlite_writer *writer, struct sqlite_write *write,
-                          const struct sqlite_row *row)
-{
-    struct change_call *call = write->change;
-    call->etag = row ? row->info.etag : (struct etag){ 0 };
-    write->size = write->body.size;
-    write->quiet = call->quiet;
-    if (!write->body.data) {
-        write->quiet = true;
-        error_clear(write->error);
-        return;
-    }
-    if (write->body.size > SQLITE_INLINE_MAX) {
-        error_set(write->error, HF_UNSUPPORTED,
-                  "the new contents are too large for a change in one step");
-        return;
-    }
-    int code = run_put(writer, write, row);
-    if (code != SQLITE_OK) {
-        sqlite_error(write->error, writer->connection.handle, code, "write");
-        return;
-    }
-    call->wrote = true;
-    call->etag = write->etag;
-    if (row)
-        memcpy(write->replaced, row->file, sizeof row->file);
-    error_clear(write->error);
-}
-
-/* Whether the current transaction has generated this ETag. */
-static bool is_new_etag(const struct sqlite_writer *writer, struct view etag)
-{
-    struct view prefix = view_of(writer->etag_prefix);
-    uint64_t count = 0;
-    if (etag.size <= prefix.size || memcmp(etag.data, prefix.data, prefix.size) != 0)
-        return false;
-    for (size_t i = prefix.size + 1; i < etag.size; i++)
-        count = count << 4 | (uint64_t)hex_digit(etag.data[i]);
-    return count > writer->etag_begun;
-}
-
-/* Checks the row before the caller may see it. *ret_body is the body to show. */
-static enum hf_status check_changed_row(struct sqlite_writer *writer,
-                                        struct sqlite_write *write, sqlite3_stmt *fetch,
-                                        struct sqlite_row *ret_row, struct view *ret_body)
-{
-    if (sqlite_row_read(fetch, ret_row, write->error) != HF_OK)
-        return write->error->status;
-    /* If this group wrote the row, the caller must not see it: the group may still be rolled
-     * back. */
-    write->postponed = is_new_etag(writer, etag_view(&ret_row->info.etag));
-    if (etag_equal(&ret_row->info.etag, &write->change->known))
-        return HF_OK;
-    if (ret_row->file[0] != '\0')
-        return error_set(write->error, HF_UNSUPPORTED,
-                         "the object is too large for a change in one step");
-    *ret_body = sqlite_row_last(fetch);
-    if (ret_body->size != ret_row->info.size)
-        return error_set(write->error, HF_CORRUPT,
-                         "the object in the database is shorter or longer than recorded");
-    return HF_OK;
-}
-
-/* Shows the row to the caller, which decides what to write. */
-static void change_row(struct sqlite_writer *writer, struct sqlite_write *write)
-{
-    struct change_call *call = write->change;
-    struct sqlite_connection *connection = &writer->connection;
-    sqlite3_stmt *fetch = connection->statements[SQL_FETCH];
-    struct sqlite_row row = { .id = 0 };
-    struct view body = { NULL, 0 };
-    enum hf_status status = HF_OK;
-    call->wrote = false;
-    sqlite_bind_view(fetch, 1, write->key);
-    sqlite_bind_view(fetch, 2, etag_view(&call->known));
-    int code = sqlite3_step(fetch);
-    if (code == SQLITE_ROW)
-        status = check_changed_row(writer, write, fetch, &row, &body);
-    else if (code == SQLITE_DONE)
-        /* The row may be missing only because this group, which is not committed yet, has deleted
-         * it. */
-        write->postponed = writer->removed;
-    else
-        status = sqlite_error(write->error, connection->handle, code, "look up the object");
-    bool decided = status == HF_OK && !write->postponed;
-    if (decided)
-        write->body = call->decide(call->argument, &row.info.etag, body);
-    sqlite_reset(connection, SQL_FETCH);
-    if (decided)
-        write_decided(writer, write, code == SQLITE_ROW ? &row : NULL);
-}
-
-/* False if the write has ended the whole transaction; its error contains the reason. */
-static bool apply_write(struct sqlite_writer *writer, struct sqlite_write *write)
-{
-    bool swapped = false;
-    write->replaced[0] = '\0';
-    write->postponed = false;
-    int code = write->change ? SQLITE_OK : swap_row(writer, write, &swapped);
-    if (write->change)
-        change_row(writer, write);
-    else if (code != SQLITE_OK)
-        sqlite_error(write->error, writer->connection.handle, code, "write");
-    else if (swapped)
-        error_clear(write->error);
-    else
-        check_and_write(writer, write);
-    writer->wakes_listeners =
-        writer->wakes_listeners || (write->error->status == HF_OK && !write->quiet);
-    return sqlite3_get_autocommit(writer->connection.handle) == 0;
-}
-
 /* ---- One transaction ----------------------------------------------------------------- */
 
-static void roll_back_transaction(struct sqlite_writer *writer)
+void sqlite_roll_back(struct sqlite_writer *writer)
 {
     if (!sqlite3_get_autocommit(writer->connection.handle))
         sqlite_run(&writer->connection, SQL_ROLLBACK);
@@ -271,24 +54,22 @@ static enum outcome commit_transaction(struct sqlite_writer *writer, struct hf_e
     if (code == SQLITE_OK)
         return COMMITTED;
     sqlite_error(error, writer->connection.handle, code, "commit");
-    roll_back_transaction(writer);
+    sqlite_roll_back(writer);
     return (code & 0xff) == SQLITE_FULL || sqlite_is_busy(code) ? ROLLED_BACK : UNKNOWN;
 }
 
+/* From here to the end of the commit no other process can write, even if this process is stopped.
+ * So nothing that can be done earlier or later is done in between. */
 static int begin_transaction(struct sqlite_writer *writer)
 {
+    int moved = 0; /* if somebody moved or replaced the file, further writes would be lost */
+    sqlite3_file_control(writer->connection.handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (moved)
+        return SQLITE_READONLY_DBMOVED;
     writer->wakes_listeners = false;
     writer->removed = false;
     writer->etag_begun = writer->etag_count;
-    int code = sqlite_run(&writer->connection, SQL_BEGIN_WRITE);
-    if (code != SQLITE_OK)
-        return code;
-    int moved = 0; /* if somebody moved or replaced the file, further writes would be lost */
-    sqlite3_file_control(writer->connection.handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-    if (!moved)
-        return SQLITE_OK;
-    roll_back_transaction(writer);
-    return SQLITE_READONLY_DBMOVED;
+    return sqlite_run(&writer->connection, SQL_BEGIN_WRITE);
 }
 
 static void fail_begin(struct sqlite_writer *writer, struct sqlite_write *write, int code)
@@ -300,38 +81,62 @@ static void fail_begin(struct sqlite_writer *writer, struct sqlite_write *write,
         sqlite_error(write->error, writer->connection.handle, code, "start writing");
 }
 
-/* A result that was computed in a lost transaction does not count, not even a conflict. */
-static void fail_commit(struct sqlite_write *write, enum outcome outcome,
-                        const struct hf_error *reason)
+/* Whether the writes, which take place together, would change nothing. */
+static bool is_idle(const struct sqlite_write *writes, size_t count)
 {
-    /* A change that wrote nothing cannot appear later, so it is never UNSURE. */
-    bool idle = write->change && !write->change->wrote;
-    bool unsure = outcome == UNKNOWN && write->error->status == HF_OK && !idle;
-    *write->error = *reason;
-    write->error->status = unsure ? HF_UNSURE : HF_UNAVAILABLE;
+    for (size_t i = 0; i < count; i++)
+        if (!writes[i].change || writes[i].change->wrote)
+            return false;
+    return true;
 }
 
-/* ---- Writes one by one --------------------------------------------------------------- */
-
-static void run_write_alone(struct sqlite_writer *writer, struct sqlite_write *write,
-                            struct mono_time deadline)
+/* A result that was computed in a lost transaction does not count, not even a conflict. A change
+ * that wrote nothing cannot appear later, so it is never UNSURE. */
+static void fail_commit(struct sqlite_write *writes, size_t count, enum outcome outcome,
+                        const struct hf_error *reason)
 {
+    bool may_appear = outcome == UNKNOWN && !is_idle(writes, count);
+    for (size_t i = 0; i < count; i++) {
+        bool unsure = may_appear && writes[i].error->status == HF_OK;
+        *writes[i].error = *reason;
+        writes[i].error->status = unsure ? HF_UNSURE : HF_UNAVAILABLE;
+    }
+}
+
+/* ---- Writes by themselves ------------------------------------------------------------ */
+
+/* How many writes of a batch take place together or not at all. */
+static size_t unit_of(const struct sqlite_batch *batch)
+{
+    return batch->together ? batch->count : 1;
+}
+
+/* False if the transaction has ended. */
+static bool apply_unit(struct sqlite_writer *writer, const struct sqlite_batch *batch,
+                       struct sqlite_write *unit)
+{
+    return batch->together ? sqlite_apply_together(writer, unit, batch->count)
+                           : sqlite_apply(writer, unit);
+}
+
+static void run_unit_alone(struct sqlite_writer *writer, const struct sqlite_batch *batch,
+                           struct sqlite_write *unit)
+{
+    size_t count = unit_of(batch);
     struct patience patience =
-        patience_until(writer->database->env, deadline, SQLITE_PAUSE_MAX);
+        patience_until(writer->database->env, batch->deadline, SQLITE_PAUSE_MAX);
     int code;
     do
         code = begin_transaction(writer);
     while (sqlite_is_busy(code) && patience_wait(&patience));
-    if (code != SQLITE_OK) {
-        fail_begin(writer, write, code);
-        return;
-    }
-    if (!apply_write(writer, write))
+    for (size_t i = 0; code != SQLITE_OK && i < count; i++)
+        fail_begin(writer, &unit[i], code);
+    if (code != SQLITE_OK || !apply_unit(writer, batch, unit))
         return;
     struct hf_error reason;
     enum outcome outcome = commit_transaction(writer, &reason);
     if (outcome != COMMITTED)
-        fail_commit(write, outcome, &reason);
+        fail_commit(unit, count, outcome, &reason);
 }
 
 /* ---- Lists of batches ---------------------------------------------------------------- */
@@ -452,11 +257,11 @@ static bool apply_batches(struct sqlite_writer *writer, struct sqlite_batches *r
     size_t writes = 0;
     while ((batch = take_next_batch(writer, writes))) {
         batches_append(ret_group, batch);
-        for (size_t i = 0; i < batch->count; i++)
-            if (!apply_write(writer, &batch->writes[i]))
+        for (size_t i = 0; i < batch->count; i += unit_of(batch))
+            if (!apply_unit(writer, batch, &batch->writes[i]))
                 return false;
         if (batch->writes[0].postponed) {
-            check(batch->count == 1 && ret_group->count > 1);
+            check(batch->count == unit_of(batch) && ret_group->count > 1);
             batches_remove(ret_group, batch);
             batches_prepend(&writer->waiting, batch);
             break;
@@ -476,11 +281,11 @@ static void run_group(struct sqlite_writer *writer, struct sqlite_batches *ret_g
     if (outcome == COMMITTED)
         return;
     for (struct sqlite_batch *batch = ret_group->first; batch; batch = batch->next)
-        for (size_t i = 0; i < batch->count; i++)
+        for (size_t i = 0; i < batch->count; i += unit_of(batch))
             if (outcome == ROLLED_BACK)
-                run_write_alone(writer, &batch->writes[i], batch->deadline);
+                run_unit_alone(writer, batch, &batch->writes[i]);
             else
-                fail_commit(&batch->writes[i], outcome, &reason);
+                fail_commit(&batch->writes[i], unit_of(batch), outcome, &reason);
 }
 
 /* Checkpoints the WAL once it has grown large. This happens before a group, when the tasks of the
@@ -560,7 +365,8 @@ static void wake_answered(struct sqlite_batches *answered, struct sqlite_batch *
 
 /* ---- Leading --------------------------------------------------------------------- */
 
-/* Begins a transaction. Waits for other processes as long as any batch has time left. */
+/* Begins a transaction. Waits for other processes as long as any batch has time left: in the queue,
+ * or, if it is our turn and a process that does not queue holds the lock, by trying again. */
 static int begin_patiently(struct sqlite_writer *writer, struct sqlite_batch *own)
 {
     struct mono_time never = { MOMENT_FAR };
@@ -568,7 +374,8 @@ static int begin_patiently(struct sqlite_writer *writer, struct sqlite_batch *ow
     int code;
     while (sqlite_is_busy(code = begin_transaction(writer))) {
         struct sqlite_batches late = { NULL, NULL, 0 };
-        patience_wait(&patience);
+        if (!write_queue_wait(&writer->queue))
+            patience_wait(&patience);
         fail_late_batches(writer, &late);
         wake_answered(&late, own);
         if (!writer->waiting.first)
@@ -636,10 +443,13 @@ static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
     struct env *env = writer->database->env;
     struct sqlite_batches late = { NULL, NULL, 0 };
     wait_for_writers(writer);
+    write_queue_enter(&writer->queue);
     fail_late_batches(writer, &late);
     wake_answered(&late, own);
-    if (!writer->waiting.first)
+    if (!writer->waiting.first) {
+        write_queue_leave(&writer->queue);
         return;
+    }
     struct mono_time start = env_now(env);
     writer->modified = env_wall(env);
     checkpoint(writer);
@@ -648,6 +458,7 @@ static void run_waiting(struct sqlite_writer *writer, struct sqlite_batch *own,
         run_group(writer, ret_group);
     else
         fail_group(writer, code, ret_group);
+    write_queue_leave(&writer->queue);
     writer->group_took = mono_since(env_now(env), start);
     writer->active_tasks =
         ret_group->count + writer->waiting.count + atomic_load(&writer->arrived_count);
@@ -718,6 +529,7 @@ void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_databa
         .connection = *connection,
         .checkpoint_at = CHECKPOINT_PAGES,
     };
+    write_queue_init(&writer->queue, database->env, database->path);
     env_random_hex(database->env, 16, writer->etag_prefix);
     env_mutex_init(database->env, &writer->gather_mutex);
     env_cond_init(database->env, &writer->gathered);
@@ -733,6 +545,7 @@ void sqlite_writer_release(struct sqlite_writer *writer)
         (void)sqlite3_wal_checkpoint_v2(writer->connection.handle, "main",
                                         SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     sqlite_connection_close(&writer->connection);
+    write_queue_release(&writer->queue);
     env_cond_release(&writer->gathered);
     env_mutex_release(&writer->gather_mutex);
 }

@@ -20,6 +20,7 @@
 #define STORE_SQLITE_GROUP_H
 
 #include "store/sqlite/db.h"
+#include "store/sqlite/queue.h"
 #include "store/write_notify.h"
 
 #include <stdatomic.h>
@@ -48,6 +49,7 @@ enum sqlite_news { NEWS_NONE, NEWS_LEAD, NEWS_DONE };
 struct sqlite_batch {
     struct sqlite_write *writes;
     size_t count;
+    bool together; /* changes that all take place, or none */
     struct mono_time deadline;
     /* used by the queue */
     struct sqlite_batch *next; /* when done: the task to wake next */
@@ -72,6 +74,7 @@ struct sqlite_writer {
     struct env_cond gathered;
     atomic_bool led; /* a task leads, and owns the members below */
     struct sqlite_connection connection;
+    struct write_queue queue;      /* of the processes that write to this database */
     struct sqlite_batches waiting; /* arrived earlier, in order */
     struct wall_time modified;     /* of the current group */
     bool wakes_listeners;          /* a write in it must wake listeners */

@@ -482,19 +482,32 @@ static void sqlite_remove(struct store *store, struct delete_call *calls, size_t
 
 /* ---- Changing in one step ------------------------------------------------------------ */
 
-static void sqlite_change(struct store *store, struct change_call *call)
+static void sqlite_change(struct store *store, struct change_call *calls, size_t count)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
-    struct sqlite_write write = { .key = call->key, .change = call, .error = &call->error };
-    if (store_is_forked(sqlite->pid, &call->error))
-        return;
-    if (!sqlite->database.writable) { /* a get may be enough */
-        error_set(&call->error, HF_UNSUPPORTED, "the database cannot be written to");
+    struct sqlite_write writes[TOGETHER_MAX];
+    struct hf_error error;
+    bool forked = store_is_forked(sqlite->pid, &error);
+    if (!forked && !sqlite->database.writable) /* a get may be enough */
+        error_set(&error, HF_UNSUPPORTED, "the database cannot be written to");
+    if (forked || !sqlite->database.writable) {
+        CALLS_FAIL(calls, count, error);
         return;
     }
-    submit_writes(sqlite, &write, 1, call->deadline);
-    if (call->error.status == HF_OK && write.replaced[0] != '\0')
-        large_name_remove(&sqlite->folder, write.replaced);
+    for (size_t i = 0; i < count; i++)
+        writes[i] = (struct sqlite_write){ .key = calls[i].key,
+                                           .change = &calls[i],
+                                           .error = &calls[i].error };
+    struct sqlite_batch batch = {
+        .writes = writes,
+        .count = count,
+        .together = count > 1,
+        .deadline = local_deadline(sqlite->base.env, calls[0].deadline),
+    };
+    sqlite_writer_submit(&sqlite->writer, &batch);
+    for (size_t i = 0; i < count; i++)
+        if (calls[i].error.status == HF_OK && writes[i].replaced[0] != '\0')
+            large_name_remove(&sqlite->folder, writes[i].replaced);
 }
 
 /* ---- Changes by others --------------------------------------------------------------- */
@@ -588,10 +601,12 @@ static enum hf_status given_path(struct view given, char path[PATH_MAX], struct 
         return error_set(error, HF_INVALID,
                          "the URL must name a file, with a path of at most %d bytes",
                          PATH_MAX - 1);
-    if (view_ends_with(name, VIEW(WRITE_NOTIFY_ENDING)))
-        return error_set(error, HF_INVALID,
-                         "names that end in '%s' are reserved; choose another name",
-                         WRITE_NOTIFY_ENDING);
+    static const char *const reserved[] = { WRITE_NOTIFY_ENDING, WRITE_QUEUE_ENDING };
+    for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
+        if (view_ends_with(name, view_of(reserved[i])))
+            return error_set(error, HF_INVALID,
+                             "names that end in '%s' are reserved; choose another name",
+                             reserved[i]);
     struct view above = name_at > 0 ? view_first(given, name_at) : VIEW(".");
     memcpy(folder, above.data, above.size);
     folder[above.size] = '\0';

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sqlite_queue_test.c: processes that write to one `sqlite:` store queue for its lock. Nobody
+ * starves, nobody waits for the dead or for long, and a store that only one process writes to has
+ * no queue. */
+#include "env/env.h"
+#include "store/sqlite/queue.h"
+#include "store/store.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROCESSES 8
+#define RUN_FOR   SPAN_MS(600)
+
+static char *folder;
+static char database[4200], writers[4300], url[4300];
+
+static void start(void)
+{
+    folder = test_dir_make();
+    snprintf(database, sizeof database, "%s/s.db", folder);
+    snprintf(writers, sizeof writers, "%s" WRITE_QUEUE_ENDING, database);
+    snprintf(url, sizeof url, "sqlite:%s?sync=off", database);
+    FILE *file = fopen(database, "w"); /* which gives the queue its mode */
+    assert_non_null(file);
+    fclose(file);
+}
+
+static void finish(void)
+{
+    test_dir_remove(folder);
+}
+
+static struct write_queue queue_new(void)
+{
+    struct write_queue queue;
+    write_queue_init(&queue, env_real(), database);
+    return queue;
+}
+
+static int64_t ms_since(struct mono_time begun)
+{
+    return mono_since(env_now(env_real()), begun).us / 1000;
+}
+
+static void *shared_memory(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    return memory;
+}
+
+/* Waits until another process says so; leases of the test end a process that does not. */
+static void await_true(atomic_bool *flag)
+{
+    while (!atomic_load(flag))
+        env_sleep(env_real(), SPAN_MS(1));
+}
+
+/* ---- Turns --------------------------------------------------------------------------- */
+
+static void the_first_need_not_wait(void **state)
+{
+    (void)state;
+    start();
+    struct write_queue queue = queue_new();
+    write_queue_enter(&queue); /* has not joined: nothing happens */
+    assert_null(queue.page);
+    assert_int_equal(access(writers, F_OK), -1);
+    for (int i = 0; i < 1000; i++) {
+        assert_false(write_queue_wait(&queue)); /* it is its turn at once */
+        write_queue_leave(&queue);
+        write_queue_leave(&queue); /* does nothing */
+    }
+    assert_int_equal(access(writers, F_OK), 0);
+    write_queue_release(&queue);
+    finish();
+}
+
+/* The second is called when the first leaves. */
+struct pair {
+    atomic_bool first_in, second_drew;
+};
+
+static void a_turn_comes_when_the_one_before_ends(void **state)
+{
+    (void)state;
+    start();
+    struct pair *pair = shared_memory(sizeof *pair);
+    pid_t child = fork();
+    if (child == 0) {
+        struct write_queue queue = queue_new();
+        write_queue_wait(&queue);
+        atomic_store(&pair->first_in, true);
+        await_true(&pair->second_drew);
+        env_sleep(env_real(), SPAN_MS(5));
+        write_queue_leave(&queue);
+        env_sleep(env_real(), SPAN_S(10)); /* keeps its seat until it is killed */
+        _exit(0);
+    }
+    await_true(&pair->first_in);
+    struct write_queue queue = queue_new();
+    struct mono_time begun = env_now(env_real());
+    atomic_store(&pair->second_drew, true);
+    write_queue_wait(&queue);
+    int64_t took = ms_since(begun);
+    assert_false(write_queue_wait(&queue)); /* our turn */
+    write_queue_leave(&queue);
+    assert_true(took < 5000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    write_queue_release(&queue);
+    munmap(pair, sizeof *pair);
+    finish();
+}
+
+/* A process that has its turn and then ends, or stays. */
+static pid_t start_holder(atomic_bool *in, bool stays)
+{
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    struct write_queue queue = queue_new();
+    write_queue_wait(&queue);
+    atomic_store(in, true);
+    while (stays)
+        pause();
+    _exit(0);
+}
+
+static void the_dead_are_passed_over(void **state)
+{
+    (void)state;
+    start();
+    atomic_bool *in = shared_memory(sizeof *in);
+    struct write_queue queue = queue_new();
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        atomic_store(in, false);
+        waitpid(start_holder(in, /* stays */ false), NULL, 0);
+        assert_true(atomic_load(in));
+        struct mono_time begun = env_now(env_real());
+        write_queue_wait(&queue);
+        int64_t took = ms_since(begun);
+        least = took < least ? took : least;
+        assert_false(write_queue_wait(&queue)); /* our turn */
+        write_queue_leave(&queue);
+    }
+    assert_true(least < QUEUE_WAIT.us / 1000 - QUEUE_SLICE_MS); /* not only at the end */
+    write_queue_release(&queue);
+    munmap(in, sizeof *in);
+    finish();
+}
+
+static void nobody_waits_long_for_the_stopped(void **state)
+{
+    (void)state;
+    start();
+    atomic_bool *in = shared_memory(sizeof *in);
+    pid_t child = start_holder(in, /* stays */ true);
+    await_true(in);
+    struct write_queue queue = queue_new();
+    struct mono_time begun = env_now(env_real());
+    assert_true(write_queue_wait(&queue));
+    assert_true(ms_since(begun) >= QUEUE_WAIT.us / 1000 - QUEUE_SLICE_MS);
+    assert_true(ms_since(begun) < 5000); /* on a busy machine */
+    write_queue_leave(&queue);
+    /* The next one does not wait for it again. */
+    begun = env_now(env_real());
+    for (int i = 0; i < 1000; i++) {
+        assert_false(write_queue_wait(&queue));
+        write_queue_leave(&queue);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    write_queue_release(&queue);
+    munmap(in, sizeof *in);
+    finish();
+}
+
+/* Those who leave without their turn do not hold up those behind them. */
+static void a_place_that_was_given_up_is_skipped(void **state)
+{
+    (void)state;
+    start();
+    atomic_bool *in = shared_memory(sizeof *in);
+    pid_t child = start_holder(in, /* stays */ true);
+    await_true(in);
+    struct write_queue second = queue_new(), third = queue_new();
+    assert_true(write_queue_wait(&second)); /* has passed over the first: it is its turn */
+    assert_true(write_queue_wait(&third));  /* and the second over in the same way */
+    write_queue_leave(&third);
+    write_queue_leave(&second);
+    assert_false(write_queue_wait(&second));
+    write_queue_leave(&second);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    write_queue_release(&second);
+    write_queue_release(&third);
+    munmap(in, sizeof *in);
+    finish();
+}
+
+/* ---- The file ------------------------------------------------------------------------ */
+
+static void fill(const char *text)
+{
+    FILE *file = fopen(writers, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_file_of_another_kind_is_left_alone(void **state)
+{
+    (void)state;
+    char bytes[8193], after[8192];
+    start();
+    memset(bytes, 'x', sizeof bytes);
+    bytes[8192] = '\0';
+    static const char *const texts[] = { "not a queue", NULL };
+    for (int i = 0; i < 2; i++) {
+        const char *text = texts[i] ? texts[i] : bytes;
+        fill(text);
+        struct write_queue queue = queue_new();
+        assert_false(write_queue_wait(&queue));
+        assert_true(queue.unusable && !queue.page);
+        write_queue_leave(&queue);
+        write_queue_release(&queue);
+        int fd = open(writers, O_RDONLY);
+        assert_int_equal(read(fd, after, sizeof after), (ssize_t)strlen(text));
+        assert_memory_equal(after, text, strlen(text));
+        close(fd);
+    }
+    finish();
+}
+
+static void an_empty_file_is_filled(void **state)
+{
+    (void)state;
+    struct stat st;
+    start();
+    fill(""); /* its creator has died */
+    struct write_queue queue = queue_new();
+    assert_false(write_queue_wait(&queue));
+    assert_non_null(queue.page);
+    write_queue_leave(&queue);
+    write_queue_release(&queue);
+    assert_int_equal(stat(writers, &st), 0);
+    assert_int_equal(st.st_size, 8192);
+    finish();
+}
+
+static void no_store_is_named_like_a_queue(void **state)
+{
+    (void)state;
+    start();
+    char name[4400];
+    struct store *store;
+    struct hf_error error;
+    snprintf(name, sizeof name, "sqlite:%s", writers);
+    assert_int_equal(store_open(env_real(), view_of(name), &store, &error), HF_INVALID);
+    assert_non_null(strstr(error.why, WRITE_QUEUE_ENDING));
+    finish();
+}
+
+/* ---- A store ------------------------------------------------------------------------- */
+
+struct crowd {
+    atomic_bool over;
+    atomic_ulong done[PROCESSES];
+    atomic_uint failed;
+};
+
+static void write_until_over(struct crowd *crowd, size_t number)
+{
+    struct store *store;
+    struct hf_error error;
+    char key[16];
+    snprintf(key, sizeof key, "own-%zu", number);
+    if (store_open(env_real(), view_of(url), &store, &error) != HF_OK) {
+        atomic_fetch_add(&crowd->failed, 1);
+        return;
+    }
+    while (!atomic_load(&crowd->over)) {
+        struct put_call put = { .key = view_of(key), .body = VIEW("x") };
+        if (store_put(store, &put) == HF_OK)
+            atomic_fetch_add(&crowd->done[number], 1);
+        else
+            atomic_fetch_add(&crowd->failed, 1);
+    }
+    store_close(store);
+}
+
+/* A loaded machine may keep a process from running for a while, so the bound is generous: without
+ * the queue, the ratio is near 0. */
+static void no_process_starves(void **state)
+{
+    (void)state;
+    start();
+    struct crowd *crowd = shared_memory(sizeof *crowd);
+    pid_t children[PROCESSES];
+    for (size_t i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            write_until_over(crowd, i);
+            _exit(0);
+        }
+    }
+    env_sleep(env_real(), RUN_FOR);
+    atomic_store(&crowd->over, true);
+    unsigned long least = ULONG_MAX, most = 0;
+    for (size_t i = 0; i < PROCESSES; i++) {
+        waitpid(children[i], NULL, 0);
+        unsigned long done = atomic_load(&crowd->done[i]);
+        least = done < least ? done : least;
+        most = done > most ? done : most;
+    }
+    print_message("the least %lu, the most %lu\n", least, most);
+    assert_int_equal(atomic_load(&crowd->failed), 0);
+    assert_int_equal(access(writers, F_OK), 0);
+    assert_true(least > 0 && least >= most / 8);
+    munmap(crowd, sizeof *crowd);
+    finish();
+}
+
+static void one_process_alone_has_no_queue(void **state)
+{
+    (void)state;
+    start();
+    struct store *store;
+    struct hf_error error;
+    assert_status(HF_OK, store_open(env_real(), view_of(url), &store, &error), &error);
+    for (int i = 0; i < 100; i++) {
+        struct put_call put = { .key = VIEW("k"), .body = VIEW("x") };
+        assert_status(HF_OK, store_put(store, &put), &put.error);
+    }
+    store_close(store);
+    assert_int_equal(access(writers, F_OK), -1);
+    finish();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IT("the first need not wait", the_first_need_not_wait),
+        IT("a turn comes when the one before ends", a_turn_comes_when_the_one_before_ends),
+        IT("the dead are passed over", the_dead_are_passed_over),
+        IT("nobody waits long for the stopped", nobody_waits_long_for_the_stopped),
+        IT("a place that was given up is skipped", a_place_that_was_given_up_is_skipped),
+        IT("a file of another kind is left alone", a_file_of_another_kind_is_left_alone),
+        IT("an empty file is filled", an_empty_file_is_filled),
+        IT("no store is named like a queue", no_store_is_named_like_a_queue),
+        IT("no process starves", no_process_starves),
+        IT("one process alone has no queue", one_process_alone_has_no_queue),
+    };
+    return cmocka_run_group_tests_name("sqlite_queue", tests, NULL, NULL);
+}
