@@ -4,8 +4,8 @@
  *   requests  the store requests of each operation, warm: on mem and sqlite
  *   rounds    a transaction over ten keys on a store with 20 ms a request: the time until its
  *             commit is known, in round trips
- *   speed     acquire, update and release of a key, and transfers between two keys, per second: on
- *             each local store, beside an SQLite table in Python
+ *   speed     acquire, update and release of a key, a change of a key in one write, and transfers
+ *             between two keys, per second: on each local store, beside an SQLite table in Python
  *   sweep     1,000 expired leases among 10^3 to 10^6 live keys: the store requests of a sweep, and
  *             its duration
  *   p99       acquire of one key by a process while another process sweeps */
@@ -15,6 +15,7 @@
 #include "key_data.h"
 #include "place.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -350,10 +351,12 @@ static void bench_rounds(struct bench *bench)
 #define ACCOUNTS  64
 #define TASKS_MAX 8
 
+enum work { WORK_UPDATE, WORK_CHANGE, WORK_TRANSFER, WORK_MOVE, WORK_COUNT };
+
 struct runner {
     struct hf_client *client;
     size_t number;
-    bool transfers;
+    enum work work;
     atomic_bool *over;
     atomic_ulong *done;
     pthread_t id;
@@ -384,18 +387,83 @@ static void run_updates(struct runner *runner)
     hf_key_free(key);
 }
 
+/* One write per change, of accounts at random, as the peer does. */
+static void run_changes(struct runner *runner)
+{
+    struct prng prng = prng_seeded(runner->number);
+    struct hf_error error;
+    char name[32];
+    while (!atomic_load(runner->over)) {
+        name_of(prng_below(&prng, ACCOUNTS), name);
+        must(hf_key_change(runner->client, name, filling, SMALL, NULL, NULL, &error), &error,
+             "change");
+        atomic_fetch_add(runner->done, 1);
+    }
+}
+
+/* Reads an account, and makes the condition that it is unchanged. */
+static void read_account(struct hf_client *client, const char *name, struct hf_key_if *ret_when)
+{
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_error error;
+    void *data = NULL;
+    size_t size;
+    enum hf_status status = hf_key_get(client, name, LARGE, &data, &size, &info, &error);
+    if (status != HF_NOT_FOUND)
+        must(status, &error, "get");
+    hf_free(data);
+    *ret_when = HF_KEY_IF;
+    ret_when->version_set = true;
+    ret_when->version = info.version;
+}
+
+/* Both accounts are read, and changed together if they are still the same. */
+static enum hf_status move(struct hf_client *client, const size_t numbers[2],
+                           struct hf_error *error)
+{
+    struct hf_key_write writes[2];
+    struct hf_key_if when[2];
+    char names[2][32];
+    for (size_t i = 0; i < 2; i++) {
+        name_of(numbers[i], names[i]);
+        read_account(client, names[i], &when[i]);
+        writes[i] = (struct hf_key_write){
+            .name = names[i], .data = filling, .size = SMALL, .when = &when[i]
+        };
+    }
+    return hf_key_change_many(client, writes, 2, /* wait_ms */ 60000, NULL, error);
+}
+
+/* Transfers in one step of the store, where it can. */
+static void run_moves(struct runner *runner)
+{
+    struct prng prng = prng_seeded(runner->number);
+    struct hf_error error;
+    enum hf_status status = HF_OK;
+    while (!atomic_load(runner->over) && status != HF_UNSUPPORTED) {
+        size_t numbers[2] = { prng_below(&prng, ACCOUNTS), prng_below(&prng, ACCOUNTS - 1) };
+        numbers[1] += numbers[1] >= numbers[0];
+        do
+            status = move(runner->client, numbers, &error);
+        while (status == HF_CONFLICT);
+        if (status != HF_UNSUPPORTED)
+            must(status, &error, "change together");
+        atomic_fetch_add(runner->done, status == HF_OK);
+    }
+}
+
 static void *run_one(void *argument)
 {
+    static void (*const works[])(struct runner *) = { run_updates, run_changes, run_transfers,
+                                                      run_moves };
+    static_assert(sizeof works / sizeof works[0] == WORK_COUNT, "in the order of the enum");
     struct runner *runner = argument;
-    if (runner->transfers)
-        run_transfers(runner);
-    else
-        run_updates(runner);
+    works[runner->work](runner);
     return NULL;
 }
 
 /* Runs for a second, with this many tasks that share a client. */
-static double rate_of(struct bench *bench, const char *kind, bool transfers, size_t tasks)
+static double rate_of(struct bench *bench, const char *kind, enum work work, size_t tasks)
 {
     struct runner runners[TASKS_MAX];
     atomic_bool over = false;
@@ -406,11 +474,9 @@ static double rate_of(struct bench *bench, const char *kind, bool transfers, siz
     desk_open(&desk, url);
     double begun = now_s();
     for (size_t i = 0; i < tasks; i++) {
-        runners[i] = (struct runner){ .client = desk.at.client,
-                                      .number = i,
-                                      .transfers = transfers,
-                                      .over = &over,
-                                      .done = &done };
+        runners[i] = (struct runner){
+            .client = desk.at.client, .number = i, .work = work, .over = &over, .done = &done
+        };
         if (pthread_create(&runners[i].id, NULL, run_one, &runners[i]) != 0)
             bench_die("no thread");
     }
@@ -442,7 +508,7 @@ static void run_peer(struct bench *bench, struct series *transfers, struct serie
 struct side {
     const char *kind;
     size_t tasks;
-    struct series transfers, updates;
+    struct series done[WORK_COUNT];
 };
 
 /* For information: a transfer here is a dozen durable writes that any client may resume, there
@@ -458,6 +524,12 @@ static void print_beside(const struct side *side, const char *what, const struct
 
 static void bench_speed(struct bench *bench)
 {
+    static const char *const work_names[WORK_COUNT] = {
+        [WORK_UPDATE] = "acquire, update, release",
+        [WORK_CHANGE] = "change in one write",
+        [WORK_TRANSFER] = "transfers between two keys",
+        [WORK_MOVE] = "transfers in one step",
+    };
     struct side sides[] = { { .kind = "mem", .tasks = 1 },
                             { .kind = "sqlite", .tasks = 1 },
                             { .kind = "sqlite", .tasks = TASKS_MAX },
@@ -469,26 +541,24 @@ static void bench_speed(struct bench *bench)
     for (size_t round = 0; round < bench->rounds; round++) {
         run_peer(bench, &transfers, &updates);
         for (size_t i = 0; i < count; i++) {
-            series_add(&sides[i].updates,
-                       rate_of(bench, sides[i].kind, /* transfers */ false, sides[i].tasks));
-            series_add(&sides[i].transfers,
-                       rate_of(bench, sides[i].kind, /* transfers */ true, sides[i].tasks));
+            for (enum work work = 0; work < WORK_COUNT; work++)
+                series_add(&sides[i].done[work],
+                           rate_of(bench, sides[i].kind, work, sides[i].tasks));
         }
     }
     bench_figure(bench, "Python's sqlite3: one row changed", "/s", &updates);
     bench_figure(bench, "Python's sqlite3: transfers between two rows", "/s", &transfers);
     for (size_t i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "%s, %zu tasks: acquire, update, release", sides[i].kind,
-                 sides[i].tasks);
-        bench_figure(bench, name, "/s", &sides[i].updates);
-        snprintf(name, sizeof name, "%s, %zu tasks: transfers between two keys", sides[i].kind,
-                 sides[i].tasks);
-        bench_figure(bench, name, "/s", &sides[i].transfers);
+        for (enum work work = 0; work < WORK_COUNT; work++) {
+            snprintf(name, sizeof name, "%s, %zu tasks: %s", sides[i].kind, sides[i].tasks,
+                     work_names[work]);
+            bench_figure(bench, name, "/s", &sides[i].done[work]);
+        }
     }
-    for (size_t i = 0; i < count && !bench->json; i++) {
-        print_beside(&sides[i], "acquire, update, release", &sides[i].updates, &updates);
-        print_beside(&sides[i], "transfers", &sides[i].transfers, &transfers);
-    }
+    for (size_t i = 0; i < count && !bench->json; i++)
+        for (enum work work = 0; work < WORK_COUNT; work++)
+            print_beside(&sides[i], work_names[work], &sides[i].done[work],
+                         work >= WORK_TRANSFER ? &transfers : &updates);
 }
 
 /* ---- sweep --------------------------------------------------------------------------- */
