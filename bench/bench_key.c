@@ -401,50 +401,20 @@ static void run_changes(struct runner *runner)
     }
 }
 
-/* Reads an account, and makes the condition that it is unchanged. */
-static void read_account(struct hf_client *client, const char *name, struct hf_key_if *ret_when)
-{
-    struct hf_key_info info = HF_KEY_INFO;
-    struct hf_error error;
-    void *data = NULL;
-    size_t size;
-    enum hf_status status = hf_key_get(client, name, LARGE, &data, &size, &info, &error);
-    if (status != HF_NOT_FOUND)
-        must(status, &error, "get");
-    hf_free(data);
-    *ret_when = HF_KEY_IF;
-    ret_when->version_set = true;
-    ret_when->version = info.version;
-}
-
-/* Both accounts are read, and changed together if they are still the same. */
-static enum hf_status move(struct hf_client *client, const size_t numbers[2],
-                           struct hf_error *error)
-{
-    struct hf_key_write writes[2];
-    struct hf_key_if when[2];
-    char names[2][32];
-    for (size_t i = 0; i < 2; i++) {
-        name_of(numbers[i], names[i]);
-        read_account(client, names[i], &when[i]);
-        writes[i] = (struct hf_key_write){
-            .name = names[i], .data = filling, .size = SMALL, .when = &when[i]
-        };
-    }
-    return hf_key_change_many(client, writes, 2, /* wait_ms */ 60000, NULL, error);
-}
-
 /* Transfers in one step of the store, where it can. */
 static void run_moves(struct runner *runner)
 {
     struct prng prng = prng_seeded(runner->number);
     struct hf_error error;
+    char names[2][32];
     enum hf_status status = HF_OK;
     while (!atomic_load(runner->over) && status != HF_UNSUPPORTED) {
         size_t numbers[2] = { prng_below(&prng, ACCOUNTS), prng_below(&prng, ACCOUNTS - 1) };
         numbers[1] += numbers[1] >= numbers[0];
+        name_of(numbers[0], names[0]);
+        name_of(numbers[1], names[1]);
         do
-            status = move(runner->client, numbers, &error);
+            status = keys_move(runner->client, names, filling, SMALL, &error);
         while (status == HF_CONFLICT);
         if (status != HF_UNSUPPORTED)
             must(status, &error, "change together");

@@ -9,8 +9,6 @@
  *   dead        from the release of a lock to the next living waiter, with seven ahead of it that
  *               were killed; on sqlite, and on Ceph (ceph-dead)
  *   pairs       acquire and release of an uncontended lock
- *   processes   the same in 8 and 64 processes on one sqlite file, beside bare SQLite doing two
- *               updates per pair: as it is, and behind a queue
  *   pages       acquire of a path in a namespace with 100,000 locks in pages, beside one with 100
  *               locks in one table
  *   run         `holdfast run NAME -- true`, beside `flock FILE true` and `true`
@@ -21,7 +19,6 @@
 #include "place.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <pthread.h>
@@ -30,7 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,7 +60,6 @@ struct crew {
     bool eager; /* asks again at once, even if nobody else has had the lock meanwhile */
     double seconds;
     void (*work)(struct worker *worker); /* until tally->over */
-    bool bare;                           /* the workers need no client */
     struct tally *tally;
     double took;
 };
@@ -81,9 +76,8 @@ static void *run_worker(void *argument)
 static void run_process(struct crew *crew, unsigned process)
 {
     struct worker workers[THREADS_MAX];
-    struct client opened = { .client = NULL };
-    if (!crew->bare)
-        client_open(&opened, crew->url, counts_add, &crew->tally->asked);
+    struct client opened;
+    client_open(&opened, crew->url, counts_add, &crew->tally->asked);
     for (unsigned i = 0; i < crew->threads; i++) {
         workers[i] = (struct worker){ crew, opened.client, process, i, 0 };
         if (pthread_create(&workers[i].id, NULL, run_worker, &workers[i]) != 0)
@@ -91,8 +85,7 @@ static void run_process(struct crew *crew, unsigned process)
     }
     for (unsigned i = 0; i < crew->threads; i++)
         pthread_join(workers[i].id, NULL);
-    if (!crew->bare)
-        client_close(&opened);
+    client_close(&opened);
 }
 
 static struct tally *new_tally(unsigned workers)
@@ -485,7 +478,6 @@ static void pair(struct worker *worker)
         must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
         must(hf_lock_release(lock, &error), &error, "release");
         atomic_fetch_add(&worker->crew->tally->done, 1);
-        atomic_fetch_add(&worker->crew->tally->each[worker->process], 1);
     }
     hf_lock_free(lock);
 }
@@ -646,176 +638,6 @@ static void bench_pages(struct bench *bench)
     bench_pages_on(bench, "dir", quick, durable);
 }
 
-/* ---- Processes ----------------------------------------------------------------------- */
-
-/* A row like that of a lock: its bytes are about as many. */
-#define BARE_BYTES 500
-
-static void bare_must(sqlite3 *handle, int code)
-{
-    if (code != SQLITE_OK && code != SQLITE_DONE)
-        bench_die("bare SQLite: %s", sqlite3_errmsg(handle));
-}
-
-static sqlite3_stmt *bare_statement(sqlite3 *handle, const char *sql)
-{
-    sqlite3_stmt *statement = NULL;
-    bare_must(handle, sqlite3_prepare_v2(handle, sql, -1, &statement, NULL));
-    return statement;
-}
-
-static void bare_step(sqlite3 *handle, sqlite3_stmt *statement)
-{
-    bare_must(handle, sqlite3_step(statement));
-    bare_must(handle, sqlite3_reset(statement));
-}
-
-static sqlite3 *bare_open(const char *path)
-{
-    sqlite3 *handle = NULL;
-    if (sqlite3_open(path, &handle) != SQLITE_OK)
-        bench_die("bare SQLite: cannot open %s", path);
-    sqlite3_busy_timeout(handle, 60000);
-    bare_must(handle,
-              sqlite3_exec(handle, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", NULL,
-                           NULL, NULL));
-    return handle;
-}
-
-static void bare_create(const char *path)
-{
-    sqlite3 *handle = bare_open(path);
-    bare_must(handle, sqlite3_exec(handle,
-                                   "CREATE TABLE rows (id INTEGER PRIMARY KEY, key TEXT UNIQUE,"
-                                   " version INTEGER, body BLOB);"
-                                   "BEGIN",
-                                   NULL, NULL, NULL));
-    sqlite3_stmt *insert =
-        bare_statement(handle, "INSERT INTO rows VALUES (?1, 'own-' || ?1, 0, zeroblob(500))");
-    for (int i = 0; i < PROCESSES_MAX; i++) {
-        sqlite3_bind_int(insert, 1, i);
-        bare_step(handle, insert);
-    }
-    sqlite3_finalize(insert);
-    bare_must(handle, sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL));
-    sqlite3_close(handle);
-}
-
-/* Two updates per pair, each a transaction of its own; behind a queue if there is one. */
-static void bare_pairs(struct worker *worker, int queue)
-{
-    struct tally *tally = worker->crew->tally;
-    sqlite3 *handle = bare_open(worker->crew->url);
-    sqlite3_stmt *begin = bare_statement(handle, "BEGIN IMMEDIATE");
-    sqlite3_stmt *commit = bare_statement(handle, "COMMIT");
-    sqlite3_stmt *update =
-        bare_statement(handle,
-                       "UPDATE rows SET version = version + 1, body = ?2 WHERE key = ?1");
-    char key[32], body[BARE_BYTES];
-    snprintf(key, sizeof key, "own-%u", worker->process);
-    memset(body, '.', sizeof body);
-    sqlite3_bind_text(update, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_blob(update, 2, body, sizeof body, SQLITE_STATIC);
-    for (unsigned long i = 1; !atomic_load(&tally->over); i++) {
-        if (queue >= 0 && flock(queue, LOCK_EX) != 0)
-            bench_die("flock: %s", strerror(errno));
-        bare_step(handle, begin);
-        bare_step(handle, update);
-        bare_step(handle, commit);
-        if (queue >= 0)
-            flock(queue, LOCK_UN);
-        atomic_fetch_add(&tally->done, i % 2 == 0);
-        atomic_fetch_add(&tally->each[worker->process], i % 2 == 0);
-    }
-    sqlite3_finalize(begin);
-    sqlite3_finalize(commit);
-    sqlite3_finalize(update);
-    sqlite3_close(handle);
-}
-
-static void bare_pair(struct worker *worker)
-{
-    bare_pairs(worker, -1);
-}
-
-static void bare_pair_queued(struct worker *worker)
-{
-    char path[700];
-    snprintf(path, sizeof path, "%s.queue", worker->crew->url);
-    int queue = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (queue < 0)
-        bench_die("%s: %s", path, strerror(errno));
-    bare_pairs(worker, queue);
-    close(queue);
-}
-
-struct crowd {
-    const char *name;
-    void (*work)(struct worker *worker);
-    struct series rate, fairness;
-};
-
-static void run_crowd(struct bench *bench, struct crowd *crowd, unsigned processes)
-{
-    char url[700];
-    bool bare = crowd->work != pair;
-    new_store_url(url);
-    if (bare)
-        bare_create(url + strlen("sqlite:"));
-    struct crew crew = { .url = bare ? url + strlen("sqlite:") : url,
-                         .processes = processes,
-                         .threads = 1,
-                         .seconds = bench->seconds,
-                         .work = crowd->work,
-                         .bare = bare };
-    run_crew(&crew);
-    unsigned long least = ULONG_MAX, most = 1;
-    for (unsigned i = 0; i < processes; i++) {
-        unsigned long done = atomic_load(&crew.tally->each[i]);
-        least = done < least ? done : least;
-        most = done > most ? done : most;
-    }
-    series_add(&crowd->rate, (double)atomic_load(&crew.tally->done) / crew.took);
-    series_add(&crowd->fairness, (double)least / (double)most);
-    end_crew(&crew);
-}
-
-static void beside_bare(struct bench *bench, unsigned processes, double bar)
-{
-    enum { OURS, STARVING, FAIR, COUNT };
-    struct crowd crowds[COUNT] = {
-        [OURS] = { .name = "a lock each", .work = pair },
-        [STARVING] = { .name = "bare SQLite, two updates per pair", .work = bare_pair },
-        [FAIR] = { .name = "the same behind flock", .work = bare_pair_queued },
-    };
-    char name[100], text[RATIO_TEXT_MAX];
-    for (size_t round = 0; round < bench->rounds; round++)
-        for (size_t i = 0; i < COUNT; i++)
-            run_crowd(bench, &crowds[i], processes);
-    for (size_t i = 0; i < COUNT; i++) {
-        snprintf(name, sizeof name, "sqlite, %u processes: %s", processes, crowds[i].name);
-        bench_figure(bench, name, "/s", &crowds[i].rate);
-        if (!bench->json)
-            printf("  %-52s %12.2f       (the least of a process to the most)\n", "",
-                   series_median(&crowds[i].fairness));
-    }
-    struct ratio ratio = series_ratio_interval(&crowds[OURS].rate, &crowds[FAIR].rate);
-    if (!bench->json)
-        printf("  %-52s %12.3g x       (%s)\n", "a lock each / bare SQLite behind flock",
-               ratio.median, ratio_text(ratio, text));
-    snprintf(name, sizeof name, "%u processes: of bare SQLite behind flock", processes);
-    bench_bar(bench, name, "x", ratio.median, bar, /* at_most */ false);
-    snprintf(name, sizeof name, "%u processes: the least of a process to the most", processes);
-    bench_bar(bench, name, "", series_median(&crowds[OURS].fairness), 0.5,
-              /* at_most */ false);
-}
-
-static void bench_processes(struct bench *bench)
-{
-    beside_bare(bench, 8, 0.8);
-    beside_bare(bench, 64, 0.7);
-}
-
 /* ---- The program --------------------------------------------------------------------- */
 
 #define RUNS 15
@@ -900,7 +722,6 @@ static const struct bench_part parts[] = {
     { "dead", bench_dead },
     { "pairs", bench_pairs },
     { "pages", bench_pages },
-    { "processes", bench_processes },
     { "run", bench_run },
     { "ceph-handover", bench_handover_ceph },
     { "ceph-dead", bench_dead_ceph },

@@ -145,3 +145,36 @@ void keys_cast(const struct client *site, const struct key_mould *mould, size_t 
     for (size_t i = 0; i < CASTERS; i++)
         env_task_join(env_real(), casters[i].task);
 }
+
+/* ---- Transfers ----------------------------------------------------------------------- */
+
+/* Reads a key, and makes the condition that it is unchanged. */
+static void read_version(struct hf_client *client, const char *name, size_t size_max,
+                         struct hf_key_if *ret_when)
+{
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_error error;
+    void *data = NULL;
+    size_t size;
+    enum hf_status status = hf_key_get(client, name, size_max, &data, &size, &info, &error);
+    if (status != HF_NOT_FOUND)
+        must(status, &error, "get");
+    hf_free(data);
+    *ret_when = HF_KEY_IF;
+    ret_when->version_set = true;
+    ret_when->version = info.version;
+}
+
+enum hf_status keys_move(struct hf_client *client, char names[2][32], const void *data,
+                         size_t size, struct hf_error *error)
+{
+    struct hf_key_write writes[2];
+    struct hf_key_if when[2];
+    for (size_t i = 0; i < 2; i++) {
+        read_version(client, names[i], size, &when[i]);
+        writes[i] = (struct hf_key_write){
+            .name = names[i], .data = data, .size = size, .when = &when[i]
+        };
+    }
+    return hf_key_change_many(client, writes, 2, /* wait_ms */ 60000, NULL, error);
+}

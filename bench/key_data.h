@@ -27,4 +27,9 @@ void key_moulds_release(struct key_moulds *moulds);
 /* So many copies, with numbers from 1 on. */
 void keys_cast(const struct client *site, const struct key_mould *mould, size_t count);
 
+/* Reads two keys, and changes both in one step if they are still the same: CONFLICT if not,
+ * UNSUPPORTED if the store cannot. */
+enum hf_status keys_move(struct hf_client *client, char names[2][32], const void *data,
+                         size_t size, struct hf_error *error);
+
 #endif

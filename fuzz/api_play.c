@@ -355,6 +355,27 @@ const struct hf_key_change_options *play_key_change_options(const struct play *p
     return PLAY_ROW(rows);
 }
 
+const struct hf_key_write *play_key_writes(const struct play *play, int index)
+{
+    static const struct hf_key_if first = { .struct_size = sizeof first, .version_set = true };
+    static const struct hf_key_write rows[][NAMES_MAX] = {
+        { { "k", "a", 1, false, NULL },
+          { "l", "", 0, false, NULL },
+          { "m", "b", 1, false, NULL } },
+        { { "k", NULL, 0, true, NULL },
+          { "l", "a", 1, false, &first },
+          { "m", "b", 1, true, NULL } },
+        { { "k", "a", 1, false, NULL },
+          { "k", "b", 1, false, NULL },
+          { NULL, NULL, 1, false, NULL } },
+        { { "../k", "a", 1, false, NULL },
+          { "", "a", 1, false, NULL },
+          { "m", NULL, 9, false, NULL } },
+    };
+    uint8_t byte = play_byte(play, index);
+    return byte >= 0xf0 ? NULL : rows[byte / 4 % PLAY_COUNT(rows)];
+}
+
 /* Joins the transaction of a slot, or one that does not exist. */
 const struct hf_txn_options *play_txn_options(const struct play *play, int index)
 {

@@ -116,6 +116,7 @@ const struct hf_key_options *play_key_options(const struct play *play, int index
 const struct hf_txn_options *play_txn_options(const struct play *play, int index);
 const struct hf_key_if *play_key_if(const struct play *play, int index);
 const struct hf_key_change_options *play_key_change_options(const struct play *play, int index);
+const struct hf_key_write *play_key_writes(const struct play *play, int index);
 
 /* Changes to two keys, or NULL now and then. */
 struct hf_txn_change *play_txn_changes(struct play *play, int index);

@@ -98,6 +98,39 @@ static void large(void **state)
     free(bytes);
 }
 
+static uint64_t next_token(struct pair *pair)
+{
+    struct hf_key *key = key_held(&pair->one, "k");
+    uint64_t token = hf_lock_token(hf_key_lock(key));
+    done(key);
+    return token + 1;
+}
+
+/* The body carries the token that the change takes, and the sweeper uses up the token of a body
+ * that nobody has named before it deletes the body. */
+static void a_large_one_takes_its_token(void **state)
+{
+    struct pair *pair = *state;
+    char *bytes = bytes_of(STATE_INLINE_MAX + 1, 3), name[200];
+    struct hf_sweep_options options = HF_SWEEP_OPTIONS;
+    change(&pair->one, "a");
+    uint64_t token = next_token(pair);
+    struct hf_key_info info = HF_KEY_INFO;
+    MUST(
+        hf_key_change(pair->one.client, "k", bytes, STATE_INLINE_MAX + 1, NULL, &info, &error));
+    ASSERT(info.token == token && bodies(&pair->world, "k") == 1);
+    token = next_token(pair);
+    snprintf(name, sizeof name, "default/state/k/%llu-%032d", (unsigned long long)token, 7);
+    struct put_call put = { .key = view_of(name), .body = VIEW("left behind") };
+    MUST(store_put(pair->world.truth, &put));
+    options.full = true;
+    options.op_delay_ms = 0;
+    MUST(hf_sweep(pair->two.client, &options, NULL, &error));
+    ASSERT(bodies(&pair->world, "k") == 1); /* that of the state */
+    ASSERT(next_token(pair) == token + 2);
+    free(bytes);
+}
+
 /* ---- Keys that are not free ------------------------------------------------------------ */
 
 static void held(void **state)
@@ -112,6 +145,26 @@ static void held(void **state)
     done(key);
     change(&pair->two, "at once");
     reads(&pair->one, "k", "at once");
+}
+
+/* The caller acquires the key in its own way, so nobody asks for it twice. */
+static void free_only(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_key_change_options options = HF_KEY_CHANGE_OPTIONS;
+    struct hf_key_info info;
+    options.free_only = true;
+    options.wait_ms = 60000; /* which is not waited for */
+    change(&pair->two, "a");
+    MUST(change_with(&pair->two, "b", &options, &info));
+    struct hf_key *key = key_held(&pair->one, "k");
+    reads(&pair->two, "k", "b");
+    script_counts(&pair->two.way); /* from zero on */
+    IS(HF_HELD, change_with(&pair->two, "c", &options, &info));
+    struct counts counts = script_counts(&pair->two.way);
+    ASSERT(counts.puts == 0 && counts.gets + counts.looks <= 1);
+    done(key);
+    reads(&pair->one, "k", "b");
 }
 
 static void held_by_own_client(void **state)
@@ -229,8 +282,12 @@ int main(int argc, char **argv)
         PAIR("a change of a free key is one put when it is warm", warm_is_one_put),
         PAIR("conditions are checked in the same write", conditions),
         PAIR("a value is removed in the same way", removed),
-        PAIR("a state above 4 KiB is written under a lease, and its body goes with it", large),
+        PAIR("a state above 4 KiB has a body, which goes with it", large),
+        PAIR("a body has the token of its change, and the sweeper uses up the token of an old "
+             "one",
+             a_large_one_takes_its_token),
         PAIR("a key that is held is not changed", held),
+        PAIR("nor is it acquired, if only a free key is to be changed", free_only),
         PAIR("nor one that its own client holds", held_by_own_client),
         PAIR("nor one that is held in shared mode", shared_by_readers),
         PAIR("nor one that a transaction has staged", staged_by_a_transaction),

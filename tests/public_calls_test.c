@@ -200,6 +200,15 @@ static int key_change(const struct good *good, int argument, struct hf_error *er
                               4, NULL, NULL, error);
 }
 
+static int key_change_many(const struct good *good, int argument, struct hf_error *error)
+{
+    static const struct hf_key_write write = { .name = "k", .data = "data", .size = 4 };
+    if (argument > 1)
+        return -1;
+    return (int)hf_key_change_many(LEFT_OUT(0, good->client), LEFT_OUT(1, &write), 1, 0, NULL,
+                                   error);
+}
+
 static int key_release(const struct good *good, int argument, struct hf_error *error)
 {
     (void)good;
@@ -510,6 +519,7 @@ static const struct public_call_row calls[] = {
     { "hf_key_update_file", key_update_file },
     { "hf_key_remove", key_remove },
     { "hf_key_change", key_change },
+    { "hf_key_change_many", key_change_many },
     { "hf_key_release", key_release },
     { "hf_key_adopt", key_adopt },
     { "hf_key_get", key_get },

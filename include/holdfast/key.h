@@ -153,15 +153,18 @@ struct hf_key_change_options {
     const struct hf_key_if *when; /* the conditions; NULL: none */
     int64_t wait_ms;              /* how long to wait if the key is held; 0: not at all */
     int64_t ttl_ms;               /* of the lease, if one is needed */
+    /* do not acquire the key: HF_HELD if it cannot be changed without a lease */
+    bool free_only;
 };
 #define HF_KEY_CHANGE_OPTIONS                                                              \
     HF_VALUE_(hf_key_change_options, sizeof(struct hf_key_change_options), false, NULL, 0, \
-              30000)
+              30000, false)
 
 /* Changes the state of a key that this process does not hold. If nobody holds the key or waits for
- * it, and the state is at most 4 KiB, this is a single write, which checks the conditions, takes
- * the next token and publishes the state. Otherwise the key is acquired, changed and released.
- * `options` may be NULL.
+ * it, this is a single write, which checks the conditions, takes the next token and publishes the
+ * state; a state above 4 KiB is written before it. Otherwise, and if a state above 4 KiB belongs to
+ * a key that this client has not used before, the key is acquired, changed and released. `options`
+ * may be NULL.
  *
  * Returns HF_HELD if the key was not free within wait_ms. Returns HF_UNSURE if the store did not
  * reply: read the key before you call again. */
@@ -169,6 +172,35 @@ HF_API enum hf_status hf_key_change(struct hf_client *client, const char *name,
                                     const void *data, size_t size,
                                     const struct hf_key_change_options *options,
                                     struct hf_key_info *info, struct hf_error *error);
+
+/* The new state of one key. */
+struct hf_key_write {
+    const char *name;
+    const void *data; /* at most 4 KiB */
+    size_t size;
+    bool removes;                 /* remove the state; the data must be empty */
+    const struct hf_key_if *when; /* the conditions; NULL: none */
+};
+
+/* The maximum number of keys that are changed together. */
+#define HF_KEYS_TOGETHER_MAX 32
+
+/* Changes several keys that this process does not hold, in one step of the store: all or none.
+ * Nobody ever sees some of them changed and others not. If nobody holds a key or waits for it, this
+ * is a single write. Otherwise the keys are acquired in the order of their names, waiting for at
+ * most wait_ms in total, changed together, and released. `infos` is NULL or an array of `count`
+ * structs, each initialised with HF_KEY_INFO.
+ *
+ * Only a store with its own lock can do this (sqlite). Others return HF_UNSUPPORTED, and nothing is
+ * changed: use a transaction (hf_txn_begin), which works on every store. Returns the refusal of one
+ * key if its conditions do not hold; the outcome is then in its info, and nothing is changed.
+ * Returns HF_HELD if a key was not free within wait_ms. Returns HF_UNSURE if it is not known
+ * whether the keys were changed; either all are, or none: read one of them before you call
+ * again. */
+HF_API enum hf_status hf_key_change_many(struct hf_client *client,
+                                         const struct hf_key_write *writes, size_t count,
+                                         int64_t wait_ms, struct hf_key_info *infos,
+                                         struct hf_error *error);
 
 /* Releases the key. Staged changes are published or dropped in the same write. If the key belongs
  * to a transaction, this commits or rolls back the whole transaction.

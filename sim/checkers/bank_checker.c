@@ -123,7 +123,8 @@ static void note_change(struct bank_checker *checker, const struct bucket_change
     checker->changes++;
     for (size_t i = 0; i < checker->options.key_count; i++)
         note_worth(checker, &checker->keys[i]);
-    checker_balances(checker);
+    if (!change->more)
+        checker_balances(checker);
 }
 
 static void changed(void *argument, const struct bucket_change *change)

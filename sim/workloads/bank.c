@@ -112,6 +112,8 @@ static void do_one_thing(struct teller *teller)
         teller_rewrite(teller);
     } else if (what < 13) {
         teller_change_at_once(teller);
+    } else if (what < 14) {
+        teller_move_at_once(teller);
     } else {
         read_some(teller, 3);
     }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #define STATE_BYTES_MAX 6000
+#define MOVED_BYTES     64
 #define INLINE_MAX      4096
 #define SMALL_MAX       200
 #define SMALL_MIN       64
@@ -341,6 +342,49 @@ void teller_change_at_once(struct teller *teller)
         bank_checker_told_impossible(checker, operation, status);
     else
         bank_checker_told_write(checker, operation, /* staged */ false, status);
+}
+
+/* Both balances were read without a lease, so each write has a condition. Which of the two is named
+ * first makes no difference. */
+void teller_move_at_once(struct teller *teller)
+{
+    struct bank_checker *checker = teller->work->checker;
+    size_t first = 2 * (size_t)teller_below(teller, teller->work->plan.pairs);
+    struct hf_key_if when[2] = { HF_KEY_IF, HF_KEY_IF };
+    struct hf_key_info infos[2] = { HF_KEY_INFO, HF_KEY_INFO };
+    struct hf_key_write writes[2];
+    struct hf_error error;
+    char texts[2][STATE_BYTES_MAX];
+    uint64_t operations[2];
+    int64_t balances[2], amount = (int64_t)teller_below(teller, 9) - 4;
+    for (size_t i = 0; i < 2; i++) {
+        struct hf_key_info seen = HF_KEY_INFO;
+        if (!teller_read(teller, first + i, &balances[i], &seen))
+            return;
+        when[i].version_set = true;
+        when[i].version = seen.removed ? 0 : seen.version;
+    }
+    teller_think(teller);
+    for (size_t i = 0; i < 2; i++) {
+        size_t number = first + i;
+        int64_t balance = balances[i] + (i == 0 ? amount : -amount);
+        operations[i] = bank_checker_writes(checker, number, VIEW(""), balance);
+        bank_checker_text(operations[i], balance, MOVED_BYTES, texts[i]);
+        writes[i] = (struct hf_key_write){
+            .name = bank_keys[number], .data = texts[i], .size = MOVED_BYTES, .when = &when[i]
+        };
+    }
+    int64_t wait_ms = teller_one_in(teller, 2) ? 0 : (int64_t)teller_below(teller, WAIT_MS_MAX);
+    teller_maybe_be_cut(teller);
+    enum hf_status status =
+        hf_key_change_many(teller->client, writes, 2, wait_ms, infos, &error);
+    TELLER_TRACE(teller,
+                 "moves %" PRId64 " from %s to %s as operations %" PRIu64 " and %" PRIu64
+                 ": %s",
+                 -amount, bank_keys[first], bank_keys[first + 1], operations[0], operations[1],
+                 hf_status_name(status));
+    for (size_t i = 0; i < 2; i++)
+        bank_checker_told_write(checker, operations[i], /* staged */ false, status);
 }
 
 void teller_adopt(struct teller *teller)

@@ -171,6 +171,9 @@ void teller_rewrite(struct teller *teller);
 /* The same by hf_key_change, without a lease if the key is free. */
 void teller_change_at_once(struct teller *teller);
 
+/* Moves money between the two keys of a pair by hf_key_change_many, if the store can. */
+void teller_move_at_once(struct teller *teller);
+
 /* Adopts a lease that another node has passed on. */
 void teller_adopt(struct teller *teller);
 

@@ -149,6 +149,11 @@ bool key_body_key(struct view ns, struct view name, const struct body_name *body
 void bodies_delete(struct hf_client *client, struct view name, struct body_name *names,
                    size_t count, size_t *ret_gone);
 
+/* Prepares a change without a lease (once.c). The version, the data and the condition must live as
+ * long as the change. */
+void once_init(struct change *change, struct hf_key *key, struct view data, bool removes,
+               const struct hf_key_if *when, struct state_version *ret_version);
+
 /* OK, or INVALID if the conditions of a change make no sense. */
 enum hf_status key_check_if(const struct hf_key_if *when, struct hf_error *error);
 

@@ -4,8 +4,12 @@
  * for it or has staged a change to it. Otherwise the key is acquired for the change.
  *
  * A state that is too large for the document needs a body, whose name contains the token of its
- * lease. Such a change always takes the key first, so rule 2 (README.md) holds as it stands. */
+ * version. The body is written under the token that the known document would issue next, and the
+ * swap is refused if the document issues another one by then (README.md, rule 2). */
 #include "key/key.h"
+
+#include "base/check.h"
+#include "lock/body.h"
 
 static enum hf_status check_options(const struct hf_key_change_options *options,
                                     const struct hf_key_if *when, size_t size,
@@ -18,23 +22,81 @@ static enum hf_status check_options(const struct hf_key_change_options *options,
     return key_check_if(when, error);
 }
 
-/* One write. HELD: the key is not free, or its document must be prepared first. */
+void once_init(struct change *change, struct hf_key *key, struct view data, bool removes,
+               const struct hf_key_if *when, struct state_version *ret_version)
+{
+    *ret_version = (struct state_version){ .size = data.size,
+                                           .at = env_wall(client_env(key->client)),
+                                           .removed = removes,
+                                           .bytes = data };
+    env_random_hex(client_env(key->client), NONCE_SIZE, ret_version->etag);
+    change_init(change, CHANGE_ONCE);
+    change->version = ret_version;
+    change->if_version_set = when->version_set;
+    change->if_version = when->version;
+    change->if_etag = when->etag ? view_of(when->etag) : VIEW("");
+}
+
+/* ---- A body ---------------------------------------------------------------------------- */
+
+static void copy_next_token(void *argument, const void *body)
+{
+    const struct lease_table *table = body;
+    *(uint64_t *)argument = table->next_token;
+}
+
+/* The body is written once more if its reply is lost; nobody else needs it. */
+static enum hf_status body_is_needed(void *argument, struct hf_error *error)
+{
+    (void)argument;
+    return error_clear(error);
+}
+
+/* Writes the body, if the state is large, under the token that the change expects. HELD: the
+ * document is not known. */
+static enum hf_status write_once_body(struct hf_key *key, struct state_version *version,
+                                      char ret_name[KEY_BYTES_MAX + 1], struct hf_error *error)
+{
+    ret_name[0] = '\0';
+    if (version->size <= STATE_INLINE_MAX)
+        return HF_OK;
+    uint64_t token = 0;
+    if (version->size > BODY_BYTES_MAX ||
+        !doc_peek(key->lock->ref->doc, copy_next_token, &token) || token == 0)
+        return HF_HELD;
+    struct body_name name = { .token = token };
+    memcpy(name.etag, version->etag, sizeof name.etag);
+    check(key_body_key(view_of(client_ns(key->client)), view_of(key->name), &name, ret_name));
+    struct body body = { view_of(ret_name), version->bytes, -1, version->size };
+    enum hf_status status = body_put(key->client, &body, body_is_needed, NULL, error);
+    if (status != HF_OK)
+        body_discard(key->client, view_of(ret_name));
+    version->token = token;
+    version->has_body = true;
+    version->bytes = VIEW("");
+    return status;
+}
+
+/* ---- Without a lease ------------------------------------------------------------------- */
+
+/* One write, after that of the body. HELD: the key is not free, or its document must be prepared
+ * first. */
 static enum hf_status change_free_key(struct hf_key *key, struct view data, bool removes,
                                       const struct hf_key_if *when, struct hf_key_info *info,
                                       struct hf_error *error)
 {
     struct change change;
-    struct state_version version = { .size = data.size,
-                                     .at = env_wall(client_env(key->client)),
-                                     .removed = removes,
-                                     .bytes = data };
-    env_random_hex(client_env(key->client), NONCE_SIZE, version.etag);
-    change_init(&change, CHANGE_ONCE);
-    change.version = &version;
-    change.if_version_set = when->version_set;
-    change.if_version = when->version;
-    change.if_etag = when->etag ? view_of(when->etag) : VIEW("");
-    enum hf_status status = change_ask(key->lock->ref, &change, (struct mono_time){ 0 }, error);
+    struct state_version version;
+    char body[KEY_BYTES_MAX + 1];
+    once_init(&change, key, data, removes, when, &version);
+    enum hf_status status = write_once_body(key, &version, body, error);
+    if (status == HF_OK) {
+        status = change_ask(key->lock->ref, &change, (struct mono_time){ 0 }, error);
+        /* After UNSURE the swap may still name the body, and an unreadable document may name it. */
+        bool may_stand = status == HF_OK || status == HF_UNSURE || status == HF_CORRUPT;
+        if (body[0] != '\0' && !may_stand)
+            body_discard(key->client, view_of(body));
+    }
     enum hf_key_outcome outcome = status == HF_UNSURE ? HF_KEY_NONE : change.outcome;
     if (status == HF_OK)
         key_note_state(key, &change.state);
@@ -43,6 +105,8 @@ static enum hf_status change_free_key(struct hf_key *key, struct view data, bool
     change_release(&change);
     return status;
 }
+
+/* ---- Under a lease --------------------------------------------------------------------- */
 
 /* A failed release is ignored: the change is published, and the lease expires on its own. */
 static enum hf_status change_under_lease(struct hf_key *key, struct view data,
@@ -82,11 +146,12 @@ enum hf_status hf_key_change(struct hf_client *client, const char *name, const v
     if (status != HF_OK)
         return status;
     struct view bytes = { data, size };
-    status = HF_HELD;
-    if (size <= STATE_INLINE_MAX)
-        status = change_free_key(key, bytes, chosen.removes, &when, info, error);
+    status = change_free_key(key, bytes, chosen.removes, &when, info, error);
     /* CORRUPT: the lease's holder saves a damaged state and writes a new one. */
-    if (status == HF_HELD || status == HF_CORRUPT)
+    bool needs_lease = status == HF_HELD || status == HF_CORRUPT;
+    if (needs_lease && chosen.free_only)
+        status = error_set(error, HF_HELD, "the key cannot be changed without acquiring it");
+    else if (needs_lease)
         status = change_under_lease(key, bytes, &chosen, &when, info, error);
     keys_clear_up(&key, 1);
     hf_key_free(key);

@@ -317,13 +317,16 @@ enum hf_status table_refs_ask_together(struct request *const *requests, size_t c
     struct doc *docs[TOGETHER_MAX];
     struct doc_op *ops[TOGETHER_MAX];
     check(count > 0 && count <= TOGETHER_MAX);
+    store_session_find(&requests[0]->ref->client->presence);
     for (size_t i = 0; i < count; i++) {
         docs[i] = requests[i]->ref->doc;
         ops[i] = &requests[i]->op;
     }
     enum hf_status status = doc_update_together(docs, ops, count, error);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         count_cleared(requests[i]->ref, &requests[i], 1);
+        store_session_ring(&requests[i]->ref->client->presence, &requests[i]->bells);
+    }
     return status;
 }
 

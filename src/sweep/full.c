@@ -155,9 +155,20 @@ static void find_name_in_body(void *argument, const void *body, const struct evi
 static void find_name_after(struct table_hook *hook, struct lease_table *table,
                             const struct table_op *op, bool *changed)
 {
+    struct name_search *search = (struct name_search *)(void *)hook;
     (void)op;
-    (void)changed;
-    find_name((struct name_search *)(void *)hook, table, /* evidence */ NULL);
+    find_name(search, table, /* evidence */ NULL);
+    /* A client that changes the key without a lease writes its body under the token that the
+     * document issues next. Once that token is used up, no document can name the body any more. */
+    uint64_t token = search->body.token, next = table->next_token;
+    bool same_epoch = token >> 32 == next >> 32;
+    if (search->needed || next == 0 || token < next)
+        return;
+    search->needed = !same_epoch || (token & UINT32_MAX) == UINT32_MAX;
+    if (RULE(SWEEP_USES_UP_THE_TOKEN) && !search->needed) {
+        table->next_token = token + 1;
+        *changed = true;
+    }
 }
 
 /* Writes the document. After that, no earlier write to the document that is still in progress can

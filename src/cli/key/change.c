@@ -50,7 +50,7 @@ static enum hf_status change_if_free(struct changing *changing, const char *name
         return HF_HELD;
     options.removes = changing->fd < 0;
     options.when = &changing->when;
-    options.ttl_ms = changing->options.ttl_ms;
+    options.free_only = true; /* the command waits in its own way */
     context->name = name;
     return hf_key_change(context->cli->client, name, bytes, (size_t)size, &options,
                          &context->info, &context->cli->error);
