@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_processes.c: measures processes that share one sqlite file.
  *
- *   pairs   8 and 64 processes, each of which acquires and releases its own lock, beside bare SQLite
- *           doing two updates per pair: as it is, and behind a queue (flock)
+ *   pairs   8 and 64 processes, each of which acquires and releases its own lock, beside bare
+ *           SQLite doing two updates per pair: as it is, and behind a queue (flock)
  *
- * Each side reports how often all processes were done, and how evenly: the least of a process to the
- * most. */
+ * Each side reports how often all processes were done, and how evenly: the least of a process to
+ * the most. */
 #include "client.h"
 #include "env/env.h"
 #include "place.h"
