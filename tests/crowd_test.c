@@ -5,6 +5,7 @@
 #include "test.h"
 
 static const struct span trip = { 2000 };
+static const struct span no_time = { 0 };
 static const struct span now_written = { 100 };
 static const struct span old = { 10000000 };
 
@@ -15,12 +16,17 @@ static struct mono_time at_s(int64_t seconds)
 
 static void conflict(struct crowd *crowd, struct span age)
 {
-    crowd_note_conflict(crowd, age, trip, at_s(1));
+    crowd_note_conflict(crowd, age, /* again */ false, trip, at_s(1));
 }
 
-static int64_t pause_us(struct crowd *crowd, unsigned failures)
+static void conflict_again(struct crowd *crowd)
 {
-    return crowd_pause(crowd, failures, trip, at_s(1)).us;
+    crowd_note_conflict(crowd, now_written, /* again */ true, trip, at_s(1));
+}
+
+static int64_t pause_us(struct crowd *crowd, struct span waited)
+{
+    return crowd_pause(crowd, /* again */ true, waited, trip, at_s(1)).us;
 }
 
 /* ---- Cached bodies ------------------------------------------------------------------- */
@@ -39,7 +45,7 @@ static void an_old_body_that_conflicted_is_read(void **state)
     struct crowd crowd = { .in_row = 0 };
     (void)state;
     conflict(&crowd, old);
-    assert_int_equal(pause_us(&crowd, 1), 0);
+    assert_int_equal(pause_us(&crowd, no_time), 0);
     assert_true(crowd_doubts(&crowd, old, trip));
     assert_false(crowd_doubts(&crowd, SPAN_US(old.us / 2), trip));
     assert_false(crowd_doubts(&crowd, now_written, trip));
@@ -71,26 +77,28 @@ static void a_body_as_old_as_a_reply_is_not_doubted(void **state)
 
 /* ---- Pauses -------------------------------------------------------------------------- */
 
-static void the_first_conflict_is_retried_at_once(void **state)
+static void a_single_conflict_pauses_briefly(void **state)
 {
     struct crowd crowd = { .in_row = 0 };
     (void)state;
-    conflict(&crowd, now_written);
-    assert_int_equal(pause_us(&crowd, 1), 0);
+    for (int i = 0; i < 100; i++) {
+        conflict(&crowd, now_written);
+        assert_int_equal(pause_us(&crowd, no_time), 4 * trip.us);
+    }
 }
 
-static void the_limit_doubles_up_to_a_bound(void **state)
+static void the_limit_grows_up_to_a_bound(void **state)
 {
     struct crowd crowd = { .in_row = 0 };
     (void)state;
     conflict(&crowd, now_written);
-    for (int64_t limit = trip.us; limit < 2000000; limit *= 2) {
-        conflict(&crowd, now_written);
-        assert_int_equal(pause_us(&crowd, 1), limit);
+    for (int64_t limit = 32 * trip.us; limit < 4000000; limit *= 8) {
+        conflict_again(&crowd);
+        assert_int_equal(pause_us(&crowd, no_time), limit);
     }
     for (int i = 0; i < 100; i++)
-        conflict(&crowd, now_written);
-    assert_int_equal(pause_us(&crowd, 1), 2000000);
+        conflict_again(&crowd);
+    assert_int_equal(pause_us(&crowd, no_time), 4000000);
 }
 
 static void it_is_remembered_and_shrinks(void **state)
@@ -107,17 +115,18 @@ static void a_crowd_is_forgotten(void **state)
 {
     struct crowd crowd = { .pause = SPAN_S(1), .conflicted = { 1000000 } };
     (void)state;
-    crowd_note_conflict(&crowd, now_written, trip, at_s(12));
-    assert_int_equal(crowd_pause(&crowd, 1, trip, at_s(12)).us, 0);
+    crowd_note_conflict(&crowd, now_written, /* again */ true, trip, at_s(12));
+    assert_int_equal(pause_us(&crowd, no_time), 4 * trip.us);
 }
 
-static void who_has_failed_often_waits_less(void **state)
+static void a_change_that_has_waited_pauses_less(void **state)
 {
     struct crowd crowd = { .pause = SPAN_MS(60) };
     (void)state;
-    assert_int_equal(pause_us(&crowd, 1), 60000);
-    assert_int_equal(pause_us(&crowd, 5), 30000);
-    assert_int_equal(pause_us(&crowd, 1000000), 0);
+    assert_int_equal(pause_us(&crowd, no_time), 60000);
+    assert_int_equal(pause_us(&crowd, SPAN_MS(1000)), 30000);
+    assert_int_equal(pause_us(&crowd, SPAN_MS(2000)), 60000 / 9);
+    assert_int_equal(pause_us(&crowd, SPAN_S(1000000)), 0);
 }
 
 static int64_t pause_after_series(struct crowd *crowd, unsigned changes, int64_t seconds)
@@ -126,7 +135,7 @@ static int64_t pause_after_series(struct crowd *crowd, unsigned changes, int64_t
         crowd_note_written(crowd, now_written);
         crowd_note_success(crowd, /* again */ false);
     }
-    return crowd_pause(crowd, /* failures */ 0, trip, at_s(seconds)).us;
+    return crowd_pause(crowd, /* again */ false, no_time, trip, at_s(seconds)).us;
 }
 
 static void a_series_gives_way_to_others(void **state)
@@ -150,12 +159,13 @@ int main(void)
         IT("a body that turns out to be current is trusted for longer",
            a_body_that_was_current_is_trusted_longer),
         IT("a body as old as a reply is put at once", a_body_as_old_as_a_reply_is_not_doubted),
-        IT("the first conflict is retried at once", the_first_conflict_is_retried_at_once),
-        IT("the limit of the pause doubles, up to 2 s", the_limit_doubles_up_to_a_bound),
+        IT("single conflicts are followed by brief pauses", a_single_conflict_pauses_briefly),
+        IT("the limit grows while pauses are too short, up to 4 s",
+           the_limit_grows_up_to_a_bound),
         IT("the limit is remembered, and shrinks when a pause was long enough",
            it_is_remembered_and_shrinks),
         IT("a crowd that was met long ago is forgotten", a_crowd_is_forgotten),
-        IT("a client that has failed often waits less", who_has_failed_often_waits_less),
+        IT("a change that has waited pauses less", a_change_that_has_waited_pauses_less),
         IT("a series of changes gives way to others, if there are others",
            a_series_gives_way_to_others),
     };

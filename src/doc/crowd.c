@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crowd.c: learns from conflicts how long to pause, and which cached bodies are worth a put. The
  * numbers were chosen with a model of 2 to 64 clients, with and without time between their changes,
- * and checked on Ceph (`make bench`, locks): with them a conflict costs about one put in six, no
- * crowd writes less than it did with pauses that were not learned, and no client starves. */
+ * and then measured on Ceph (`make bench`, locks). They trade wasted puts against the time that a
+ * client may have to wait: a change that has waited for long becomes persistent. */
 #include "doc/crowd.h"
 
 #include "base/mutant.h"
 #include "base/rule.h"
 
-/* The pause after a conflict. A pause shorter than a round trip would change nothing. */
-#define PAUSE_MAX SPAN_S(2)
+/* The limit of the pause after a conflict. It grows fast, because each step of a large crowd costs
+ * each client a put, but only if a pause was too short: a single conflict can happen to two
+ * clients. */
+#define PAUSE_ROUND_TRIPS 4
+#define PAUSE_GROWTH      8
+#define PAUSE_MAX         SPAN_S(4)
 
 /* A pause that was long enough becomes this much shorter. */
 #define PAUSE_EASE 4
 
-/* After n failures in a row, the pause is this, divided by this + n - 1, of what was learned. */
-#define FAILURES_SHARE 4
+/* A change that has waited for this long pauses half as long as one that has not waited, and from
+ * then on rapidly less. After WAITED_MAX it makes no difference any more. */
+#define PATIENCE_MS   1000
+#define WAITED_MAX_MS 100000
 
 /* A series of changes ends with a pause of up to half of the time that the series took. */
 #define RUN_MAX        32
@@ -33,8 +39,8 @@ static bool is_new(struct span age, struct span round_trip)
     return age.us <= 2 * round_trip.us;
 }
 
-void crowd_note_conflict(struct crowd *crowd, struct span age, struct span round_trip,
-                         struct mono_time now)
+void crowd_note_conflict(struct crowd *crowd, struct span age, bool again,
+                         struct span round_trip, struct mono_time now)
 {
     crowd->in_row = 0;
     crowd->outdated = !is_new(age, round_trip);
@@ -45,9 +51,10 @@ void crowd_note_conflict(struct crowd *crowd, struct span age, struct span round
     if (mono_since(now, crowd->conflicted).us > MEMORY_LONG.us)
         crowd->pause = SPAN_US(0);
     crowd->conflicted = now;
-    crowd->pause.us *= 2;
-    if (crowd->pause.us < round_trip.us / 2)
-        crowd->pause.us = round_trip.us / 2;
+    if (again)
+        crowd->pause.us *= PAUSE_GROWTH;
+    if (crowd->pause.us < PAUSE_ROUND_TRIPS * round_trip.us)
+        crowd->pause.us = PAUSE_ROUND_TRIPS * round_trip.us;
     crowd->pause = span_smaller(crowd->pause, PAUSE_MAX);
 }
 
@@ -99,12 +106,18 @@ static struct span pause_to_give_way(struct crowd *crowd, struct span round_trip
     return SPAN_US(others ? RUN_MAX * round_trip.us / GIVE_WAY_SHARE : 0);
 }
 
-struct span crowd_pause(struct crowd *crowd, unsigned failures, struct span round_trip,
-                        struct mono_time now)
+static int64_t cube(int64_t value)
 {
-    if (failures == 0)
+    return value * value * value;
+}
+
+struct span crowd_pause(struct crowd *crowd, bool again, struct span waited,
+                        struct span round_trip, struct mono_time now)
+{
+    int64_t waited_ms = waited.us / 1000 < WAITED_MAX_MS ? waited.us / 1000 : WAITED_MAX_MS;
+    if (!again)
         return pause_to_give_way(crowd, round_trip, now);
-    if (crowd->outdated || crowd->pause.us < round_trip.us)
+    if (crowd->outdated)
         return SPAN_US(0);
-    return SPAN_US(crowd->pause.us * FAILURES_SHARE / (FAILURES_SHARE + failures - 1));
+    return SPAN_US(crowd->pause.us * cube(PATIENCE_MS) / (cube(PATIENCE_MS) + cube(waited_ms)));
 }

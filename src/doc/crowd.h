@@ -9,16 +9,16 @@
  *   document before it puts a body that is older. A put is not wasted, and nobody waits.
  *
  *   The body was new, and another client was faster. Then several clients are writing at the same
- *   time. After such a conflict the client pauses. The limit of the pause doubles with each
- *   conflict and shrinks when a pause was long enough, so it follows the number of clients without
+ *   time. After such a conflict the client pauses. The limit of the pause grows when a pause was
+ *   too short and shrinks when it was long enough, so it follows the number of clients without
  *   anybody counting them. It is remembered from one change to the next: a client that had to
  *   learn it again each time would waste several puts each time.
  *
  * A client that has just written has the latest body, so it may write again with a single put, and
  * a series of such puts is what makes good use of a crowded document. But it also keeps the others
  * out, because each of them must read before it writes. So after RUN_MAX changes in a row it pauses
- * once, if it has seen a conflict lately. A client that has failed several times in a row pauses
- * less than its limit, so that no client waits much longer than the others.
+ * once, if it has seen a conflict lately. A change that has waited for long pauses less than its
+ * limit, so that no client waits much longer than the others.
  *
  * Pure: times are passed in. */
 #ifndef DOC_CROWD_H
@@ -38,9 +38,10 @@ struct crowd {
     bool gave_way;               /* paused after a series */
 };
 
-/* A put of a body that was known to be current this long ago has conflicted, or has succeeded. */
-void crowd_note_conflict(struct crowd *crowd, struct span age, struct span round_trip,
-                         struct mono_time now);
+/* A put of a body that was known to be current this long ago has conflicted, or has succeeded.
+ * `again`: the attempt before it had failed too. */
+void crowd_note_conflict(struct crowd *crowd, struct span age, bool again,
+                         struct span round_trip, struct mono_time now);
 void crowd_note_written(struct crowd *crowd, struct span age);
 
 /* An attempt has succeeded, with or without a put. `again`: the one before it had failed. */
@@ -52,9 +53,9 @@ void crowd_note_read(struct crowd *crowd, struct span age, bool changed);
 /* Whether to read the document before a body of this age is put. */
 bool crowd_doubts(const struct crowd *crowd, struct span age, struct span round_trip);
 
-/* The longest pause before the next attempt, after this many failures in a row. The caller draws
- * the pause from 0 up to this limit. */
-struct span crowd_pause(struct crowd *crowd, unsigned failures, struct span round_trip,
-                        struct mono_time now);
+/* The longest pause before the next attempt. The caller draws the pause from 0 up to this limit.
+ * `again`: the attempt before it has failed, and `waited` is the time since the first attempt. */
+struct span crowd_pause(struct crowd *crowd, bool again, struct span waited,
+                        struct span round_trip, struct mono_time now);
 
 #endif

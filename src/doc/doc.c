@@ -436,7 +436,8 @@ static void learn_from_put(struct doc *doc, struct mono_time sent, enum hf_statu
     struct mono_time now = env_now(doc->store->env);
     struct span age = mono_since(sent, doc->current);
     if (status == HF_CONFLICT)
-        crowd_note_conflict(&doc->crowd, age, doc->round_trip, now);
+        crowd_note_conflict(&doc->crowd, age, /* again */ doc->failures_in_row > 0,
+                            doc->round_trip, now);
     if (status != HF_OK)
         return;
     crowd_note_written(&doc->crowd, age);
@@ -469,6 +470,14 @@ static enum hf_status put_doc_body(struct doc *doc, const struct batch *batch,
 
 /* ---- Results of an attempt ----------------------------------------------------------- */
 
+/* A retry that the store has answered, even by a conflict, gets its token back. */
+static void settle_budget(struct doc *doc, enum hf_status status)
+{
+    if (doc->paid && retry_is_answered(status))
+        retry_budget_refund(store_budget(doc->store));
+    doc->paid = false;
+}
+
 /* A batch whose request may succeed next time is tried again. An operation that was refused may be
  * accepted then, so only the reason for the retry is kept, in case the deadline passes first. */
 void doc_after_failure(struct doc *doc, struct batch *batch, enum hf_status status,
@@ -477,8 +486,10 @@ void doc_after_failure(struct doc *doc, struct batch *batch, enum hf_status stat
     bool retry = status == HF_CONFLICT || status == HF_NOT_FOUND || status == HF_UNSURE ||
                  status == HF_UNAVAILABLE || status == HF_TIMEOUT;
     bool damaged = error->status == HF_CORRUPT && doc->unreadable;
-    doc->failures_in_row++;
+    if (doc->failures_in_row++ == 0)
+        doc->failing = env_now(doc->store->env);
     doc->conflicted = status == HF_CONFLICT;
+    settle_budget(doc, status);
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];
         if (!retry || op->answer == DOC_UNANSWERED)
@@ -519,11 +530,9 @@ void doc_after_failed_write(struct doc *doc, struct batch *batch, enum hf_status
 /* The results are valid: the body is, or was, in the store. */
 void doc_after_success(struct doc *doc, struct batch *batch)
 {
-    bool again = doc->failures_in_row > 0;
     doc->unwritten = false;
-    crowd_note_success(&doc->crowd, again);
-    if (again && !doc->conflicted)
-        retry_budget_refund(store_budget(doc->store));
+    crowd_note_success(&doc->crowd, /* again */ doc->failures_in_row > 0);
+    settle_budget(doc, HF_OK);
     doc->failures_in_row = 0;
     for (size_t i = 0; i < batch->count; i++) {
         struct doc_op *op = batch->ops[i];

@@ -35,7 +35,9 @@ struct doc {
     bool prepared;            /* the body is ready for operations */
     bool unwritten;           /* `prepare` has changed the body: it must be written */
     unsigned failures_in_row;
-    bool conflicted; /* the last failure was a conflict */
+    struct mono_time failing; /* since the first of these failures */
+    bool conflicted;          /* the last failure was a conflict */
+    bool paid; /* the next attempt has taken a token from the budget of the store */
     struct crowd crowd;
     struct span round_trip;
     struct buffer text;

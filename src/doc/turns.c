@@ -119,7 +119,8 @@ static void give_back_locked(struct doc *doc, struct batch *batch)
 /* The longest pause because of other clients, which is shorter if time is short. */
 static struct span crowd_limit(struct doc *doc, struct mono_time now, struct mono_time deadline)
 {
-    struct span limit = crowd_pause(&doc->crowd, doc->failures_in_row, doc->round_trip, now);
+    struct span limit = crowd_pause(&doc->crowd, doc->failures_in_row > 0,
+                                    mono_since(now, doc->failing), doc->round_trip, now);
     struct span least = SPAN_US(CROWD_ROUND_TRIPS * doc->round_trip.us);
     struct span part = SPAN_US(mono_since(deadline, now).us / CROWD_TIME_PART);
     return span_smaller(limit, part.us > least.us ? part : least);
@@ -161,8 +162,10 @@ static void wait_for_budget(struct doc *doc, struct mono_time deadline)
 {
     struct env *env = doc->store->env;
     struct mono_time now = env_now(env);
-    while (RULE(RETRIES_ARE_LIMITED) && mono_before(now, deadline) && !has_urgent_op(doc) &&
-           !retry_budget_take(store_budget(doc->store), now)) {
+    while (RULE(RETRIES_ARE_LIMITED) && mono_before(now, deadline) && !has_urgent_op(doc)) {
+        doc->paid = retry_budget_take(store_budget(doc->store), now);
+        if (doc->paid)
+            return;
         struct mono_time next = mono_add(now, env_jitter(env, SPAN_US(2 * PAUSE_SLICE.us)));
         env_sleep_until(env, mono_earlier(next, deadline));
         now = env_now(env);

@@ -45,7 +45,7 @@ bool retry_budget_take(struct retry_budget *budget, struct mono_time now)
 
 void retry_budget_answered(struct retry_budget *budget, enum hf_status status)
 {
-    if (status != HF_UNAVAILABLE && status != HF_UNSURE && status != HF_TIMEOUT)
+    if (retry_is_answered(status))
         put_back(budget, ANSWERED_SHARE);
 }
 

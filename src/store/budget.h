@@ -6,8 +6,8 @@
  * every request that the store does answer puts back a tenth of one. So in the long run retries are
  * at most a tenth of the requests that succeed, whatever the callers do. The bucket also refills
  * slowly by itself, because a client whose requests all fail must find out when the store is back;
- * and a retry that succeeds puts back a whole token, so that a store that has recovered is used
- * again at once.
+ * and a retry that the store answers gets its token back, so that a store that has recovered is
+ * used again at once, and one that fails now and then is not used less.
  *
  * A conflict is an answer, so a retry after a conflict takes no token (doc/crowd.h). The renewal of
  * a lease never waits for one: there are few renewals, they end with the lease, and work would be
@@ -38,10 +38,16 @@ struct retry_budget {
 /* Takes a token. Returns false if there is none. */
 bool retry_budget_take(struct retry_budget *budget, struct mono_time now);
 
+/* Whether this status is an answer of the store. */
+static inline bool retry_is_answered(enum hf_status status)
+{
+    return status != HF_UNAVAILABLE && status != HF_UNSURE && status != HF_TIMEOUT;
+}
+
 /* The result of a request: whether it was a retry does not matter. */
 void retry_budget_answered(struct retry_budget *budget, enum hf_status status);
 
-/* A retry succeeded. */
+/* The store has answered a retry. */
 void retry_budget_refund(struct retry_budget *budget);
 
 #endif

@@ -277,7 +277,7 @@ enum hf_status s3_send(struct s3_store *s3, const struct s3_request *request,
             break;
         http_reply_release(reply);
     }
-    if (tries > 0 && error->status != HF_UNAVAILABLE)
+    if (tries > 0 && retry_is_answered(error->status))
         retry_budget_refund(&s3->base.budget);
     return error->status;
 }
