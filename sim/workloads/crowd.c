@@ -28,7 +28,7 @@
  * and with time between them. */
 #define SMALL_CROWD     16
 #define PUTS_SMALL      120
-#define PUTS_LARGE      150
+#define PUTS_LARGE      140
 #define PUTS_WHILE_IDLE 150
 
 struct crowd_run {

@@ -162,7 +162,7 @@ static enum hf_status scavenge_table(struct sweep_run *run, struct table_ref *re
                                      struct table_summary *summary, struct hf_error *error)
 {
     struct request request, *one = &request;
-    struct tidy_hook tidy = { .hook = { tidy_before, tidy_after },
+    struct tidy_hook tidy = { .hook = { .before = tidy_before, .after = tidy_after },
                               .run = run,
                               .summary = summary };
     change_init(&tidy.change, CHANGE_TIDY);
