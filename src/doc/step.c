@@ -185,21 +185,11 @@ static void abandon_step(struct step *step)
 
 /* ---- One document -------------------------------------------------------------------- */
 
-/* Whether the store itself has a lock. A wrapper passes a step on even if its inner store has none,
- * and the operations would have been applied in vain. */
-static bool store_has_steps(const struct store *store)
-{
-    bool has = store->ops->change != NULL;
-    for (; has && store->inner; store = store->inner)
-        has = store->inner->ops->change != NULL;
-    return has;
-}
-
 /* The store refused a document of refused_size. The next try waits until the document is less than
  * half as large, so a document that shrinks slowly does not fail again each time. */
 static bool may_fit_a_step(const struct doc *doc)
 {
-    return store_has_steps(doc->store) &&
+    return doc->store->ops->change &&
            (doc->refused_size == 0 || doc->text.size < doc->refused_size / 2);
 }
 
@@ -300,7 +290,7 @@ enum hf_status doc_update_together(struct doc *const *docs, struct doc_op *const
                                    size_t count, struct hf_error *error)
 {
     check(count > 0 && count <= TOGETHER_MAX);
-    if (!store_has_steps(docs[0]->store))
+    if (!docs[0]->store->ops->change)
         return error_set(error, HF_UNSUPPORTED, "the store has no lock of its own");
     struct together *together = malloc(sizeof *together);
     if (!together)

@@ -250,18 +250,16 @@ static void observed_close(struct store *store)
     free(store);
 }
 
-static const struct store_ops observed_ops = {
-    .name = "observed",
-    .get = observed_get,
-    .put = observed_put,
-    .remove = observed_remove,
-    .list = observed_list,
-    .get_file = observed_get_file,
-    .put_file = observed_put_file,
-    .lend_file = observed_lend_file,
-    .change = observed_change,
-    .close = observed_close,
-};
+#define OBSERVED_OPS                                                                         \
+    .name = "observed", .get = observed_get, .put = observed_put, .remove = observed_remove, \
+    .list = observed_list, .get_file = observed_get_file, .put_file = observed_put_file,     \
+    .lend_file = observed_lend_file, .close = observed_close
+
+static const struct store_ops observed_ops = { OBSERVED_OPS };
+
+/* Of a store that changes objects in one step. A caller prepares a step in advance, so one that the
+ * inner store would only refuse is not offered. */
+static const struct store_ops observed_step_ops = { OBSERVED_OPS, .change = observed_change };
 
 enum hf_status store_observe(struct store *inner, struct observer observer,
                              struct store **ret_store, struct hf_error *error)
@@ -270,7 +268,7 @@ enum hf_status store_observe(struct store *inner, struct observer observer,
     if (!observed)
         return error_no_memory(error);
     *observed = (struct observed_store){
-        .base = { .ops = &observed_ops,
+        .base = { .ops = inner->ops->change ? &observed_step_ops : &observed_ops,
                   .env = inner->env,
                   .inner = inner,
                   .traits = inner->traits,
@@ -283,6 +281,6 @@ enum hf_status store_observe(struct store *inner, struct observer observer,
 
 void store_unobserve(struct store *observed)
 {
-    check(observed->ops == &observed_ops);
+    check(observed->ops == &observed_ops || observed->ops == &observed_step_ops);
     free(observed);
 }
