@@ -60,6 +60,9 @@ struct workload {
     /* Called after the run; calls world_fail for each violated guarantee. */
     void (*check_at_end)(struct run *run, void *state);
     void (*free)(void *state);
+    /* It counts requests, in a network and with faults of its own plan. So neither a store without
+     * conditions nor faults that are added or left out tell anything about it. */
+    bool counts_requests;
 };
 
 /* For workloads: counts an operation that sends requests. */

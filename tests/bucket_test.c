@@ -501,7 +501,7 @@ static void our_own_stores_need_no_probe(void **state)
     struct counts counts = script_counts(&scene.script);
     assert_int_equal(counts.gets, 1);
     assert_int_equal(counts.puts + counts.others, 0);
-    put_verdict(&scene, "script", /* usable */ false, SPAN_S(3600));
+    put_verdict(&scene, "mem", /* usable */ false, SPAN_S(3600));
     assert_status(HF_UNSUPPORTED, check_for(&scene, BUCKET_LOCKS), &scene.error);
     scene_close(&scene);
 }

@@ -162,4 +162,5 @@ const struct workload workload_crowd = {
     .start = start_crowd,
     .check_at_end = check_crowd,
     .free = free,
+    .counts_requests = true,
 };

@@ -205,4 +205,5 @@ const struct workload workload_outage = {
     .start = start_outage,
     .check_at_end = check_outage,
     .free = free,
+    .counts_requests = true,
 };
