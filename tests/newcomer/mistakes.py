@@ -184,8 +184,8 @@ MISTAKES = [
      "holdfast: locks ls: INVALID: 'b' is not a bucket name: use "
      "s3://BUCKET/PREFIX; a bucket name has 3 to 63 letters, digits, '-', '_' and '.'"),
     ("HOLDFAST_STORE=s3://bucket/prefix holdfast run deploy -- true", "DENIED",
-     "holdfast: run deploy: DENIED: cannot read .holdfast/format.json: no credentials were found: set "
-     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role"),
+     "holdfast: run deploy: DENIED: no credentials were found: set AWS_ACCESS_KEY_ID and "
+     "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role"),
     ("HOLDFAST_STORE='s3://bucket/x?regoin=eu' holdfast locks ls", "INVALID",
      "holdfast: locks ls: INVALID: unknown parameter 'regoin' in the store's URL; did you "
      "mean 'region'? s3: takes endpoint, region, style, connections, timeout, ca, etag and profile"),
