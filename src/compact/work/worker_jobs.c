@@ -273,13 +273,17 @@ static void follow_up(struct worker *worker, const struct candidate *next,
     if (report->next_status == HF_OK)
         hf_lock_free(report->claim.lock);
     worker->stale = true;
-    if (report->next_status == HF_HELD) {
-        env_mutex_lock(&worker->shared.mutex);
-        worker->shared.totals.claims_held++;
-        env_mutex_unlock(&worker->shared.mutex);
-        if (known)
-            known->not_before = mono_add(now, worker->poll);
+    /* Whatever else went wrong says nothing about the group. A single run has no other plan, so the
+     * group is claimed like any other. */
+    if (report->next_status != HF_HELD) {
+        worker_put_back(worker, next);
+        return;
     }
+    env_mutex_lock(&worker->shared.mutex);
+    worker->shared.totals.claims_held++;
+    env_mutex_unlock(&worker->shared.mutex);
+    if (known)
+        known->not_before = mono_add(now, worker->poll);
     order_free(next->order);
 }
 
