@@ -55,11 +55,7 @@
     ROW(CROWD_IS_REMEMBERED, "crowd", "forgets after each change how crowded a document is")   \
     ROW(OLD_BODIES_ARE_READ, "crowd", "puts a cached body that others have surely replaced")   \
     ROW(RETRIES_ARE_LIMITED, "outage", "retries as often as its pauses allow")                 \
-    ROW(EACH_ANSWER_COUNTS, "ranges",                                                          \
-        "reports only the last answer of an acquire that has asked several times")             \
     /* The lease table. */                                                                     \
-    ROW(ENDED_WAS_GRANTED, "locks",                                                            \
-        "forgets its own grant if the same batch has just ended that lease")                   \
     ROW(TOKENS_RISE, "locks", "grants a lease without using up a token")                       \
     ROW(RENEW_NEVER_REVIVES, "locks", "renews a lease that was treated as over")               \
     ROW(RELEASE_NAMES_THE_LEASE, "locks", "releases whatever lease is there")                  \

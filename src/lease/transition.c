@@ -396,7 +396,7 @@ static enum hf_status claim_turn(struct lease_table *table, struct waiter *waite
  * batch, and then it is active in the store until the batch is written. */
 static enum hf_status report_already_granted(const struct lease *lease, struct table_op *op)
 {
-    op->already = lease->status == LEASE_ACTIVE || RULE(ENDED_WAS_GRANTED);
+    op->already = true;
     if (lease->status != LEASE_ACTIVE)
         return error_set(&op->error, HF_LOST, "the lease was granted, but is already %s",
                          lease_status_name(lease->status));

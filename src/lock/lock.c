@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/options.h"
-#include "base/rule.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -547,7 +546,7 @@ static enum hf_status ask_until_answered(struct hf_lock *lock, struct mono_time 
     bool unsure = false;
     do {
         status = join_queue(lock, deadline, &why);
-        unsure = status == HF_UNSURE || (unsure && RULE(EACH_ANSWER_COUNTS));
+        unsure = unsure || status == HF_UNSURE;
         bool settled = request_settled(status);
         wait_queue_note_trouble(lock->ref, settled ? NULL : &why);
         if (error)
