@@ -3,10 +3,12 @@
  * beside its limit. */
 #include "bench.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 void bench_die(const char *format, ...)
 {
@@ -17,6 +19,24 @@ void bench_die(const char *format, ...)
     fputc('\n', stderr);
     va_end(args);
     exit(1);
+}
+
+/* ---- Processes ------------------------------------------------------------------------ */
+
+void *bench_share_memory(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        bench_die("mmap: %s", strerror(errno));
+    return memory;
+}
+
+void bench_barrier(pthread_barrier_t *barrier, unsigned count)
+{
+    pthread_barrierattr_t attributes;
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(barrier, &attributes, count);
 }
 
 /* ---- Series -------------------------------------------------------------------------- */

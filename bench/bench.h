@@ -4,6 +4,7 @@
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,6 +67,12 @@ void bench_ratio_at_most(struct bench *bench, const char *name, const struct ser
                          const struct series *theirs, double bar);
 
 void bench_end(struct bench *bench);
+
+/* Memory that forked processes share, filled with zeros. munmap frees it. */
+void *bench_share_memory(size_t size);
+
+/* Initialises a barrier in such memory, for this many processes or threads. */
+void bench_barrier(pthread_barrier_t *barrier, unsigned count);
 
 /* Prints why and exits: a benchmark that cannot measure has no result. */
 _Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));

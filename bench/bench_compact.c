@@ -569,9 +569,7 @@ static void bench_ranges(struct bench *bench)
     struct ranges_bench ranges;
     uint64_t mib = bench->mib ? bench->mib : RANGES_MIB;
     char name[100];
-    ranges.progress = mmap(NULL, sizeof *ranges.progress, PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    check(ranges.progress != MAP_FAILED);
+    ranges.progress = bench_share_memory(sizeof *ranges.progress);
     snprintf(ranges.folder, sizeof ranges.folder, "%s/ranges", bench_folder());
     snprintf(ranges.url, sizeof ranges.url, "dir:%s/store", ranges.folder);
     mkdir(ranges.folder, 0777);
@@ -713,9 +711,7 @@ static void claims_of(struct bench *bench, struct tally *tally, unsigned workers
 static void bench_claims(struct bench *bench)
 {
     static const unsigned sizes[] = { 1, 5, 16, 64 };
-    struct tally *tally =
-        mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    check(tally != MAP_FAILED);
+    struct tally *tally = bench_share_memory(sizeof *tally);
     printf(
         "  (the design that this comes from expects conflicts of 0 %%, < 2 %%, < 5 %% at 1, 2, "
         "5 compactors that each claim once in 10 s)\n");

@@ -54,9 +54,7 @@ static void remove_store(const char *kind, const char *name)
 
 static struct tally *tally_new(void)
 {
-    struct tally *tally =
-        mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    check(tally != MAP_FAILED);
+    struct tally *tally = bench_share_memory(sizeof *tally);
     return tally;
 }
 
@@ -415,9 +413,7 @@ static uint64_t compile_once(const char *url)
  * folded. */
 static double compile_by(const char *url, unsigned processes, uint64_t entries)
 {
-    atomic_ulong *folded =
-        mmap(NULL, sizeof *folded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    check(folded != MAP_FAILED);
+    atomic_ulong *folded = bench_share_memory(sizeof *folded);
     atomic_init(folded, 0);
     fflush(NULL);
     double begun = now_s();

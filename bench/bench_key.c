@@ -709,10 +709,8 @@ static double p99_of(struct bench *bench, struct hf_client *client)
 static double p99_beside(struct bench *bench, struct desk *desk, const char *url,
                          int64_t op_delay_ms, double *ret_ops)
 {
-    struct scene *scene =
-        mmap(NULL, sizeof *scene, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct scene *scene = bench_share_memory(sizeof *scene);
     int status;
-    check(scene != MAP_FAILED);
     pid_t pid = start_sweeper(scene, url, op_delay_ms);
     while (!atomic_load(&scene->ready))
         env_sleep(env_real(), SPAN_MS(1));

@@ -90,14 +90,8 @@ static void run_process(struct crew *crew, unsigned process)
 
 static struct tally *new_tally(unsigned workers)
 {
-    struct tally *tally =
-        mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pthread_barrierattr_t attributes;
-    if (tally == MAP_FAILED)
-        bench_die("mmap: %s", strerror(errno));
-    pthread_barrierattr_init(&attributes);
-    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(&tally->start, &attributes, workers + 1);
+    struct tally *tally = bench_share_memory(sizeof *tally);
+    bench_barrier(&tally->start, workers + 1);
     atomic_store(&tally->last, -1);
     return tally;
 }
@@ -407,14 +401,11 @@ static pid_t start_waiter(const char *url, struct line *line, unsigned number,
 /* One release with seven dead ahead of the next living waiter, in seconds. */
 static double pass_over_dead(const char *url)
 {
-    struct line *line =
-        mmap(NULL, sizeof *line, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct line *line = bench_share_memory(sizeof *line);
     struct client opened;
     struct hf_lock *lock;
     struct hf_error error;
     pid_t pids[DEAD];
-    if (line == MAP_FAILED)
-        bench_die("mmap: %s", strerror(errno));
     client_open(&opened, url, NULL, NULL);
     must(hf_lock_new(opened.client, "baton", NULL, &lock, &error), &error, "new");
     must(hf_lock_acquire(lock, 0, &error), &error, "acquire");

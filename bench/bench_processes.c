@@ -42,14 +42,8 @@ struct worker {
 
 static struct tally *new_tally(unsigned processes)
 {
-    struct tally *tally =
-        mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pthread_barrierattr_t attributes;
-    if (tally == MAP_FAILED)
-        bench_die("mmap: %s", strerror(errno));
-    pthread_barrierattr_init(&attributes);
-    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(&tally->start, &attributes, processes + 1);
+    struct tally *tally = bench_share_memory(sizeof *tally);
+    bench_barrier(&tally->start, processes + 1);
     return tally;
 }
 

@@ -437,10 +437,7 @@ typedef void crew_work(struct crew *crew, unsigned number, const char *place, un
 /* Puts a second of eight processes together. */
 static double crew_measure(crew_work *work, const char *place, unsigned cores, double seconds)
 {
-    struct crew *crew =
-        mmap(NULL, sizeof *crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (crew == MAP_FAILED)
-        bench_die("mmap: %s", strerror(errno));
+    struct crew *crew = bench_share_memory(sizeof *crew);
     *crew = (struct crew){ .go = 0 };
     pid_t pids[PROCESSES];
     for (unsigned i = 0; i < PROCESSES; i++) {

@@ -12,10 +12,7 @@
 
 struct counts *counts_new(void)
 {
-    struct counts *counts =
-        mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (counts == MAP_FAILED)
-        bench_die("mmap: %s", strerror(errno));
+    struct counts *counts = bench_share_memory(sizeof *counts);
     return counts;
 }
 
