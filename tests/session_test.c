@@ -178,21 +178,27 @@ static void another_file_is_another_place(void **state)
     }
 }
 
+/* Makes the folder, and in it a file `present` with these bytes. */
+static void make_present(const struct kind *kind, const char *bytes, size_t size)
+{
+    assert_int_equal(mkdir(in_folder(kind->sessions), 0755), 0);
+    int fd = open(path_in(kind, "present"), O_CREAT | O_WRONLY, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), (ssize_t)size);
+    close(fd);
+}
+
 static void a_file_without_a_place_gets_one(void **state)
 {
     (void)state;
-    static const char *const contents[] = { "", "abc", "0123456X", "ZZZZZZZZ" };
+    static const size_t sizes[] = { 0, 3, SESSION_PLACE_SIZE };
+    static const char zeros[SESSION_PLACE_SIZE];
     EACH_KIND(kind)
     {
-        for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             start();
             struct store *store = open_kind(kind);
-            assert_int_equal(mkdir(in_folder(kind->sessions), 0755), 0);
-            int fd = open(path_in(kind, "present"), O_CREAT | O_WRONLY, 0644);
-            assert_true(fd >= 0);
-            assert_int_equal(write(fd, contents[i], strlen(contents[i])),
-                             (ssize_t)strlen(contents[i]));
-            close(fd);
+            make_present(kind, zeros, sizes[i]);
             struct store_session one, two;
             store_session_init(&one, store, ids[0]);
             store_session_init(&two, store, ids[1]);
@@ -205,6 +211,72 @@ static void a_file_without_a_place_gets_one(void **state)
             store_close(store);
             finish();
         }
+    }
+}
+
+static void assert_no_session(const struct kind *kind)
+{
+    struct store *store = open_kind(kind);
+    struct store_session one;
+    uint64_t ticket = 0;
+    store_session_init(&one, store, ids[0]);
+    assert_int_equal(store_session_join(&one).size, 0);
+    assert_true(
+        store_session_listen(&one, &ticket, far())); /* to the store's own notify file */
+    store_session_release(&one);
+    store_close(store);
+}
+
+static void a_file_of_another_kind_is_left_alone(void **state)
+{
+    (void)state;
+    static const char *const contents[] = { "abc", "0123456X", "ZZZZZZZZ", "Our own data.\n" };
+    EACH_KIND(kind)
+    {
+        for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
+            char after[32] = "";
+            start();
+            make_present(kind, contents[i], strlen(contents[i]));
+            assert_no_session(kind);
+            int fd = open(path_in(kind, "present"), O_RDONLY);
+            assert_true(read(fd, after, sizeof after - 1) >= 0);
+            close(fd);
+            assert_string_equal(after, contents[i]);
+            finish();
+        }
+    }
+}
+
+/* Whoever may write to the store may put links there, and must not write elsewhere with them. */
+static void links_lead_nowhere(void **state)
+{
+    (void)state;
+    EACH_KIND(kind)
+    {
+        for (int of_file = 0; of_file < 2; of_file++) {
+            struct stat st;
+            start();
+            assert_int_equal(mkdir(in_folder("theirs"), 0755), 0);
+            int fd = open(in_folder("theirs/present"), O_CREAT | O_WRONLY, 0644);
+            assert_true(fd >= 0);
+            close(fd);
+            if (of_file)
+                assert_int_equal(mkdir(in_folder(kind->sessions), 0755), 0);
+            const char *link = of_file ? path_in(kind, "present") : in_folder(kind->sessions);
+            assert_int_equal(symlink(of_file ? "../theirs/present" : "theirs", link), 0);
+            assert_no_session(kind);
+            assert_int_equal(stat(in_folder("theirs/present"), &st), 0);
+            assert_int_equal(st.st_size, 0);
+            assert_int_equal(rmdir(in_folder("theirs")), -1);
+            assert_int_equal(unlink(in_folder("theirs/present")), 0);
+            assert_int_equal(rmdir(in_folder("theirs")), 0); /* nothing else is in it */
+            finish();
+        }
+        start();
+        assert_int_equal(mkdir(in_folder(kind->sessions), 0755), 0);
+        assert_int_equal(mkfifo(path_in(kind, "present"), 0644), 0);
+        assert_no_session(kind);
+        finish();
     }
 }
 
@@ -336,6 +408,8 @@ int main(void)
         IT("a child keeps its parent's lock", a_child_keeps_its_parents_lock),
         IT("a file that was made anew is another place", another_file_is_another_place),
         IT("a file without a place gets one", a_file_without_a_place_gets_one),
+        IT("a file of another kind is left alone", a_file_of_another_kind_is_left_alone),
+        IT("links in place of its files lead nowhere", links_lead_nowhere),
         IT("who may write to the store may use its sessions", files_are_like_the_store),
         IT("a bell wakes its session and no other", a_bell_wakes_one),
         IT("a store in memory has no sessions", a_store_in_memory_has_no_sessions),

@@ -30,7 +30,8 @@
 #define PLACE_TRIES_MAX 20
 #define PLACE_PAUSE     SPAN_MS(1)
 
-#define PATH_ROOM (PATH_MAX + 32)
+#define PATH_ROOM      (PATH_MAX + 32)
+#define BELL_NAME_ROOM 8
 
 /* ---- Ids ------------------------------------------------------------------------------- */
 
@@ -75,27 +76,34 @@ static void path_of(const struct write_notify *notify, const char *name, char pa
              name[0] ? "/" : "", name);
 }
 
-static void bell_path(const struct write_notify *notify, unsigned bell, char path[PATH_ROOM])
+/* The name of a bell's file. */
+static void bell_name(unsigned bell, char name[BELL_NAME_ROOM])
 {
-    char name[8];
-    snprintf(name, sizeof name, "%02x", bell & (SESSION_BELLS - 1));
-    path_of(notify, name, path);
+    snprintf(name, BELL_NAME_ROOM, "%02x", bell & (SESSION_BELLS - 1));
 }
 
-/* Creates the folder. A user who may write to the store may use it. */
-static void make_folder(const struct write_notify *notify)
+/* Opens the folder; with `create`, it is made if need be. A user who may write to the store may use
+ * it. A link in its place is not followed: whoever may write to the store could otherwise make us
+ * write to files elsewhere. */
+static int open_folder(const struct write_notify *notify, bool create)
 {
+    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     char path[PATH_ROOM];
     struct stat like;
     path_of(notify, "", path);
-    if (fstatat(notify->folder, notify->like, &like, 0) != 0)
-        return;
+    int fd = openat(notify->folder, path, flags);
+    if (fd >= 0 || errno != ENOENT || !create ||
+        fstatat(notify->folder, notify->like, &like, 0) != 0)
+        return fd;
     mode_t mode = like.st_mode & 0666;
     mode |= (mode & 0444) >> 2; /* whoever may read it may also enter it */
-    if (mkdirat(notify->folder, path, mode) != 0)
-        return;
-    (void)!fchownat(notify->folder, path, like.st_uid, like.st_gid, AT_SYMLINK_NOFOLLOW);
-    (void)!fchmodat(notify->folder, path, mode, 0);
+    bool made = mkdirat(notify->folder, path, mode) == 0;
+    fd = openat(notify->folder, path, flags);
+    if (made && fd >= 0) {
+        (void)!fchown(fd, like.st_uid, like.st_gid);
+        (void)!fchmod(fd, mode);
+    }
+    return fd;
 }
 
 static bool read_place(int fd, char place[SESSION_PLACE_SIZE + 1])
@@ -113,6 +121,16 @@ static bool lock_byte(int fd, short type, off_t offset)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
+/* Whether the file is one that has no place yet: it is empty, or consists of zeros, as a power loss
+ * may leave it. Any other file is not ours. */
+static bool lacks_place(int fd)
+{
+    static const char zeros[SESSION_PLACE_SIZE];
+    char bytes[SESSION_PLACE_SIZE + 1];
+    ssize_t size = pread(fd, bytes, sizeof bytes, 0);
+    return size >= 0 && size <= SESSION_PLACE_SIZE && memcmp(bytes, zeros, (size_t)size) == 0;
+}
+
 /* Writes a place into a file that has none. Only one process does so; the others wait for it, for
  * a moment. */
 static bool make_place(struct env *env, int fd, char place[SESSION_PLACE_SIZE + 1])
@@ -120,7 +138,7 @@ static bool make_place(struct env *env, int fd, char place[SESSION_PLACE_SIZE + 
     for (int i = 0; i < PLACE_TRIES_MAX; i++) {
         if (lock_byte(fd, F_WRLCK, 0)) {
             bool good = read_place(fd, place);
-            if (!good) {
+            if (!good && lacks_place(fd)) {
                 env_random_hex(env, SESSION_PLACE_SIZE, place);
                 good = pwrite(fd, place, SESSION_PLACE_SIZE, 0) == SESSION_PLACE_SIZE;
             }
@@ -134,41 +152,52 @@ static bool make_place(struct env *env, int fd, char place[SESSION_PLACE_SIZE + 
     return false;
 }
 
+/* Opens the file `present` in this folder; with `create`, it is made if need be. */
+static int open_present_file(const struct write_notify *notify, int folder, bool create)
+{
+    int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    struct stat like, st;
+    int fd = openat(folder, "present", flags);
+    if (fd < 0 && create && errno == ENOENT &&
+        fstatat(notify->folder, notify->like, &like, 0) == 0) {
+        mode_t mode = like.st_mode & 0666;
+        fd = openat(folder, "present", flags | O_CREAT | O_EXCL, mode);
+        if (fd >= 0) {
+            (void)!fchown(fd, like.st_uid, like.st_gid);
+            (void)!fchmod(fd, mode);
+        } else if (errno == EEXIST) {
+            fd = openat(folder, "present", flags);
+        }
+    }
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
 /* Opens `present`, with `create` making it if need be, and reads its place. */
 static bool open_present(struct store_session *session, bool create)
 {
     const struct write_notify *notify = session->local->notify;
-    char path[PATH_ROOM];
-    struct stat like;
-    path_of(notify, "present", path);
-    int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    int fd = openat(notify->folder, path, flags);
-    if (fd < 0 && create && fstatat(notify->folder, notify->like, &like, 0) == 0) {
-        make_folder(notify);
-        fd = openat(notify->folder, path, flags | O_CREAT | O_EXCL, like.st_mode & 0666);
-        if (fd >= 0) {
-            (void)!fchown(fd, like.st_uid, like.st_gid);
-            (void)!fchmod(fd, like.st_mode & 0666);
-        } else if (errno == EEXIST) {
-            fd = openat(notify->folder, path, flags);
-        }
-    }
-    if (fd < 0)
-        return false;
-    if (!read_place(fd, session->place) &&
+    int folder = open_folder(notify, create);
+    int fd = folder < 0 ? -1 : open_present_file(notify, folder, create);
+    if (folder >= 0)
+        close(folder);
+    if (fd >= 0 && !read_place(fd, session->place) &&
         !(create && make_place(session->local->env, fd, session->place))) {
         close(fd);
-        return false;
+        fd = -1;
     }
     session->fd = fd;
-    return true;
+    return fd >= 0;
 }
 
 /* ---- Joining ---------------------------------------------------------------------------- */
 
 void store_session_init(struct store_session *session, struct store *store, const char *id)
 {
-    *session = (struct store_session){ .store = store, .id = id, .fd = -1 };
+    *session = (struct store_session){ .store = store, .id = id, .folder = -1, .fd = -1 };
     struct store *local = store;
     while (local && !local->notify && !local->ops->session_enter)
         local = local->inner;
@@ -186,6 +215,8 @@ void store_session_release(struct store_session *session)
         write_notify_release(&session->bell);
     if (session->fd >= 0)
         close(session->fd);
+    if (session->folder >= 0)
+        close(session->folder);
     env_mutex_release(&session->mutex);
 }
 
@@ -217,19 +248,20 @@ void store_session_find(struct store_session *session)
 static bool lock_present(struct store_session *session)
 {
     const struct write_notify *notify = session->local->notify;
-    char path[PATH_ROOM];
+    const char *above = notify->folder == AT_FDCWD ? "" : "../"; /* from the folder to `like` */
+    char name[BELL_NAME_ROOM];
     unsigned bell;
     off_t offset;
-    if (!read_id(view_of(session->id), &bell, &offset))
+    if (!read_id(view_of(session->id), &bell, &offset) ||
+        snprintf(session->like, sizeof session->like, "%s%s", above, notify->like) >=
+            (int)sizeof session->like)
         return false;
-    path_of(notify, "present", path);
-    if (!lock_byte(session->fd, F_WRLCK, offset) ||
-        !file_has_name(session->fd, notify->folder, path))
+    session->folder = open_folder(notify, /* create */ false);
+    if (session->folder < 0 || !lock_byte(session->fd, F_WRLCK, offset) ||
+        !file_has_name(session->fd, session->folder, "present"))
         return false;
-    bell_path(notify, bell, path);
-    if (strlen(path) >= sizeof session->bell.name)
-        return false;
-    write_notify_init(&session->bell, session->local->env, notify->folder, path, notify->like,
+    bell_name(bell, name);
+    write_notify_init(&session->bell, session->local->env, session->folder, name, session->like,
                       /* writable */ true);
     return true;
 }
@@ -318,10 +350,11 @@ bool store_session_can_ring(const struct store_session *session)
 void store_session_ring(const struct store_session *session, const struct session_bells *bells)
 {
     const struct write_notify *notify = notify_of(session);
-    char path[PATH_ROOM];
+    char name[BELL_NAME_ROOM], path[PATH_ROOM];
     for (unsigned i = 0; notify && i < SESSION_BELLS; i++)
         if (bells->bits[i / 64] >> i % 64 & 1) {
-            bell_path(notify, i, path);
+            bell_name(i, name);
+            path_of(notify, name, path);
             write_notify_ring_file(notify->folder, path);
         }
 }

@@ -18,6 +18,11 @@
  *      id of another, and none joins twice.
  *   3. A session that seems to be there may be gone: a forked child keeps its parent's lock. So
  *      nobody may rely on being told, and every wait has another end.
+ *   4. What has been put in place of these files is left alone. A link is not followed, and a file
+ *      that has other contents is not written to: there are no sessions then.
+ *
+ * If the folder is restored from a backup while sessions wait, they may be taken for gone, and lose
+ * their places in line, because the restored file has the place of the one that they have joined.
  *
  * If the store is shared with other machines, or the kernel lacks such locks, no session joins, and
  * nobody is known to be gone. */
@@ -27,6 +32,7 @@
 #include "store/store.h"
 #include "store/write_notify.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 
 /* The length of a place, in hexadecimal digits. */
@@ -44,6 +50,8 @@ struct store_session {
     atomic_bool found;      /* `fd` and `place` are set, and do not change any more */
     atomic_bool joined;     /* the same for `bell` */
     int fd;                 /* of `present`; -1: none */
+    int folder;             /* with `bell`, while joined; otherwise -1 */
+    char like[PATH_MAX];    /* from there: a file with the mode and owner for the bell */
     char place[SESSION_PLACE_SIZE + 1];
     struct write_notify bell;
 };
