@@ -213,12 +213,20 @@ static void a_place_that_was_given_up_is_skipped(void **state)
 
 /* ---- The file ------------------------------------------------------------------------ */
 
-static void fill(const char *text)
+#define FILE_BYTES 8192
+#define MAGIC      "holdfast queue 1"
+
+static void fill_bytes(const char *bytes, size_t size)
 {
     FILE *file = fopen(writers, "w");
     assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
     assert_int_equal(fclose(file), 0);
+}
+
+static void fill(const char *text)
+{
+    fill_bytes(text, strlen(text));
 }
 
 static void a_file_of_another_kind_is_left_alone(void **state)
@@ -258,6 +266,88 @@ static void an_empty_file_is_filled(void **state)
     write_queue_release(&queue);
     assert_int_equal(stat(writers, &st), 0);
     assert_int_equal(st.st_size, 8192);
+    finish();
+}
+
+/* A process was killed while it filled the file, or the disk was full, or the power failed. */
+static void a_file_that_was_not_finished_is_filled(void **state)
+{
+    (void)state;
+    static const char ours[FILE_BYTES] = MAGIC, zeros[FILE_BYTES];
+    static const char other[FILE_BYTES] = { [FILE_BYTES - 1] = 'x' };
+    static const struct {
+        const char *bytes;
+        size_t size;
+        bool filled;
+    } rows[] = {
+        { ours, 3, true },
+        { ours, 16, true },
+        { ours, 4096, true },
+        { ours, FILE_BYTES, true },
+        { zeros, 100, true },
+        { zeros, FILE_BYTES, true },
+        { other, FILE_BYTES, false },
+        { MAGIC "!", 17, false },
+    };
+    char after[FILE_BYTES];
+    start();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fill_bytes(rows[i].bytes, rows[i].size);
+        struct write_queue queue = queue_new();
+        assert_false(write_queue_wait(&queue));
+        assert_int_equal(queue.page != NULL, rows[i].filled);
+        write_queue_leave(&queue);
+        write_queue_release(&queue);
+        int fd = open(writers, O_RDONLY);
+        ssize_t size = read(fd, after, sizeof after);
+        assert_int_equal(size, rows[i].filled ? FILE_BYTES : (ssize_t)rows[i].size);
+        assert_memory_equal(after, rows[i].filled ? MAGIC : rows[i].bytes, 16);
+        close(fd);
+    }
+    finish();
+}
+
+/* The numbers of a new file, which follow its first 16 bytes. */
+static void fill_numbers(uint32_t next, uint32_t serving)
+{
+    static char bytes[FILE_BYTES] = MAGIC;
+    const uint32_t numbers[] = { next, serving };
+    memcpy(bytes + 16, numbers, sizeof numbers);
+    fill_bytes(bytes, sizeof bytes);
+}
+
+/* Whatever the numbers are, the first need not wait, and the second waits for the first. */
+static void no_numbers_stop_the_queue(void **state)
+{
+    (void)state;
+    static const uint32_t rows[][2] = {
+        { 0, 0 },
+        { UINT32_MAX, UINT32_MAX },
+        { UINT32_MAX - 1, UINT32_MAX - 1 },
+        { 5, 1000 },
+        { 0, UINT32_MAX },
+        { UINT32_C(1) << 30, 5 },
+        { 5, UINT32_C(1) << 31 },
+        { UINT32_C(1) << 31, 0 },
+        { 0, UINT32_C(3) << 30 },
+    };
+    start();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fill_numbers(rows[i][0], rows[i][1]);
+        struct write_queue first = queue_new(), second = queue_new();
+        for (int turn = 0; turn < 3; turn++) {
+            /* One number that nobody has may be passed over at first. */
+            bool waited = write_queue_wait(&first);
+            assert_true(!waited || (turn == 0 && rows[i][0] - rows[i][1] == 1));
+            assert_true(write_queue_wait(&second));
+            write_queue_leave(&first);
+            assert_false(write_queue_wait(&second));
+            write_queue_leave(&second);
+        }
+        write_queue_release(&first);
+        write_queue_release(&second);
+        assert_int_equal(unlink(writers), 0);
+    }
     finish();
 }
 
@@ -360,6 +450,9 @@ int main(void)
         IT("a place that was given up is skipped", a_place_that_was_given_up_is_skipped),
         IT("a file of another kind is left alone", a_file_of_another_kind_is_left_alone),
         IT("an empty file is filled", an_empty_file_is_filled),
+        IT("a file that was not finished is filled, and no other",
+           a_file_that_was_not_finished_is_filled),
+        IT("whatever the numbers are, they do not stop the queue", no_numbers_stop_the_queue),
         IT("no store is named like a queue", no_store_is_named_like_a_queue),
         IT("no process starves", no_process_starves),
         IT("one process alone has no queue", one_process_alone_has_no_queue),

@@ -25,6 +25,9 @@
  * passed over after QUEUE_WAIT. */
 #define QUEUE_SLOTS 256
 
+/* More processes than this do not wait: a machine does not have as many. */
+#define QUEUE_LENGTH_MAX (UINT32_C(1) << 22)
+
 #define QUEUE_FILE_BYTES 8192
 
 /* How many seats a process tries to lock. */
@@ -134,11 +137,21 @@ static bool queue_turn_is_ours(const struct write_queue *queue)
     return !is_called_before(atomic_load(&queue->page->serving), queue->number);
 }
 
+/* If the file was damaged, the number whose turn it is may be ahead of all that were drawn, or so
+ * far behind them that nobody would reach it. The queue then begins anew with ours. */
+static void skip_impossible(struct queue_page *page, uint32_t number)
+{
+    uint32_t serving = atomic_load(&page->serving);
+    if (number - serving > QUEUE_LENGTH_MAX)
+        atomic_compare_exchange_strong(&page->serving, &serving, number);
+}
+
 static void draw_number(struct write_queue *queue)
 {
     if (queue->queued)
         return;
     queue->number = atomic_fetch_add(&queue->page->next, 1);
+    skip_impossible(queue->page, queue->number);
     atomic_store(&queue_slot_of(queue->page, queue->number)->drawn,
                  (uint64_t)queue->number << 32 | queue->seat);
     queue->queued = true;
@@ -147,7 +160,10 @@ static void draw_number(struct write_queue *queue)
 static void sleep_for_a_slice(struct write_queue *queue)
 {
     struct queue_slot *slot = queue_slot_of(queue->page, queue->number);
-    struct timespec slice = { .tv_nsec = QUEUE_SLICE_MS * 1000000L };
+    /* As this system call has it. On a 32-bit machine, `struct timespec` may be longer. */
+    const struct {
+        long s, ns;
+    } slice = { 0, QUEUE_SLICE_MS * 1000000L };
     /* Read before `serving`: if the number is called in between, the sleep ends at once. */
     uint32_t calls = atomic_load(&slot->calls);
     if (!queue_turn_is_ours(queue))
@@ -200,13 +216,36 @@ static int open_queue_file(const char *path, const char *database)
     return fd;
 }
 
-/* Fills an empty file. The bytes are written and not only mapped, because a full disk would end the
- * process at its first access to a page that has no space. */
+static bool is_complete(int fd)
+{
+    char start[sizeof((struct queue_page *)NULL)->magic];
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == QUEUE_FILE_BYTES &&
+           pread(fd, start, sizeof start, 0) == sizeof start &&
+           memcmp(start, QUEUE_MAGIC, sizeof start) == 0;
+}
+
+/* What the file contains at first. */
+static const char first_bytes[QUEUE_FILE_BYTES] = QUEUE_MAGIC;
+
+/* Whether the file is the start of such a file, or consists of zeros. It may be empty. A process
+ * that dies while it fills the file, a full disk and a power loss leave such files. */
+static bool is_unfinished(int fd)
+{
+    static const char zeros[QUEUE_FILE_BYTES];
+    char bytes[QUEUE_FILE_BYTES + 1];
+    ssize_t size = pread(fd, bytes, sizeof bytes, 0);
+    return size >= 0 && size <= QUEUE_FILE_BYTES &&
+           (memcmp(bytes, first_bytes, (size_t)size) == 0 ||
+            memcmp(bytes, zeros, (size_t)size) == 0);
+}
+
+/* Fills a file that is unfinished. The bytes are written and not only mapped, because a full disk
+ * would end the process at its first access to a page that has no space. No process has mapped
+ * the file, because it is mapped only when it is complete. */
 static bool fill_queue_file(int fd)
 {
-    static const char first_bytes[QUEUE_FILE_BYTES] = QUEUE_MAGIC;
-    struct stat st;
-    bool filled = flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_size == 0 &&
+    bool filled = flock(fd, LOCK_EX | LOCK_NB) == 0 && !is_complete(fd) && is_unfinished(fd) &&
                   pwrite(fd, first_bytes, sizeof first_bytes, 0) == sizeof first_bytes;
     flock(fd, LOCK_UN);
     return filled;
@@ -215,19 +254,14 @@ static bool fill_queue_file(int fd)
 /* Maps the file. NULL: not now; with *ret_never, it is not ours, or cannot be mapped. */
 static struct queue_page *map_queue_file(int fd, bool *ret_never)
 {
-    struct stat st;
-    *ret_never = fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-                 (st.st_size != 0 && st.st_size != QUEUE_FILE_BYTES);
-    if (*ret_never || (st.st_size == 0 && !fill_queue_file(fd)))
+    bool complete = is_complete(fd);
+    *ret_never = !complete && !is_unfinished(fd);
+    if (*ret_never || (!complete && !fill_queue_file(fd)))
         return NULL;
     struct queue_page *page =
         mmap(NULL, QUEUE_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     *ret_never = page == MAP_FAILED;
-    if (*ret_never || memcmp(page->magic, QUEUE_MAGIC, sizeof page->magic) == 0)
-        return *ret_never ? NULL : page;
-    munmap(page, QUEUE_FILE_BYTES);
-    *ret_never = true;
-    return NULL;
+    return *ret_never ? NULL : page;
 }
 
 /* False: there is no queue. If another process is just creating it, the next call tries again. */
@@ -238,7 +272,7 @@ static bool join_write_queue(struct write_queue *queue)
         return queue->page != NULL;
     snprintf(path, sizeof path, "%s" WRITE_QUEUE_ENDING, queue->database);
     queue->fd = open_queue_file(path, queue->database);
-    queue->unusable = queue->fd < 0;
+    queue->unusable = queue->fd < 0 && errno != EMFILE && errno != ENFILE;
     if (queue->fd >= 0)
         queue->page = map_queue_file(queue->fd, &queue->unusable);
     if (queue->page && !take_seat(queue))

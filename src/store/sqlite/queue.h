@@ -15,14 +15,16 @@
  *      If that fails, it keeps its number and waits again.
  *   3. The kernel releases what a dead process held. Each process locks one byte of the file, its
  *      seat, for as long as it has the store open. A waiting process checks every QUEUE_SLICE
- *      whether the process whose turn it is still has its seat, and otherwise passes over it.
+ *      whether the process whose turn it is still has its seat, and otherwise passes over it. A
+ *      forked child keeps the seat of its parent; rule 4 ends such a turn.
  *   4. A turn that lasts longer than QUEUE_WAIT is passed over too, because its process may be
  *      stopped. A process whose turn was passed over need not wait any more.
  *   5. A process joins the queue when it first finds the database busy. A process that never does
  *      creates no file, and a turn that nobody else waits for costs no system call.
  *
  * The file may be removed at any time. Processes that have it open then queue apart from those that
- * create a new one. */
+ * create a new one. Like SQLite's own FILE-shm, it must not be truncated while it is in use: the
+ * kernel ends a process that uses a mapped page that is gone (SIGBUS). */
 #ifndef STORE_SQLITE_QUEUE_H
 #define STORE_SQLITE_QUEUE_H
 
