@@ -259,7 +259,7 @@ static void a_placement_is_recorded_twice_and_never_changes(void **state)
     assert_placed(&scene, 64, 2);
     assert_status(HF_OK, create(&scene, 64, 2), &scene.error);
     assert_status(HF_MISMATCH, create(&scene, 65, 2), &scene.error);
-    assert_non_null(strstr(scene.error.why, "has 64 pages by the first 2 segments"));
+    assert_non_null(strstr(scene.error.why, "has 64 pages, determined by 2 segments"));
     assert_status(HF_MISMATCH, create(&scene, 64, 1), &scene.error);
     assert_placed(&scene, 64, 2);
     assert_status(HF_OK, lock_once(&scene, "path:/a/b", (struct placement){ 64, 2 }),

@@ -102,11 +102,14 @@ static enum hf_status refuse_two_tables(const struct hf_client *client, const st
     uint32_t segments = client->space.placement.segments;
     scope_text(one, first);
     scope_text(other, second);
+    char same[32] = "segment";
+    if (segments > 1)
+        snprintf(same, sizeof same, "%" PRIu32 " segments", segments);
     if (segments > 0 && is_path(one) && is_path(other))
         return error_set(error, HF_INVALID,
                          "'%.60s' and '%.60s' cannot be one lock: they are in different pages; "
-                         "use a lock for each, or paths with the same first %u segment%s",
-                         first, second, segments, segments == 1 ? "" : "s");
+                         "use a lock for each, or paths with the same first %s",
+                         first, second, same);
     return error_set(error, HF_INVALID,
                      "'%.60s' and '%.60s' cannot be one lock: they belong to different tables",
                      first, second);

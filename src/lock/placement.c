@@ -172,9 +172,10 @@ static enum hf_status refuse_other(const struct creation *creation,
 {
     return error_set(
         error, HF_MISMATCH,
-        "namespace '%.*s' has %u pages by the first %u segments; a placement never "
+        "namespace '%.*s' has %u pages, determined by %u segment%s; a placement never "
         "changes, so create another namespace",
-        VIEW_ARGS(view_first(creation->ns, 40)), found->pages, found->segments);
+        VIEW_ARGS(view_first(creation->ns, 40)), found->pages, found->segments,
+        found->segments == 1 ? "" : "s");
 }
 
 /* Reads the object that decides about the placement: NOT_FOUND if it is absent, MISMATCH if it is
