@@ -3,13 +3,14 @@
 """mutants.py: breaks each rule of src/base/rule.h in turn, and reports how many seeds a checker of
 the simulator needed to notice.
 
-    tools/mutants.py HOLDFAST_SIM [--rounds N] [--seeds MAX] [--only NAME,...]
+    tools/mutants.py HOLDFAST_SIM [--rounds N] [--seeds MAX] [--only NAME,...] [--record]
 
 The simulator must be configured with -Dmutants=true. Each round starts at different seeds, the same
 for all mutants. A mutant survives if no checker notices it within MAX seeds; an assertion of the
 library does not count. A line of tests/sim_seeds.txt that names a rule in brackets must fail
-under that mutant; otherwise its seed no longer shows the fault it was recorded for. The exit status
-is 0 when all mutants were killed, there are at least 40, at least ten of them are subtle (a median
+under that mutant; otherwise its seed no longer shows the fault it was recorded for, and --record
+replaces it with the first seed that does. With --record, mutants are not counted. The exit status is
+0 when all mutants were killed, there are at least 40, at least ten of them are subtle (a median
 of 50 seeds or more), and all recorded seeds fail.
 """
 
@@ -49,11 +50,11 @@ NO_CHECKER = re.compile(r"ended without joining|ended and left|mutex")
 class Round:
     """One search for a seed that a checker fails."""
 
-    def __init__(self, program, name, workload, first, seeds):
+    def __init__(self, program, name, workload, first, seeds, options=()):
         began = time.monotonic()
         run = subprocess.run(
             [program, "--mutant", name, "--workload", workload, "--seed", str(first),
-             "--seeds", str(seeds), "--no-shrink"],
+             "--seeds", str(seeds), "--no-shrink", *options],
             capture_output=True, text=True, timeout=SECONDS_MAX)
         self.seconds = time.monotonic() - began
         found = KILLED.search(run.stderr)
@@ -112,22 +113,64 @@ def hunt(program, mutants, rounds, seeds):
             print(mutant.row(), flush=True)
 
 
+class Recorded:
+    """A line of the seeds' file that names a rule: it must fail when the rule is broken."""
+
+    def __init__(self, line):
+        self.line = line
+        found = RECORDED.match(line)
+        self.workload, self.seed, nodes, operations, options, self.rule = found.groups()
+        self.options = ["--nodes", nodes, "--operations", operations, *options.split()]
+
+    def search(self, program, first, seeds):
+        return Round(program, self.rule, self.workload, first, seeds, self.options)
+
+    def is_stale(self, program):
+        return not self.search(program, int(self.seed), 1).killed
+
+    def with_seed(self, seed):
+        """The line with another seed, its remark in the same column if there is room."""
+        run, remark = self.line.split("#", 1)
+        moved = run.replace(f"{self.workload} {self.seed} ", f"{self.workload} {seed} ", 1).rstrip()
+        return f"{moved:{len(run) - 1}} #{remark}"
+
+
+def recorded_lines(only):
+    lines = SEEDS.read_text(encoding="ascii").splitlines()
+    found = [RECORDED.match(line) for line in lines]
+    return [Recorded(match.string) for match in found
+            if match and (not only or match.group(6) in only)]
+
+
+def stale_lines(program, only):
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        lines = recorded_lines(only)
+        stale = pool.map(lambda recorded: recorded.is_stale(program), lines)
+        return [line for line, is_stale in zip(lines, stale) if is_stale]
+
+
 def check_recorded(program, only):
     """Whether each recorded seed that names a rule fails when the rule is broken."""
-    stale = 0
-    for line in SEEDS.read_text(encoding="ascii").splitlines():
-        found = RECORDED.match(line)
-        if not found or (only and found.group(6) not in only):
-            continue
-        workload, seed, nodes, operations, options, rule = found.groups()
-        run = subprocess.run(
-            [program, "--mutant", rule, "--workload", workload, "--seed", seed, "--nodes", nodes,
-             "--operations", operations, "--no-shrink", *options.split()],
-            capture_output=True, text=True, timeout=SECONDS_MAX)
-        if run.returncode != 1 or not KILLED.search(run.stderr):
-            print(f"{SEEDS.name}: {workload} {seed} passes without {rule}: record another seed")
-            stale += 1
-    return stale == 0
+    stale = stale_lines(program, only)
+    for recorded in stale:
+        print(f"{SEEDS.name}: {recorded.workload} {recorded.seed} passes without {recorded.rule}: "
+              "record another seed (--record)")
+    return not stale
+
+
+def record(program, only, seeds):
+    """Replaces stale seeds in the file. False if no other seed was found for one of them."""
+    stale = stale_lines(program, only)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        rounds = list(pool.map(lambda recorded: recorded.search(program, 1, seeds), stale))
+    text = SEEDS.read_text(encoding="ascii")
+    for recorded, found in zip(stale, rounds):
+        if found.killed:
+            text = text.replace(recorded.line, recorded.with_seed(found.seeds), 1)
+        print(f"{recorded.rule:32} {recorded.workload:8} {recorded.seed:>6} -> "
+              f"{found.seeds if found.killed else 'none'}")
+    SEEDS.write_text(text, encoding="ascii")
+    return all(found.killed for found in rounds)
 
 
 def summarise(mutants, seconds):
@@ -146,8 +189,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=50000)
     parser.add_argument("--only", default="")
+    parser.add_argument("--record", action="store_true")
     arguments = parser.parse_args()
     only = [name for name in arguments.only.split(",") if name]
+    if arguments.record:
+        return 0 if record(arguments.program, only, arguments.seeds) else 1
     mutants = read_mutants(arguments.program, only)
     print(f"{'rule':28} {'checker':7} {'median':>7} {'least':>7} {'most':>7} {'seconds':>8}  "
           f"what is done once it is broken\n")
