@@ -15,6 +15,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 
 import cases
@@ -130,6 +131,17 @@ def _(s):
             done = s.run("merge", *args, "in", expect=code(s, "INVALID"), stdout=log)
         true(args[-1].encode() in done.stderr, done.stderr)
         equal(survey(s), before, args)
+
+
+@it("/dev/shm is a folder like any other: an output may be there")
+def _(s):
+    s.write("in", b"b\na\n")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        out = os.path.join(folder, "out")
+        for _ in range(2):
+            s.run("merge", "-q", *USV, "-o", out, "in")
+            with open(out, "rb") as file:
+                equal(file.read(), b"a\nb\n")
 
 
 @it("a name as long as names can be is fine for an output")
