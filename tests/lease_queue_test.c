@@ -704,6 +704,7 @@ static void a_full_table_refuses_newcomers_only(void **state)
     grant(table, 0, (struct wish){ .id = "z-1", .scopes = "path:/z" });
     struct wish more = { .id = "y-1", .scopes = "path:/y" };
     assert_int_equal(kit_acquire(table, &op, kit_at(0), more), HF_UNAVAILABLE);
+    assert_non_null(strstr(op.error.why, "; hf_namespace_create creates"));
     more.scopes = "path:/z", more.wait = true;
     assert_int_equal(kit_acquire(table, &op, kit_at(0), more), HF_UNAVAILABLE);
     table = kit_reload(table, 1);

@@ -9,6 +9,8 @@ static const struct {
     { "set force to", "use --force to" },
     { "needs allow_exec", "needs --allow-exec" },
     { "a longer ttl_max_ms allows", "--max-ttl SPAN allows" },
+    { "hf_namespace_create creates",
+      "'holdfast namespace create NAME --placement pages:N' creates" },
     { "hf_txn_give_up replaces", "'holdfast txn rollback --damaged' replaces" },
     { "patterns are not expanded",
       "the shell found no file that matches the pattern, or the pattern is quoted" },

@@ -207,10 +207,21 @@ static void report_grant(struct table_op *op, const struct lease *lease)
     op->expires = lease->expires;
 }
 
+static bool wants_path(const struct lease_request *wanted)
+{
+    return wanted && wanted->wish.scope_count > 0 &&
+           (wanted->wish.scopes[0].kind == SCOPE_PATH ||
+            wanted->wish.scopes[0].kind == SCOPE_TREE);
+}
+
+/* Only paths can be spread over several tables. */
 static enum hf_status refuse_full(const struct lease_table *table, struct table_op *op)
 {
-    return error_set(&op->error, HF_UNAVAILABLE, "the table is full: %zu leases, %zu waiters",
-                     table->lease_count, table->waiter_count);
+    const char *advice = wants_path(op->wanted) ? "; hf_namespace_create creates a namespace "
+                                                  "with many tables for its paths"
+                                                : "";
+    return error_set(&op->error, HF_UNAVAILABLE, "the table is full: %zu leases, %zu waiters%s",
+                     table->lease_count, table->waiter_count, advice);
 }
 
 /* The size limit applies only to new requests. A waiter's future lease was counted when the waiter
