@@ -137,6 +137,16 @@ def _(s):
     equal(s.run("x", "cat", input=big).stdout, big)
 
 
+@it("a run on an sqlite store waits for the disk twice: for the grant, and for the release")
+def _(s):
+    s.run("x", "--", "true")  # creates the store
+    s.env["LD_PRELOAD"] = os.path.join(os.environ["HOLDFAST_TEST_PROGRAMS"], "libsyncs.so")
+    s.env["HOLDFAST_TEST_SYNCS"] = s.file("syncs")
+    for runs in (1, 2, 3):
+        s.run("x", "--", "true")
+        equal(len(s.read("syncs")), 2 * runs)
+
+
 @it("the command finds its token and lease in its environment, and the tokens rise")
 def _(s):
     seen = []

@@ -140,11 +140,12 @@ static enum hf_status decode_format(struct format *format, struct hf_error *erro
                      LAYOUT_BUCKET_KEY, why);
 }
 
-enum hf_status bucket_read_format(struct store *store, struct format *format,
+enum hf_status bucket_read_format(struct store *store, bool provisional, struct format *format,
                                   struct hf_error *error)
 {
     struct get_call get = { .key = VIEW(LAYOUT_BUCKET_KEY),
                             .body = &format->text,
+                            .provisional = provisional,
                             .deadline = mono_add(env_now(store->env), READ_TIME) };
     *format = (struct format){ .text = BUFFER_INIT(FORMAT_BYTES_MAX), .features = NO_FEATURES };
     enum hf_status status = store_get(store, &get);
@@ -469,7 +470,7 @@ static enum hf_status reread_format(struct store *store, struct format *format,
 {
     struct verdict theirs;
     buffer_release(&format->text);
-    enum hf_status status = bucket_read_format(store, format, error);
+    enum hf_status status = bucket_read_format(store, /* provisional */ false, format, error);
     if (status == HF_OK)
         status = bucket_check_features(store, format, error);
     if (status == HF_OK && outcome->yields && outcome->error->status == HF_OK &&
@@ -552,7 +553,7 @@ enum hf_status bucket_probe(struct store *store, bool keep, struct probe_report 
         *error = store->barred;
         return error->status;
     }
-    enum hf_status status = bucket_read_format(store, &format, error);
+    enum hf_status status = bucket_read_format(store, /* provisional */ false, &format, error);
     if (status == HF_OK) {
         status = probe_with_patience(store, ret_report, error);
         struct probe_outcome outcome = { .report = ret_report,
@@ -605,17 +606,18 @@ static enum hf_status probe_and_record(struct store *store, struct format *forma
 }
 
 /* A gateway that is restarting refuses connections. A client that wants locks is prepared to
- * wait, so it also waits for the gateway. */
+ * wait, so it also waits for the gateway. What the document says takes effect in later calls, so
+ * the get is provisional. */
 static enum hf_status read_format_for(struct store *store, enum bucket_use use,
                                       struct format *format, struct hf_error *error)
 {
     struct mono_time end = mono_add(env_now(store->env), READ_TIME);
-    enum hf_status status = bucket_read_format(store, format, error);
+    enum hf_status status = bucket_read_format(store, /* provisional */ true, format, error);
     while (status == HF_UNAVAILABLE && use == BUCKET_LOCKS) {
         if (!pause_within(store, end))
             break;
         buffer_release(&format->text);
-        status = bucket_read_format(store, format, error);
+        status = bucket_read_format(store, /* provisional */ true, format, error);
     }
     return status;
 }

@@ -81,7 +81,7 @@ enum hf_status bucket_read_placements(struct store *store, struct buffer *placem
                                       struct hf_error *error)
 {
     struct format format;
-    enum hf_status status = bucket_read_format(store, &format, error);
+    enum hf_status status = bucket_read_format(store, /* provisional */ false, &format, error);
     if (status == HF_OK)
         status = bucket_check_features(store, &format, error);
     if (status == HF_OK && !buffer_append(placements, format.placements))
@@ -130,7 +130,7 @@ static enum hf_status record_addition(struct store *store, const struct addition
     for (int i = 0; i < ADD_TRIES; i++) {
         if (i > 0)
             env_sleep(store->env, env_jitter(store->env, RETRY_PAUSE));
-        status = bucket_read_format(store, &format, error);
+        status = bucket_read_format(store, /* provisional */ false, &format, error);
         if (status == HF_OK)
             status = bucket_check_features(store, &format, error);
         bool readable = status == HF_OK;

@@ -40,8 +40,8 @@ struct addition {
 /* bucket.c */
 
 /* Reads the document. Without one, the result has no features and no ETag. The caller releases
- * `format->text`, also after an error. */
-enum hf_status bucket_read_format(struct store *store, struct format *format,
+ * `format->text`, also after an error. `provisional` is that of the get. */
+enum hf_status bucket_read_format(struct store *store, bool provisional, struct format *format,
                                   struct hf_error *error);
 
 /* UNSUPPORTED if this version does not know a feature. Blocks writes if it may only read. */

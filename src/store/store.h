@@ -115,6 +115,9 @@ struct get_call {
     uint64_t length;        /* ... this many bytes; 0: to the end */
     struct mono_time deadline;
     struct buffer *body; /* bytes are appended; at most up to its bound */
+    /* The caller acts on the answer only after a later call has succeeded. So the answer itself
+     * need not be durable yet. */
+    bool provisional;
     /* result */
     struct object_info info; /* of the whole object, regardless of the range */
     struct store_stamp stamp;

@@ -315,7 +315,7 @@ static enum hf_status open_sqlite_handle(const struct sqlite_database *database,
     int code = sqlite3_open_v2(database->path, &handle,
                                flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
                                    SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
-                               NULL);
+                               sqlite_log_vfs(&database->log));
     if (code != SQLITE_OK) {
         enum hf_status status = handle ? sqlite_error(error, handle, code, "open the database")
                                        : error_no_memory(error);
@@ -419,22 +419,6 @@ static enum hf_status check_database_path(const struct sqlite_database *database
     return HF_OK;
 }
 
-/* If a writer dies after it has written the WAL and before it has synced it, the commit becomes
- * visible when the database is opened. It must be durable before anybody acts on it. SQLite holds
- * no lock on the WAL file, so closing this descriptor drops none. */
-static enum hf_status sync_log(const struct sqlite_database *database, struct hf_error *error)
-{
-    char path[PATH_MAX + 8];
-    snprintf(path, sizeof path, "%s-wal", database->path);
-    int fd = database->durable ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return HF_OK;
-    enum hf_status status =
-        fsync(fd) == 0 ? HF_OK : error_from_errno(error, errno, "sync the log");
-    close(fd);
-    return status;
-}
-
 static enum hf_status open_first(struct sqlite_database *database,
                                  struct sqlite_connection *connection, struct hf_error *error)
 {
@@ -478,8 +462,6 @@ static enum hf_status open_first(struct sqlite_database *database,
     const char *real = sqlite3_db_filename(connection->handle, "main");
     check(real && real[0] == '/' && strlen(real) < sizeof database->path);
     memmove(database->path, real, strlen(real) + 1);
-    if (sync_log(database, error) != HF_OK)
-        return error->status;
     return finish_connection(database, connection, error);
 }
 

@@ -9,6 +9,7 @@
 #define STORE_SQLITE_DB_H
 
 #include "store/sqlite/files.h"
+#include "store/sqlite/log.h"
 #include "store/store.h"
 
 #include <limits.h>
@@ -16,13 +17,14 @@
 
 #define STORE_ID_DIGITS 16
 
-/* Shared by all connections of one open store. Does not change once the store is open. */
+/* Shared by all connections of one open store. Once the store is open, only `log` changes. */
 struct sqlite_database {
     struct env *env;
     char path[PATH_MAX]; /* absolute, without symbolic links: the same in all processes */
     bool durable;
     bool writable;
     char id[STORE_ID_DIGITS + 1]; /* random, chosen when the store was created */
+    struct sqlite_log log;
 };
 
 enum sqlite_statement {
@@ -47,7 +49,7 @@ struct sqlite_connection {
 };
 
 /* Opens the store's first connection, the one that writes. Checks the file, creates missing tables,
- * and completes `database`, in which the caller has set env, path and durable. */
+ * and completes `database`, in which the caller has set env, path, durable and log. */
 enum hf_status sqlite_database_open(struct sqlite_database *database,
                                     struct sqlite_connection *ret_writer,
                                     struct hf_error *error);

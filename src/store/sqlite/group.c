@@ -47,12 +47,16 @@ void sqlite_roll_back(struct sqlite_writer *writer)
  * commit valid. If the disk is full, that page was not completely written. After any other failure
  * it may have been written. The next process that opens the store would then make the transaction
  * visible, unless another commit overwrites that part of the WAL first. So the outcome is
- * unknown. */
+ * unknown.
+ *
+ * A transaction that wrote nothing has synced nothing either, and its answers may depend on a
+ * commit of a dead writer. */
 static enum outcome commit_transaction(struct sqlite_writer *writer, struct hf_error *error)
 {
     int code = sqlite_run(&writer->connection, SQL_COMMIT);
     if (code == SQLITE_OK)
-        return COMMITTED;
+        return sqlite_log_settle(&writer->database->log, error) == HF_OK ? COMMITTED
+                                                                         : ROLLED_BACK;
     sqlite_error(error, writer->connection.handle, code, "commit");
     sqlite_roll_back(writer);
     return (code & 0xff) == SQLITE_FULL || sqlite_is_busy(code) ? ROLLED_BACK : UNKNOWN;
@@ -305,14 +309,15 @@ static void checkpoint(struct sqlite_writer *writer)
     writer->wal_pages = 0;
 }
 
-/* SQLite calls this after a commit that wrote to the WAL, when the lock is released. It is not
- * called for a group whose writes were all refused. */
+/* SQLite calls this after a commit that wrote to the WAL and synced it, when the lock is released.
+ * It is not called for a group whose writes were all refused. */
 static int note_commit(void *argument, sqlite3 *handle, const char *name, int pages)
 {
     struct sqlite_writer *writer = argument;
     (void)handle;
     (void)name;
     writer->wal_pages = pages;
+    sqlite_log_committed(&writer->database->log);
     if (writer->wakes_listeners)
         write_notify_ring(writer->notify);
     return SQLITE_OK;
@@ -519,7 +524,7 @@ void sqlite_writer_take_back(struct sqlite_writer *writer)
 
 /* ---- Creating and releasing ---------------------------------------------------------- */
 
-void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_database *database,
+void sqlite_writer_init(struct sqlite_writer *writer, struct sqlite_database *database,
                         const struct sqlite_connection *connection,
                         const struct write_notify *notify)
 {

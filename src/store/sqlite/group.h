@@ -65,7 +65,7 @@ struct sqlite_batches {
 };
 
 struct sqlite_writer {
-    const struct sqlite_database *database;
+    struct sqlite_database *database;
     const struct write_notify *notify;
     _Atomic(struct sqlite_batch *) arrived; /* the latest first */
     atomic_size_t arrived_count;
@@ -90,7 +90,7 @@ struct sqlite_writer {
 
 /* Takes ownership of the connection. Listeners are notified after each commit that changed
  * something, unless all its writes were quiet. */
-void sqlite_writer_init(struct sqlite_writer *writer, const struct sqlite_database *database,
+void sqlite_writer_init(struct sqlite_writer *writer, struct sqlite_database *database,
                         const struct sqlite_connection *connection,
                         const struct write_notify *notify);
 void sqlite_writer_release(struct sqlite_writer *writer);

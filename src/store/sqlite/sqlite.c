@@ -123,6 +123,17 @@ static enum hf_status check_size(struct get_call *call, int fd)
                      (unsigned long long)size, (unsigned long long)call->info.size);
 }
 
+/* No answer but a provisional one may depend on a commit that is not durable. */
+static void settle_gets(struct sqlite_store *sqlite, struct get_call *calls, size_t count)
+{
+    struct hf_error error;
+    size_t first = 0;
+    while (first < count && calls[first].provisional)
+        first++;
+    if (first < count && sqlite_log_settle(&sqlite->database.log, &error) != HF_OK)
+        CALLS_FAIL(calls, count, error);
+}
+
 static void sqlite_get(struct store *store, struct get_call *calls, size_t count)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
@@ -145,6 +156,7 @@ static void sqlite_get(struct store *store, struct get_call *calls, size_t count
         close(fd);
     }
     sqlite_reader_give_back(&sqlite->readers, &reader);
+    settle_gets(sqlite, calls, count);
 }
 
 /* Finds an object that the caller wants as a file: in *ret_fd, or, if it is small, with *ret_fd
@@ -162,7 +174,13 @@ static enum hf_status find_file(struct sqlite_store *sqlite, struct get_call *ca
     enum hf_status status = find_object(sqlite, &reader, call, ret_fd, ret_length);
     call->body = asked;
     sqlite_reader_give_back(&sqlite->readers, &reader);
-    return status;
+    settle_gets(sqlite, call, 1);
+    if (call->error.status == status)
+        return status;
+    if (*ret_fd >= 0)
+        close(*ret_fd);
+    *ret_fd = -1;
+    return call->error.status;
 }
 
 static void sqlite_get_file(struct store *store, struct get_call *call, int fd,
@@ -249,6 +267,9 @@ static void sqlite_list(struct store *store, struct list_call *call)
     if (code != SQLITE_DONE)
         sqlite_error(&call->error, reader.handle, code, "list the objects");
     sqlite_reader_give_back(&sqlite->readers, &reader);
+    struct hf_error error;
+    if (sqlite_log_settle(&sqlite->database.log, &error) != HF_OK)
+        call->error = error;
 }
 
 /* ---- Writing ------------------------------------------------------------------------- */
@@ -392,6 +413,11 @@ static enum hf_status check_put_early(struct sqlite_store *sqlite, struct put_ca
                                  &call->error);
     sqlite_reset(&reader, SQL_LOOKUP);
     sqlite_reader_give_back(&sqlite->readers, &reader);
+    struct hf_error error;
+    if (status != HF_OK && sqlite_log_settle(&sqlite->database.log, &error) != HF_OK) {
+        call->error = error;
+        status = error.status;
+    }
     return status;
 }
 
@@ -531,10 +557,12 @@ static bool sqlite_peer_changes(struct store *store, uint64_t *ret_mark)
 static void sqlite_close(struct store *store)
 {
     struct sqlite_store *sqlite = sqlite_of(store);
-    if (getpid() == sqlite->pid) {
+    bool forked = getpid() != sqlite->pid;
+    if (!forked) {
         sqlite_readers_close_all(&sqlite->readers);
         sqlite_writer_release(&sqlite->writer);
     }
+    sqlite_log_release(&sqlite->database.log, forked);
     write_notify_release(&sqlite->notify);
     large_folder_close(&sqlite->folder);
     sqlite_readers_release(&sqlite->readers);
@@ -622,14 +650,22 @@ static enum hf_status given_path(struct view given, char path[PATH_MAX], struct 
     return HF_OK;
 }
 
+/* What the sweep of large objects needs to ask which files have rows. */
+struct naming {
+    struct sqlite_log *log;
+    struct sqlite_connection *connection;
+};
+
+/* A file is removed only if the commit after which no row names it is durable. */
 static bool is_named(void *argument, const char *name)
 {
-    struct sqlite_connection *connection = argument;
-    sqlite3_stmt *statement = connection->statements[SQL_NAMED];
+    const struct naming *naming = argument;
+    struct hf_error ignored;
+    sqlite3_stmt *statement = naming->connection->statements[SQL_NAMED];
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
     int code = sqlite3_step(statement);
-    sqlite_reset(connection, SQL_NAMED);
-    return code != SQLITE_DONE;
+    sqlite_reset(naming->connection, SQL_NAMED);
+    return code != SQLITE_DONE || sqlite_log_settle(naming->log, &ignored) != HF_OK;
 }
 
 static enum hf_status open_database_parts(struct sqlite_store *sqlite, struct hf_error *error)
@@ -642,8 +678,9 @@ static enum hf_status open_database_parts(struct sqlite_store *sqlite, struct hf
         sqlite_connection_close(&writer);
         return error->status;
     }
+    struct naming naming = { &sqlite->database.log, &writer };
     if (writable)
-        large_folder_sweep(&sqlite->folder, is_named, &writer);
+        large_folder_sweep(&sqlite->folder, is_named, &naming);
     char write_notify_name[PATH_MAX + sizeof WRITE_NOTIFY_ENDING];
     snprintf(write_notify_name, sizeof write_notify_name, "%s" WRITE_NOTIFY_ENDING,
              sqlite->database.path);
@@ -666,6 +703,10 @@ static struct sqlite_store *store_new(struct env *env, bool durable)
     };
     sqlite->database.env = env;
     sqlite->database.durable = durable;
+    if (!sqlite_log_init(&sqlite->database.log, sqlite->database.path, durable)) {
+        free(sqlite);
+        return NULL;
+    }
     sqlite->folder = (struct large_folder){
         .env = env, .fd = -1, .durable = durable, .store_id = sqlite->database.id
     };
@@ -714,6 +755,7 @@ enum hf_status sqlite_store_open(struct env *env, const struct url *url,
     memcpy(sqlite->database.path, path, sizeof path);
     if (open_database_parts(sqlite, error) != HF_OK) {
         error_prefix(error, "sqlite:%.100s", path);
+        sqlite_log_release(&sqlite->database.log, /* forked */ false);
         free(sqlite);
         return error->status;
     }
