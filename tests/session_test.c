@@ -7,6 +7,7 @@
 #include "write_notify_kit.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -303,6 +304,51 @@ static void files_are_like_the_store(void **state)
     finish();
 }
 
+/* Two users who share a store by a group. Each makes a bell, which the other must be able to ring. */
+#define GROUP 70009
+
+static void join_as(const struct kind *kind, uid_t user, const char *id)
+{
+    static const gid_t groups[] = { GROUP };
+    pid_t pid = start_child();
+    if (pid == 0) {
+        struct store_session one;
+        uint64_t ticket = 0;
+        umask(007);
+        if (setgroups(1, groups) != 0 || setgid(user) != 0 || setuid(user) != 0)
+            _exit(1);
+        store_session_init(&one, open_kind(kind), id);
+        bool joined = store_session_join(&one).size > 0;
+        _exit(joined && store_session_listen(&one, &ticket, far()) ? 0 : 1);
+    }
+    assert_int_equal(status_of(pid), 0);
+}
+
+static void users_of_a_group_share_sessions(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    EACH_KIND(kind)
+    {
+        static const char *const names[] = { "present", "00", "7f" };
+        struct stat st;
+        start();
+        assert_int_equal(chown(folder, (uid_t)-1, GROUP), 0);
+        assert_int_equal(chmod(folder, 02770), 0);
+        join_as(kind, 70001, ids[0]);
+        join_as(kind, 70002, ids[1]);
+        assert_int_equal(stat(in_folder(kind->sessions), &st), 0);
+        assert_int_equal(st.st_mode & 07777, 02770);
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            assert_int_equal(stat(path_in(kind, names[i]), &st), 0);
+            assert_int_equal(st.st_mode & 07777, 0660);
+            assert_int_equal(st.st_gid, GROUP);
+        }
+        finish();
+    }
+}
+
 static bool hears(struct store_session *session, uint64_t *ticket)
 {
     return store_session_listen(session, ticket, after_ms(0));
@@ -411,6 +457,7 @@ int main(void)
         IT("a file of another kind is left alone", a_file_of_another_kind_is_left_alone),
         IT("links in place of its files lead nowhere", links_lead_nowhere),
         IT("who may write to the store may use its sessions", files_are_like_the_store),
+        IT("users of a group share sessions", users_of_a_group_share_sessions),
         IT("a bell wakes its session and no other", a_bell_wakes_one),
         IT("a store in memory has no sessions", a_store_in_memory_has_no_sessions),
     };

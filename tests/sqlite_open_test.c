@@ -127,6 +127,30 @@ static void an_empty_file_is_a_new_store(void **state)
     store_close(store);
 }
 
+/* Users of one group share a store if their umask lets the group write. */
+static void a_new_store_has_the_mode_that_the_umask_allows(void **state)
+{
+    (void)state;
+    static const mode_t masks[] = { 0002, 0022, 0077 };
+    static const char *const files[] = { "", "-wal", "-shm" };
+    mode_t before = umask(022);
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+        char name[32], path[64];
+        struct stat st;
+        umask(masks[i]);
+        snprintf(name, sizeof name, "mode-%zu", i);
+        struct store *store = open_store(name);
+        put_text(store, "k", VIEW("x"));
+        for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
+            snprintf(path, sizeof path, "%s%s", name, files[k]);
+            assert_int_equal(stat(in_dir(path), &st), 0);
+            assert_int_equal(st.st_mode & 0777, 0666 & ~masks[i]);
+        }
+        store_close(store);
+    }
+    umask(before);
+}
+
 static void one_missing_folder_is_created(void **state)
 {
     (void)state;
@@ -208,6 +232,8 @@ int main(void)
         IT("a link to the objects of another store is refused",
            a_link_to_the_objects_of_another_store_is_refused),
         IT("an empty file is a new store", an_empty_file_is_a_new_store),
+        IT("a new store has the mode that the umask allows",
+           a_new_store_has_the_mode_that_the_umask_allows),
         IT("one missing folder is created", one_missing_folder_is_created),
         IT("names that mean something to SQLite are plain names",
            names_that_mean_something_to_sqlite_are_plain_names),

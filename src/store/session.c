@@ -99,10 +99,8 @@ static int open_folder(const struct write_notify *notify, bool create)
     mode |= (mode & 0444) >> 2; /* whoever may read it may also enter it */
     bool made = mkdirat(notify->folder, path, mode) == 0;
     fd = openat(notify->folder, path, flags);
-    if (made && fd >= 0) {
-        (void)!fchown(fd, like.st_uid, like.st_gid);
-        (void)!fchmod(fd, mode);
-    }
+    if (made && fd >= 0)
+        file_make_like(fd, &like, mode);
     return fd;
 }
 
@@ -162,12 +160,10 @@ static int open_present_file(const struct write_notify *notify, int folder, bool
         fstatat(notify->folder, notify->like, &like, 0) == 0) {
         mode_t mode = like.st_mode & 0666;
         fd = openat(folder, "present", flags | O_CREAT | O_EXCL, mode);
-        if (fd >= 0) {
-            (void)!fchown(fd, like.st_uid, like.st_gid);
-            (void)!fchmod(fd, mode);
-        } else if (errno == EEXIST) {
+        if (fd >= 0)
+            file_make_like(fd, &like, mode);
+        else if (errno == EEXIST)
             fd = openat(folder, "present", flags);
-        }
     }
     if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
         close(fd);

@@ -27,6 +27,16 @@ bool file_has_name(int fd, int folder, const char *name)
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
+void file_make_like(int fd, const struct stat *like, mode_t mode)
+{
+    struct stat made;
+    /* Separately, because a process that may not change the owner may still change the group. */
+    (void)!fchown(fd, (uid_t)-1, like->st_gid);
+    (void)!fchown(fd, like->st_uid, (gid_t)-1);
+    if (fstat(fd, &made) == 0)
+        (void)!fchmod(fd, mode | (made.st_mode & S_ISGID));
+}
+
 struct mono_time local_deadline(struct env *env, struct mono_time asked)
 {
     return asked.us != 0 ? asked : mono_add(env_now(env), SPAN_MS(STORE_TIMEOUT_MS));

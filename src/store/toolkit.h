@@ -5,6 +5,7 @@
 
 #include "store/store.h"
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* The traits of our own stores. */
@@ -19,6 +20,10 @@ bool store_is_forked(pid_t opened_by, struct hf_error *error);
 
 /* Whether a name in a folder refers to this open file, which may also have other names. */
 bool file_has_name(int fd, int folder, const char *name);
+
+/* Gives a new file or folder this mode, and the owner and the group of another file, as far as this
+ * process may: the members of a group that share a store must be able to use each other's files. */
+void file_make_like(int fd, const struct stat *like, mode_t mode);
 
 /* The deadline of a call, or a default if the call has none. */
 struct mono_time local_deadline(struct env *env, struct mono_time asked);

@@ -115,8 +115,7 @@ static void make_notify(const struct write_notify *notify)
                     O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return;
-    (void)!fchown(fd, like.st_uid, like.st_gid);
-    (void)!fchmod(fd, mode);
+    file_make_like(fd, &like, mode);
     close(fd);
 }
 

@@ -400,18 +400,25 @@ enum hf_status sqlite_connection_open(const struct sqlite_database *database,
     return HF_OK;
 }
 
+/* Creates an empty file, which SQLite accepts as a new database. SQLite itself would create a file
+ * that only its owner can write to, whatever the umask, and does not report why it cannot create
+ * it. If another process, or a link, is there by now, SQLite opens that. */
+static enum hf_status create_database_file(const char *path, struct hf_error *error)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != EEXIST)
+        return error_from_errno(error, errno, "create the file");
+    if (fd >= 0)
+        close(fd);
+    return HF_OK;
+}
+
 static enum hf_status check_database_path(const struct sqlite_database *database,
                                           struct hf_error *error)
 {
     struct stat st;
-    char folder[PATH_MAX];
-    if (stat(database->path, &st) != 0) { /* SQLite does not report why it cannot create it */
-        memcpy(folder, database->path, sizeof folder);
-        *(strrchr(folder, '/') + 1) = '\0';
-        return access(folder, W_OK | X_OK) == 0
-                   ? HF_OK
-                   : error_from_errno(error, errno, "create the file");
-    }
+    if (stat(database->path, &st) != 0)
+        return create_database_file(database->path, error);
     if (S_ISDIR(st.st_mode))
         return error_set(error, HF_INVALID, "it is a folder; name a file in it");
     if (!S_ISREG(st.st_mode))

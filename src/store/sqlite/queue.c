@@ -6,6 +6,7 @@
 #include "store/sqlite/queue.h"
 
 #include "base/check.h"
+#include "store/toolkit.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -141,8 +142,10 @@ static bool queue_turn_is_ours(const struct write_queue *queue)
  * far behind them that nobody would reach it. The queue then begins anew with ours. */
 static void skip_impossible(struct queue_page *page, uint32_t number)
 {
+    /* Read in this order: it is never the turn of a number that has not been drawn. */
     uint32_t serving = atomic_load(&page->serving);
-    if (number - serving > QUEUE_LENGTH_MAX)
+    uint32_t next = atomic_load(&page->next);
+    if (next - serving > QUEUE_LENGTH_MAX)
         atomic_compare_exchange_strong(&page->serving, &serving, number);
 }
 
@@ -198,10 +201,8 @@ static int create_queue_file(const char *path, const char *database)
         return -1;
     mode_t mode = like.st_mode & 0666;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (fd >= 0) {
-        (void)!fchown(fd, like.st_uid, like.st_gid);
-        (void)!fchmod(fd, mode);
-    }
+    if (fd >= 0)
+        file_make_like(fd, &like, mode);
     return fd;
 }
 
