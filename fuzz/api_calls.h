@@ -118,6 +118,9 @@
     ROW(hf_key_detach, hf_key_detach(TAKE(KEY, 0)))                                            \
     ROW(hf_key_acquire,                                                                        \
         play_status(play, hf_key_acquire(KEY(0), WAIT_MS(1), INFO(2), ERROR(3))))              \
+    ROW(hf_key_begin, play_status(play, hf_key_begin(KEY(0), INFO(1), ERROR(2))))              \
+    ROW(hf_key_poll, play_status(play, hf_key_poll(KEY(0), INFO(1), ERROR(2))))                \
+    ROW(hf_key_cancel, play_status(play, hf_key_cancel(KEY(0), ERROR(1))))                     \
     ROW(hf_key_lock, hf_key_lock(KEY(0)))                                                      \
     ROW(hf_key_keepalive, play_status(play, hf_key_keepalive(KEY(0), ERROR(1))))               \
     ROW(hf_key_update,                                                                         \

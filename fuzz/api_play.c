@@ -307,6 +307,7 @@ const struct hf_lock_options *play_lock_options(const struct play *play, int ind
         { .ttl_ms = 30000, .mode = (enum hf_mode)77, .slots = UINT32_MAX },
         { .ttl_ms = 30000, .note = "no JSON", .poll_ms = -1 },
         { .ttl_ms = 30000, .once_per_ms = 5, .once_slack_ms = INT64_MIN, .output = "" },
+        { .ttl_ms = 30000, .no_renewal = true, .unconfirmed = true },
     };
     return PLAY_ROW(rows);
 }
@@ -323,6 +324,7 @@ const struct hf_key_options *play_key_options(const struct play *play, int index
         { .ttl_ms = INT64_MAX },
         { .ttl_ms = 30000, .note = "{" },
         { .ttl_ms = 30000, .poll_ms = INT64_MIN },
+        { .ttl_ms = 30000, .no_renewal = true, .unconfirmed = true },
     };
     return PLAY_ROW(rows);
 }

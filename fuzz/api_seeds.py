@@ -39,6 +39,10 @@ SEEDS = {
     "key_staged": OPEN + "hf_key_new 0 0 0 1\nhf_key_acquire\nhf_key_update 0 3\nhf_key_update_file 0 2\nhf_key_release 0 1\n"
                   "hf_key_acquire\nhf_key_update 0 6\nhf_key_release",
     "key_adopted": KEY + "hf_lock_text 64\nhf_key_detach\nhf_key_adopt 1\nhf_key_update 1 3 0 7\nhf_key_release 1",
+    "key_in_steps": KEY + "hf_key_new 1\nhf_key_begin 1 7\nhf_key_poll 1 7\nhf_key_release\nhf_key_poll 1 7\nhf_key_cancel 1\n"
+                    "hf_key_release 1",
+    "key_named": KEY + "hf_lock_text 64\nhf_key_detach\nhf_key_adopt 1 0 0 9\nhf_key_update 1 3 0 7\nhf_key_keepalive 1\n"
+                 "hf_key_release 1",
     "txn": TXN + "hf_txn_id\nhf_txn_commit\nhf_txn_free\nhf_key_get 0 0 255 0 0 7",
     "txn_back": TXN + "hf_txn_rollback\nhf_txn_commit\nhf_txn_free",
     "txn_shared": TXN + "hf_txn_begin 1 0 8\nhf_txn_acquire 1 1\nhf_txn_commit 1\nhf_txn_rollback\nhf_txn_free 1",

@@ -120,6 +120,17 @@ void use_key(hf_client *client)
                info.outcome == HF_KEY_VERSION_CONFLICT,
            "another version is refused");
     error = hf_key_release(key.get(), HF_COMMIT, error);
+    error = hf_key_begin(key.get(), &info, error);
+    error = hf_key_poll(key.get(), &info, error);
+    error = hf_key_cancel(key.get(), error);
+    hf_key_options named = HF_KEY_OPTIONS;
+    char text[HF_LEASE_TEXT_MAX];
+    error = hf_lock_text(hf_key_lock(key.get()), text, error);
+    hf_key_detach(key.release());
+    named.unconfirmed = true;
+    error = hf_key_adopt(client, text, &named, &made, error);
+    key.reset(made);
+    error = hf_key_release(key.get(), HF_COMMIT, error);
 }
 
 std::string read_key(hf_client *client, const char *name)

@@ -166,6 +166,24 @@ static int key_acquire(const struct good *good, int argument, struct hf_error *e
     return status;
 }
 
+static int key_begin(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_key_begin(NULL, NULL, error);
+}
+
+static int key_poll(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_key_poll(NULL, NULL, error);
+}
+
+static int key_cancel(const struct good *good, int argument, struct hf_error *error)
+{
+    (void)good;
+    return argument > 0 ? -1 : (int)hf_key_cancel(NULL, error);
+}
+
 static int key_keepalive(const struct good *good, int argument, struct hf_error *error)
 {
     (void)good;
@@ -514,6 +532,9 @@ static const struct public_call_row calls[] = {
     { "hf_fenced_get_file", fenced_get_file },
     { "hf_key_new", key_new },
     { "hf_key_acquire", key_acquire },
+    { "hf_key_begin", key_begin },
+    { "hf_key_poll", key_poll },
+    { "hf_key_cancel", key_cancel },
     { "hf_key_keepalive", key_keepalive },
     { "hf_key_update", key_update },
     { "hf_key_update_file", key_update_file },

@@ -100,10 +100,12 @@ struct hf_key_options {
     /* As in struct hf_lock_options; `lock` is the lock of the key. */
     void (*notify)(void *argument, struct hf_lock *lock, enum hf_lock_event event);
     void *notify_argument;
+
+    bool unconfirmed; /* hf_key_adopt: make no request, as in hf_lock_adopt */
 };
 #define HF_KEY_OPTIONS                                                                     \
     HF_VALUE_(hf_key_options, sizeof(struct hf_key_options), 30000, false, 0, false, NULL, \
-              NULL, NULL)
+              NULL, NULL, false)
 
 /* Creates a handle for a key. `options` may be NULL. Local. */
 HF_API enum hf_status hf_key_new(struct hf_client *client, const char *name,
@@ -118,6 +120,17 @@ HF_API void hf_key_free(struct hf_key *key);
  * published or dropped first. `info` may be NULL, here and below. */
 HF_API enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms,
                                      struct hf_key_info *info, struct hf_error *error);
+
+/* Acquires the key without blocking, in steps, like hf_lock_begin, hf_lock_poll and hf_lock_cancel.
+ * hf_key_begin returns HF_OK, or HF_HELD and joins the queue. hf_key_poll returns HF_OK if the
+ * handle holds the key, HF_HELD if it is still waiting, and HF_NOT_FOUND if it was not in the
+ * queue. After any other status, the handle is not in the queue. The keys of a transaction cannot
+ * be acquired in this way. */
+HF_API enum hf_status hf_key_begin(struct hf_key *key, struct hf_key_info *info,
+                                   struct hf_error *error);
+HF_API enum hf_status hf_key_poll(struct hf_key *key, struct hf_key_info *info,
+                                  struct hf_error *error);
+HF_API enum hf_status hf_key_cancel(struct hf_key *key, struct hf_error *error);
 
 /* Returns the lock of the key, for hf_lock_check, hf_lock_remaining_ms, hf_lock_token and
  * hf_lock_text. Do not free it. */
@@ -211,7 +224,8 @@ HF_API enum hf_status hf_key_change_many(struct hf_client *client,
 HF_API enum hf_status hf_key_release(struct hf_key *key, enum hf_decision decision,
                                      struct hf_error *error);
 
-/* Creates a handle for a lease that another process passed on as text (hf_lock_text). */
+/* Creates a handle for a lease that another process passed on as text (hf_lock_text). The lease is
+ * renewed, unless the option `unconfirmed` is set, as in hf_lock_adopt. */
 HF_API enum hf_status hf_key_adopt(struct hf_client *client, const char *lease,
                                    const struct hf_key_options *options,
                                    struct hf_key **ret_key, struct hf_error *error);

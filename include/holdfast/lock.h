@@ -67,11 +67,13 @@ struct hf_lock_options {
      * callback must not block, and may call only functions marked "Local" below. */
     void (*notify)(void *argument, struct hf_lock *lock, enum hf_lock_event event);
     void *notify_argument;
+
+    bool unconfirmed; /* hf_lock_adopt: make no request; see there */
 };
 
 #define HF_LOCK_OPTIONS                                                                       \
     HF_VALUE_(hf_lock_options, sizeof(struct hf_lock_options), 30000, HF_EXCLUSIVE, 0, false, \
-              0, 0, 0, NULL, 0, NULL, NULL, NULL)
+              0, 0, 0, NULL, 0, NULL, NULL, NULL, false)
 
 /* ONCE PER PERIOD. A lock with once_per_ms is granted only if the work was not completed within
  * that period, less the slack. A holder of the same scopes completes the work by calling
@@ -165,7 +167,8 @@ HF_API bool hf_lock_blocked(struct hf_lock *lock, size_t index);
 
 /* Checks whether the lock is held now. Returns HF_OK if it is, HF_EXPIRED if the lease has expired,
  * HF_LOST if another client ended it, and HF_NOT_FOUND if the lock was never acquired or was
- * released. Local and cheap: call it often. */
+ * released. Returns HF_UNSURE for a lease that was adopted with `unconfirmed` and not renewed
+ * since. Local and cheap: call it often. */
 HF_API enum hf_status hf_lock_check(struct hf_lock *lock, struct hf_error *error);
 
 /* Returns how long the lease is certain to stay valid without a renewal, or 0 if the lock is not
@@ -234,7 +237,15 @@ HF_API enum hf_status hf_lease_parse(const char *text, struct hf_lease_name *nam
 /* Creates a handle that holds the lease with this text, and renews it. Returns HF_LOST if the lease
  * has ended. The handle can renew and release the lease and write fenced objects, but cannot
  * acquire it again. hf_lock_detach returns the lease to the process that passed it on. Options that
- * describe a request, such as ttl_ms, are ignored. */
+ * describe a request, such as ttl_ms, are ignored.
+ *
+ * With the option `unconfirmed`, the call makes no request, and the handle does not know whether
+ * the lease is still active: hf_lock_check returns HF_UNSURE. Use it for a single operation on the
+ * lease, which then costs one write: hf_lock_renew, hf_lock_release, hf_lock_complete,
+ * hf_lock_fail, or a change to the state of a key (hf_key_adopt). Each of them returns HF_LOST or,
+ * for a state, the reason, if the lease has ended. A successful hf_lock_renew confirms the lease;
+ * from then on, the handle is like any other. Fenced objects can be written only after that.
+ * hf_lock_free and hf_lock_detach leave a lease in place that was never confirmed. */
 HF_API enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
                                     const struct hf_lock_options *options,
                                     struct hf_lock **ret_lock, struct hf_error *error);

@@ -35,6 +35,7 @@ static enum hf_status split_key_options(const struct hf_key_options *options, bo
     ret_lock->note = used.note;
     ret_lock->notify = used.notify;
     ret_lock->notify_argument = used.notify_argument;
+    ret_lock->unconfirmed = used.unconfirmed;
     return status;
 }
 
@@ -146,7 +147,8 @@ enum hf_status hf_key_seen(struct hf_key *key, struct hf_key_info *info, struct 
 
 enum hf_status key_lease(struct hf_key *key, struct key_lease *ret_lease)
 {
-    return lock_lease(key->lock, ret_lease->id, &ret_lease->token);
+    enum hf_status status = lock_lease(key->lock, ret_lease->id, &ret_lease->token);
+    return status == HF_UNSURE ? HF_OK : status;
 }
 
 static struct view txn_of(const struct hf_key *key)
@@ -211,13 +213,19 @@ static enum hf_status mark_state_lost(struct hf_key *key, struct hf_error *error
     return status;
 }
 
-static enum hf_status acquire_lease(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
+/* What the handle knew about the state no longer applies to the lease that it asks for now. */
+static void init_enlist(struct hf_key *key)
 {
     change_release(&key->enlist);
     change_init(&key->enlist, CHANGE_ENLIST);
     key->enlist.txn = txn_of(key);
     key->enlist.old = key->bodies.gone;
     key->enlist.old_count = key->bodies.gone_count;
+}
+
+static enum hf_status acquire_lease(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
+{
+    init_enlist(key);
     return hf_lock_acquire(key->lock, wait_ms, error);
 }
 
@@ -249,16 +257,12 @@ static enum hf_status acquire_or_settled(struct hf_key *key, int64_t wait_ms,
     return status;
 }
 
-/* Acquires a new lease. What the handle knew about the state before no longer applies. */
-static enum hf_status acquire_new(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
+/* A lease was granted. A stage that an earlier transaction has left is settled first; if that is
+ * not possible, the key is released. */
+static enum hf_status take_granted(struct hf_key *key, struct hf_error *error)
 {
-    enum hf_status status = acquire_or_settled(key, wait_ms, error);
-    if (status == HF_CORRUPT && (status = mark_state_lost(key, error)) == HF_OK)
-        status = acquire_lease(key, wait_ms, error);
-    if (status != HF_OK)
-        return status;
     key->changed = key->unconfirmed = false;
-    status = settle_earlier_stage(key, error);
+    enum hf_status status = settle_earlier_stage(key, error);
     if (status == HF_OK)
         key_note_state(key, &key->enlist.state);
     else if (lock_end(key->lock, TABLE_RELEASE, /* note */ NULL, /* hook */ NULL, NULL) ==
@@ -266,6 +270,14 @@ static enum hf_status acquire_new(struct hf_key *key, int64_t wait_ms, struct hf
         status = error_set(error, HF_UNSURE,
                            "the key was granted and cannot be used; it is being released");
     return status;
+}
+
+static enum hf_status acquire_new(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
+{
+    enum hf_status status = acquire_or_settled(key, wait_ms, error);
+    if (status == HF_CORRUPT && (status = mark_state_lost(key, error)) == HF_OK)
+        status = acquire_lease(key, wait_ms, error);
+    return status == HF_OK ? take_granted(key, error) : status;
 }
 
 /* The key is already held. A transaction releases all its keys together, so a second acquire does
@@ -308,6 +320,14 @@ static enum hf_status acquire_key_locked(struct hf_key *key, int64_t wait_ms,
     return held ? acquire_held(key, error) : acquire_new(key, wait_ms, error);
 }
 
+static void report_acquired_locked(const struct hf_key *key, enum hf_status status,
+                                   struct hf_key_info *info)
+{
+    const struct key_state *state = status == HF_OK ? &key->enlist.state : NULL;
+    if (info)
+        key_info_fill(state, state ? &state->now : NULL, acquire_outcome(status), info);
+}
+
 enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key_info *info,
                               struct hf_error *error)
 {
@@ -317,13 +337,79 @@ enum hf_status hf_key_acquire(struct hf_key *key, int64_t wait_ms, struct hf_key
     client_active(key->client);
     env_mutex_lock(&key->calls);
     enum hf_status status = acquire_key_locked(key, wait_ms, &why);
-    const struct key_state *state = &key->enlist.state;
-    bool known = status == HF_OK;
-    if (info)
-        key_info_fill(known ? state : NULL, known ? &state->now : NULL, acquire_outcome(status),
-                      info);
+    report_acquired_locked(key, status, info);
     env_mutex_unlock(&key->calls);
     return error_tell(error, status, &why);
+}
+
+/* ---- Acquiring in steps -------------------------------------------------------------- */
+
+/* The result of a step: a damaged state is set aside, and a grant is taken. */
+static enum hf_status take_step(struct hf_key *key, enum hf_status status,
+                                struct hf_error *error)
+{
+    if (status == HF_CORRUPT && (status = mark_state_lost(key, error)) == HF_OK) {
+        init_enlist(key);
+        status = hf_lock_begin(key->lock, error);
+    }
+    key->waiting = status == HF_HELD;
+    if (status != HF_OK)
+        return status;
+    status = take_granted(key, error);
+    /* HELD would mean that the handle is in the queue, but the lease has been ended. */
+    return status == HF_HELD ? error_set(error, HF_UNAVAILABLE, "a transaction has the key")
+                             : status;
+}
+
+static enum hf_status begin_key_locked(struct hf_key *key, struct hf_error *error)
+{
+    if (key->txn)
+        return error_set(error, HF_INVALID,
+                         "acquire the keys of a transaction with hf_txn_acquire");
+    if (hf_lock_check(key->lock, NULL) == HF_OK)
+        return acquire_held(key, error);
+    if (key->waiting && lock_is_waiting(key->lock))
+        return error_set(error, HF_INVALID, "the key is already waiting; poll or cancel it");
+    init_enlist(key);
+    return take_step(key, hf_lock_begin(key->lock, error), error);
+}
+
+enum hf_status hf_key_begin(struct hf_key *key, struct hf_key_info *info,
+                            struct hf_error *error)
+{
+    struct hf_error why;
+    if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key) != HF_OK)
+        return HF_INVALID;
+    client_active(key->client);
+    env_mutex_lock(&key->calls);
+    enum hf_status status = begin_key_locked(key, &why);
+    report_acquired_locked(key, status, info);
+    env_mutex_unlock(&key->calls);
+    return error_tell(error, status, &why);
+}
+
+enum hf_status hf_key_poll(struct hf_key *key, struct hf_key_info *info, struct hf_error *error)
+{
+    struct hf_error why;
+    if (key_info_begin(info, error) != HF_OK || ERROR_IF_NULL(error, key) != HF_OK)
+        return HF_INVALID;
+    client_active(key->client);
+    env_mutex_lock(&key->calls);
+    enum hf_status status = hf_lock_poll(key->lock, &why);
+    if (key->waiting)
+        status = take_step(key, status, &why);
+    report_acquired_locked(key, status, info);
+    env_mutex_unlock(&key->calls);
+    return error_tell(error, status, &why);
+}
+
+/* Does not wait for `calls`, because the call that is to be cancelled may hold it. A later poll
+ * finds that the handle has left the queue. */
+enum hf_status hf_key_cancel(struct hf_key *key, struct hf_error *error)
+{
+    if (ERROR_IF_NULL(error, key) != HF_OK)
+        return HF_INVALID;
+    return hf_lock_cancel(key->lock, error);
 }
 
 enum hf_status hf_key_keepalive(struct hf_key *key, struct hf_error *error)

@@ -22,6 +22,7 @@ struct hf_key {
     struct state_version next;
     struct hf_txn *txn; /* the transaction that it belongs to, or NULL */
     bool sealed;        /* the transaction is or may be decided, so no change is allowed */
+    bool waiting;       /* in the queue, by hf_key_begin */
     bool hasty;         /* an acquire without a wait does not even wait for a settling */
     bool stopped;       /* the transaction no longer needs the lease: */
     struct lock_ending ending;
@@ -75,7 +76,8 @@ enum hf_status key_adopt_for(struct hf_client *client, const char *lease,
                              const struct hf_key_options *options, struct hf_txn *txn,
                              struct hf_key **ret_key, struct hf_error *error);
 
-/* A key's lease according to its handle: OK, EXPIRED, LOST, or NOT_FOUND if no lease is held. */
+/* A key's lease according to its handle: OK, EXPIRED, LOST, or NOT_FOUND if no lease is held. A
+ * lease that was adopted without a request counts as held: the document decides. */
 struct key_lease {
     char id[LEASE_ID_MAX + 1];
     uint64_t token;

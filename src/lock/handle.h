@@ -36,6 +36,7 @@ struct hf_lock {
     struct validity validity;
     enum hf_status gone; /* OK, EXPIRED or LOST */
     bool given_back;     /* released in the background when the client was closed */
+    bool unconfirmed;    /* HELD, according to its text alone; the keeper does not know it */
 
     /* Used by the keeper. */
     struct hf_lock *next, *previous;
@@ -113,11 +114,14 @@ enum hf_status lock_finish_acquire(struct hf_lock *lock, struct request *request
  * the keeper's mutex held. */
 void lock_mark_gone_locked(struct hf_lock *lock, enum hf_status how);
 
-/* Whether the lock is held: OK, EXPIRED, LOST or NOT_FOUND. Called with the keeper's mutex
- * held. */
+/* Whether the lock is held: OK, EXPIRED, LOST, NOT_FOUND, or UNSURE if it is not confirmed. Called
+ * with the keeper's mutex held. */
 enum hf_status lock_check_locked(struct hf_lock *lock);
 
-/* The same, and the lease's id and token. */
+/* Whether the handle is in the queue. */
+bool lock_is_waiting(struct hf_lock *lock);
+
+/* lock_check_locked, and the lease's id and token. */
 enum hf_status lock_lease(struct hf_lock *lock, char ret_id[LEASE_ID_MAX + 1],
                           uint64_t *ret_token);
 

@@ -41,6 +41,8 @@ enum hf_status lock_check_locked(struct hf_lock *lock)
     struct mono_time now;
     if (lock->state != LOCK_HELD)
         return HF_NOT_FOUND;
+    if (lock->unconfirmed)
+        return HF_UNSURE;
     struct mono_time end = end_locked(lock, &now);
     if (lock->gone == HF_OK && !mono_before(now, end))
         lock_mark_gone_locked(lock, HF_EXPIRED);
@@ -60,6 +62,8 @@ enum hf_status lock_lease(struct hf_lock *lock, char ret_id[LEASE_ID_MAX + 1],
 
 static enum hf_status set_status_text(enum hf_status status, struct hf_error *error)
 {
+    if (status == HF_UNSURE)
+        return error_set(error, status, "the lease is not confirmed: renew it first");
     return status == HF_OK ? error_clear(error)
                            : error_set(error, status, "%s", hf_status_text(status));
 }
@@ -141,6 +145,8 @@ static enum hf_status note_own_renewal_locked(struct hf_lock *lock,
     return HF_LOST;
 }
 
+static enum hf_status confirm_lease(struct hf_lock *lock, struct hf_error *error);
+
 enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 {
     if (ERROR_IF_NULL(error, lock) != HF_OK)
@@ -154,7 +160,9 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
     enum hf_status status = set_status_text(lock_check_locked(lock), error);
     struct mono_time end = end_locked(lock, &now);
     env_mutex_unlock(&client->keeper.mutex);
-    if (status == HF_OK) {
+    if (status == HF_UNSURE) {
+        status = confirm_lease(lock, error);
+    } else if (status == HF_OK) {
         request_init(&request, lock->ref, TABLE_RENEW,
                      mono_earlier(end, mono_add(now, REQUEST_TIME)));
         request.table.id = view_of(lock->id);
@@ -178,7 +186,9 @@ bool lock_begin_end(struct hf_lock *lock, enum table_op_kind kind, struct view n
     bool held = lock->state == LOCK_HELD;
     *ret_over = held && lock_check_locked(lock) != HF_OK;
     bool last = held && --lock->depth == 0;
-    if (last) {
+    if (last && lock->unconfirmed) {
+        lock->state = LOCK_IDLE;
+    } else if (last) {
         /* Stop renewing first, and wait for a renewal that is in progress, because it must not
          * take effect after the release. */
         keeper_remove_locked(client, lock);
@@ -207,9 +217,11 @@ static enum hf_status read_end(struct hf_lock *lock, struct request *request, bo
     enum hf_status status = request->op.error.status;
     bool by_others = (over && kind == TABLE_RELEASE) || request->taken ||
                      request->op.doubt == DOC_DOUBT_NONE;
+    /* The ttl of a lease that was not confirmed is not known. */
+    struct span ttl = lock->unconfirmed ? lock->ref->space->settings.ttl_max : lock->ttl;
     if (!request_settled(status)) {
         release_later(table_ref_share(lock->ref), kind, request->table.id, request->table.token,
-                      request->table.note, lock->ttl);
+                      request->table.note, ttl);
         return error_set(&request->op.error, HF_UNSURE,
                          "no reply yet; the client keeps trying in the background");
     }
@@ -513,7 +525,6 @@ static enum hf_status adopt_lease(struct hf_lock *lock, const struct lease_name 
 {
     struct hf_error why;
     enum hf_status status = HF_EXPIRED;
-    memcpy(lock->id, name->id.data, name->id.size);
     for (int tries = 0; tries < ADOPT_TRIES_MAX; tries++) {
         status = renew_adopted(lock, name, &why);
         if (status != HF_EXPIRED)
@@ -524,6 +535,32 @@ static enum hf_status adopt_lease(struct hf_lock *lock, const struct lease_name 
     if (error)
         *error = why;
     return status;
+}
+
+/* A lease that was only named so far is renewed, as in an ordinary adoption. If it has ended, the
+ * handle holds nothing. */
+static enum hf_status confirm_lease(struct hf_lock *lock, struct hf_error *error)
+{
+    const struct lease_name name = { lock->token, view_of(lock->id), doc_key(lock->ref->doc) };
+    enum hf_status status = keeper_start_for(lock, error);
+    if (status == HF_OK)
+        status = adopt_lease(lock, &name, error);
+    env_mutex_lock(&lock->client->keeper.mutex);
+    if (status == HF_LOST)
+        lock->state = LOCK_IDLE;
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    return status;
+}
+
+/* The handle has the lease as its text names it, and makes no request. */
+static void name_lease(struct hf_lock *lock, const struct lease_name *name)
+{
+    env_mutex_lock(&lock->client->keeper.mutex);
+    lock->unconfirmed = true;
+    lock->token = name->token;
+    lock->depth = 1;
+    lock->state = LOCK_HELD;
+    env_mutex_unlock(&lock->client->keeper.mutex);
 }
 
 enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
@@ -556,9 +593,15 @@ enum hf_status hf_lock_adopt(struct hf_client *client, const char *text,
         return status;
     }
     lock->adopted = true;
-    status = keeper_start_for(lock, error);
-    if (status == HF_OK)
-        status = adopt_lease(lock, &name, error);
+    memcpy(lock->id, name.id.data, name.id.size);
+    if (used.unconfirmed) {
+        name_lease(lock, &name);
+        status = error_clear(error);
+    } else {
+        status = keeper_start_for(lock, error);
+        if (status == HF_OK)
+            status = adopt_lease(lock, &name, error);
+    }
     if (status == HF_OK)
         *ret_lock = lock;
     else

@@ -247,7 +247,7 @@ bool lock_hold_granted(struct hf_lock *lock, const struct request *request)
     lock->token = request->table.granted;
     lock->ttl = request->ttl;
     lock->gone = HF_OK;
-    lock->given_back = false;
+    lock->given_back = lock->unconfirmed = false;
     lock->depth = 1;
     lock->state = LOCK_HELD;
     lock->report_safe = lock->report_gone = false;
@@ -506,7 +506,7 @@ static enum hf_status may_ask(struct hf_lock *lock, bool *ret_held, struct hf_er
     env_mutex_unlock(&keeper->mutex);
     if (closed)
         return refuse_closed(error);
-    if (status != HF_OK)
+    if (status != HF_OK && status != HF_UNSURE) /* UNSURE: adopted, and not confirmed */
         return error_set(error, status, "the lock was lost: release it, then acquire it again");
     if (waiting)
         return error_set(error, HF_INVALID, "the lock is already waiting; poll or cancel it");
@@ -633,6 +633,11 @@ static enum lock_state state_now(struct hf_lock *lock)
     return state;
 }
 
+bool lock_is_waiting(struct hf_lock *lock)
+{
+    return state_now(lock) == LOCK_WAITING;
+}
+
 enum hf_status hf_lock_poll(struct hf_lock *lock, struct hf_error *error)
 {
     enum hf_status status;
@@ -687,7 +692,7 @@ static bool leave_queue_and_keeper(struct hf_lock *lock)
         lock_give_back(lock);
     }
     env_mutex_lock(&client->keeper.mutex);
-    bool held = lock->state == LOCK_HELD;
+    bool held = lock->state == LOCK_HELD && !lock->unconfirmed;
     if (held)
         keeper_remove_locked(client, lock);
     bool to_end = held && !lock->given_back;
