@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server.h: an HTTP/1.1 server on a libuv loop: connections, requests, replies, TLS.
  *
- * It knows nothing of locks. Its caller (src/serve/api) supplies a handler, which gets complete
- * requests and answers each of them once, at once or later:
+ * It knows nothing of locks. Its caller (src/serve/api) supplies a handler, which gets
+ * complete requests and answers each of them once, at once or later:
  *
- *     request()  ->  http_reply()                                   the usual case
- *     request()  ->  http_stream_begin(), _write() ..., _end()      server-sent events
- *     request()  ->  ... hang_up()                                  the client left before the reply
+ *     request()  ->  http_reply()                                the usual case
+ *     request()  ->  http_stream_begin(), _write() ..., _end()   server-sent events
+ *     request()  ->  ... hang_up()                               the client left first
  *
  * One of these ends every request; after it the request must not be used. In particular,
- * hang_up() is never called for a request that was answered, and is called within one turn of the
- * loop after the client closed, half-closed or reset its connection. A half-close counts: whoever
- * sends a request and then shuts its sending side down gets a reply only if the handler replies
- * within request() itself.
+ * hang_up() is never called for a request that was answered, and is called within one turn
+ * of the loop after the client closed, half-closed or reset its connection. A half-close
+ * counts: whoever sends a request and then shuts its sending side down gets a reply only if
+ * the handler replies within request() itself.
  *
- * Everything here runs on the thread of the loop, and nothing is locked. Handlers are called from
- * the loop only, never from within a call of this header. All views point into the request, and are
- * valid as long as it is. What a caller passes to a reply is copied before the call returns.
+ * Everything here runs on the thread of the loop, and nothing is locked. Handlers are called
+ * from the loop only, never from within a call of this header. All views point into the
+ * request, and are valid as long as it is. What a caller passes to a reply is copied before
+ * the call returns.
  *
- * Clients are not trusted. Every buffer, list and wait is bounded (struct http_limits); src/serve/
- * http/README.md says what happens at each bound. A request that is not exactly as RFC 9112
- * writes it is refused, and its connection closed.
+ * Clients are not trusted. Every buffer, list and wait is bounded (struct http_limits);
+ * src/serve/ http/README.md says what happens at each bound. A request that is not exactly
+ * as RFC 9112 writes it is refused, and its connection closed.
  *
  * The process must ignore SIGPIPE. */
 #ifndef SERVE_HTTP_SERVER_H
@@ -38,13 +39,13 @@ struct uv_loop_s;
 struct http_server;
 struct http_request;
 
-/* ---- The server -------------------------------------------------------------------------------- */
+/* ---- The server -------------------------------------------------------------------------- */
 
 struct http_handler {
     /* A complete request: head and body. */
     void (*request)(void *argument, struct http_request *request);
-    /* The client left before the reply, or, after http_stream_begin, before the end of the stream.
-     * The request is dead when this returns. */
+    /* The client left before the reply, or, after http_stream_begin, before the end of the
+     * stream. The request is dead when this returns. */
     void (*hang_up)(void *argument, struct http_request *request);
     void *argument;
 };
@@ -54,7 +55,7 @@ struct http_limits {
     size_t head_bytes;       /* request line and headers together: 431, or 414 for the line */
     size_t headers;          /* 431 */
     size_t body_bytes;       /* 413, before the body is read if its length is announced */
-    size_t ahead_bytes;      /* read while a request of the same connection is under way */
+    size_t ahead_bytes;      /* read behind a request that is under way; then reading pauses */
     size_t stream_bytes;     /* unsent bytes of a stream; beyond them its client is cut off */
     size_t buffered_bytes;   /* all requests, replies and streams of all connections: 503 */
     size_t connections;      /* the longest idle one is closed for a new one, or else 503 */
@@ -95,7 +96,8 @@ struct http_tls_files {
     bool client_optional;  /* with client_ca: a client without a certificate is accepted */
 };
 
-/* "127.0.0.1:9341", "[::1]:9341" (numbers, not names; port 0: any free port), or "unix:/path". */
+/* "127.0.0.1:9341", "[::1]:9341" (numbers, not names; port 0: any free port), or
+ * "unix:/path". */
 struct http_listener {
     const char *address;
     bool tls;           /* with server_options.tls; not for Unix sockets */
@@ -112,9 +114,9 @@ struct http_server_options {
     const struct http_listener *listeners;
     size_t listener_count;
     const struct http_tls_files *tls; /* NULL: no listener has TLS */
-    /* Headers of the caller that may occur only once: a request that repeats one is refused with
-     * 400, as it is for Host, Content-Length, Content-Type, Authorization, Origin and the like.
-     * Ends with NULL; may be NULL. */
+    /* Headers of the caller that may occur only once: a request that repeats one is refused
+     * with 400, as it is for Host, Content-Length, Content-Type, Authorization, Origin and
+     * the like. Ends with NULL; may be NULL. */
     const char *const *single_headers;
     /* The body of a reply that the server itself makes: a refusal. Writes at most `size` bytes,
      * returns how many. NULL: the sentence as plain text. `content_type` belongs to it. */
@@ -122,8 +124,8 @@ struct http_server_options {
     const char *error_content_type;
 };
 
-/* Listens. INVALID, DENIED (permissions, TLS files) or UNAVAILABLE (address in use) with a sentence.
- * The loop must outlive the server. The options are copied, except single_headers. */
+/* Listens. INVALID, DENIED (permissions, TLS files) or UNAVAILABLE (address in use) with a
+ * sentence. The loop must outlive the server. The options are copied, except single_headers. */
 enum hf_status http_server_new(const struct http_server_options *options,
                                struct http_server **ret_server, struct hf_error *error);
 
@@ -135,15 +137,14 @@ const char *http_server_address(const struct http_server *server, size_t listene
 /* Reads the TLS files again, for connections to come. On failure nothing changes. */
 enum hf_status http_server_reload_tls(struct http_server *server, struct hf_error *error);
 
-/* Stops: closes the listeners and the idle connections, answers what is under way and closes each
- * connection after its reply. After grace_ms it closes the rest (hang_up is called for requests that
- * are still under way), then calls `stopped`, once. The caller ends streams and parked requests
- * itself, before or after this call. */
+/* Stops: closes the listeners and the idle connections, answers what is under way and closes
+ * each connection after its reply. After grace_ms it closes the rest (hang_up is called for
+ * requests that are still under way), then calls `stopped`, once. The caller ends streams
+ * and parked requests itself, before or after this call. */
 void http_server_stop(struct http_server *server, uint32_t grace_ms,
                       void (*stopped)(void *argument), void *argument);
 
-/* Frees the server; only after `stopped` was called. NULL is fine. The loop must then run until
- * it has closed the server's handles (uv_run returns). */
+/* Frees the server; only after `stopped` was called, and possibly in it. NULL is fine. */
 void http_server_free(struct http_server *server);
 
 /* Figures since the start, for metrics. */
@@ -162,7 +163,7 @@ struct http_figures {
 };
 struct http_figures http_server_figures(const struct http_server *server);
 
-/* ---- A request --------------------------------------------------------------------------------- */
+/* ---- A request --------------------------------------------------------------------------- */
 
 /* Any other method is refused with 501. */
 enum http_verb {
@@ -181,16 +182,17 @@ const char *http_verb_name(enum http_verb verb);
 /* The path as it was sent, without the query: "/v1/locks/a%20b". Never empty. */
 struct view http_request_path(const struct http_request *request);
 
-/* Segment i of the path, decoded: "v1", "locks", "a b"; a slash at the end adds an empty one. False
- * if there are not that many. They are valid UTF-8 without NUL, and never "." or "..". */
+/* Segment i of the path, decoded: "v1", "locks", "a b"; a slash at the end adds an empty
+ * one. False if there are not that many. They are valid UTF-8 without NUL, and never "." or
+ * "..". */
 bool http_request_segment(const struct http_request *request, size_t i,
                           struct view *ret_segment);
 size_t http_request_segments(const struct http_request *request);
 
-/* Parameters of the query, decoded ("+" is a space), as they were sent. Valid UTF-8 without NUL. At
- * most HTTP_PARAMETERS_MAX. http_request_parameter finds one by its name: 0 if it is not there, 1 if
- * it is, more if it was sent more than once, which the caller should refuse (*ret_value is then
- * the first). ret_value may be NULL. */
+/* Parameters of the query, decoded ("+" is a space), as they were sent. Valid UTF-8 without
+ * NUL. At most HTTP_PARAMETERS_MAX. http_request_parameter finds one by its name: 0 if it is
+ * not there, 1 if it is, more if it was sent more than once, which the caller should refuse
+ * (*ret_value is then the first). ret_value may be NULL. */
 #define HTTP_PARAMETERS_MAX 64
 #define HTTP_SEGMENTS_MAX   64
 struct http_pair {
@@ -202,8 +204,8 @@ size_t http_request_parameters(const struct http_request *request,
 size_t http_request_parameter(const struct http_request *request, const char *name,
                               struct view *ret_value);
 
-/* Headers. Names are compared without regard to case. Returns how often the header occurs; *ret_value
- * is the first value, without spaces around it. */
+/* Headers. Names are compared without regard to case. Returns how often the header occurs;
+ * *ret_value is the first value, without spaces around it. */
 size_t http_request_header(const struct http_request *request, const char *name,
                            struct view *ret_value);
 size_t http_request_headers(const struct http_request *request,
@@ -234,16 +236,16 @@ void http_request_peer(const struct http_request *request, struct http_peer *ret
 void http_request_set_user(struct http_request *request, void *user);
 void *http_request_user(const struct http_request *request);
 
-/* ---- The reply --------------------------------------------------------------------------------- */
+/* ---- The reply --------------------------------------------------------------------------- */
 
 struct http_header {
     const char *name;
     struct view value;
 };
 
-/* Answers and ends the request. `headers` has Content-Type and whatever else; Content-Length, Date,
- * Connection and Transfer-Encoding are the server's. The reply to HEAD has no body. A header value
- * with a control character turns the reply into a 500. */
+/* Answers and ends the request. `headers` has Content-Type and whatever else;
+ * Content-Length, Date, Connection and Transfer-Encoding are the server's. The reply to HEAD
+ * has no body. A header value with a control character turns the reply into a 500. */
 void http_reply(struct http_request *request, int status, const struct http_header *headers,
                 size_t header_count, struct view body);
 
@@ -252,14 +254,14 @@ void http_reply_and_close(struct http_request *request, int status,
                           const struct http_header *headers, size_t header_count,
                           struct view body);
 
-/* Begins a reply of unknown length (status 200, `text/event-stream` for server-sent events). The
- * request stays alive until http_stream_end, hang_up, or a write that returns false. False: there is no
- * memory; the connection is closed, and the request dead. */
-bool http_stream_begin(struct http_request *request, const char *content_type);
+/* Begins a reply of unknown length: status 200, `text/event-stream` for server-sent events. The
+ * request stays alive until http_stream_end, hang_up, or a write that returns false. */
+void http_stream_begin(struct http_request *request, const char *content_type);
 
-/* Sends bytes, for example one event. False: the client does not read and limits.stream_bytes are
- * unsent (or memory ran out). The stream then ends with the comment ": cut off, too slow", the
- * connection is closed, and the request is dead; hang_up is not called. */
+/* Sends bytes, for example one event. False: the client does not read, and more than
+ * limits.stream_bytes would be unsent. The stream then ends with the comment ": cut off, too
+ * slow", the connection is closed, and the request is dead; hang_up is not called. A
+ * connection that breaks returns true: hang_up follows. */
 bool http_stream_write(struct http_request *request, struct view bytes);
 
 /* Unsent bytes: 0 when the client keeps up. */

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c: what a handler can ask of a request. */
+#include "serve/http/http_inside.h"
+
+enum http_verb http_request_verb(const struct http_request *request)
+{
+    return request->message.verb;
+}
+
+struct view http_request_path(const struct http_request *request)
+{
+    return request->message.target.path;
+}
+
+size_t http_request_segments(const struct http_request *request)
+{
+    return request->message.target.segment_count;
+}
+
+bool http_request_segment(const struct http_request *request, size_t i,
+                          struct view *ret_segment)
+{
+    const struct target *target = &request->message.target;
+    if (i >= target->segment_count)
+        return false;
+    *ret_segment = target->segments[i];
+    return true;
+}
+
+size_t http_request_parameters(const struct http_request *request,
+                               const struct http_pair **ret_pairs)
+{
+    *ret_pairs = request->message.target.parameters;
+    return request->message.target.parameter_count;
+}
+
+size_t http_request_parameter(const struct http_request *request, const char *name,
+                              struct view *ret_value)
+{
+    const struct target *target = &request->message.target;
+    struct view wanted = view_of(name);
+    size_t found = 0;
+    for (size_t i = 0; i < target->parameter_count; i++)
+        if (view_equal(target->parameters[i].name, wanted) && found++ == 0 && ret_value)
+            *ret_value = target->parameters[i].value;
+    return found;
+}
+
+size_t http_request_header(const struct http_request *request, const char *name,
+                           struct view *ret_value)
+{
+    const struct message *message = &request->message;
+    struct view wanted = view_of(name);
+    size_t found = 0;
+    for (size_t i = 0; i < message->header_count; i++)
+        if (message_equal_nocase(message->headers[i].name, wanted) && found++ == 0 && ret_value)
+            *ret_value = message->headers[i].value;
+    return found;
+}
+
+size_t http_request_headers(const struct http_request *request,
+                            const struct http_pair **ret_pairs)
+{
+    *ret_pairs = request->message.headers;
+    return request->message.header_count;
+}
+
+struct view http_request_host(const struct http_request *request)
+{
+    return request->message.host;
+}
+
+struct view http_request_body(const struct http_request *request)
+{
+    return buffer_view(&request->message.body);
+}
+
+char *http_request_take_body(struct http_request *request, size_t *ret_size)
+{
+    struct buffer *body = &request->message.body;
+    char *data = body->data;
+    *ret_size = body->size;
+    *body = BUFFER_INIT(body->max);
+    connection_account(request->connection);
+    return data;
+}
+
+void http_request_peer(const struct http_request *request, struct http_peer *ret_peer)
+{
+    const struct connection *connection = request->connection;
+    const union peer_address *address = &connection->address;
+    bool is_unix = address->family == AF_UNIX;
+    *ret_peer = (struct http_peer){
+        .is_unix = is_unix,
+        .is_loopback = peer_is_local(address),
+        .is_tls = connection->tls != NULL,
+        .uid = is_unix ? address->local.uid : 0,
+        .pid = is_unix ? address->local.pid : 0,
+        .subject = connection->tls ? tls_subject(connection->tls) : VIEW(""),
+        .listener = connection->listener,
+    };
+    peer_text(address, ret_peer->address);
+}
+
+void http_request_set_user(struct http_request *request, void *user)
+{
+    request->user = user;
+}
+
+void *http_request_user(const struct http_request *request)
+{
+    return request->user;
+}
