@@ -279,6 +279,57 @@ static void handles_share_what_they_keep(void **state)
     assert_int_equal(count_get(scene, "example.com", FIRST).bytes, 0);
 }
 
+/* Adds a field, as another program would. */
+static void extend(struct scene *scene)
+{
+    struct schema schema = yard_schema("domain,name,updated_at,note");
+    enum index_made made;
+    schema.foreign = false;
+    assert_status(HF_OK,
+                  index_create(scene->yard.store.inner, scene->client, VIEW("own"), &schema,
+                               &made, &scene->error),
+                  &scene->error);
+    assert_status(HF_OK, index_refresh(scene->writer, &scene->error), &scene->error);
+}
+
+/* A call works on a copy of the schema, and another call may have read the shard with a later
+ * one. */
+static void a_kept_shard_may_have_a_later_schema(void **state)
+{
+    struct scene *scene = *state;
+    put_and_compile(scene, FIRST);
+    struct index *early = index_copy(scene->index), *own = scene->index;
+    assert_non_null(early);
+    extend(scene);
+    put_and_compile(scene, SECOND US "new");
+    assert_gets(scene, "example.com", SECOND US "new");
+    scene->index = early;
+    assert_gets(scene, "example.com", SECOND US "new");
+    scene->index = own;
+    index_close(early);
+}
+
+/* The first deletion changes the schema, too. */
+static void a_kept_shard_may_have_the_first_deletion(void **state)
+{
+    struct scene *scene = *state;
+    struct view key = VIEW("example.com");
+    size_t bad;
+    put_and_compile(scene, FIRST);
+    struct index *early = index_copy(scene->index), *own = scene->index;
+    assert_non_null(early);
+    assert_status(HF_OK,
+                  index_delete(scene->writer, &key, 1, VIEW("2026-02-06T11:00:00Z"), &bad,
+                               &scene->error),
+                  &scene->error);
+    compile(scene);
+    assert_gets(scene, "example.com", NULL);
+    scene->index = early;
+    assert_gets(scene, "example.com", NULL);
+    scene->index = own;
+    index_close(early);
+}
+
 /* A record that takes most of what is read of a shard at first. */
 #define LONG_RECORD 62000
 static void write_long(char record[LONG_RECORD], const char *key)
@@ -333,6 +384,10 @@ int main(int argc, char **argv)
         WARM("a block that is not kept is read from the version that is, or not at all",
              a_block_is_read_from_the_version_that_is_kept),
         WARM("the copies of a handle share what they keep", handles_share_what_they_keep),
+        WARM("what was kept by a call with a later schema is read with that schema",
+             a_kept_shard_may_have_a_later_schema),
+        WARM("a deletion that was kept by a call with a later schema is one",
+             a_kept_shard_may_have_the_first_deletion),
         WARM("what a handle keeps is bounded", what_is_kept_is_bounded),
     };
     if (!yard_kind_set(argc, argv))

@@ -596,8 +596,11 @@ static bool find_will_read(const struct shard_cursor *cursor, struct view key)
 enum hf_status shard_cursor_find_again(struct shard_cursor *cursor, struct view key,
                                        struct record *ret_record, struct hf_error *error)
 {
-    enum hf_status status = HF_OK;
     check(cursor->exists && !cursor->bare && !cursor->index->schema.plain);
+    /* Another task may have read the shard with a later schema than ours. */
+    enum hf_status status = check_shard_schema(cursor, &cursor->head, error);
+    if (status != HF_OK)
+        return name_shard(cursor, error);
     /* A block is read on condition of the ETag, which is a check in itself. */
     if (RULE(KEPT_SHARD_IS_CHECKED) && !find_will_read(cursor, key))
         status = bring_up_to_date(cursor, error);
