@@ -154,6 +154,44 @@ static void conditions_on_what_is_there_now(void **state)
     read_both(&pair->one, "5", "6");
 }
 
+/* ---- No reply -------------------------------------------------------------------------- */
+
+/* Whether or not the step took place, it did so as a whole, and is not made again. */
+static void no_reply_is_unsure(void **state)
+{
+    struct pair *pair = *state;
+    if (!store_can(pair))
+        return;
+    change_both(&pair->one, "1", "2");
+    for (int i = 0; i < 2; i++) {
+        struct two two = two_of("3", "4");
+        script_rule(&pair->one.way, .name = "lose", .on = ON_CHANGE, .times = 1,
+                    .fate = i == 0 ? LOSE : LOSE_REPLY);
+        IS(HF_UNSURE, change_two(&pair->one, &two, 0));
+        ASSERT(script_met(&pair->one.way, "lose") > 0);
+        script_drop(&pair->one.way, "lose");
+        read_both(&pair->two, i == 0 ? "1" : "3", i == 0 ? "2" : "4");
+        read_both(&pair->one, i == 0 ? "1" : "3", i == 0 ? "2" : "4");
+    }
+    ASSERT(reads(&pair->two, "a", "4").version == 2);
+    change_both(&pair->one, "5", "6"); /* its documents are not outdated */
+    read_both(&pair->two, "5", "6");
+}
+
+static void without_an_error(void **state)
+{
+    struct pair *pair = *state;
+    struct two two = two_of("x", "y");
+    struct hf_client *client = pair->one.client;
+    enum hf_status made = store_can(pair) ? HF_OK : HF_UNSUPPORTED;
+    ASSERT(hf_key_change_many(client, two.writes, TWO, 0, NULL, NULL) == made);
+    ASSERT(hf_key_change_many(client, two.writes, TWO, 0, NULL, NULL) == made);
+    struct hf_key *key = key_held(&pair->two, "b");
+    enum hf_status refused = store_can(pair) ? HF_HELD : HF_UNSUPPORTED;
+    ASSERT(hf_key_change_many(client, two.writes, TWO, 0, NULL, NULL) == refused);
+    done(key);
+}
+
 /* ---- Keys that are not free ------------------------------------------------------------ */
 
 static void held(void **state)
@@ -166,6 +204,10 @@ static void held(void **state)
     struct hf_key *key = key_held(&pair->one, "b");
     IS(HF_HELD, change_two(&pair->two, &two, 0));
     read_both(&pair->two, "1", "2");
+    IS(HF_TIMEOUT, change_two(&pair->two, &two, 50));
+    read_both(&pair->two, "1", "2");
+    struct hf_key *first = key_held(&pair->two, "a"); /* it was released */
+    done(first);
     update(key, "still");
     done(key);
     change_both(&pair->two, "3", "4");
@@ -244,6 +286,9 @@ int main(int argc, char **argv)
         PAIR("if one condition does not hold, none is changed", one_condition_refuses_all),
         PAIR("conditions are checked against what is there now",
              conditions_on_what_is_there_now),
+        PAIR("without a reply, all are changed or none, and it says UNSURE",
+             no_reply_is_unsure),
+        PAIR("a caller need not ask for the reason of a refusal", without_an_error),
         PAIR("if one key is held, none is changed", held),
         PAIR("nor if a transaction has staged one", staged_by_a_transaction),
         PAIR("a value is removed in the same way", removed),

@@ -502,19 +502,43 @@ static void script_put_file(struct store *store, struct put_call *call, int fd,
     run_one(store, one);
 }
 
-/* Changes of several objects together have no fates yet. */
+static struct script_call change_of(struct change_call *call)
+{
+    return (struct script_call){ .kind = CALL_CHANGE,
+                                 .key = call->key,
+                                 .deadline = call->deadline,
+                                 .error = &call->error,
+                                 .change = call };
+}
+
+/* Several objects are changed together or not at all, so they share the fate of the first. It may
+ * be PASS, REFUSE, LOSE or LOSE_REPLY. */
+static void change_together(struct script *script, struct change_call *calls, size_t count)
+{
+    struct meeting meeting;
+    struct script_call first = change_of(calls);
+    first.first = true;
+    meet(script, &first, &meeting);
+    enum fate_kind fate = meeting.fate.kind;
+    check(fate == FATE_PASS || fate == FATE_REFUSE || fate == FATE_LOSE ||
+          fate == FATE_LOSE_REPLY);
+    if (reaches(fate, CALL_CHANGE))
+        store_change_together(script->inner, calls, count);
+    for (size_t i = 0; i < count; i++) {
+        struct script_call call = change_of(&calls[i]);
+        answer(&call, meeting.fate);
+    }
+    for (size_t i = 0; i < meeting.count; i++)
+        if (meeting.rules[i].after)
+            meeting.rules[i].after(meeting.rules[i].argument);
+}
+
 static void script_change(struct store *store, struct change_call *call, size_t count)
 {
-    if (count > 1) {
-        struct store *inner = ((struct script *)store)->inner;
-        store_change_together(inner, call, count);
-        return;
-    }
-    run_one(store, (struct script_call){ .kind = CALL_CHANGE,
-                                         .key = call->key,
-                                         .deadline = call->deadline,
-                                         .error = &call->error,
-                                         .change = call });
+    if (count > 1)
+        change_together(script_of(store), call, count);
+    else
+        run_one(store, change_of(call));
 }
 
 static void script_inspect(struct store *store, struct probe_report *report)
@@ -587,6 +611,7 @@ void script_init(struct script *script, struct store *inner)
                  .ring = script_ring,
                  .close = script_close },
     };
+    script->base.traits.conflict_final = false; /* a rule may send a put twice */
     env_mutex_init(inner->env, &script->shared.mutex);
     env_cond_init(inner->env, &script->shared.dropped);
 }

@@ -242,14 +242,15 @@ enum hf_status hf_key_change_many(struct hf_client *client, const struct hf_key_
         return error_set(error, HF_INVALID, "wait must not be negative");
     if (key_info_begin(infos, error) != HF_OK)
         return HF_INVALID;
+    struct hf_error why;
     struct many *many = calloc(1, sizeof *many);
     if (!many)
         return error_no_memory(error);
     client_active(client);
-    enum hf_status status = read_parts(many, writes, count, infos, error);
+    enum hf_status status = read_parts(many, writes, count, infos, &why);
     if (status == HF_OK)
-        status = change_parts(many, client, wait_ms, error);
+        status = change_parts(many, client, wait_ms, &why);
     close_parts(many);
     free(many);
-    return status == HF_OK ? error_clear(error) : status;
+    return error_tell(error, status, &why);
 }
