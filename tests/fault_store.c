@@ -327,6 +327,7 @@ enum hf_status store_fault(struct store *inner, const struct fault_plan *plan,
         .plan = *plan,
         .shared = { .prng = prng_seeded(plan->seed) },
     };
+    fault->base.traits.conflict_final = false; /* it may send a put twice */
     env_mutex_init(inner->env, &fault->shared.mutex);
     env_cond_init(inner->env, &fault->shared.changed);
     enum hf_status status = env_task_start(inner->env, postman, fault, &fault->postman, error);

@@ -335,6 +335,31 @@ static void a_change_without_a_lease_is_not_repeated_over_a_later_one(void **unu
     table_free(table);
 }
 
+/* Version 1 is another one, or may be this one. */
+static void a_change_that_was_not_made_is_repeated(void **unused)
+{
+    (void)unused;
+    struct lease_table *table = kit_table();
+    struct state_version version = version_of(ETAG_A, 0, "hi");
+    struct change change = once(&version);
+    assert_done(table, &change, NULL); /* would be version 1 */
+    set_state(
+        table,
+        "{" NOW_B("3", T1, "2",
+                  "\"text\":\"ho\"") ",\"recent\":{\"version\":2,\"etags\":\"ccccaaaa\"}}");
+    assert_refused(table, &change, HF_KEY_VERSION_CONFLICT, 1);
+    set_state(
+        table,
+        "{" NOW_B("3", T1, "2",
+                  "\"text\":\"ho\"") ",\"recent\":{\"version\":2,\"etags\":\"cccccccc\"}}");
+    change.remembers = true;
+    assert_done(table, &change, NULL);
+    assert_int_equal(change.state.now.number, 4);
+    assert_int_equal(change.state.recent.number, 3);
+    change_release(&change);
+    table_free(table);
+}
+
 /* ---- Transactions -------------------------------------------------------------------- */
 
 static void a_grant_takes_the_key_in_the_same_write(void **unused)
@@ -705,6 +730,8 @@ int main(void)
            a_key_that_is_not_free_is_not_changed_without_a_lease),
         IT("a change without a lease is not repeated over a later one",
            a_change_without_a_lease_is_not_repeated_over_a_later_one),
+        IT("unless the document shows that it was not made",
+           a_change_that_was_not_made_is_repeated),
         IT("a grant takes the key for its transaction in the same write",
            a_grant_takes_the_key_in_the_same_write),
         IT("who is not granted the key takes nothing", who_is_not_granted_takes_nothing),

@@ -250,6 +250,112 @@ static void known_again(void **state)
     ASSERT(reads(&pair->two, "k", "b").version == 2);
 }
 
+/* Another client changes the key this many times. */
+struct passing {
+    struct peer *peer;
+    unsigned times;
+};
+
+static void change_often(void *argument)
+{
+    const struct passing *passing = argument;
+    for (unsigned i = 0; i < passing->times; i++)
+        change(passing->peer, "theirs");
+}
+
+static bool has_steps(const struct pair *pair)
+{
+    return pair->world.truth->ops->change != NULL;
+}
+
+/* Before or after the next write of this client. */
+static void passed_by(struct pair *pair, struct passing *passing, struct fate fate, bool after)
+{
+    passing->peer = &pair->two;
+    script_rule(&pair->one.way, .name = "pass", .on = ON_PUT | ON_CHANGE, .key = DOCUMENT,
+                .times = 1, .fate = fate, .before = after ? NULL : change_often,
+                .after = after ? change_often : NULL, .argument = passing);
+}
+
+/* A conflict is not a lost reply, however many others were faster. */
+static void passed_by_others(void **state)
+{
+    struct pair *pair = *state;
+    static const unsigned times[] = { 1, 2, 3, 10, STATE_RECENT_MAX };
+    uint64_t version = change(&pair->one, "a").version;
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        struct passing passing = { .times = times[i] };
+        passed_by(pair, &passing, PASS, /* after */ false);
+        struct hf_key_info info = change(&pair->one, "ours");
+        ASSERT(script_met(&pair->one.way, "pass") == 1);
+        ASSERT(info.version == version + times[i] + 1);
+        version = reads(&pair->two, "k", "ours").version;
+        passed_by(pair, &passing, PASS, /* after */ false);
+        info = change_if(&pair->one, "if", version, HF_CONFLICT);
+        ASSERT(info.outcome == HF_KEY_VERSION_CONFLICT);
+        reads(&pair->two, "k", "theirs");
+        version = change(&pair->one, "b").version;
+    }
+}
+
+/* With more others than the document remembers, or if ours is among the versions. */
+static void passed_by_too_many(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_key_info info;
+    struct passing many = { .times = STATE_RECENT_MAX + 2 }, few = { .times = 3 };
+    change(&pair->one, "a");
+    passed_by(pair, &many, PASS, /* after */ false);
+    IS(has_steps(pair) ? HF_OK : HF_UNSURE, change_with(&pair->one, "ours", NULL, &info));
+    change(&pair->one, "b");
+    passed_by(pair, &few, LOSE_REPLY, /* after */ true);
+    IS(HF_UNSURE, change_with(&pair->one, "ours", NULL, &info));
+    reads(&pair->two, "k", "theirs"); /* it was made once, and not again */
+}
+
+/* Where nobody sends a put twice, the document need not remember anything. */
+static void passed_by_any_number(void **state)
+{
+    struct pair *pair = *state;
+    struct passing many = { .times = STATE_RECENT_MAX + 2 };
+    change(&pair->one, "a");
+    pair->one.way.base.traits.conflict_final = true;
+    passed_by(pair, &many, PASS, /* after */ false);
+    uint64_t version = change(&pair->one, "ours").version;
+    reads(&pair->two, "k", "ours");
+    passed_by(pair, &many, PASS, /* after */ false);
+    change_if(&pair->one, "if", version, HF_CONFLICT);
+    ASSERT(script_met(&pair->one.way, "pass") == 1);
+}
+
+/* It did not arrive, and others came. */
+static void lost_and_passed_by(void **state)
+{
+    struct pair *pair = *state;
+    struct hf_key_info info;
+    struct passing few = { .times = 3 };
+    change(&pair->one, "a");
+    passed_by(pair, &few, LOSE, /* after */ true);
+    IS(has_steps(pair) ? HF_UNSURE : HF_OK, change_with(&pair->one, "ours", NULL, &info));
+    reads(&pair->two, "k", has_steps(pair) ? "theirs" : "ours");
+}
+
+/* Neither where the change is made nor where it is refused. */
+static void without_an_error(void **state)
+{
+    struct pair *pair = *state;
+    char *bytes = bytes_of(STATE_INLINE_MAX + 1, 3);
+    struct hf_client *client = pair->one.client;
+    ASSERT(hf_key_change(client, "k", "a", 1, NULL, NULL, NULL) == HF_OK);
+    ASSERT(hf_key_change(client, "k", bytes, STATE_INLINE_MAX + 1, NULL, NULL, NULL) == HF_OK);
+    struct hf_key *key = key_held(&pair->two, "k");
+    ASSERT(hf_key_change(client, "k", bytes, STATE_INLINE_MAX + 1, NULL, NULL, NULL) ==
+           HF_HELD);
+    ASSERT(hf_key_change(client, "../k", "a", 1, NULL, NULL, NULL) == HF_INVALID);
+    done(key);
+    free(bytes);
+}
+
 static void bad_arguments(void **state)
 {
     struct pair *pair = *state;
@@ -294,6 +400,14 @@ int main(int argc, char **argv)
         PAIR("the lease of a dead holder is taken over first", after_a_dead_holder),
         PAIR("a holder that was paused is fenced by it", is_fenced),
         PAIR("a change whose reply is lost is known again, and made once", known_again),
+        PAIR("a change that others were faster than is made after them, or refused",
+             passed_by_others),
+        PAIR("if they are too many, or ours is among them, it is unsure and not made again",
+             passed_by_too_many),
+        PAIR("on a store that sends nothing twice, it is never unsure because of others",
+             passed_by_any_number),
+        PAIR("a change that did not arrive is made after those of others", lost_and_passed_by),
+        PAIR("a caller need not ask for the reason of a refusal", without_an_error),
         PAIR("bad arguments change nothing", bad_arguments),
     };
     return cmocka_run_group_tests_name("key_once", tests, NULL, NULL);

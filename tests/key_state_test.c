@@ -261,6 +261,55 @@ static void the_document_reads_as_described(void **unused)
     state_release(&state);
 }
 
+/* The ETag of a version starts with its number. */
+static void publish_numbered(struct key_state *state, unsigned number, bool remembered)
+{
+    char etag[NONCE_SIZE + 1];
+    snprintf(etag, sizeof etag, "%04x%028x", number, 0);
+    struct state_version version = version_of(etag, 5, VIEW(""));
+    if (remembered)
+        state_remember(state);
+    state_publish(state, &version);
+    assert_int_equal(number, state->now.number);
+}
+
+static void replaced_versions_are_known(void **unused)
+{
+    (void)unused;
+    enum { LAST = STATE_RECENT_MAX + 9 };
+    struct key_state state;
+    state_init(&state);
+    for (unsigned number = 1; number <= LAST; number++) {
+        publish_numbered(&state, number, /* remembered */ true);
+        struct key_state again = assert_survives(&state);
+        for (unsigned other = 1; other <= LAST; other++) {
+            char etag[NONCE_SIZE + 1];
+            bool known = other <= number && number - other <= STATE_RECENT_MAX;
+            snprintf(etag, sizeof etag, "%04x%028x", other, 0);
+            assert_false(state_shows_other(&again, other, etag));
+            assert_int_equal(known, state_shows_other(&again, other, ETAG_A));
+        }
+        state_release(&again);
+    }
+    state_release(&state);
+}
+
+/* A version between them that was not remembered, under a lease or by an older program. */
+static void a_gap_is_not_bridged(void **unused)
+{
+    (void)unused;
+    struct key_state state;
+    state_init(&state);
+    for (unsigned number = 1; number <= 9; number++)
+        publish_numbered(&state, number, /* remembered */ number != 6);
+    static const bool known[] = { [5] = false, [6] = true, [7] = true, [8] = true, [9] = true };
+    for (unsigned number = 1; number <= 9; number++)
+        assert_int_equal(known[number], state_shows_other(&state, number, ETAG_A));
+    assert_false(state_shows_other(&state, 0, ETAG_A));
+    assert_false(state_shows_other(&state, 10, ETAG_A));
+    state_release(&state);
+}
+
 static void check_inline(struct view bytes, const char *member)
 {
     struct key_state state;
@@ -341,6 +390,11 @@ static void the_largest_states_fit(void **unused)
             struct state_version version = with_body(ETAG_C, UINT64_MAX - token, 1);
             state_publish(&state, &version);
         }
+        state.now.number = INT64_MAX - STATE_RECENT_MAX - 9;
+        for (int count = 0; count < STATE_RECENT_MAX; count++) {
+            state_remember(&state);
+            state.now.number++;
+        }
         struct state_version a = version_of(ETAG_A, UINT64_MAX, all);
         struct state_version b = version_of(ETAG_B, UINT64_MAX, all);
         struct state_stage stage = stage_of(TXN, &b);
@@ -399,6 +453,12 @@ static void what_cannot_be_a_state_is_corrupt(void **unused)
         HEAD "\"size\":1,\"body\":true},\"old\":[\"5-x\"]}",
         HEAD "\"size\":1,\"body\":true},\"old\":[5]}",
         HEAD "\"size\":1,\"body\":true},\"old\":{}}",
+        HEAD "\"size\":1,\"body\":true},\"recent\":7}",
+        HEAD "\"size\":1,\"body\":true},\"recent\":{\"etags\":\"\"}}",
+        HEAD "\"size\":1,\"body\":true},\"recent\":{\"version\":9}}",
+        HEAD "\"size\":1,\"body\":true},\"recent\":{\"version\":9,\"etags\":\"aaa\"}}",
+        HEAD "\"size\":1,\"body\":true},\"recent\":{\"version\":9,\"etags\":\"AAAA\"}}",
+        HEAD "\"size\":1,\"body\":true},\"recent\":{\"version\":1,\"etags\":\"aaaabbbb\"}}",
         HEAD "\"size\":1,\"body\":true},\"stage\":{\"token\":6}}",
         HEAD "\"size\":1,\"body\":true},\"stage\":{\"txn\":\"" TXN "\"}}",
         HEAD "\"size\":1,\"body\":true},\"stage\":{\"token\":6,\"txn\":\"../../etc\"}}",
@@ -571,6 +631,9 @@ int main(void)
         IT("a key that was never written takes no bytes",
            a_key_that_was_never_written_takes_no_bytes),
         IT("the document reads as described", the_document_reads_as_described),
+        IT("versions that were replaced are known by their numbers, the latest of them",
+           replaced_versions_are_known),
+        IT("a version that was not remembered ends the list", a_gap_is_not_bridged),
         IT("text is written as text, the rest as base64", text_is_text_and_the_rest_is_base64),
         IT("a removed key has a version", a_removed_key_has_a_version),
         IT("members that we do not know survive, of the state, its versions and its stage",

@@ -248,6 +248,7 @@
     ROW(ONCE_SPARES_STAGES, "bank", "changes a key that has a stage without a lease")          \
     ROW(ONCE_TAKES_A_TOKEN, "bank", "changes a key without using up a token")                  \
     ROW(ONCE_IS_NOT_REPEATED, "bank", "repeats a change over a later one")                     \
+    ROW(ONCE_REFUSED_IF_NOT_MADE, "bank", "refuses a change that was made and overwritten")    \
     ROW(STATE_BEFORE_THE_SWAP, "bank", "names a state before it is known to exist")            \
     ROW(OLD_STATE_AFTER_THE_SWAP, "bank", "deletes a state before a swap without it is known") \
     ROW(UNSURE_KEEPS_STATE, "bank", "deletes the state of a swap that may still land")         \

@@ -509,7 +509,9 @@ void doc_after_failed_write(struct doc *doc, struct batch *batch, enum hf_status
     /* The write may have landed anyway, or may still land. A proxy may have sent it twice: then the
      * first copy landed, and the second conflicted with the first. */
     bool conflict = status == HF_CONFLICT || status == HF_NOT_FOUND;
-    bool may_have_landed = status == HF_UNSURE || (RULE(CONFLICT_MAY_BE_OURS) && conflict);
+    bool final = conflict && doc->store->traits.conflict_final;
+    bool may_have_landed =
+        status == HF_UNSURE || (RULE(CONFLICT_MAY_BE_OURS) && conflict && !final);
     /* The body contains the changes of this attempt, which may not be in the store. */
     if (RULE(RELOAD_AFTER_FAILURE))
         doc->stale = true;
@@ -522,6 +524,8 @@ void doc_after_failed_write(struct doc *doc, struct batch *batch, enum hf_status
             op->doubt = DOC_DOUBT_OPEN;
             op->doubt_base = doc->etag;
         }
+        if (op->changed && final && op->unsent)
+            op->unsent(op);
     }
     MUTANT(mutant_refuses_before_the_put(batch));
     doc_after_failure(doc, batch, status, error);

@@ -253,7 +253,8 @@ static enum hf_status publish_once(struct change *change, const struct lease_tab
     if (outcome != HF_KEY_NONE)
         return refuse_change(change, outcome, error);
     enum hf_status status = check_conditions(change, error);
-    bool may_be_gone = change->number > 0 && state->now.number > change->number;
+    bool may_be_gone = change->number > 0 && state->now.number > change->number &&
+                       !state_shows_other(state, change->number, version.etag);
     if (status == HF_OK && RULE(ONCE_IS_NOT_REPEATED) && may_be_gone)
         status = refuse_change(change, HF_KEY_VERSION_CONFLICT, error);
     if (status != HF_OK)
@@ -262,6 +263,8 @@ static enum hf_status publish_once(struct change *change, const struct lease_tab
         version.token = table->next_token;
     if (version.at.us == 0)
         version.at = evidence->wall;
+    if (change->remembers)
+        state_remember(state);
     state_publish(state, &version);
     *moved = true;
     return HF_OK;
@@ -551,13 +554,19 @@ void change_release(struct change *change)
 
 /* Whether none of the change's attempts was or will be published. This is so if the body differs
  * from the one that they were based on, and its version number is not beyond the number that the
- * last attempt would have had. A dropped stage was never visible. */
+ * last attempt would have had, or another version has that number. A dropped stage was never
+ * visible. */
 static bool is_not_done(const struct change *change)
 {
+    const struct key_state *state = &change->state;
     bool numbered = change->kind == CHANGE_PUBLISH || change->kind == CHANGE_ONCE ||
                     change->kind == CHANGE_STAGE;
-    return numbered && !change->state.lost && change->state.now.number <= change->number &&
-           strcmp(change->state.now.etag, change->version->etag) != 0;
+    if (!numbered || state->lost || strcmp(state->now.etag, change->version->etag) == 0)
+        return false;
+    bool may_be_its_own = RULE(ONCE_REFUSED_IF_NOT_MADE) &&
+                          !state_shows_other(state, change->number, change->version->etag);
+    return state->now.number <= change->number ||
+           (change->kind == CHANGE_ONCE && change->number > 0 && !may_be_its_own);
 }
 
 enum hf_status change_ask(struct table_ref *ref, struct change *change,

@@ -57,6 +57,8 @@ struct change {
     struct view if_etag; /* empty: any */
     const struct body_name *old;
     size_t old_count;
+    /* ONCE: remember the version that it replaces, for changes that meet it (state_shows_other). */
+    bool remembers;
 
     /* The result. */
     enum hf_key_outcome outcome;

@@ -89,6 +89,8 @@ static enum hf_status change_free_key(struct hf_key *key, struct view data, bool
     struct state_version version;
     char body[KEY_BYTES_MAX + 1];
     once_init(&change, key, data, removes, when, &version);
+    /* In one step, no change meets another. */
+    change.remembers = !client_store(key->client)->ops->change;
     enum hf_status status = write_once_body(key, &version, body, error);
     if (status == HF_OK) {
         status = change_ask(key->lock->ref, &change, (struct mono_time){ 0 }, error);
@@ -123,6 +125,23 @@ static enum hf_status change_under_lease(struct hf_key *key, struct view data,
     return status;
 }
 
+/* Without a lease if the key is free, otherwise under one. */
+static enum hf_status change_key(struct hf_key *key, struct view data,
+                                 const struct hf_key_change_options *options,
+                                 const struct hf_key_if *when, struct hf_key_info *info,
+                                 struct hf_error *error)
+{
+    enum hf_status status = change_free_key(key, data, options->removes, when, info, error);
+    /* CORRUPT: the lease's holder saves a damaged state and writes a new one. */
+    bool needs_lease = status == HF_HELD || status == HF_CORRUPT;
+    if (needs_lease && options->free_only)
+        status = error_set(error, HF_HELD, "the key cannot be changed without acquiring it");
+    else if (needs_lease)
+        status = change_under_lease(key, data, options, when, info, error);
+    keys_clear_up(&key, 1);
+    return status;
+}
+
 enum hf_status hf_key_change(struct hf_client *client, const char *name, const void *data,
                              size_t size, const struct hf_key_change_options *options,
                              struct hf_key_info *info, struct hf_error *error)
@@ -131,6 +150,7 @@ enum hf_status hf_key_change(struct hf_client *client, const char *name, const v
     struct hf_key_options key_options = HF_KEY_OPTIONS;
     struct hf_key_if when = HF_KEY_IF;
     struct hf_key *key = NULL;
+    struct hf_error why;
     if (size == 0)
         data = "";
     if (key_info_begin(info, error) != HF_OK ||
@@ -142,18 +162,9 @@ enum hf_status hf_key_change(struct hf_client *client, const char *name, const v
         return HF_INVALID;
     client_active(client);
     key_options.ttl_ms = chosen.ttl_ms;
-    enum hf_status status = hf_key_new(client, name, &key_options, &key, error);
-    if (status != HF_OK)
-        return status;
-    struct view bytes = { data, size };
-    status = change_free_key(key, bytes, chosen.removes, &when, info, error);
-    /* CORRUPT: the lease's holder saves a damaged state and writes a new one. */
-    bool needs_lease = status == HF_HELD || status == HF_CORRUPT;
-    if (needs_lease && chosen.free_only)
-        status = error_set(error, HF_HELD, "the key cannot be changed without acquiring it");
-    else if (needs_lease)
-        status = change_under_lease(key, bytes, &chosen, &when, info, error);
-    keys_clear_up(&key, 1);
+    enum hf_status status = hf_key_new(client, name, &key_options, &key, &why);
+    if (status == HF_OK)
+        status = change_key(key, (struct view){ data, size }, &chosen, &when, info, &why);
     hf_key_free(key);
-    return status == HF_OK ? error_clear(error) : status;
+    return error_tell(error, status, &why);
 }

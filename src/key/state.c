@@ -20,7 +20,8 @@
  *   {"now":{"version":7,"token":4294967299,"etag":"<32 digits>","size":5,"updated_ms":...,
  *     "text":"hello"},
  *    "stage":{"txn":"<id>","token":4294967301,"next":{...}},
- *    "old":["4294967298-<32 digits>"]} */
+ *    "old":["4294967298-<32 digits>"],
+ *    "recent":{"version":6,"etags":"<4 digits><4 digits>"}} */
 
 /* The maximum size of a version or stage without its bytes and unknown members. */
 #define FIELDS_MAX ((size_t)320)
@@ -28,7 +29,8 @@
 /* A byte of text takes at most two bytes in JSON. Content that would take more is written as
  * base64. */
 static_assert(2 * (2 * STATE_INLINE_MAX + FIELDS_MAX) + FIELDS_MAX +
-                      STATE_OLD_MAX * (BODY_NAME_MAX + 3) <
+                      STATE_OLD_MAX * (BODY_NAME_MAX + 3) + FIELDS_MAX +
+                      STATE_RECENT_MAX * STATE_RECENT_DIGITS <
                   TABLE_STATE_MAX / 2 + TABLE_STATE_MAX / 8,
               "a state fits, with room for members that we do not know");
 
@@ -107,6 +109,33 @@ void state_publish(struct key_state *state, const struct state_version *version)
     state->now = now;
     state->lost = false;
     retire_body(state, &before);
+}
+
+void state_remember(struct key_state *state)
+{
+    struct state_recent *recent = &state->recent;
+    bool follows = recent->count > 0 && recent->number + 1 == state->now.number;
+    if (state->now.number == 0)
+        return;
+    if (!follows)
+        recent->count = 0;
+    if (recent->count == STATE_RECENT_MAX)
+        recent->count--;
+    memmove(recent->digits + 1, recent->digits, recent->count * sizeof recent->digits[0]);
+    memcpy(recent->digits[0], state->now.etag, sizeof recent->digits[0]);
+    recent->number = state->now.number;
+    recent->count++;
+}
+
+/* Digits that are equal prove nothing. */
+bool state_shows_other(const struct key_state *state, uint64_t number, const char *etag)
+{
+    const struct state_recent *recent = &state->recent;
+    if (number == state->now.number)
+        return strcmp(state->now.etag, etag) != 0;
+    if (number > recent->number || recent->number - number >= recent->count)
+        return false;
+    return memcmp(recent->digits[recent->number - number], etag, STATE_RECENT_DIGITS) != 0;
 }
 
 void state_set_stage(struct key_state *state, const struct state_stage *stage)
@@ -250,6 +279,16 @@ static void write_old(struct buffer *text, const struct key_state *state)
     buffer_append_byte(text, ']');
 }
 
+static void write_recent(struct buffer *text, const struct state_recent *recent)
+{
+    buffer_append(text, VIEW(",\"recent\":{\"version\":"));
+    buffer_append_u64(text, recent->number);
+    buffer_append(text, VIEW(",\"etags\":\""));
+    for (size_t i = 0; i < recent->count; i++)
+        buffer_append(text, (struct view){ recent->digits[i], STATE_RECENT_DIGITS });
+    buffer_append(text, VIEW("\"}"));
+}
+
 bool state_write(const struct key_state *state, struct buffer *text)
 {
     size_t start = text->size;
@@ -261,6 +300,8 @@ bool state_write(const struct key_state *state, struct buffer *text)
         write_stage(text, &state->stage);
     if (state->old_count > 0)
         write_old(text, state);
+    if (state->recent.count > 0)
+        write_recent(text, &state->recent);
     if (state->lost)
         buffer_append(text, VIEW(",\"lost\":true"));
     buffer_append(text, state->unknown);
@@ -448,15 +489,36 @@ static bool read_old(struct reading *reading, struct view value, struct key_stat
     return json_end(&reader) || fail_reading(reading, reader.why);
 }
 
+/* Reads the versions that were replaced. If there are too many, the latest are kept. */
+static bool read_recent(struct reading *reading, struct view value, struct state_recent *recent)
+{
+    enum { NUMBER, ETAGS, MEMBERS };
+    static const char *const names[MEMBERS + 1] = { "version", "etags" };
+    struct view values[MEMBERS_MAX] = { { NULL, 0 } }, unknown, text = VIEW("");
+    if (!read_state_members(reading, value, names, values, &unknown) ||
+        !read_u64(reading, values[NUMBER], INT64_MAX, &recent->number))
+        return false;
+    struct json_reader reader = json_read(values[ETAGS]);
+    json_take_plain(&reader, &text);
+    size_t count = text.size / STATE_RECENT_DIGITS;
+    if (!json_end(&reader) || text.size % STATE_RECENT_DIGITS != 0 || count > recent->number ||
+        !text_is_hex(text, text.size))
+        return fail_reading(reading, "the ETags of replaced versions are invalid");
+    recent->count = count < STATE_RECENT_MAX ? count : STATE_RECENT_MAX;
+    memcpy(recent->digits, text.data, recent->count * sizeof recent->digits[0]);
+    return true;
+}
+
 static bool read_state(struct reading *reading, struct view text, struct key_state *state)
 {
-    enum { NOW, STAGE, OLD, LOST, MEMBERS };
-    static const char *const names[MEMBERS + 1] = { "now", "stage", "old", "lost" };
+    enum { NOW, STAGE, OLD, LOST, RECENT, MEMBERS };
+    static const char *const names[MEMBERS + 1] = { "now", "stage", "old", "lost", "recent" };
     struct view values[MEMBERS_MAX] = { { NULL, 0 } };
     if (!read_state_members(reading, text, names, values, &state->unknown) ||
         !read_flag(reading, values[LOST], &state->lost) ||
         (values[NOW].size > 0 && !read_version(reading, values[NOW], &state->now)) ||
-        (values[STAGE].size > 0 && !read_stage(reading, values[STAGE], &state->stage)))
+        (values[STAGE].size > 0 && !read_stage(reading, values[STAGE], &state->stage)) ||
+        (values[RECENT].size > 0 && !read_recent(reading, values[RECENT], &state->recent)))
         return false;
     state->staged = values[STAGE].size > 0;
     return values[OLD].size == 0 || read_old(reading, values[OLD], state);

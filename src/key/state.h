@@ -25,6 +25,10 @@
  * is left to a full sweep. */
 #define STATE_OLD_MAX 16
 
+/* How many replaced versions a state remembers, and how many digits of the ETag of each. */
+#define STATE_RECENT_MAX    64
+#define STATE_RECENT_DIGITS 4
+
 /* The id of a transaction: 32 hexadecimal digits. */
 #define TXN_ID_SIZE 32
 
@@ -60,6 +64,14 @@ struct state_stage {
     struct view unknown;       /* unknown members, each with a comma before it */
 };
 
+/* Versions that changes without a lease have replaced. A client whose change met other changes, or
+ * got no reply, can tell by them that its version was not published: another one has its number. */
+struct state_recent {
+    uint64_t number; /* of the latest of them */
+    size_t count;    /* with the numbers number, number - 1, ... */
+    char digits[STATE_RECENT_MAX][STATE_RECENT_DIGITS]; /* the first of the ETag of each */
+};
+
 struct key_state {
     bool lost; /* the document was damaged and replaced, so the state is unknown */
     struct state_version now;
@@ -67,6 +79,7 @@ struct key_state {
     struct state_stage stage;
     struct body_name old[STATE_OLD_MAX]; /* bodies that no version names; oldest first */
     size_t old_count;
+    struct state_recent recent;
     struct view unknown; /* unknown members, each with a comma before it */
     struct buffer space; /* memory for the bytes of versions and unknown members */
 };
@@ -85,6 +98,12 @@ bool state_write(const struct key_state *state, struct buffer *text);
 /* Publishes the version with the next number; the previous body becomes old. Neither this function
  * nor those below copy bytes. After a loss, version numbers continue from the token. */
 void state_publish(struct key_state *state, const struct state_version *version);
+
+/* Remembers the published version, which is about to be replaced. */
+void state_remember(struct key_state *state);
+
+/* Whether the version with this number is known, and has another ETag. */
+bool state_shows_other(const struct key_state *state, uint64_t number, const char *etag);
 
 /* Sets the stage. It replaces an earlier stage under the same lease, whose body becomes old. */
 void state_set_stage(struct key_state *state, const struct state_stage *stage);

@@ -220,6 +220,9 @@ struct store_traits {
     bool etag_fresh;           /* a repeated write of equal bytes gives a new ETag */
     bool list_ordered;         /* listings are in byte order */
     bool etag_bare;            /* If-Match must carry the ETag without its quotes */
+    /* A put that conflicts was not made. False if a proxy may send a put twice: then the second one
+     * conflicts with the first. */
+    bool conflict_final;
     enum store_clock clock;
     uint32_t clock_skew_ms; /* the clocks of its front ends agree to within half of this */
 };

@@ -12,7 +12,7 @@
 #define TRAITS_OF_OURS                                                                \
     {                                                                                 \
         .delete_conditional = true, .put_file_conditional = true, .etag_fresh = true, \
-        .list_ordered = true, .clock = STORE_CLOCK_BOOT                               \
+        .list_ordered = true, .conflict_final = true, .clock = STORE_CLOCK_BOOT       \
     }
 
 /* True, with INVALID, if this process is a forked child of the one that opened the store. */
