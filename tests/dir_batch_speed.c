@@ -8,8 +8,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define BATCH      100
@@ -17,6 +19,15 @@
 
 static char keys[BATCH][32];
 static char body[BODY_BYTES];
+
+static atomic_ulong syncs;
+
+/* Replaces fsync of the C library, to count the calls. */
+int fsync(int fd)
+{
+    atomic_fetch_add(&syncs, 1);
+    return (int)syscall(SYS_fsync, fd);
+}
 
 static void fill_puts(struct put_call *puts)
 {
@@ -101,6 +112,7 @@ static void bench_batch(struct bench *bench)
     char url[700];
     struct store *store;
     struct hf_error error;
+    struct series put_syncs = puts;
     double put, delete;
     snprintf(url, sizeof url, "dir:%s/store", bench_folder());
     must(store_open(env_real(), view_of(url), &store, &error), error.why);
@@ -109,7 +121,9 @@ static void bench_batch(struct bench *bench)
     for (size_t i = 0; i < BATCH; i++)
         snprintf(keys[i], sizeof keys[i], "folder/object-%zu", i);
     for (size_t round = 0; round < bench->rounds; round++) {
+        atomic_store(&syncs, 0);
         store_round(store, BATCH, &put, &delete);
+        series_add(&put_syncs, (double)atomic_load(&syncs));
         series_add(&puts, put);
         series_add(&deletes, delete);
         store_round(store, 1, &put, &delete);
@@ -124,6 +138,9 @@ static void bench_batch(struct bench *bench)
     bench_figure(bench, "bare files, synced together", "puts/s", &bare);
     bench_bar(bench, "dir: puts in batches of 100, with sync", "puts/s", series_median(&puts),
               6000, /* at_most */ false);
+    /* A file each, and the folder once after the puts and once after the deletes. */
+    bench_bar(bench, "dir: fsyncs of 100 puts and 100 deletes", "", series_most(&put_syncs),
+              BATCH + 2, /* at_most */ true);
 }
 
 int main(int argc, char **argv)

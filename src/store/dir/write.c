@@ -36,8 +36,8 @@
 #define WRITE_TRIES_MAX    20
 #define WRITE_TRIES_POLITE 3
 
-/* How many calls of a batch are done together. Each needs a descriptor for its file. */
-#define GROUP_MAX 64
+/* How many calls of a batch are done together. Each needs a descriptor for its file, and 4 KiB. */
+#define GROUP_MAX 128
 
 /* How many tasks sync the files of a group, besides the caller's. */
 #define SYNC_TASKS_MAX 15
