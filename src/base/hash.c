@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash.c: XXH3 from its library, and CRC32C computed by a machine instruction or from tables. The
+/* hash.c: XXH3 from its header, and CRC32C computed by a machine instruction or from tables. The
  * results are the same on every machine. */
 #include "base/hash.h"
 
 #include "base/check.h"
 
 #include <assert.h>
-#define XXH_STATIC_LINKING_ONLY /* only for the size of its state */
+#define XXH_INLINE_ALL /* its header is its library: nothing to load at run time */
 #include <xxhash.h>
 
 #if defined(__aarch64__)
@@ -38,6 +38,16 @@ void hash_stream_add(struct hash_stream *stream, struct view bytes)
 uint64_t hash_stream_xxh3(const struct hash_stream *stream)
 {
     return XXH3_64bits_digest((const XXH3_state_t *)(const void *)stream);
+}
+
+/* The state is the same for both variants. */
+void hash_stream_xxh3_128(const struct hash_stream *stream,
+                          unsigned char ret_digest[XXH3_128_BYTES])
+{
+    XXH128_canonical_t digest;
+    XXH128_canonicalFromHash(&digest,
+                             XXH3_128bits_digest((const XXH3_state_t *)(const void *)stream));
+    memcpy(ret_digest, &digest, XXH3_128_BYTES);
 }
 
 #define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41, bits reversed */

@@ -18,6 +18,11 @@ void hash_stream_init(struct hash_stream *stream);
 void hash_stream_add(struct hash_stream *stream, struct view bytes);
 uint64_t hash_stream_xxh3(const struct hash_stream *stream);
 
+/* The 128-bit variant, big-endian. */
+#define XXH3_128_BYTES 16
+void hash_stream_xxh3_128(const struct hash_stream *stream,
+                          unsigned char ret_digest[XXH3_128_BYTES]);
+
 /* CRC32C (Castagnoli). Start with 0, and pass the previous result to continue. */
 uint32_t crc32c(uint32_t crc, struct view bytes);
 

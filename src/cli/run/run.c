@@ -7,6 +7,7 @@
 #include "cli/lock/lock.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,8 @@ enum hf_status run_through(struct run *run, struct hf_lock_options *options)
     run->scope = cli->arguments[0];
     run->ttl = SPAN_MS(options->ttl_ms);
     run->signals = run->notify = -1;
+    /* The lock is acquired by another thread. A heap of its own would take 40 system calls. */
+    mallopt(M_ARENA_MAX, 1);
     options->notify = run_notify;
     options->notify_argument = run;
     enum hf_status status =

@@ -5,6 +5,7 @@
 #include "store/dir/file.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/parse.h"
 #include "store/stream.h"
 
@@ -15,7 +16,6 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #define ATTRIBUTE "user.holdfast"
 
@@ -208,7 +208,7 @@ static bool has_label(int fd, const struct stat *st, struct etag *ret_etag)
 
 /* ---- Foreign files ------------------------------------------------------------------- */
 
-static enum hf_status hash_contents(int fd, XXH3_state_t *state, char *piece,
+static enum hf_status hash_contents(int fd, struct hash_stream *stream, char *piece,
                                     struct hf_error *error)
 {
     uint64_t offset = 0;
@@ -216,7 +216,7 @@ static enum hf_status hash_contents(int fd, XXH3_state_t *state, char *piece,
     do {
         if (file_read_at(fd, piece, STREAM_PIECE, offset, &got, error) != HF_OK)
             return error->status;
-        XXH3_128bits_update(state, piece, got);
+        hash_stream_add(stream, (struct view){ piece, got });
         offset += got;
     } while (got == STREAM_PIECE && offset < OBJECT_BYTES_MAX);
     return HF_OK;
@@ -224,24 +224,19 @@ static enum hf_status hash_contents(int fd, XXH3_state_t *state, char *piece,
 
 static enum hf_status foreign_etag(int fd, struct etag *ret_etag, struct hf_error *error)
 {
-    XXH3_state_t *state = XXH3_createState();
+    struct hash_stream stream;
     char *piece = malloc(STREAM_PIECE);
-    enum hf_status status = HF_OK;
-    if (!state || !piece) {
-        status = error_no_memory(error);
-    } else {
-        XXH3_128bits_reset(state);
-        status = hash_contents(fd, state, piece, error);
-    }
+    hash_stream_init(&stream);
+    enum hf_status status =
+        piece ? hash_contents(fd, &stream, piece, error) : error_no_memory(error);
     if (status == HF_OK) {
-        XXH128_canonical_t digest;
-        XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(state));
+        unsigned char digest[XXH3_128_BYTES];
+        hash_stream_xxh3_128(&stream, digest);
         char text[2 + 2 * sizeof digest] = "f";
-        hex_encode(&digest, sizeof digest, text + 1);
+        hex_encode(digest, sizeof digest, text + 1);
         etag_set(ret_etag, view_of(text));
     }
     free(piece);
-    XXH3_freeState(state);
     return status;
 }
 

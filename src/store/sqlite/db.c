@@ -200,8 +200,9 @@ bool sqlite_data_version(struct sqlite_connection *connection, uint64_t *ret_ver
     return true;
 }
 
-/* The three values must be read in one transaction, because another process may be creating the
- * tables. A savepoint starts a read transaction, or joins the one that is open. */
+/* The values must be read in one transaction, because another process may be creating the tables. A
+ * savepoint starts a read transaction, or joins the one that is open. Only a file without an
+ * application is new, and only if it has no tables either. */
 static int identify_file(sqlite3 *handle, enum file_kind *ret_kind)
 {
     int64_t tables = 0;
@@ -210,11 +211,11 @@ static int identify_file(sqlite3 *handle, enum file_kind *ret_kind)
     int code = run_text(handle, "SAVEPOINT look");
     if (code != SQLITE_OK)
         return code;
-    code = query_number(handle, "SELECT count(*) FROM sqlite_schema", &tables);
-    if (code == SQLITE_OK)
-        code = query_number(handle, "PRAGMA application_id", &application);
+    code = query_number(handle, "PRAGMA application_id", &application);
     if (code == SQLITE_OK)
         code = query_number(handle, "PRAGMA user_version", &version);
+    if (code == SQLITE_OK && application == 0 && version == 0)
+        code = query_number(handle, "SELECT count(*) FROM sqlite_schema", &tables);
     int released = run_text(handle, "RELEASE look");
     *ret_kind = tables == 0 && application == 0 && version == 0 ? FILE_NEW
                 : application != APPLICATION_ID                 ? FILE_FOREIGN
