@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.c: the write-ahead log of an sqlite store (log.h). It guards against an answer that depends on
- * a commit that a power loss would undo, and against a log whose name is lost. In doubt, it
+/* log.c: the write-ahead log of an sqlite store (log.h). It guards against an answer that depends
+ * on a commit that a power loss would undo, and against a log whose name is lost. In doubt, it
  * syncs. */
 #include "store/sqlite/log.h"
 
