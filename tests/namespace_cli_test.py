@@ -87,6 +87,17 @@ def _(s):
     fails(s, "HELD", "acquire", "--no-wait", "--ns", "many", "path:/q")
 
 
+@it("a restore finds pages even if the backup lacks the mark and the epoch", LOCAL)
+def _(s):
+    create(s)
+    s.run("acquire", "--ns", "many", "path:/q")
+    s.run("store", "rm", "--force", "many/paths.json")
+    for key in (".holdfast/epoch/many.json", ".holdfast/epoch-copy/many.json"):
+        s.run("store", "rm", "--force", key)
+    restored = [line for line in s.lines("store", "restored", "--yes") if "table" in line]
+    true([line["table"].startswith("many/paths/") for line in restored] == [True], restored)
+
+
 @it("an older program refuses the store, and one that is running the table", LOCAL)
 def _(s):
     create(s)

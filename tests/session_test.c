@@ -304,7 +304,8 @@ static void files_are_like_the_store(void **state)
     finish();
 }
 
-/* Two users who share a store by a group. Each makes a bell, which the other must be able to ring. */
+/* Two users who share a store by a group. Each makes a bell, which the other must be able to
+ * ring. */
 #define GROUP 70009
 
 static void join_as(const struct kind *kind, uid_t user, const char *id)

@@ -218,7 +218,7 @@ static bool wants_path(const struct lease_request *wanted)
 static enum hf_status refuse_full(const struct lease_table *table, struct table_op *op)
 {
     const char *advice = wants_path(op->wanted) ? "; hf_namespace_create creates a namespace "
-                                                  "with many tables for its paths"
+                                                  "with more tables for its paths"
                                                 : "";
     return error_set(&op->error, HF_UNAVAILABLE, "the table is full: %zu leases, %zu waiters%s",
                      table->lease_count, table->waiter_count, advice);

@@ -46,7 +46,7 @@ static enum hf_status has_tables(struct store *store, struct view ns, struct mon
                                  bool *ret_has, struct hf_error *error)
 {
     static const char *const folders[] = { LAYOUT_META_FOLDER, LAYOUT_INODE_FOLDER,
-                                           LAYOUT_PATHS };
+                                           LAYOUT_PATHS, LAYOUT_PAGES_FOLDER };
     *ret_has = false;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char prefix[NAME_BYTES_MAX + 32];

@@ -76,10 +76,10 @@ static enum hf_status make_own_locked(struct dir_temp *temp, int all, struct hf_
         if (failed != EEXIST)
             return error_from_errno(error, failed, "create a folder for temporary files");
     }
-    return error_set(
-        error, HF_UNAVAILABLE,
-        "cannot create a folder for temporary files: another process has locked all of '%s'",
-        DIR_LOCK_FILE);
+    return error_set(error, HF_UNAVAILABLE,
+                     "cannot lock a byte of '%s': the file system does not support locks, or "
+                     "another process has locked the whole file",
+                     DIR_LOCK_FILE);
 }
 
 static enum hf_status prepare_own_locked(struct dir_temp *temp, struct hf_error *error)
