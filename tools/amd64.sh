@@ -17,7 +17,7 @@ sh tools/setup.sh cross
 
 root=$PWD/build-amd64/root
 packages="libc6-dev libgcc-12-dev libjansson-dev libxxhash-dev libssl-dev libsqlite3-dev
-	libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libuv1-dev libcmocka-dev"
+	libcurl4-openssl-dev libexpat1-dev zlib1g-dev libzstd-dev libuv1-dev libhttp-parser-dev libcmocka-dev"
 
 # Uses an empty package database, so apt also fetches every dependency.
 fetch_packages() {

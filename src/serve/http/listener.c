@@ -216,9 +216,10 @@ static void listener_event(uv_poll_t *poll, int status, int events)
             connection_open(server, listener, fd, &address);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+        int why = errno;
+        if (why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM)
             listener_pause(server);
-        if (errno != EINTR && errno != ECONNABORTED)
+        if (why != EINTR && why != ECONNABORTED)
             return;
     }
 }

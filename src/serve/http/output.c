@@ -142,7 +142,7 @@ static void output_done(struct connection *connection)
 /* After the last bytes of a reply: its request is gone. */
 static void output_after(struct connection *connection)
 {
-    bool fits = connection_account(connection);
+    bool fits = connection_account(connection) || output_unsent(connection) == 0;
     if (connection->broken || !fits) {
         connection->server->figures.cut_off += !fits;
         connection_close(connection);
