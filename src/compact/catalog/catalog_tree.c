@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/rule.h"
+#include "store/retry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,17 +243,15 @@ enum hf_status catalog_ref_show(struct catalog_ref *ref, catalog_ref_look *look,
     struct env *env = ref->tree->env;
     struct viewer viewer = { .ref = ref, .look = look, .argument = argument };
     struct mono_time deadline = mono_add(env_now(env), REQUEST_TIME);
-    struct span backoff = SHOW_BACKOFF;
-    enum hf_status status = doc_look(ref->doc, deadline, show_catalog, &viewer, error);
-    for (int tries = 1; tries < SHOW_TRIES_MAX; tries++) {
-        if (status != HF_UNAVAILABLE && status != HF_TIMEOUT && status != HF_CONFLICT)
-            break;
-        env_sleep(env, env_jitter(env, backoff));
-        backoff.us *= 2;
-        if (!mono_before(env_now(env), deadline))
-            break;
+    struct retry retry = { .store = ref->tree->store,
+                           .pause = SHOW_BACKOFF,
+                           .left = SHOW_TRIES_MAX - 1,
+                           .until = deadline,
+                           .conflicts_too = true };
+    enum hf_status status;
+    do
         status = doc_look(ref->doc, deadline, show_catalog, &viewer, error);
-    }
+    while (retry_after(&retry, status));
     if (status == HF_OK) {
         *error = viewer.error;
         return viewer.error.status;
@@ -370,18 +369,17 @@ static enum hf_status look_for_chunks(struct catalog_tree *tree, bool *ret_found
 {
     char prefix[sizeof LAYOUT_DATA_FOLDER + PARTITION_BYTES_MAX + 1];
     snprintf(prefix, sizeof prefix, LAYOUT_DATA_FOLDER "%s/", tree->partition);
-    enum hf_status status = HF_UNAVAILABLE;
-    for (int i = 0; i < LIST_TRIES_MAX; i++) {
+    struct retry retry = { .store = tree->store,
+                           .pause = LIST_WAIT,
+                           .left = LIST_TRIES_MAX - 1 };
+    enum hf_status status;
+    do {
         struct list_call list = { .prefix = view_of(prefix), .max = 1 };
-        if (i > 0)
-            env_sleep(tree->env, env_jitter(tree->env, LIST_WAIT));
         status = store_list(tree->store, &list);
         *ret_found = status == HF_OK && list.count > 0;
         *error = list.error;
         list_release(&list);
-        if (status != HF_UNAVAILABLE)
-            break;
-    }
+    } while (retry_after(&retry, status));
     return status;
 }
 

@@ -4,6 +4,7 @@
  * object before each plan; running jobs finish. */
 #include "base/parse.h"
 #include "compact/catalog/catalog_tree.h"
+#include "store/retry.h"
 
 #include <stdio.h>
 
@@ -11,6 +12,7 @@
 
 /* How many times an unanswered write is sent. It has no condition, so repeating it is harmless. */
 #define PAUSE_TRIES_MAX 4
+#define PAUSE_WAIT      SPAN_MS(50)
 
 static void pause_key(const struct catalog_tree *tree, char ret_key[KEY_BYTES_MAX + 1])
 {
@@ -76,10 +78,13 @@ enum hf_status catalog_tree_pause(struct catalog_tree *tree, struct view why, st
     }
     put.key = view_of(key);
     put.body = buffer_view(&text);
-    enum hf_status status = store_put(tree->store, &put);
-    for (int tries = 1; tries < PAUSE_TRIES_MAX; tries++)
-        if (status == HF_UNSURE)
-            status = store_put(tree->store, &put);
+    struct retry retry = { .store = tree->store,
+                           .pause = PAUSE_WAIT,
+                           .left = PAUSE_TRIES_MAX - 1 };
+    enum hf_status status;
+    do
+        status = store_put(tree->store, &put);
+    while (retry_after(&retry, status));
     *error = put.error;
     buffer_release(&text);
     return status;
@@ -91,10 +96,13 @@ enum hf_status catalog_tree_resume(struct catalog_tree *tree, struct hf_error *e
     client_active(tree->client);
     pause_key(tree, key);
     struct delete_call call = { .key = view_of(key) };
-    enum hf_status status = store_delete(tree->store, &call);
-    for (int tries = 1; tries < PAUSE_TRIES_MAX; tries++)
-        if (status == HF_UNSURE)
-            status = store_delete(tree->store, &call);
+    struct retry retry = { .store = tree->store,
+                           .pause = PAUSE_WAIT,
+                           .left = PAUSE_TRIES_MAX - 1 };
+    enum hf_status status;
+    do
+        status = store_delete(tree->store, &call);
+    while (retry_after(&retry, status));
     *error = call.error;
     return status;
 }

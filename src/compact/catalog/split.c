@@ -5,6 +5,7 @@
  * deleted. After UNSURE they are kept, because the swap may still take effect. */
 #include "base/mutant.h"
 #include "compact/catalog/catalog_tree.h"
+#include "store/retry.h"
 
 #include <stdlib.h>
 
@@ -158,20 +159,19 @@ static enum hf_status put_children(struct catalog_tree *tree, struct new_childre
 {
     struct put_call puts[CATALOG_CHILDREN];
     bool there[CATALOG_CHILDREN] = { false };
-    struct span backoff = PUT_BACKOFF;
+    struct retry retry = { .store = tree->store,
+                           .pause = PUT_BACKOFF,
+                           .left = PUT_TRIES_MAX - 1 };
     for (size_t i = 0; i < CATALOG_CHILDREN; i++)
         puts[i] = (struct put_call){ .key = view_of(children->keys[i]),
                                      .body = buffer_view(&children->texts[i]),
                                      .condition = if_absent(),
                                      .quiet = true };
-    size_t missing = put_round(tree->store, puts, there);
-    for (int tries = 1; tries < PUT_TRIES_MAX; tries++) {
-        if (missing == 0 || !worth_another_round(puts, there))
-            break;
-        env_sleep(tree->env, env_jitter(tree->env, backoff));
-        backoff.us *= 2;
+    size_t missing;
+    do
         missing = put_round(tree->store, puts, there);
-    }
+    while (retry_after(&retry, missing > 0 && worth_another_round(puts, there) ? HF_UNAVAILABLE
+                                                                               : HF_OK));
     for (size_t i = 0; i < CATALOG_CHILDREN; i++)
         if (!there[i]) {
             *error = puts[i].error;

@@ -4,10 +4,11 @@
 #include "base/check.h"
 #include "compact/fsck/fsck_inside.h"
 #include "store/pages.h"
+#include "store/retry.h"
 
 #include <stdio.h>
 
-#define PAUSE_FIRST SPAN_MS(20)
+#define PAUSE_FIRST SPAN_MS(80)
 
 /* ---- Retrying ------------------------------------------------------------------------ */
 
@@ -17,14 +18,9 @@ bool fsck_is_damage(enum hf_status status)
            status == HF_INVALID;
 }
 
-/* Whether to repeat a request. If so, first waits for a short time. */
-static bool wait_to_retry(struct fsck *fsck, enum hf_status status, unsigned *tried)
+static struct retry new_retry(const struct fsck *fsck)
 {
-    bool passing = status == HF_UNAVAILABLE || status == HF_TIMEOUT;
-    if (!passing || ++*tried >= FSCK_TRIES)
-        return false;
-    env_sleep(fsck->env, SPAN_US(PAUSE_FIRST.us << *tried));
-    return true;
+    return (struct retry){ .store = fsck->store, .pause = PAUSE_FIRST, .left = FSCK_TRIES - 1 };
 }
 
 /* ---- Catalogs ------------------------------------------------------------------------ */
@@ -140,7 +136,7 @@ enum hf_status fsck_object(struct fsck *fsck, struct view key, bool *ret_there,
                            struct object_info *ret_info, struct hf_error *error)
 {
     enum hf_status status;
-    unsigned tried = 0;
+    struct retry retry = new_retry(fsck);
     do {
         struct list_call list = { .prefix = key, .max = 1 };
         status = store_list(fsck->store, &list);
@@ -150,7 +146,7 @@ enum hf_status fsck_object(struct fsck *fsck, struct view key, bool *ret_there,
         if (there && ret_info)
             *ret_info = list.entries[0].info;
         list_release(&list);
-    } while (wait_to_retry(fsck, status, &tried));
+    } while (retry_after(&retry, status));
     return status;
 }
 
@@ -168,9 +164,9 @@ static void note_times(struct fsck *fsck, const struct list_call *list)
 /* False after the last page, or if the store keeps failing. */
 static bool list_next_page(struct fsck *fsck, struct pages *pages)
 {
-    unsigned tried = 0;
+    struct retry retry = new_retry(fsck);
     bool more = pages_next(pages, fsck->store);
-    while (!more && wait_to_retry(fsck, pages->list.error.status, &tried)) {
+    while (!more && retry_after(&retry, pages->list.error.status)) {
         pages->begun = false; /* the same page again */
         more = pages_next(pages, fsck->store);
     }

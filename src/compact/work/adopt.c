@@ -14,6 +14,7 @@
 #include "merge/survey.h"
 #include "store/bucket.h"
 #include "store/pages.h"
+#include "store/retry.h"
 
 #include <stdlib.h>
 
@@ -330,17 +331,17 @@ static bool is_wanted(const struct adopt *adopt, const struct list_entry *entry)
 /* The next page. After a failure, the same page is requested again. */
 static bool next_adopt_page(struct adopt *adopt, struct pages *pages, struct mono_time *listed)
 {
-    struct env *env = adopt->ingest.tree->env;
-    for (int i = 0;; i++) {
-        *listed = env_now(env);
-        if (pages_next(pages, adopt->ingest.tree->store))
+    struct catalog_tree *tree = adopt->ingest.tree;
+    struct retry retry = { .store = tree->store, .pause = RETRY_WAIT, .left = LIST_TRIES - 1 };
+    bool again;
+    do {
+        *listed = env_now(tree->env);
+        if (pages_next(pages, tree->store))
             return true;
-        enum hf_status status = pages->list.error.status;
-        if ((status != HF_UNAVAILABLE && status != HF_TIMEOUT) || i + 1 == LIST_TRIES)
-            return false;
-        pages->begun = false; /* the same page again */
-        env_sleep(env, env_jitter(env, SPAN_US(RETRY_WAIT.us << i)));
-    }
+        again = retry_after(&retry, pages->list.error.status);
+        pages->begun = pages->begun && !again; /* the same page again */
+    } while (again);
+    return false;
 }
 
 static enum hf_status adopt_prefix(struct adopt *adopt, struct view prefix,

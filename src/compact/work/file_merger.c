@@ -11,6 +11,7 @@
 #include "merge/parquet.h"
 #include "merge/parquet_footer.h"
 #include "merge/survey.h"
+#include "store/retry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -479,17 +480,16 @@ static enum hf_status put_until_answered(struct merge_run *run, struct view key,
     struct file_merger *files = run->files;
     const struct progress progress = { put_progress, run };
     enum hf_status status = HF_OK;
-    for (int i = 0; i < TRIES_MAX; i++) {
+    struct retry retry = {
+        .store = files->store, .pause = TRY_WAIT, .left = TRIES_MAX - 1, .progress = &progress
+    };
+    do {
         struct put_call call = {
             .key = key, .condition = condition, .quiet = true, .give = give
         };
         status = store_put_file(files->store, &call, fd, &progress);
         *error = call.error;
-        bool again = status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_TIMEOUT;
-        if (!again || i + 1 == TRIES_MAX || !put_progress(run, 0, 0))
-            break;
-        env_sleep(files->env, env_jitter(files->env, SPAN_US(TRY_WAIT.us << i)));
-    }
+    } while (retry_after(&retry, status));
     return status;
 }
 

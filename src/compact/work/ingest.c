@@ -4,6 +4,7 @@
  * file. Still, each row must be added exactly once. */
 #include "base/check.h"
 #include "compact/work/ingest_inside.h"
+#include "store/retry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +26,6 @@
 #define PUT_TRIES_MAX 6
 #define ADD_TRIES_MAX 8
 #define BACKOFF_FIRST SPAN_MS(20)
-#define BACKOFF_MAX   SPAN_S(1)
 
 /* The interval at which the catalog is read while too many chunks are waiting. */
 #define POLL SPAN_MS(500)
@@ -212,15 +212,9 @@ static enum hf_status find_room(struct ingest *ingest, struct catalog_ref *ref,
 
 /* ---- Putting ------------------------------------------------------------------------- */
 
-/* Whether a retry may succeed. */
-static bool is_passing(enum hf_status status)
-{
-    return status == HF_UNSURE || status == HF_UNAVAILABLE || status == HF_TIMEOUT;
-}
-
 void ingest_note_answer(struct ingest *ingest, enum hf_status status, struct mono_time begun)
 {
-    if (!is_passing(status))
+    if (retry_is_answered(status))
         ingest->silent = (struct mono_time){ 0 };
     else if (ingest->silent.us == 0)
         ingest->silent = begun;
@@ -240,17 +234,18 @@ bool ingest_is_given_up(const struct ingest *ingest, struct hf_error *error)
     return true;
 }
 
-static void sleep_backoff(struct env *env, struct span *backoff)
-{
-    env_sleep(env, env_jitter(env, *backoff));
-    backoff->us *= 2;
-    *backoff = span_smaller(*backoff, BACKOFF_MAX);
-}
-
 static bool put_goes_on(void *argument, uint64_t done, uint64_t total)
 {
     (void)total;
     return ingest_goes_on(argument, done);
+}
+
+static bool may_put_again(void *argument, uint64_t done, uint64_t total)
+{
+    struct hf_error ignored;
+    (void)done;
+    (void)total;
+    return !ingest_is_given_up(argument, &ignored) && ingest_goes_on(argument, 0);
 }
 
 /* Nobody else generates this name, so if the object exists, it is ours. This is checked even if the
@@ -289,23 +284,25 @@ static enum hf_status put_tries(struct ingest *ingest, struct ingest_item *item,
                                 bool *ret_maybe, struct hf_error *error)
 {
     enum condition_kind condition = CONDITION_ABSENT;
-    struct span backoff = BACKOFF_FIRST;
-    struct hf_error ignored;
-    for (int tries = 1;; tries++) {
+    const struct progress progress = { may_put_again, ingest };
+    struct retry retry = { .store = ingest->tree->store,
+                           .pause = BACKOFF_FIRST,
+                           .left = PUT_TRIES_MAX - 1,
+                           .progress = &progress };
+    enum hf_status status;
+    bool again;
+    do {
         struct mono_time begun = env_now(ingest->tree->env);
-        enum hf_status status = put_chunk_once(ingest, item, fd, condition, error);
+        status = put_chunk_once(ingest, item, fd, condition, error);
         ingest_note_answer(ingest, status, begun);
         *ret_maybe = *ret_maybe || status == HF_UNSURE;
-        if (tries >= PUT_TRIES_MAX || ingest_is_given_up(ingest, &ignored))
-            return status;
-        if (status == HF_UNSUPPORTED && condition == CONDITION_ABSENT)
-            condition = CONDITION_ALWAYS; /* too large for a conditional put; the random name
-                                           * alone must prevent collisions */
-        else if (is_passing(status) && ingest_goes_on(ingest, 0))
-            sleep_backoff(ingest->tree->env, &backoff);
-        else
-            return status;
-    }
+        /* If the file is too large for a conditional put, the random name alone must prevent
+         * collisions. */
+        again = status == HF_UNSUPPORTED && condition == CONDITION_ABSENT;
+        if (again)
+            condition = CONDITION_ALWAYS;
+    } while (again || retry_after(&retry, status));
+    return status;
 }
 
 /* The bytes that are put must be the bytes that were surveyed. This is checked before and after the
@@ -399,16 +396,17 @@ static enum hf_status add_tries(struct ingest *ingest, struct catalog_ref *ref,
 {
     struct env *env = ingest->tree->env;
     struct mono_time deadline = mono_add(env_now(env), ingest->patience);
-    struct span backoff = BACKOFF_FIRST;
+    struct retry retry = { .store = ingest->tree->store,
+                           .pause = BACKOFF_FIRST,
+                           .left = ADD_TRIES_MAX - 1,
+                           .until = deadline };
+    enum hf_status status;
     *ret_maybe = false;
-    for (int tries = 1;; tries++) {
-        enum hf_status status = catalog_ref_apply(ref, op, deadline);
+    do {
+        status = catalog_ref_apply(ref, op, deadline);
         *ret_maybe = *ret_maybe || status == HF_UNSURE;
-        if (!is_passing(status) || op->full || tries == ADD_TRIES_MAX ||
-            !mono_before(env_now(env), deadline))
-            return status;
-        sleep_backoff(env, &backoff);
-    }
+    } while (!op->full && retry_after(&retry, status));
+    return status;
 }
 
 /* How an add failed. */

@@ -5,6 +5,7 @@
 #include "compact/catalog/prefixes.h"
 #include "compact/work/ingest.h"
 #include "compact/work/merger_scratch.h"
+#include "store/retry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,20 +54,19 @@ static bool fetch_goes_on(void *argument, uint64_t done, uint64_t total)
 static enum hf_status get_with_retries(struct fetched *fetched, struct view key, int fd,
                                        struct hf_error *error)
 {
-    struct env *env = fetched->tree->env;
     const struct progress progress = { fetch_goes_on, fetched };
     enum hf_status status = HF_OK;
-    for (int i = 0; i < FETCH_TRIES; i++) {
+    struct retry retry = { .store = fetched->tree->store,
+                           .pause = FETCH_WAIT,
+                           .left = FETCH_TRIES - 1,
+                           .progress = &progress };
+    do {
         struct get_call call = { .key = key };
         if (ftruncate(fd, 0) != 0)
             return error_from_errno(error, errno, "empty a scratch file");
         status = store_get_file(fetched->tree->store, &call, fd, &progress);
         *error = call.error;
-        bool may_pass = status == HF_UNAVAILABLE || status == HF_TIMEOUT;
-        if (!may_pass || fetched->stopped)
-            break;
-        env_sleep(env, env_jitter(env, SPAN_US(FETCH_WAIT.us << i)));
-    }
+    } while (retry_after(&retry, status));
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include "base/rule.h"
 #include "compact/catalog/chunk_object.h"
 #include "compact/work/merger_inside.h"
+#include "store/retry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +81,10 @@ static enum hf_status get_part(struct merge_run *run, const struct chunk *chunk,
 {
     struct file_merger *files = run->files;
     enum hf_status status = HF_OK;
-    for (int i = 0; i < TRIES_MAX; i++) {
+    struct retry retry = {
+        .store = files->store, .pause = TRY_WAIT, .left = TRIES_MAX - 1, .progress = progress
+    };
+    do {
         struct get_call call = chunk_get_call(chunk);
         call.offset = part.offset;
         call.length = part.length;
@@ -90,12 +94,8 @@ static enum hf_status get_part(struct merge_run *run, const struct chunk *chunk,
             return merge_local_failure(error, errno, "empty a scratch file");
         store_get_file(files->store, &call, fd, progress);
         status = chunk_got(chunk, &call, error);
-        bool may_pass = status == HF_UNAVAILABLE || status == HF_TIMEOUT;
-        if (!may_pass || atomic_load(&run->stop) || i + 1 == TRIES_MAX ||
-            merge_disk_is_full(run))
-            break;
-        env_sleep(files->env, env_jitter(files->env, SPAN_US(TRY_WAIT.us << i)));
-    }
+    } while ((retry_is_answered(status) || !merge_disk_is_full(run)) &&
+             retry_after(&retry, status));
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "compact/catalog/chunk_object.h"
 #include "compact/work/merger_scratch.h"
+#include "store/retry.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,18 +34,18 @@ static enum hf_status get_version(struct object_reader *reader, struct object_re
 {
     struct env *env = reader->env;
     enum hf_status status = HF_OK;
-    for (int i = 0; i < READ_TRIES; i++) {
+    struct retry retry = { .store = reader->store,
+                           .pause = RETRY_WAIT,
+                           .left = READ_TRIES - 1,
+                           .progress = progress };
+    do {
         struct get_call call = chunk_get_call(read->chunk);
         if (lseek(fd, 0, SEEK_END) > 0 && ftruncate(fd, 0) != 0)
             return error_from_errno(&read->error, errno, "empty a scratch file");
         read->begun = env_now(env);
         status = store_get_file(reader->store, &call, fd, progress);
         read->error = call.error;
-        bool may_pass = status == HF_UNAVAILABLE || status == HF_TIMEOUT;
-        if (!may_pass || atomic_load(&reader->stop) || i + 1 == READ_TRIES)
-            break;
-        env_sleep(env, env_jitter(env, SPAN_US(RETRY_WAIT.us << i)));
-    }
+    } while (retry_after(&retry, status));
     return status;
 }
 
