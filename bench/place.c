@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,15 +64,33 @@ const char *bench_folder(void)
     return folder;
 }
 
-const char *bench_ceph(void)
+void bench_ceph_restart(void)
 {
-    char command[1200], path[600];
-    if (endpoint[0])
-        return endpoint;
+    char command[1200];
     snprintf(command, sizeof command, "'%s/ceph-up' '%s/ceph'", servers, bench_folder());
-    snprintf(endpoint, sizeof endpoint, "starting");
     if (system(command) != 0)
         bench_die("%s failed", command);
+}
+
+void bench_ceph_kill(void)
+{
+    char path[600];
+    int pid = 0;
+    snprintf(path, sizeof path, "%s/ceph/run/client.rgw-1.pid", bench_folder());
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%d", &pid) != 1 || kill(pid, SIGKILL) != 0)
+        bench_die("cannot kill the gateway in %s", path);
+    fclose(file);
+}
+
+const char *bench_ceph(void)
+{
+    char path[600];
+    if (endpoint[0])
+        return endpoint;
+    bench_folder();
+    snprintf(endpoint, sizeof endpoint, "starting");
+    bench_ceph_restart();
     snprintf(path, sizeof path, "%s/ceph/endpoint-1", folder);
     FILE *file = fopen(path, "r");
     if (!file || !fgets(endpoint, sizeof endpoint, file))

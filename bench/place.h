@@ -31,6 +31,10 @@ void remove_tree(const char *path);
  * environment. */
 const char *bench_ceph(void);
 
+/* Kills the gateway of that cluster, and starts it again under its old address. */
+void bench_ceph_kill(void);
+void bench_ceph_restart(void);
+
 /* Seconds, on the boot-time clock. */
 double now_s(void);
 
