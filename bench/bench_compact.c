@@ -692,8 +692,8 @@ static void claims_of(struct bench *bench, struct tally *tally, unsigned workers
         wait(NULL);
     double took = now_s() - begun;
     double claims = (double)tally->claims;
-    printf("  %2u workers: %.0f claims in %.1f s, %.2f puts a claim (one to take, one to give "
-           "back), %.1f %% in vain, %lu refused; catalog %.2f puts a commit, %.1f %% in vain\n",
+    printf("  %2u workers: %.0f claims in %.1f s, %.2f puts a claim, %.1f %% in "
+           "vain, %lu refused; catalog %.2f puts a commit, %.1f %% in vain\n",
            workers, claims, took, (double)tally->puts / claims,
            100.0 * (double)tally->vain / (double)tally->puts, tally->held,
            (double)tally->catalog_puts / claims,

@@ -83,6 +83,7 @@ extern const struct workload workload_plain;
 extern const struct workload workload_race;
 extern const struct workload workload_fenced;
 extern const struct workload workload_ranges;
+extern const struct workload workload_claims;
 extern const struct workload workload_pages;
 extern const struct workload workload_steps;
 extern const struct workload workload_sweep;

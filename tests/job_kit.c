@@ -251,6 +251,12 @@ static void draw_output(const struct order *order, char output[KEY_BYTES_MAX + 1
 void hand_dies_with(struct hand *hand, const struct order *order, int64_t ttl_ms,
                     char ret_output[KEY_BYTES_MAX + 1])
 {
+    hand_dies_saying(hand, order, ttl_ms, NULL, ret_output);
+}
+
+void hand_dies_saying(struct hand *hand, const struct order *order, int64_t ttl_ms,
+                      const char *note, char ret_output[KEY_BYTES_MAX + 1])
+{
     struct hf_error error;
     struct hf_lock *lock;
     struct hf_lock_options options = HF_LOCK_OPTIONS;
@@ -259,6 +265,7 @@ void hand_dies_with(struct hand *hand, const struct order *order, int64_t ttl_ms
     draw_output(order, ret_output);
     options.ttl_ms = ttl_ms > 0 ? ttl_ms : 60000;
     options.output = ret_output;
+    options.note = note;
     for (size_t i = 0; i < order->count; i++) {
         snprintf(texts[i], sizeof texts[i], "chunk:%.*s", VIEW_ARGS(order->sources[i].key));
         scopes[i] = texts[i];

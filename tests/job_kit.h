@@ -61,6 +61,10 @@ void hand_close(struct hand *hand);
 void hand_dies_with(struct hand *hand, const struct order *order, int64_t ttl_ms,
                     char ret_output[KEY_BYTES_MAX + 1]);
 
+/* The same with a note in its lease; NULL: none, as an earlier version left it. */
+void hand_dies_saying(struct hand *hand, const struct order *order, int64_t ttl_ms,
+                      const char *note, char ret_output[KEY_BYTES_MAX + 1]);
+
 /* Commits an order without a lease, like a client whose lease is over. */
 void hand_commits(struct hand *hand, const struct order *order);
 

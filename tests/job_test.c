@@ -273,9 +273,10 @@ static void test_stops(void **state)
 
 /* ---- The next group ------------------------------------------------------------------ */
 
-static const struct order *give_next(void *argument)
+static size_t give_next(void *argument, const struct order *ret_orders[JOB_CLAIMS_MAX])
 {
-    return argument;
+    ret_orders[0] = argument;
+    return 1;
 }
 
 /* Merges the first of two groups, and claims the second. */
@@ -327,9 +328,9 @@ static void test_claims_the_next(void **state)
     (void)state;
     open_with_groups(&bench, 2);
     struct job_report report = run_and_claim(&bench, orders);
-    assert_int_equal(report.next_status, HF_OK);
+    assert_int_equal(report.next_status[0], HF_OK);
     assert_int_equal(run_job(&bench.hands[1], orders[1]).end, HF_COMPACT_END_HELD);
-    report = run_claimed(&bench, orders[1], report.claim, NULL);
+    report = run_claimed(&bench, orders[1], report.claims[0], NULL);
     assert_int_equal(report.end, HF_COMPACT_END_COMMITTED);
     struct audit audit = bench_audit(&bench);
     assert_int_equal(audit.live, 2);
@@ -347,8 +348,8 @@ static void test_cannot_claim_the_next(void **state)
     struct order *held = bench_order_at(&bench.hands[1], 1);
     hand_dies_with(&bench.hands[1], held, /* ttl_ms */ 60000, output);
     struct job_report report = run_and_claim(&bench, orders);
-    assert_int_equal(report.next_status, HF_HELD);
-    assert_null(report.claim.lock);
+    assert_int_equal(report.next_status[0], HF_HELD);
+    assert_null(report.claims[0].lock);
     order_free(held);
     close_with_groups(&bench, orders);
 }
@@ -362,7 +363,7 @@ static void test_claims_what_was_merged(void **state)
     open_with_groups(&bench, 2);
     struct job_report report = run_and_claim(&bench, orders);
     hand_commits(&bench.hands[1], orders[1]);
-    report = run_claimed(&bench, orders[1], report.claim, NULL);
+    report = run_claimed(&bench, orders[1], report.claims[0], NULL);
     assert_int_equal(report.end, HF_COMPACT_END_PASSED);
     assert_int_equal(atomic_load(&bench.hands[0].merger.made), 1);
     assert_int_equal(bench_audit(&bench).open_leases, 0);
@@ -376,7 +377,7 @@ static void test_gives_a_claim_back(void **state)
     (void)state;
     open_with_groups(&bench, 2);
     struct job_report report = run_and_claim(&bench, orders);
-    report = run_claimed(&bench, orders[1], report.claim, not_at_all);
+    report = run_claimed(&bench, orders[1], report.claims[0], not_at_all);
     assert_int_equal(report.end, HF_COMPACT_END_STOPPED);
     struct audit audit = bench_audit(&bench);
     assert_int_equal(audit.tries, 0);

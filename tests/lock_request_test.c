@@ -241,9 +241,12 @@ static void one_of_two(struct scene *scene)
 
 static void complete_and_acquire(struct scene *scene)
 {
-    enum hf_status completed;
-    ok(scene, lock_complete_and_acquire(scene->lock, scene->other, &completed, &scene->error));
-    IS(HF_OK, completed);
+    struct lock_exchange exchange = {
+        .done = { scene->lock }, .next = { scene->other }, .done_count = 1, .next_count = 1
+    };
+    lock_exchange(&exchange);
+    IS(HF_OK, exchange.acquired[0]);
+    IS(HF_OK, exchange.completed[0]);
     IS(HF_NOT_FOUND, hf_lock_check(scene->lock, &scene->error));
     IS(HF_OK, hf_lock_check(scene->other, &scene->error));
 }
@@ -257,10 +260,12 @@ static void one_of_two_held(struct scene *scene)
 
 static void complete_and_be_refused(struct scene *scene)
 {
-    enum hf_status completed;
-    IS(HF_HELD,
-       lock_complete_and_acquire(scene->lock, scene->other, &completed, &scene->error));
-    IS(HF_OK, completed);
+    struct lock_exchange exchange = {
+        .done = { scene->lock }, .next = { scene->other }, .done_count = 1, .next_count = 1
+    };
+    lock_exchange(&exchange);
+    IS(HF_HELD, exchange.acquired[0]);
+    IS(HF_OK, exchange.completed[0]);
     IS(HF_NOT_FOUND, hf_lock_check(scene->lock, &scene->error));
     IS(HF_NOT_FOUND, hf_lock_check(scene->other, &scene->error));
 }

@@ -46,7 +46,10 @@
  * Blame:
  *
  *   - A try is counted although no lease ended badly, or no try is counted for a lease whose worker
- *     died.
+ *     died. A lease that says that its merge has not begun did not end badly, however it ended.
+ *   - A worker died in its merge, and its lease did not say that the merge had begun; and its
+ *     sources are not marked when the lease is settled, or the next merge of such a source begins
+ *     before its lease says so.
  *   - A chunk is quarantined without a reason.
  *
  * The results:
@@ -106,6 +109,9 @@ void checker_told_known(struct catalog_checker *checker, unsigned row);
 /* Whether the catalog still remembers the file with this row, and will remember it as long as a
  * name generated now remains valid. Also true if the file was never added. */
 bool checker_remembers(const struct catalog_checker *checker, unsigned row);
+
+/* Reports that a node begins to read the sources of this output. */
+void checker_merge_begins(struct catalog_checker *checker, struct view output);
 
 /* Reports the result of the job with this output. */
 void checker_told_merged(struct catalog_checker *checker, const char *output, bool committed);

@@ -542,11 +542,13 @@ static void note_blame(const struct step *step, const struct checked_chunk *outp
         return;
     bool own = sender.node == lease->owner && sender.life == lease->owner_life;
     bool must = lease->died && !own && !step->checker->condemns_any[node_number(sender.node)];
+    bool must_mark = must && lease->unbegun && lease->began;
     for (size_t i = 0; i < lease->source_count; i++) {
         lease->sources[i]->leases_ended_badly += own && !lease->bad;
         if (own && !lease->bad)
             checker_bad_range(step->checker, lease->sources[i]);
-        lease->sources[i]->must_count += must;
+        lease->sources[i]->must_count += must && !lease->unbegun;
+        lease->sources[i]->must_mark |= must_mark;
         lease->sources[i]->tried_alone = lease->source_count == 1;
     }
     lease->bad |= own;
@@ -583,6 +585,9 @@ static void stays_live(const struct step *step, struct checked_chunk *chunk)
         after->tries >= before->tries)
         STEP_FAIL(step, chunk, "was in %u leases that just died, and %" PRIu64 " are counted",
                   chunk->must_count, counted);
+    if (chunk->must_mark && !after->mark_begin)
+        STEP_FAIL(step, chunk, "%s",
+                  "may have killed its worker, and nobody will know it the next time either");
     if (after->quarantined && !before->quarantined && !chunk->asked_quarantine &&
         !chunk->spoilt && after->tries < step->checker->options.tries_max &&
         !(passed && after->tested >= TESTED_MAX))
@@ -634,6 +639,8 @@ static void mark_all(const struct step *step)
         if (entry->chunk->after)
             STEP_FAIL(step, entry->chunk, "stands twice in %s", step->doc->key);
         entry->chunk->after = entry;
+        entry->chunk->begin_marked =
+            entry->state == LISTED_LIVE && (entry->tries > 0 || entry->mark_begin);
     }
     for (size_t i = 0; i < step->now->count; i++) {
         const struct checked_chunk *chunk = step->now->entries[i].chunk;
@@ -650,6 +657,7 @@ static void unmark(struct catalog_checker *checker)
             set_expired(checker, chunk, false);
         chunk->before = chunk->after = NULL;
         chunk->must_count = 0;
+        chunk->must_mark = false;
         chunk->tried_alone = false;
         chunk->undone = false;
     }

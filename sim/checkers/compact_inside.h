@@ -58,12 +58,14 @@ struct checked_chunk {
 
     /* Tries counted because of leases. */
     uint64_t leases_ended_badly, tries_counted;
+    bool begin_marked; /* whoever merges it must write first that it begins */
     bool asked_quarantine, asked_discard;
     unsigned partition_life; /* how many times the partition had been removed before */
 
     /* Used while two versions of a catalog are compared. */
     const struct listed *before, *after;
     unsigned must_count; /* leases of dead workers that this write settles */
+    bool must_mark;      /* ... one of which had begun, and its lease did not say so */
     bool tried_alone;    /* under a lease that this write settles */
     bool undone;         /* its sources become live again by this write */
 };
@@ -86,7 +88,10 @@ struct checked_lease {
     bool bad;  /* when it ends, a try is counted for each source */
     bool died; /* expired or broken */
     bool completed, forgotten;
-    bool seen; /* in the version that is being read */
+    bool unbegun;  /* it says that its merge has not begun */
+    bool began;    /* the merge has begun, whatever the lease says */
+    bool must_say; /* a source was marked when the lease was granted */
+    bool seen;     /* in the version that is being read */
     size_t table;
 };
 

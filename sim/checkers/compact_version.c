@@ -50,6 +50,8 @@ static void read_entry(struct json_reader *r, struct listed *entry)
             take_number(r, &entry->tries);
         else if (view_equal(name, VIEW("tested")))
             take_number(r, &entry->tested);
+        else if (view_equal(name, VIEW("mark_begin")))
+            entry->mark_begin = json_skip(r, &raw) && view_equal(raw, VIEW("true"));
         else if (view_equal(name, VIEW("rows"))) {
             entry->rows_known = true;
             take_number(r, &entry->rows);
@@ -315,19 +317,22 @@ bool listed_stamp_read(struct view text, uint64_t *ret_clock, int64_t *ret_us)
 
 /* ---- Lease tables -------------------------------------------------------------------- */
 
-static enum leased_blame read_blame(struct view note)
+static void read_note(struct view note, struct leased *lease)
 {
     struct json_reader r = json_read(note);
     struct view name, raw, blame = VIEW("");
     for (json_enter_object(&r); json_next_member(&r, &name);) {
         if (view_equal(name, VIEW("blame")))
             json_take_plain(&r, &blame);
+        else if (view_equal(name, VIEW("begun")))
+            lease->unbegun = json_skip(&r, &raw) && view_equal(raw, VIEW("false"));
         else
             json_skip(&r, &raw);
     }
     if (view_equal(blame, VIEW("group")))
-        return LEASED_GROUP;
-    return view_equal(blame, VIEW("chunk")) ? LEASED_CHUNK : LEASED_NOBODY;
+        lease->blame = LEASED_GROUP;
+    else
+        lease->blame = view_equal(blame, VIEW("chunk")) ? LEASED_CHUNK : LEASED_NOBODY;
 }
 
 static void read_sources(struct json_reader *r, struct leased *lease)
@@ -359,7 +364,7 @@ static void read_lease(struct json_reader *r, struct leased *lease)
         else
             json_skip(r, &raw);
     }
-    lease->blame = read_blame(note);
+    read_note(note, lease);
 }
 
 static void read_leases(struct json_reader *r, struct leases_version *version)

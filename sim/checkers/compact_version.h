@@ -32,7 +32,7 @@ struct listed {
     size_t range; /* of such an output */
     /* For a live key or a tombstone: */
     uint64_t level, size, crc32c, tries, tested;
-    bool rows_known, quarantined;
+    bool rows_known, quarantined, mark_begin;
     uint64_t rows;
     int64_t min_ms, max_ms;
     struct view run;
@@ -95,6 +95,7 @@ struct leased {
     struct view sources[LEASED_SOURCES_MAX];
     size_t source_count;
     enum leased_blame blame; /* from its note */
+    bool unbegun;            /* its note says that its merge has not begun */
 };
 
 struct leases_version {

@@ -5,6 +5,13 @@
 #include "base/rule.h"
 #include "lease/table_inside.h"
 
+static const struct lease_wish *claimed;
+
+void mutant_claims_beside_others(const struct lease_wish *wish)
+{
+    claimed = wish;
+}
+
 void mutant_overlooks_conflict(const struct lease_wish *a, const struct lease_wish *b,
                                bool *conflict)
 {
@@ -12,6 +19,8 @@ void mutant_overlooks_conflict(const struct lease_wish *a, const struct lease_wi
         (a->mode == LEASE_SHARED || b->mode == LEASE_SHARED))
         *conflict = false;
     if (!RULE(EVERY_SCOPE_COUNTS) && !scope_conflicts(&a->scopes[0], &b->scopes[0]))
+        *conflict = false;
+    if (!RULE(CLAIM_MINDS_OTHERS) && (a == claimed || b == claimed))
         *conflict = false;
 }
 

@@ -6,6 +6,9 @@
 
 #include "lease/table.h"
 
+/* CLAIM_MINDS_OTHERS: the claim with this wish, which must not move, conflicts with nothing. */
+void mutant_claims_beside_others(const struct lease_wish *wish);
+
 /* SHARED_BESIDE_SHARED_ONLY: grants any mode while a shared lease is held. EVERY_SCOPE_COUNTS:
  * compares only the first scope of each. */
 void mutant_overlooks_conflict(const struct lease_wish *a, const struct lease_wish *b,

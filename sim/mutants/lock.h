@@ -22,6 +22,9 @@ void mutant_takes_handed_lease(struct table_ref *ref, const struct lease_table *
 /* RENEWAL_NEEDS_AN_ANSWER: relies on a renewal whose reply was lost. */
 void mutant_believes_in_renewal(enum hf_status *status);
 
+/* CLAIM_NEEDS_ITS_WRITE: relies on a claim whose reply was lost. */
+void mutant_believes_in_claim(struct request *asking);
+
 /* LIMIT_BEFORE_THE_GRANT: records the limit on leases only after granting them. */
 void mutant_records_limit_late(struct table_ref *ref, struct request *const *requests,
                                size_t count);

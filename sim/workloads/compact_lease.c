@@ -18,8 +18,11 @@ static struct checked_lease *lease_new(struct catalog_checker *checker,
     lease->owner = sender.node;
     lease->owner_life = sender.life;
     lease->table = table;
-    for (size_t i = 0; i < leased->source_count; i++)
-        lease->sources[lease->source_count++] = checked_chunk_of(checker, leased->sources[i]);
+    for (size_t i = 0; i < leased->source_count; i++) {
+        struct checked_chunk *source = checked_chunk_of(checker, leased->sources[i]);
+        lease->sources[lease->source_count++] = source;
+        lease->must_say |= source->begin_marked;
+    }
     checker->leases = checker_grow(checker->leases, checker->lease_count, sizeof(void *));
     checker->leases[checker->lease_count++] = lease;
     checked_map_put(&checker->by_lease, view_of(lease->id), lease);
@@ -62,14 +65,16 @@ void checker_bad_range(struct catalog_checker *checker, const struct checked_chu
         }
 }
 
-/* The end of a lease is counted only once, so it adds at most one failed try for each source. */
+/* The end of a lease is counted only once, so it adds at most one failed try for each source. A
+ * lease whose merge had not begun, as far as it says, adds none. */
 static void note_end(struct catalog_checker *checker, struct checked_lease *lease,
                      const struct leased *leased)
 {
     bool died = view_equal(leased->status, VIEW("expired")) ||
                 view_equal(leased->status, VIEW("broken"));
-    bool bad =
-        died || (view_equal(leased->status, VIEW("failed")) && leased->blame == LEASED_GROUP);
+    lease->unbegun = leased->unbegun;
+    bool bad = (died && !lease->unbegun) ||
+               (view_equal(leased->status, VIEW("failed")) && leased->blame == LEASED_GROUP);
     lease->died |= died;
     lease->completed |= view_equal(leased->status, VIEW("completed"));
     if (bad && !lease->bad)
@@ -78,6 +83,23 @@ static void note_end(struct catalog_checker *checker, struct checked_lease *leas
             checker_bad_range(checker, lease->sources[i]);
         }
     lease->bad |= bad;
+}
+
+void checker_merge_begins(struct catalog_checker *checker, struct view output)
+{
+    struct checked_lease *lease = checked_chunk_of(checker, output)->lease;
+    bool marked = false;
+    if (!lease)
+        return;
+    lease->began = true;
+    for (size_t i = 0; i < lease->source_count; i++)
+        marked |= lease->sources[i]->begin_marked;
+    if (lease->must_say && marked && lease->unbegun && !lease->died)
+        world_fail(
+            catalog_world(checker),
+            "the merge of %s begins, and its lease does not say so, although a worker may "
+            "have died of its sources",
+            lease->output->key);
 }
 
 /* When a lease is forgotten, an output that was put must have been settled. */

@@ -308,6 +308,7 @@ static enum hf_status make(struct merger *merger, const struct merge_order *orde
     struct sim_merger *own = (struct sim_merger *)merger;
     struct merging merging = { .actor = own->actor, .order = order, .product = ret_product };
     *ret_product = (struct merge_product){ .culprit = MERGE_NO_CULPRIT };
+    checker_merge_begins(own->actor->compact->checker, order->output);
     merging.rows = malloc(ROW_MAX * sizeof *merging.rows);
     if (!merging.rows)
         return error_no_memory(error);
@@ -352,6 +353,7 @@ static enum hf_status divide(struct merger *merger, const struct merge_order *or
     const struct actor *actor = ((struct sim_merger *)merger)->actor;
     unsigned first_keys[ROW_KEYS] = { 0 };
     size_t count = 1;
+    checker_merge_begins(actor->compact->checker, order->output);
     for (unsigned key = 1; key < ROW_KEYS; key++)
         if (actor_one_in(actor, 3))
             first_keys[count++] = key;

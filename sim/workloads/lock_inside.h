@@ -110,8 +110,13 @@ void lock_use_open(struct use *use, struct process *process, const struct lock_w
                    bool final);
 void lock_use_close(struct use *use);
 
-/* Holds a lock that was just granted, for a while, and ends it in some way. */
+/* Reports a grant; holds the lock for a while; lock_use_hold does both, and ends it in some way. */
+void lock_use_granted(struct use *use, bool adopted);
+void lock_use_keep(struct use *use);
 void lock_use_hold(struct use *use, bool adopted);
+
+/* The lock was not granted. The status must be one of those that are possible. */
+void lock_use_refused(struct use *use, enum hf_status status, const struct hf_error *error);
 
 /* lock_calm.c */
 

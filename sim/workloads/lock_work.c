@@ -213,9 +213,7 @@ static void checker_too_late(struct use *use)
                    use->options.ttl_ms);
 }
 
-/* A refusal must have one of the possible statuses. */
-static void checker_refusal(struct use *use, enum hf_status status,
-                            const struct hf_error *error)
+void lock_use_refused(struct use *use, enum hf_status status, const struct hf_error *error)
 {
     bool may_be = status == HF_HELD || status == HF_TIMEOUT || status == HF_UNSURE ||
                   status == HF_LOST || status == HF_UNAVAILABLE ||
@@ -355,13 +353,23 @@ static void let_go(struct use *use)
     }
 }
 
-void lock_use_hold(struct use *use, bool adopted)
+void lock_use_granted(struct use *use, bool adopted)
 {
     checker_held(use->claim, use->lock, adopted);
     USE_TRACE(use, "%s token %" PRIu64, adopted ? "adopts" : "holds", hf_lock_token(use->lock));
+}
+
+void lock_use_keep(struct use *use)
+{
     hold_on(use);
     USE_TRACE(use, "lets go of token %" PRIu64, hf_lock_token(use->lock));
     checker_notification(use);
+}
+
+void lock_use_hold(struct use *use, bool adopted)
+{
+    lock_use_granted(use, adopted);
+    lock_use_keep(use);
     let_go(use);
 }
 
@@ -390,7 +398,7 @@ static void use_lock(struct process *process)
         checker_once_per(&use);
         lock_use_hold(&use, /* adopted */ false);
     } else {
-        checker_refusal(&use, status, &error);
+        lock_use_refused(&use, status, &error);
     }
     lock_use_close(&use);
 }

@@ -72,6 +72,9 @@
     ROW(TREE_BY_SEGMENT, "ranges", "treats /ab as part of the tree /a")                        \
     ROW(TREE_ABOVE_TOO, "ranges", "overlooks that a tree lies inside another")                 \
     ROW(EVERY_SCOPE_COUNTS, "ranges", "compares only the first scope of a lock")               \
+    ROW(CLAIM_MINDS_OTHERS, "claims",                                                          \
+        "claims, in the write that completes a lease, what overlaps another's lease")          \
+    ROW(CLAIM_NEEDS_ITS_WRITE, "claims", "counts a claim whose completing write got no reply") \
     /* Waiting. */                                                                             \
     ROW(NEWCOMERS_OBEY_ORDER, "locks", "lets newcomers overtake waiters")                      \
     ROW(CLAIM_IN_TURN, "locks", "claims a free lock out of turn")                              \
@@ -151,6 +154,11 @@
     ROW(UNDELETE_TAKES_ALL_TARGETS, "compact", "leaves targets of an undone merge live")       \
     ROW(UNDELETE_UNDOES_ALL, "compact", "undeletes one source and leaves the target live")     \
     ROW(TRY_COUNTS_WHEN_LEASED, "compact", "counts no try for a lease that just died")         \
+    ROW(TRY_NEEDS_A_BEGIN, "compact", "counts a try for a lease whose merge had not begun")    \
+    ROW(UNCERTAIN_IS_MARKED, "compact",                                                        \
+        "does not mark chunks whose worker died, perhaps in their merge")                      \
+    ROW(BEGIN_IS_MARKED, "compact",                                                            \
+        "merges chunks that may kill it before it has written that it begins")                 \
     ROW(QUARANTINE_ALONE, "compact",                                                           \
         "quarantines a whole group that was tried too many times")                             \
     ROW(ALONE_IS_TESTED, "compact", "commits a copy of a chunk that is tried alone")           \

@@ -126,7 +126,7 @@ enum table_op_kind {
     TABLE_CLAIM,   /* id: turns a waiter whose turn it is into a lease */
     /* Id: leave the queue, or release the lease if it was granted meanwhile. */
     TABLE_CANCEL,
-    TABLE_RENEW,    /* id, token */
+    TABLE_RENEW,    /* id, token; a note, if there is one, replaces that of the lease */
     TABLE_RELEASE,  /* id, token */
     TABLE_COMPLETE, /* id, token, note: the work is done */
     TABLE_FAIL,     /* id, token, note: the work failed */

@@ -521,8 +521,10 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
     if (!lease)
         return op->error.status;
     /* An earlier attempt was written and its reply was lost. Renewing again would be safe, but it
-     * is not needed: the ttl is counted from the t0 of that attempt. */
-    if (lease->status == LEASE_ACTIVE && is_mine(op, lease->nonce))
+     * is not needed: the ttl is counted from the t0 of that attempt. A renewal of the same lease
+     * that shares this attempt has the same nonce, but not this note. */
+    if (lease->status == LEASE_ACTIVE && is_mine(op, lease->nonce) &&
+        (op->note.size == 0 || view_equal(op->note, lease->note)))
         return report_already_granted(lease, op);
     /* With this proof any client may take the lease over, so it is marked as expired here too. A
      * renewal never revives a lease. */
@@ -542,6 +544,8 @@ static enum hf_status apply_renew(struct lease_table *table, struct table_op *op
     struct lease fields = *lease;
     fields.status = LEASE_ACTIVE;
     fields.renewals++;
+    if (op->note.size > 0)
+        fields.note = op->note;
     renew_times(&fields, evidence);
     status = table_replace_lease(table, lease, &fields, op);
     if (status == HF_OK)

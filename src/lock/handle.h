@@ -25,6 +25,8 @@ struct hf_lock {
     struct span ttl;
     bool *blocked; /* one per scope, as last reported; then the same again for the next reply */
     struct table_hook *hook; /* of every request for a grant; may be NULL */
+    struct view
+        renewal_note; /* replaces the note of the lease at each renewal; empty: keep it */
 
     struct env_mutex calls;
     struct queue_waiter waiter; /* guarded by the wait queue's mutex */
@@ -64,17 +66,27 @@ bool lock_hold_granted(struct hf_lock *lock, const struct request *request);
  * for this. */
 void lock_give_back(struct hf_lock *lock);
 
+/* From now on, each renewal writes this note, which must live as long as the handle. */
+void lock_set_renewal_note(struct hf_lock *lock, struct view note);
+
 /* Ends the lease, as hf_lock_release, _complete and _fail do. The hook, which may be NULL, runs
  * in the same write. If there is no reply, the lease is ended in the background without the
  * hook. */
 enum hf_status lock_end(struct hf_lock *lock, enum table_op_kind kind, const char *note,
                         struct table_hook *hook, struct hf_error *error);
 
-/* Completes the lease of `done` and acquires the lock of `next`, without waiting, in one write if
- * both are in one table. The result of each is what hf_lock_complete and hf_lock_acquire would
- * return, and none depends on the other: *ret_completed, and the status that is returned. */
-enum hf_status lock_complete_and_acquire(struct hf_lock *done, struct hf_lock *next,
-                                         enum hf_status *ret_completed, struct hf_error *error);
+/* Completes some leases and acquires some locks, without waiting, in one write if all are in one
+ * table. Each result is what hf_lock_complete or hf_lock_acquire would return, and none depends on
+ * another. */
+#define LOCK_EXCHANGE_MAX 4
+struct lock_exchange {
+    struct hf_lock *done[LOCK_EXCHANGE_MAX];
+    struct hf_lock *next[LOCK_EXCHANGE_MAX];
+    size_t done_count, next_count;
+    enum hf_status completed[LOCK_EXCHANGE_MAX], acquired[LOCK_EXCHANGE_MAX];
+    struct hf_error errors[LOCK_EXCHANGE_MAX]; /* of `acquired` */
+};
+void lock_exchange(struct lock_exchange *exchange);
 
 /* The two halves of lock_end: false if the lease need not be ended now, with the reason in *error
  * (OK: it was acquired several times). The caller holds `calls`, and sends the request. */

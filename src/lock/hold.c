@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/layout.h"
+#include "base/mutant.h"
 #include "base/options.h"
 #include "base/rule.h"
 #include "lock/lease_name.h"
@@ -147,6 +148,16 @@ static enum hf_status note_own_renewal_locked(struct hf_lock *lock,
 
 static enum hf_status confirm_lease(struct hf_lock *lock, struct hf_error *error);
 
+void lock_set_renewal_note(struct hf_lock *lock, struct view note)
+{
+    check(table_takes_note(note));
+    env_mutex_lock(&lock->calls);
+    env_mutex_lock(&lock->client->keeper.mutex);
+    lock->renewal_note = note;
+    env_mutex_unlock(&lock->client->keeper.mutex);
+    env_mutex_unlock(&lock->calls);
+}
+
 enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
 {
     if (ERROR_IF_NULL(error, lock) != HF_OK)
@@ -167,6 +178,7 @@ enum hf_status hf_lock_renew(struct hf_lock *lock, struct hf_error *error)
                      mono_earlier(end, mono_add(now, REQUEST_TIME)));
         request.table.id = view_of(lock->id);
         request.table.token = lock->token;
+        request.table.note = lock->renewal_note;
         table_ref_ask(lock->ref, requests, 1);
         env_mutex_lock(&client->keeper.mutex);
         status = note_own_renewal_locked(lock, &request, error);
@@ -317,38 +329,96 @@ enum hf_status lock_undo_acquire(struct hf_lock *lock, struct hf_error *error)
     return status;
 }
 
-/* ---- Ending one lease and acquiring the next ----------------------------------------- */
+/* ---- Ending leases and acquiring others ----------------------------------------------- */
 
-enum hf_status lock_complete_and_acquire(struct hf_lock *done, struct hf_lock *next,
-                                         enum hf_status *ret_completed, struct hf_error *error)
-{
-    struct request ending, asking, *requests[2];
+/* One lease to complete, or one lock to acquire, as part of an exchange. */
+struct exchanged {
+    struct request request;
     struct lease_request wanted;
     struct hf_error why;
-    bool over;
-    if (done->ref != next->ref) {
-        *ret_completed = hf_lock_complete(done, /* note */ NULL, &why);
-        return hf_lock_acquire(next, /* wait_ms */ 0, error);
-    }
-    client_active(done->client);
-    env_mutex_lock(&done->calls);
-    env_mutex_lock(&next->calls);
+    bool sent, over;
+};
+
+static bool is_in_one_table(const struct lock_exchange *exchange)
+{
+    const struct table_ref *ref =
+        exchange->done_count > 0 ? exchange->done[0]->ref : exchange->next[0]->ref;
+    for (size_t i = 0; i < exchange->done_count; i++)
+        if (exchange->done[i]->ref != ref)
+            return false;
+    for (size_t i = 0; i < exchange->next_count; i++)
+        if (exchange->next[i]->ref != ref)
+            return false;
+    return true;
+}
+
+static void exchange_one_by_one(struct lock_exchange *exchange)
+{
+    struct hf_error ignored;
+    for (size_t i = 0; i < exchange->done_count; i++)
+        exchange->completed[i] = hf_lock_complete(exchange->done[i], /* note */ NULL, &ignored);
+    for (size_t i = 0; i < exchange->next_count; i++)
+        exchange->acquired[i] =
+            hf_lock_acquire(exchange->next[i], /* wait_ms */ 0, &exchange->errors[i]);
+}
+
+static void exchange_in_one_write(struct lock_exchange *exchange)
+{
+    struct exchanged ending[LOCK_EXCHANGE_MAX], asking[LOCK_EXCHANGE_MAX];
+    struct request *requests[2 * LOCK_EXCHANGE_MAX];
+    struct table_ref *ref = NULL;
     size_t count = 0;
-    bool ends = lock_begin_end(done, TABLE_COMPLETE, VIEW(""), &ending, &over, &why);
-    if (ends)
-        requests[count++] = &ending;
-    enum hf_status status = lock_begin_acquire(next, &wanted, &asking, error);
-    bool asks = status == HF_OK;
-    if (asks)
-        requests[count++] = &asking;
+    for (size_t i = 0; i < exchange->done_count; i++) {
+        struct hf_lock *lock = exchange->done[i];
+        env_mutex_lock(&lock->calls);
+        ref = lock->ref;
+        ending[i].sent = lock_begin_end(lock, TABLE_COMPLETE, VIEW(""), &ending[i].request,
+                                        &ending[i].over, &ending[i].why);
+        if (ending[i].sent)
+            requests[count++] = &ending[i].request;
+    }
+    for (size_t i = 0; i < exchange->next_count; i++) {
+        struct hf_lock *lock = exchange->next[i];
+        env_mutex_lock(&lock->calls);
+        ref = lock->ref;
+        exchange->acquired[i] = lock_begin_acquire(lock, &asking[i].wanted, &asking[i].request,
+                                                   &exchange->errors[i]);
+        asking[i].sent = exchange->acquired[i] == HF_OK;
+        if (asking[i].sent)
+            requests[count++] = &asking[i].request;
+        MUTANT(mutant_claims_beside_others(&asking[i].wanted.wish));
+    }
     if (count > 0)
-        table_ref_ask(done->ref, requests, count);
-    *ret_completed = ends ? lock_finish_end(done, &ending, over, &why) : why.status;
-    if (asks)
-        status = lock_finish_acquire(next, &asking, error);
-    env_mutex_unlock(&next->calls);
-    env_mutex_unlock(&done->calls);
-    return status;
+        table_ref_ask(ref, requests, count);
+    for (size_t i = 0; i < exchange->done_count; i++) {
+        struct exchanged *end = &ending[i];
+        exchange->completed[i] =
+            end->sent ? lock_finish_end(exchange->done[i], &end->request, end->over, &end->why)
+                      : end->why.status;
+        env_mutex_unlock(&exchange->done[i]->calls);
+    }
+    for (size_t i = 0; i < exchange->next_count; i++) {
+        if (asking[i].sent) {
+            MUTANT(mutant_believes_in_claim(&asking[i].request));
+            exchange->acquired[i] = lock_finish_acquire(exchange->next[i], &asking[i].request,
+                                                        &exchange->errors[i]);
+        }
+        env_mutex_unlock(&exchange->next[i]->calls);
+    }
+}
+
+void lock_exchange(struct lock_exchange *exchange)
+{
+    check(exchange->done_count <= LOCK_EXCHANGE_MAX);
+    check(exchange->next_count <= LOCK_EXCHANGE_MAX);
+    if (exchange->done_count + exchange->next_count == 0)
+        return;
+    client_active(exchange->done_count > 0 ? exchange->done[0]->client
+                                           : exchange->next[0]->client);
+    if (is_in_one_table(exchange))
+        exchange_in_one_write(exchange);
+    else
+        exchange_one_by_one(exchange);
 }
 
 enum hf_status hf_lock_release(struct hf_lock *lock, struct hf_error *error)

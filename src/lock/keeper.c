@@ -191,6 +191,7 @@ static void collect_locked(struct hf_client *client, struct table_ref *ref, bool
         request_init(request, ref, TABLE_RENEW, renewal_deadline(lock, now));
         request->table.id = view_of(lock->id);
         request->table.token = lock->token;
+        request->table.note = lock->renewal_note;
         lock->pins++;
         renewal->requests[renewal->count] = request;
         renewal->locks[renewal->count++] = lock;

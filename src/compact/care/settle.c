@@ -13,7 +13,8 @@
 /* A copy of an ended lease whose output has not been condemned yet. */
 struct ended_lease {
     struct view id, output, holder;
-    bool died; /* expired or broken: its holder did not end it */
+    bool died;      /* expired or broken: its holder did not end it */
+    bool uncertain; /* ... and whether its merge had begun is not known */
     unsigned level;
     struct span held;
     struct job_note note;
@@ -47,16 +48,20 @@ static bool touches(const struct lease *lease, const struct view *keys, size_t c
 
 #define DIED "the worker died or lost its connection to the store"
 
-/* A worker that died left no note, so its whole group is blamed. Otherwise a chunk that kills its
- * workers would be retried forever. */
-static bool read_blame(const struct lease *lease, bool died, struct arena *arena,
-                       struct job_note *note)
+/* If a worker died in its merge, its whole group is blamed. Otherwise a chunk that kills its
+ * workers would be retried forever. If the lease does not say that the merge had begun, nobody is blamed,
+ * but from now on the workers of these chunks write that they begin before they do. So the next
+ * death is certain. */
+static bool read_blame(const struct lease *lease, struct arena *arena,
+                       struct ended_lease *ended)
 {
     if (lease->status == LEASE_FAILED)
-        return job_note_decode(lease->note, arena, note);
-    *note = (struct job_note){ .blame = HF_COMPACT_BLAME_NOBODY };
-    if (died && RULE(TRY_COUNTS_WHEN_LEASED))
-        *note = (struct job_note){ .blame = HF_COMPACT_BLAME_GROUP, .why = VIEW(DIED) };
+        return job_note_decode(lease->note, arena, &ended->note);
+    ended->note = (struct job_note){ .blame = HF_COMPACT_BLAME_NOBODY };
+    ended->uncertain =
+        ended->died && RULE(TRY_NEEDS_A_BEGIN) && job_note_says_claimed(lease->note);
+    if (ended->died && !ended->uncertain && RULE(TRY_COUNTS_WHEN_LEASED))
+        ended->note = (struct job_note){ .blame = HF_COMPACT_BLAME_GROUP, .why = VIEW(DIED) };
     return true;
 }
 
@@ -76,7 +81,7 @@ static bool copy_ended_lease(struct ended_leases *leases, const struct lease *le
     ended->output = arena_copy(arena, lease->output);
     ended->holder = arena_copy(arena, lease->holder);
     bool good = ended->id.data && ended->output.data && ended->holder.data &&
-                read_blame(lease, ended->died, arena, &ended->note);
+                read_blame(lease, arena, ended);
     for (size_t i = 0; i < lease->wish.scope_count; i++)
         if (lease->wish.scopes[i].kind == SCOPE_CHUNK) {
             sources[ended->source_count] = arena_copy(arena, lease->wish.scopes[i].name);
@@ -157,6 +162,7 @@ static enum hf_status settle_lease(struct catalog_tree *tree, const struct ended
                              .keys = &ended->output,
                              .key_count = 1,
                              .blame = ended->note.blame,
+                             .mark_begin = ended->uncertain && RULE(UNCERTAIN_IS_MARKED),
                              .sources = ended->sources,
                              .source_count = ended->source_count,
                              .culprit = ended->note.culprit,

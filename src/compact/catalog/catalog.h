@@ -113,6 +113,7 @@ struct chunk {
     struct stamp since;     /* when it was added, last tried, or restored */
     unsigned tries;         /* leases on it that ended without success */
     unsigned tested;        /* tests that it passed alone, after its groups had failed */
+    bool mark_begin;        /* a worker may have died in its merge: see `mark_begin` below */
     unsigned key_kinds;     /* ndjson: what its key is (merge.h); 0: unknown */
     struct view quarantine; /* the reason; empty: not quarantined */
     struct view object;     /* adopted: the key of its object; empty: not adopted */
@@ -439,6 +440,9 @@ struct catalog_op {
     enum hf_compact_blame blame; /* condemn; counted only if the key was not condemned before */
     const struct view *sources;
     size_t source_count;
+    /* condemn, without blame: a worker that had leased the sources died, perhaps before its merge
+     * began. From now on, a worker that merges one of them writes that it begins before it does. */
+    bool mark_begin;
     struct view culprit;
     struct view reason; /* of a failure or a quarantine, for people */
     int64_t cutoff_ms;  /* retire */

@@ -269,6 +269,7 @@ static enum hf_status prepare_add(struct catalog *catalog, struct catalog_op *op
         if (chunk.markers.count > 0)
             chunk.markers.since = stamp_now(evidence);
         chunk.tries = chunk.tested = 0;
+        chunk.mark_begin = false;
         chunk.quarantine = VIEW("");
         enum hf_status status =
             next_sequence(catalog, adding, chunk.writer, &chunk.sequence, &op->error);
@@ -406,6 +407,7 @@ static enum hf_status prepare_commit(struct catalog *catalog, struct catalog_op 
         target->sequence = 0;
         target->file_id = VIEW("");
         target->tries = target->tested = 0;
+        target->mark_begin = false;
         target->quarantine = target->object = target->etag = VIEW("");
         target->own = false;
         enum hf_status status = chunk_keep(catalog, target, &op->error);

@@ -74,13 +74,34 @@ static enum hf_status blame_group(struct catalog *catalog, struct catalog_op *op
     return HF_OK;
 }
 
+/* Keeps the stamps: nothing was tried, so the chunks are due as before. */
+static enum hf_status mark_sources(struct catalog *catalog, struct catalog_op *op,
+                                   struct blamed *blamed)
+{
+    enum hf_status status = catalog_check_twice(op->sources, op->source_count, &op->error);
+    for (size_t i = 0; status == HF_OK && i < op->source_count; i++) {
+        const struct chunk *chunk = catalog_live_by_key(catalog, op->sources[i]);
+        if (!chunk || chunk->mark_begin)
+            continue;
+        struct chunk changed = *chunk;
+        changed.mark_begin = true;
+        status = chunk_seal(catalog, &changed, CHUNK_BYTES_READ_MAX, &op->error);
+        if (status == HF_OK)
+            blamed->chunks[blamed->count++] = changed;
+    }
+    return status;
+}
+
 enum hf_status blame_prepare(struct catalog *catalog, struct catalog_op *op,
                              const struct evidence *evidence, struct blamed *blamed)
 {
-    if (op->blame == HF_COMPACT_BLAME_NOBODY)
+    bool nobody = op->blame == HF_COMPACT_BLAME_NOBODY;
+    if (nobody && !op->mark_begin)
         return HF_OK;
     if (!blamed_room(blamed, op->source_count))
         return error_no_memory(&op->error);
+    if (nobody)
+        return mark_sources(catalog, op, blamed);
     return op->blame == HF_COMPACT_BLAME_CHUNK ? blame_culprit(catalog, op, evidence, blamed)
                                                : blame_group(catalog, op, evidence, blamed);
 }

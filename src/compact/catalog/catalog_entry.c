@@ -121,6 +121,7 @@ static const struct member chunk_members[] = {
     MEMBER(chunk, "run", MEMBER_TEXT, run, MERGE_ID_DIGITS, MEMBER_OPTIONAL),
     MEMBER(chunk, "tries", MEMBER_U32, tries, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
     MEMBER(chunk, "tested", MEMBER_U32, tested, CHUNK_TRIES_MAX, MEMBER_OPTIONAL),
+    MEMBER(chunk, "mark_begin", MEMBER_BOOL, mark_begin, 0, MEMBER_OPTIONAL),
     MEMBER(chunk, "quarantine", MEMBER_TEXT, quarantine, REASON_BYTES_MAX, MEMBER_OPTIONAL),
     { .name = { "object", 6 },
       .kind = MEMBER_TEXT,

@@ -17,90 +17,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-
-/* ---- Orders -------------------------------------------------------------------------- */
-
-static bool copy_chunk(struct arena *arena, const struct chunk *from, struct chunk *to)
-{
-    *to = *from;
-    to->key = arena_copy(arena, from->key);
-    to->writer = arena_copy(arena, from->writer);
-    to->object = arena_copy(arena, from->object);
-    to->etag = arena_copy(arena, from->etag);
-    to->run = to->quarantine = VIEW("");
-    to->raw = VIEW("");
-    return to->key.data && to->writer.data && to->object.data && to->etag.data;
-}
-
-/* Copies what a range job needs to know of the record. */
-static bool copy_range(struct order *order, const struct plan_group *group)
-{
-    const struct divided_merge *merge = group->merge;
-    struct arena *arena = &order->arena;
-    char name[RANGE_LEASE_MAX + 1];
-    uint64_t *starts = arena_take(arena, 2 * group->count * sizeof *starts);
-    uint64_t *sizes = starts + group->count;
-    if (!starts)
-        return false;
-    for (size_t i = 0; i < group->count; i++) {
-        starts[i] = merge->ranges[group->range].starts[i];
-        sizes[i] = range_part(merge, group->range, i, group->sources[i]->size);
-    }
-    bool last = group->range + 1 == merge->range_count;
-    struct view to = last ? VIEW("") : merge->ranges[group->range + 1].from;
-    order->parts = (struct merge_parts){
-        .starts = starts,
-        .sizes = sizes,
-        .from = arena_copy(arena, merge->ranges[group->range].from),
-        .to = arena_copy(arena, to),
-    };
-    memcpy(order->merge_id, merge->id.data, MERGE_ID_DIGITS);
-    order->range = group->range;
-    order->range_count = merge->range_count;
-    range_lease_name(view_of(order->ref->partition), merge, group->range, name);
-    order->lease_name = arena_copy(arena, view_of(name));
-    return order->parts.from.data && order->parts.to.data && order->lease_name.data;
-}
-
-enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *group,
-                          struct order **ret_order, struct hf_error *error)
-{
-    struct order *order = calloc(1, sizeof *order);
-    if (!order)
-        return error_no_memory(error);
-    *order = (struct order){ .ref = ref,
-                             .level = group->level,
-                             .forced = group->forced,
-                             .test = group->test,
-                             .large = group->large,
-                             .drops = group->drops,
-                             .bytes = group->bytes,
-                             .rows = group->rows,
-                             .due = group->due,
-                             .arena = ARENA_INIT };
-    order->sources = arena_take(&order->arena, (group->count + 1) * sizeof *order->sources);
-    bool good = order->sources != NULL;
-    for (size_t i = 0; i < group->count; i++)
-        good = good && copy_chunk(&order->arena, group->sources[i], &order->sources[i]);
-    order->count = group->count;
-    if (group->merge)
-        good = good && copy_range(order, group);
-    if (!good) {
-        order_free(order);
-        return error_no_memory(error);
-    }
-    *ret_order = order;
-    return HF_OK;
-}
-
-void order_free(struct order *order)
-{
-    if (!order)
-        return;
-    arena_release(&order->arena);
-    free(order);
-}
 
 /* ---- A job --------------------------------------------------------------------------- */
 
@@ -115,12 +31,15 @@ struct job {
     struct view *keys; /* of the sources */
     uint64_t *crcs;    /* of the parts of the sources, for a range */
     struct hf_lock *lock;
+    struct hf_lock *done[JOB_CLAIMS_MAX]; /* of earlier jobs, to be completed with ours */
+    size_t done_count;
     struct mono_time drawn;
     bool holds, no_memory; /* both set by the last check_group_holds() */
     bool told_to_stop, lease_gone;
     bool took_too_long; /* more than D/2 from name to commit */
     bool wrong_sum;     /* of all ranges together */
     bool drops_markers; /* the merge drops the deletion markers of the sources */
+    bool marks_begin;   /* the lease must say that the merge begins before it does */
 };
 
 static bool is_range(const struct job *job)
@@ -159,6 +78,17 @@ static bool none_was_tried_since(const struct order *order, const struct catalog
     return true;
 }
 
+/* A death of a worker of these chunks must be certain to have been in its merge, or before. */
+static bool is_begin_marked(const struct order *order, const struct catalog *catalog)
+{
+    for (size_t i = 0; i < order->count; i++) {
+        const struct chunk *now = catalog_find(catalog, order->sources[i].key);
+        if (now && (now->mark_begin || now->tries > 0))
+            return true;
+    }
+    return false;
+}
+
 static void check_group_holds(void *argument, const struct catalog *catalog,
                               const struct evidence *evidence)
 {
@@ -166,6 +96,7 @@ static void check_group_holds(void *argument, const struct catalog *catalog,
     struct hf_error ignored;
     job->settings = catalog->settings;
     job->no_memory = !compact_settings_keep(&job->settings, &job->arena);
+    job->marks_begin = is_range(job) || is_begin_marked(job->order, catalog);
     if (is_range(job)) {
         job->holds = range_holds(job->order, catalog, &job->drops_markers);
         return;
@@ -230,6 +161,7 @@ static enum hf_status new_lease(struct job *job, struct hf_error *error)
     options.ttl_ms = job->settings.ttl_ms;
     options.output = job->report->output;
     options.level = job->order->level;
+    options.note = JOB_NOTE_CLAIMED;
     size_t count;
     const struct view *names = leased_names(job, &count);
     const char **scopes = arena_take(&job->arena, count * sizeof *scopes);
@@ -369,31 +301,64 @@ static bool init_job(struct job *job, struct catalog_tree *tree, struct merger *
     return true;
 }
 
-/* Completes the lease and, in the same write, claims the next group. If the group is obsolete, or
- * something fails before the write, only the lease is completed. */
-static void complete_and_claim(struct job *job, const struct order *next_order)
+static_assert(JOB_CLAIMS_MAX == LOCK_EXCHANGE_MAX, "all are exchanged in one write");
+
+/* Prepares the lease of a group that is to be claimed. If the group is obsolete, or something
+ * fails, it is not claimed. */
+static bool prepare_claim(const struct job *job, const struct order *order, struct job *next,
+                          struct job_report *report)
 {
-    struct job_report *report = job->report, next_report;
-    struct job_claim *claim = &report->claim;
-    struct job next;
-    struct hf_error ignored;
-    enum hf_status completed;
-    report->next_status = HF_UNAVAILABLE;
-    if (init_job(&next, job->tree, job->merger, next_order, job->options, &next_report) &&
-        prepare_lease(&next)) {
-        report->next_status =
-            lock_complete_and_acquire(job->lock, next.lock, &completed, &ignored);
-    } else {
-        hf_lock_complete(job->lock, /* note */ NULL, &ignored);
+    bool good = init_job(next, job->tree, job->merger, order, job->options, report) &&
+                prepare_lease(next);
+    if (!good) {
+        hf_lock_free(next->lock);
+        arena_release(&next->arena);
     }
-    if (report->next_status == HF_OK) {
-        claim->lock = next.lock;
-        claim->drawn = next.drawn;
-        memcpy(claim->output, next_report.output, sizeof claim->output);
-    } else {
-        hf_lock_free(next.lock);
+    return good;
+}
+
+static void take_claim(const struct job *next, struct job_claim *ret_claim)
+{
+    ret_claim->lock = next->lock;
+    ret_claim->drawn = next->drawn;
+    memcpy(ret_claim->output, next->report->output, sizeof ret_claim->output);
+}
+
+/* Completes the leases in `exchange` and claims the next groups, in one write. */
+static void complete_and_claim(struct job *job, const struct order *const *orders, size_t count,
+                               struct lock_exchange *exchange)
+{
+    struct job nexts[JOB_CLAIMS_MAX];
+    struct job_report reports[JOB_CLAIMS_MAX];
+    size_t numbers[JOB_CLAIMS_MAX]; /* of the orders that can be claimed */
+    for (size_t i = 0; i < count; i++) {
+        size_t at = exchange->next_count;
+        job->report->next_status[i] = HF_UNAVAILABLE;
+        if (!prepare_claim(job, orders[i], &nexts[at], &reports[at]))
+            continue;
+        numbers[at] = i;
+        exchange->next[at] = nexts[at].lock;
+        exchange->next_count++;
     }
-    arena_release(&next.arena);
+    lock_exchange(exchange);
+    for (size_t at = 0; at < exchange->next_count; at++) {
+        job->report->next_status[numbers[at]] = exchange->acquired[at];
+        if (exchange->acquired[at] == HF_OK)
+            take_claim(&nexts[at], &job->report->claims[numbers[at]]);
+        else
+            hf_lock_free(nexts[at].lock);
+        arena_release(&nexts[at].arena);
+    }
+}
+
+/* The leases of earlier jobs that have done their work. */
+static void complete_earlier(struct job *job)
+{
+    struct lock_exchange exchange = { .done_count = job->done_count };
+    memcpy(exchange.done, job->done, sizeof exchange.done);
+    lock_exchange(&exchange);
+    while (job->done_count > 0)
+        hf_lock_free(job->done[--job->done_count]);
 }
 
 /* Completes the lease of a job that has done its work. If this fails, the client that settles the
@@ -401,12 +366,23 @@ static void complete_and_claim(struct job *job, const struct order *next_order)
 static void complete_lease(struct job *job)
 {
     const struct job_options *options = job->options;
-    const struct order *next = options->next ? options->next(options->argument) : NULL;
-    struct hf_error ignored;
-    if (next)
-        complete_and_claim(job, next);
-    else
-        hf_lock_complete(job->lock, /* note */ NULL, &ignored);
+    const struct order *orders[JOB_CLAIMS_MAX];
+    struct lock_exchange exchange = { .done_count = 0 };
+    check(job->done_count < JOB_CLAIMS_MAX);
+    job->done[job->done_count++] = job->lock;
+    job->lock = NULL;
+    if (options->leaves_lease) {
+        memcpy(job->report->done, job->done, sizeof job->done);
+        job->report->done_count = job->done_count;
+        job->done_count = 0;
+        return;
+    }
+    size_t count = options->next ? options->next(options->argument, orders) : 0;
+    memcpy(exchange.done, job->done, sizeof exchange.done);
+    exchange.done_count = job->done_count;
+    complete_and_claim(job, orders, count, &exchange);
+    while (job->done_count > 0)
+        hf_lock_free(job->done[--job->done_count]);
 }
 
 /* ---- The merge ----------------------------------------------------------------------- */
@@ -716,11 +692,30 @@ static bool guard_lease(struct job *job)
     return false;
 }
 
+/* Until a lease says that its merge has begun, the death of its worker counts no try. Usually the
+ * next renewal says so, and costs nothing. If the worker dies before, the client that settles the
+ * lease cannot know whether these chunks have killed it, and marks them; the next worker writes
+ * first (docs/design.md, "Failures and limits"). False: the report says how the job ended. */
+static bool begin_merge(struct job *job)
+{
+    struct job_report *report = job->report;
+    lock_set_renewal_note(job->lock, VIEW(JOB_NOTE_BEGUN));
+    enum hf_status status = HF_OK;
+    if (RULE(BEGIN_IS_MARKED) && job->marks_begin)
+        status = hf_lock_renew(job->lock, &report->error);
+    if (status == HF_OK)
+        return true;
+    report->end =
+        status == HF_LOST || status == HF_EXPIRED ? HF_COMPACT_END_LOST : HF_COMPACT_END_FAILED;
+    give_up_job(job, HF_COMPACT_BLAME_NOBODY, VIEW(""));
+    return false;
+}
+
 static void lease_merge_commit(struct job *job)
 {
     struct job_report *report = job->report;
     struct hf_error error = { .status = HF_OK };
-    if (!take_lease(job) || !guard_lease(job) || divide_if_large(job))
+    if (!take_lease(job) || !guard_lease(job) || !begin_merge(job) || divide_if_large(job))
         return;
     enum hf_status status = run_merger(job, &error);
     if (status == HF_OK && check_product_rows(job, &error) != HF_OK) {
@@ -777,8 +772,11 @@ void job_run(struct catalog_tree *tree, struct merger *merger, const struct orde
         job.drawn = options->claim->drawn;
         memcpy(ret_report->output, options->claim->output, sizeof ret_report->output);
     }
+    for (; job.done_count < options->done_count; job.done_count++)
+        job.done[job.done_count] = options->done[job.done_count];
     if (good)
         lease_merge_commit(&job);
+    complete_earlier(&job); /* unless they were completed with ours, or left */
     hf_lock_free(job.lock);
     ret_report->took = mono_since(env_now(tree->env), started);
     if (options->keep_record && good)

@@ -2,12 +2,13 @@
 /* job.h: one merge, from lease to commit. Regardless of which step fails, the merge is committed
  * once or not at all.
  *
- *     lease(sources, output) -> settle -> guard -> merger -> check lease -> commit ->
+ *     lease(sources, output) -> settle -> guard -> begin -> merger -> check lease -> commit ->
  *         complete
  *
  * A worker with more work claims its next group in the write that completes the lease of the last
- * one, so that a group costs one write of the lease table and not two. Such a claim is a lease like
- * any other: the job that it belongs to settles and guards it before it begins.
+ * one, so that a group costs one write of the lease table and not two. If its groups are small, it
+ * claims several of them, and completes their leases together. Such a claim is a lease like any
+ * other: the job that it belongs to settles and guards it before it begins.
  *
  * A test (plan.h) ends after the merger: it puts nothing, and one swap resets the tries of the
  * chunk. Its lease names an output all the same, so that a test that kills its worker is settled
@@ -50,6 +51,9 @@ enum hf_status order_copy(struct catalog_ref *ref, const struct plan_group *grou
                           struct order **ret_order, struct hf_error *error);
 void order_free(struct order *order);
 
+/* How many groups a job claims at most, and how many leases it completes, in one write. */
+#define JOB_CLAIMS_MAX 4
+
 /* A lease that was acquired for a job that has not begun. */
 struct job_claim {
     struct hf_lock *lock; /* NULL: none */
@@ -69,10 +73,13 @@ struct job_report {
     struct span took;
     /* The commit was refused because the merge had dropped deletion markers that must be kept. */
     bool needs_markers;
-    /* If options.next gave a group: how the attempt to claim it ended. OK: `claim` belongs to the
-     * caller, which must run that job. */
-    enum hf_status next_status;
-    struct job_claim claim;
+    /* For each group that options.next gave: how the attempt to claim it ended. OK: the claim
+     * belongs to the caller, which must run that job. */
+    enum hf_status next_status[JOB_CLAIMS_MAX];
+    struct job_claim claims[JOB_CLAIMS_MAX];
+    /* With options.leaves_lease: leases of finished jobs, which a later job must complete. */
+    struct hf_lock *done[JOB_CLAIMS_MAX];
+    size_t done_count;
 };
 
 struct job_options {
@@ -85,9 +92,14 @@ struct job_options {
     bool keep_record;  /* record the outcome in the jobs document (jobs.h) */
     /* May be NULL. The lease that another job has claimed for this one, which takes it over. */
     const struct job_claim *claim;
-    /* May be NULL. Called when the lease is about to be completed: returns the group to claim in
-     * the same write, or NULL. The order must live as long as the job. */
-    const struct order *(*next)(void *argument);
+    /* May be NULL. Called when the lease is about to be completed: returns how many groups are to
+     * be claimed in the same write. The orders must live as long as the job. */
+    size_t (*next)(void *argument, const struct order *ret_orders[JOB_CLAIMS_MAX]);
+    /* Leases that earlier jobs have left, which this job completes with its own. */
+    struct hf_lock *const *done;
+    size_t done_count;
+    /* If the job does its work, it leaves these leases and its own to the next one: report.done. */
+    bool leaves_lease;
 };
 
 /* Runs one job to completion in this task. */

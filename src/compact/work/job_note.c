@@ -80,3 +80,17 @@ bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret
     buffer_release(&space);
     return whole;
 }
+
+bool job_note_says_claimed(struct view text)
+{
+    struct json_reader reader = json_read(text);
+    struct view name, raw;
+    bool begun = true;
+    for (json_enter_object(&reader); json_next_member(&reader, &name);) {
+        if (view_equal(name, VIEW("begun")))
+            json_take_bool(&reader, &begun);
+        else
+            json_skip(&reader, &raw);
+    }
+    return json_end(&reader) && !begun;
+}

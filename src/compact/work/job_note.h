@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_note.h: the note that a failed job leaves in its lease, for the client that settles the
- * lease: which chunks are to blame, and why. JSON of at most NOTE_BYTES_MAX bytes. */
+/* job_note.h: the notes that a job writes into its lease for the client that settles the lease.
+ * JSON of at most NOTE_BYTES_MAX bytes.
+ *
+ * While it holds the lease: whether its merge has begun. The lease says that it has not from the
+ * claim on. The first renewal after the begin says that it has; if a source must be merged with
+ * care (chunk.mark_begin), that renewal precedes the begin.
+ *
+ * When it fails: which chunks are to blame, and why. */
 #ifndef COMPACT_WORK_JOB_NOTE_H
 #define COMPACT_WORK_JOB_NOTE_H
 
@@ -21,5 +27,12 @@ bool job_note_encode(const struct job_note *note, struct buffer *text);
 /* If the text is not such a note, nobody is blamed. False if out of memory. The strings are stored
  * in `arena`. */
 bool job_note_decode(struct view text, struct arena *arena, struct job_note *ret_note);
+
+#define JOB_NOTE_CLAIMED "{\"begun\":false}"
+#define JOB_NOTE_BEGUN   "{\"begun\":true}"
+
+/* Whether the note of a lease says that the merge has not begun, as far as its worker has written.
+ * A lease of an earlier version says nothing. */
+bool job_note_says_claimed(struct view text);
 
 #endif

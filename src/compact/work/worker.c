@@ -186,28 +186,33 @@ static struct candidate *next_ready(struct worker *worker, size_t *index, struct
     return NULL;
 }
 
-/* Starts as many jobs as there is room for. Each job also gets the group that it claims when it
+/* Starts as many jobs as there is room for. Each job also gets the groups that it claims when it
  * completes its lease, before it starts: otherwise a short job would be done too early. */
 static void start_ready(struct worker *worker)
 {
     struct mono_time now = env_now(worker->tree->env);
-    struct candidate *begun[HF_COMPACT_JOBS_MAX], none = { .order = NULL };
+    struct candidate begun[HF_COMPACT_JOBS_MAX], *ready;
     size_t room = worker->options.jobs - worker_running(worker), count = 0, at = 0;
     if (room == 0 || worker_stops(worker))
         return;
     worker_take_back(worker); /* what a running job would claim later can begin now */
-    while (count < room && (begun[count] = next_ready(worker, &at, now)))
-        count++;
-    for (size_t i = 0; i < count; i++) {
-        struct candidate *next =
-            worker_offers_next(worker) ? next_ready(worker, &at, now) : NULL;
-        if (!worker_start(worker, begun[i], next ? next : &none))
-            break;
-        begun[i]->order = NULL;
-        if (next)
-            next->order = NULL;
+    while (count < room && (ready = next_ready(worker, &at, now))) {
+        begun[count++] = *ready;
+        ready->order = NULL;
     }
     drop_used_candidates(worker);
+    for (size_t i = 0; i < count; i++) {
+        struct batch batch = { .next_count = 0 };
+        size_t share = worker->candidate_count / (count - i);
+        worker_take_next(worker, share > 0 ? share : 1, &batch);
+        if (worker_start(worker, &begun[i], &batch))
+            continue;
+        for (size_t k = batch.next_count; k > 0; k--)
+            worker_put_back(worker, &batch.next[k - 1]);
+        for (size_t k = count; k > i; k--)
+            worker_put_back(worker, &begun[k - 1]);
+        return;
+    }
 }
 
 static void maintain_in_time(struct worker *worker)
@@ -288,13 +293,15 @@ static void run_until_done(struct worker *worker)
 /* ---- Number of requests -------------------------------------------------------------- */
 
 #define REQUESTS_OF_RUN   8
-#define REQUESTS_OF_GROUP 8
+#define REQUESTS_OF_GROUP 6 /* besides its lease */
 
 uint64_t worker_requests(size_t groups, size_t sources)
 {
+    uint64_t batches =
+        (groups + JOB_CLAIMS_MAX - 2) / JOB_CLAIMS_MAX; /* after the first group */
+    uint64_t lease_writes = groups > 0 ? 2 + batches : 0;
     uint64_t first = groups > 0 ? 1 : 0;
-    uint64_t claimed_early = groups > 0 ? groups - 1 : 0;
-    return REQUESTS_OF_RUN + first + REQUESTS_OF_GROUP * (uint64_t)groups - claimed_early +
+    return REQUESTS_OF_RUN + first + REQUESTS_OF_GROUP * (uint64_t)groups + lease_writes +
            sources;
 }
 

@@ -54,9 +54,10 @@ enum hf_status worker_run(struct worker *worker, struct hf_compact_totals *ret_t
  * split, and a lease table that was used before:
  *   per run       roster: put, list, delete; pause; lease table and catalog to plan; the same to
  *                 maintain; the first read of the jobs document, if there is a job
- *   per group     catalog, lease, leases of dead workers, catalog (the guard), output, commit,
- *                 complete, jobs document; the lease of each group but the first is acquired in
- *                 the write that completes the one before it
+ *   per group     catalog, leases of dead workers, catalog (the guard), output, commit, jobs
+ *                 document
+ *   leases        acquire the first; complete it and acquire the next four; and so on. Groups that
+ *                 are not small are acquired one by one
  *   per source    get */
 uint64_t worker_requests(size_t groups, size_t sources);
 

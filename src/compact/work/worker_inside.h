@@ -45,6 +45,26 @@ struct candidate {
     struct mono_time first_seen;
 };
 
+/* A group that was claimed, and whose job has not begun. */
+struct claimed {
+    struct candidate candidate;
+    struct job_claim claim;
+};
+
+/* What a job does besides its merge. */
+struct batch {
+    /* Groups to claim when the job completes its lease, if it does so before the next plan is due.
+     * Several only if all of them are small: others cannot merge them meanwhile. */
+    struct candidate next[JOB_CLAIMS_MAX];
+    size_t next_count;
+    /* Groups that are claimed already. Their jobs follow this one, and the last of them completes
+     * the leases of all. */
+    struct claimed waiting[JOB_CLAIMS_MAX];
+    size_t waiting_count;
+    struct hf_lock *done[JOB_CLAIMS_MAX]; /* leases of jobs before this one, to be completed */
+    size_t done_count;
+};
+
 /* A partition whose lease table is read before planning. */
 struct home {
     char partition[PARTITION_BYTES_MAX + 1];
@@ -65,10 +85,8 @@ struct runner {
     bool started;              /* own task only: whether its start was reported */
     uint64_t done, total;      /* shared */
     bool ended;                /* shared */
-    /* Shared: the group to claim when this job completes its lease, if it does so before the next
-     * plan is due. Without an order: none. Once it is taken, it belongs to the job until the job is
-     * joined. */
-    struct candidate next;
+    /* Shared. Once the next groups are taken, they belong to the job until it is joined. */
+    struct batch batch;
     struct mono_time next_until;
     bool next_taken;
 };
@@ -158,11 +176,14 @@ void worker_report(struct worker *worker, enum hf_compact_event_kind event,
 /* Reports a problem, but does not keep repeating the same problem. */
 void worker_report_trouble(struct worker *worker, const struct hf_error *error);
 
-/* Starts a job that claims the group `next` when it completes its lease; without an order, it
- * claims none. Takes ownership of both orders. False if no task can be started; the caller then
- * still owns them. */
+/* Starts a job, and the rest of its batch after it. Takes ownership of all orders. False if no task
+ * can be started; the caller then still owns them. */
 bool worker_start(struct worker *worker, const struct candidate *candidate,
-                  const struct candidate *next);
+                  const struct batch *batch);
+
+/* Moves up to `most` of the first candidates whose turn has come to the groups that a job claims
+ * next: one, or several small ones. */
+void worker_take_next(struct worker *worker, size_t most, struct batch *batch);
 
 /* Whether jobs may claim groups of the last plan: not if a new plan is due, which may show that the
  * partition is paused. */

@@ -5,6 +5,8 @@
 #include "compact/work/worker_inside.h"
 
 #include "base/check.h"
+#include "base/limits.h"
+#include "lock/handle.h"
 
 /* The minimum interval between two progress reports. */
 #define REPORT_EVERY SPAN_MS(100)
@@ -16,6 +18,9 @@
  * failure, up to a limit. */
 #define BACK_OFF      SPAN_S(1)
 #define BACK_OFF_MOST SPAN_S(60)
+
+/* Only groups of up to this size are claimed several at a time. */
+#define CLAIM_AHEAD_BYTES (4 * MIB)
 
 /* ---- Reporting ----------------------------------------------------------------------- */
 
@@ -110,16 +115,18 @@ static void count_job_locked(struct hf_compact_totals *totals, const struct runn
 }
 
 /* Called when the lease is about to be completed. */
-static const struct order *take_next_group(void *argument)
+static size_t take_next_groups(void *argument, const struct order *ret_orders[JOB_CLAIMS_MAX])
 {
     struct runner *runner = argument;
     struct worker *worker = runner->worker;
+    size_t count = 0;
     env_mutex_lock(&worker->shared.mutex);
-    runner->next_taken = runner->next.order && !worker_stops(worker) &&
+    runner->next_taken = runner->batch.next_count > 0 && !worker_stops(worker) &&
                          mono_before(env_now(worker->tree->env), runner->next_until);
-    const struct order *order = runner->next_taken ? runner->next.order : NULL;
+    for (; runner->next_taken && count < runner->batch.next_count; count++)
+        ret_orders[count] = runner->batch.next[count].order;
     env_mutex_unlock(&worker->shared.mutex);
-    return order;
+    return count;
 }
 
 static void run_job_task(void *argument)
@@ -133,7 +140,10 @@ static void run_job_task(void *argument)
                                    .keep_markers = runner->keep_markers,
                                    .keep_record = true,
                                    .claim = runner->claim.lock ? &runner->claim : NULL,
-                                   .next = take_next_group };
+                                   .next = take_next_groups,
+                                   .done = runner->batch.done,
+                                   .done_count = runner->batch.done_count,
+                                   .leaves_lease = runner->batch.waiting_count > 0 };
     job_run(worker->tree, worker->merger, runner->order, &options, &runner->report);
     env_mutex_lock(&worker->shared.mutex);
     count_job_locked(&worker->shared.totals, runner);
@@ -157,7 +167,7 @@ bool worker_offers_next(const struct worker *worker)
 }
 
 static bool start_job(struct worker *worker, const struct candidate *candidate,
-                      const struct candidate *next, struct job_claim claim)
+                      struct job_claim claim, const struct batch *batch)
 {
     bool once = worker->options.mode == HF_COMPACT_ONCE;
     struct hf_error error;
@@ -171,7 +181,7 @@ static bool start_job(struct worker *worker, const struct candidate *candidate,
                                    .order = candidate->order,
                                    .id = candidate->id,
                                    .claim = claim,
-                                   .next = *next,
+                                   .batch = *batch,
                                    .next_until = once ? (struct mono_time){ MOMENT_FAR }
                                                       : worker->plan_at,
                                    .keep_markers = worker->keep_markers };
@@ -191,25 +201,65 @@ static bool start_job(struct worker *worker, const struct candidate *candidate,
 }
 
 bool worker_start(struct worker *worker, const struct candidate *candidate,
-                  const struct candidate *next)
+                  const struct batch *batch)
 {
-    return start_job(worker, candidate, next, (struct job_claim){ .lock = NULL });
+    return start_job(worker, candidate, (struct job_claim){ .lock = NULL }, batch);
+}
+
+/* Puts candidates back so that the first of them is the first again. */
+static void put_back_all(struct worker *worker, const struct candidate *candidates,
+                         size_t count)
+{
+    while (count > 0)
+        worker_put_back(worker, &candidates[--count]);
 }
 
 void worker_take_back(struct worker *worker)
 {
     for (size_t i = 0; i < worker->options.jobs; i++) {
         struct runner *runner = &worker->shared.runners[i];
-        struct candidate next = { .order = NULL };
+        struct candidate next[JOB_CLAIMS_MAX];
+        size_t count = 0;
         env_mutex_lock(&worker->shared.mutex);
         if (runner->order && !runner->next_taken) {
-            next = runner->next;
-            runner->next.order = NULL;
+            count = runner->batch.next_count;
+            memcpy(next, runner->batch.next, sizeof next);
+            runner->batch.next_count = 0;
         }
         env_mutex_unlock(&worker->shared.mutex);
-        if (next.order)
-            worker_put_back(worker, &next);
+        put_back_all(worker, next, count);
     }
+}
+
+/* Whether the group is merged so fast that it may be claimed ahead. One that may have killed a
+ * worker is not: the claims that wait would die with it. */
+static bool is_small(const struct order *order)
+{
+    bool good = order->bytes <= CLAIM_AHEAD_BYTES && !order->large && !order->test &&
+                order->merge_id[0] == '\0';
+    for (size_t i = 0; i < order->count; i++)
+        good = good && order->sources[i].tries == 0 && !order->sources[i].mark_begin;
+    return good;
+}
+
+void worker_take_next(struct worker *worker, size_t most, struct batch *batch)
+{
+    struct mono_time now = env_now(worker->tree->env);
+    size_t taken = 0;
+    if (!worker_offers_next(worker))
+        return;
+    while (taken < worker->candidate_count && taken < most && taken < JOB_CLAIMS_MAX) {
+        const struct candidate *candidate = &worker->candidates[taken];
+        bool small =
+            is_small(candidate->order) && (taken == 0 || is_small(batch->next[0].order));
+        if (!candidate_is_ready(worker, candidate, now) || (taken > 0 && !small))
+            break;
+        batch->next[taken++] = *candidate;
+    }
+    batch->next_count = taken;
+    worker->candidate_count -= taken;
+    memmove(worker->candidates, worker->candidates + taken,
+            worker->candidate_count * sizeof *worker->candidates);
 }
 
 /* ---- Learning from results ----------------------------------------------------------- */
@@ -253,29 +303,48 @@ static void learn_from_job(struct worker *worker, const struct runner *runner)
         known->failures = 0;
 }
 
-/* Continues with the group that the job has claimed, or remembers that it could not. A claim is
- * used even if the worker is to stop: the job then gives it back. */
-static void follow_up(struct worker *worker, const struct candidate *next,
-                      const struct job_report *report)
+/* Gives up what is left of a batch: its claims are released, and its groups planned again. */
+static void end_batch(struct worker *worker, struct batch *batch)
+{
+    struct lock_exchange exchange = { .done_count = batch->done_count };
+    memcpy(exchange.done, batch->done, sizeof exchange.done);
+    lock_exchange(&exchange);
+    for (size_t i = 0; i < batch->done_count; i++)
+        hf_lock_free(batch->done[i]);
+    for (size_t i = batch->waiting_count; i > 0; i--) {
+        hf_lock_free(batch->waiting[i - 1].claim.lock);
+        worker_put_back(worker, &batch->waiting[i - 1].candidate);
+    }
+    put_back_all(worker, batch->next, batch->next_count);
+    worker->stale = true;
+}
+
+/* Starts the first of the waiting jobs. The last one completes all leases of the batch, and claims
+ * the next groups. A claim is used even if the worker is to stop: its job then gives it back. */
+static void continue_batch(struct worker *worker, struct batch *batch)
+{
+    struct claimed first = batch->waiting[0];
+    struct batch rest = *batch;
+    rest.waiting_count--;
+    memmove(rest.waiting, rest.waiting + 1, rest.waiting_count * sizeof first);
+    if (rest.waiting_count == 0)
+        worker_take_next(worker, JOB_CLAIMS_MAX, &rest);
+    if (start_job(worker, &first.candidate, first.claim, &rest))
+        return;
+    put_back_all(worker, rest.next, rest.next_count);
+    end_batch(worker, batch);
+}
+
+/* The group could not be claimed. */
+static void note_unclaimed(struct worker *worker, const struct candidate *next,
+                           enum hf_status status)
 {
     struct mono_time now = env_now(worker->tree->env);
     struct known_group *known = worker_known(worker, next->id, now);
-    struct candidate after = { .order = NULL };
-    if (worker->candidate_count > 0 && worker_offers_next(worker) &&
-        candidate_is_ready(worker, &worker->candidates[0], now))
-        after = worker->candidates[0];
-    if (report->next_status == HF_OK && start_job(worker, next, &after, report->claim)) {
-        if (after.order)
-            memmove(worker->candidates, worker->candidates + 1,
-                    --worker->candidate_count * sizeof after);
-        return;
-    }
-    if (report->next_status == HF_OK)
-        hf_lock_free(report->claim.lock);
     worker->stale = true;
     /* Whatever else went wrong says nothing about the group. A single run has no other plan, so the
      * group is claimed like any other. */
-    if (report->next_status != HF_HELD) {
+    if (status != HF_HELD) {
         worker_put_back(worker, next);
         return;
     }
@@ -285,6 +354,36 @@ static void follow_up(struct worker *worker, const struct candidate *next,
     if (known)
         known->not_before = mono_add(now, worker->poll);
     order_free(next->order);
+}
+
+/* Continues with the groups that the job has claimed, and remembers those that it could not. */
+static void follow_up(struct worker *worker, const struct batch *asked,
+                      const struct job_report *report)
+{
+    struct batch batch = { .waiting_count = 0 };
+    for (size_t i = asked->next_count; i > 0; i--)
+        if (report->next_status[i - 1] != HF_OK)
+            note_unclaimed(worker, &asked->next[i - 1], report->next_status[i - 1]);
+    for (size_t i = 0; i < asked->next_count; i++)
+        if (report->next_status[i] == HF_OK)
+            batch.waiting[batch.waiting_count++] =
+                (struct claimed){ asked->next[i], report->claims[i] };
+    if (batch.waiting_count > 0)
+        continue_batch(worker, &batch);
+}
+
+/* Starts what follows a job that has ended. */
+static void after_job(struct worker *worker, struct batch *batch, bool taken,
+                      const struct job_report *report)
+{
+    if (batch->waiting_count > 0) {
+        memcpy(batch->done, report->done, sizeof batch->done);
+        batch->done_count = report->done_count;
+        continue_batch(worker, batch);
+    } else if (taken)
+        follow_up(worker, batch, report);
+    else
+        put_back_all(worker, batch->next, batch->next_count);
 }
 
 void worker_collect(struct worker *worker)
@@ -299,17 +398,14 @@ void worker_collect(struct worker *worker)
         env_task_join(worker->tree->env, runner->task);
         learn_from_job(worker, runner);
         struct order *order = runner->order;
-        struct candidate next = runner->next;
+        struct batch batch = runner->batch;
         struct job_report report = runner->report;
         bool taken = runner->next_taken;
         env_mutex_lock(&worker->shared.mutex);
         runner->order = NULL;
         env_mutex_unlock(&worker->shared.mutex);
         order_free(order);
-        if (taken)
-            follow_up(worker, &next, &report);
-        else if (next.order)
-            worker_put_back(worker, &next);
+        after_job(worker, &batch, taken, &report);
     }
 }
 

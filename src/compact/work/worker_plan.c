@@ -151,8 +151,12 @@ static enum hf_status find_leases(struct leases *leases, struct hf_error *error)
     for (size_t i = 0; i < worker->options.jobs; i++) {
         const struct runner *runner = &worker->shared.runners[i];
         note_order(leases, runner->order);
-        if (runner->order) /* the group that this job is claiming */
-            note_order(leases, runner->next.order);
+        if (!runner->order)
+            continue;
+        for (size_t k = 0; k < runner->batch.next_count; k++) /* which this job is claiming */
+            note_order(leases, runner->batch.next[k].order);
+        for (size_t k = 0; k < runner->batch.waiting_count; k++)
+            note_order(leases, runner->batch.waiting[k].candidate.order);
     }
     for (struct home *home = worker->homes; home; home = home->next) {
         home->barred = false;
@@ -451,6 +455,10 @@ enum hf_status worker_plan(struct worker *worker, struct hf_error *error)
         if (worker->shared.runners[i].order) {
             totals->groups_planned++;
             totals->bytes_planned += worker->shared.runners[i].order->bytes;
+            const struct batch *batch = &worker->shared.runners[i].batch;
+            totals->groups_planned += batch->waiting_count;
+            for (size_t k = 0; k < batch->waiting_count; k++)
+                totals->bytes_planned += batch->waiting[k].candidate.order->bytes;
         }
     env_mutex_unlock(&worker->shared.mutex);
     *error = planning.trouble;
