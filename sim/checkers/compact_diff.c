@@ -414,7 +414,9 @@ static void dies(const struct step *step, struct checked_chunk *chunk)
                       target->key, state_words[from], state_words[to]);
     }
     if (targets_of(group) == 0 && !is_undone(step, chunk)) {
-        bool discarded = chunk->asked_discard && chunk->before && chunk->before->quarantined;
+        /* One write may contain the quarantine and the discard that follows it. */
+        bool discarded = chunk->asked_discard && chunk->before &&
+                         (chunk->before->quarantined || chunk->asked_quarantine);
         if (!step->now->dropping && !discarded)
             checker_retention(step, chunk);
         set_expired(step->checker, chunk, true);

@@ -49,9 +49,9 @@ static bool touches(const struct lease *lease, const struct view *keys, size_t c
 #define DIED "the worker died or lost its connection to the store"
 
 /* If a worker died in its merge, its whole group is blamed. Otherwise a chunk that kills its
- * workers would be retried forever. If the lease does not say that the merge had begun, nobody is blamed,
- * but from now on the workers of these chunks write that they begin before they do. So the next
- * death is certain. */
+ * workers would be retried forever. If the lease does not say that the merge had begun, nobody is
+ * blamed, but from now on the workers of these chunks write that they begin before they do. So the
+ * next death is certain. */
 static bool read_blame(const struct lease *lease, struct arena *arena,
                        struct ended_lease *ended)
 {
