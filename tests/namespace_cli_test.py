@@ -41,7 +41,7 @@ def _(s):
     for wrong in ("pages", "pages:", "pages:x", "tables:4", "64", "pages:1", "pages:65537"):
         text = fails(s, "INVALID", "namespace", "create", "many", "--placement", wrong)
         true("pages" in text, text)
-    for wrong in ("0", "17"):
+    for wrong in ("0", "17", "4294967297"):
         fails(s, "INVALID", "namespace", "create", "many", "--placement", "pages:4", "--segments", wrong)
     fails(s, "INVALID", "namespace", "create", "data", "--placement", "pages:4")
     text = fails(s, "MISMATCH", "namespace", "create", "default", "--placement", "pages:4")

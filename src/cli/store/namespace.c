@@ -27,8 +27,9 @@ static enum hf_status read_placement(struct cli *cli, struct hf_placement *place
         parse_u64(number, UINT32_MAX, &pages, NULL) != HF_OK)
         return error_set(&cli->error, HF_INVALID,
                          "--placement must be pages:N, for example pages:4096");
+    uint64_t segments = option_number(cli, "segments", placement->segments);
     placement->pages = (uint32_t)pages;
-    placement->segments = (uint32_t)option_number(cli, "segments", placement->segments);
+    placement->segments = segments < UINT32_MAX ? (uint32_t)segments : UINT32_MAX;
     return HF_OK;
 }
 
