@@ -281,27 +281,38 @@ static void links_lead_nowhere(void **state)
     }
 }
 
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mode & 07777;
+}
+
+/* A user who may only read the store cannot open `present`: a shared lock would keep others from
+ * joining, and make the dead look alive. */
 static void files_are_like_the_store(void **state)
 {
     (void)state;
-    start();
-    struct store *store = open_kind(&kinds[0]);
-    assert_int_equal(chmod(in_folder("s.db"), 0660), 0);
-    struct store_session one;
-    struct stat st;
-    uint64_t ticket = 0;
-    store_session_init(&one, store, ids[0]);
-    place_of(&one);
-    assert_true(store_session_listen(&one, &ticket, far()));
-    assert_int_equal(stat(in_folder(kinds[0].sessions), &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0770);
-    assert_int_equal(stat(path_in(&kinds[0], "present"), &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0660);
-    assert_int_equal(stat(path_in(&kinds[0], "00"), &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0660);
-    store_session_release(&one);
-    store_close(store);
-    finish();
+    /* The modes of the store, the folder, `present` and a bell. */
+    static const mode_t rows[][4] = { { 0660, 0770, 0660, 0660 },
+                                      { 0644, 0755, 0600, 0644 },
+                                      { 0664, 0775, 0660, 0664 } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        start();
+        struct store *store = open_kind(&kinds[0]);
+        assert_int_equal(chmod(in_folder("s.db"), rows[i][0]), 0);
+        struct store_session one;
+        uint64_t ticket = 0;
+        store_session_init(&one, store, ids[0]);
+        place_of(&one);
+        assert_true(store_session_listen(&one, &ticket, far()));
+        assert_int_equal(mode_of(in_folder(kinds[0].sessions)), rows[i][1]);
+        assert_int_equal(mode_of(path_in(&kinds[0], "present")), rows[i][2]);
+        assert_int_equal(mode_of(path_in(&kinds[0], "00")), rows[i][3]);
+        store_session_release(&one);
+        store_close(store);
+        finish();
+    }
 }
 
 /* Two users who share a store by a group. Each makes a bell, which the other must be able to

@@ -351,6 +351,25 @@ static void no_numbers_stop_the_queue(void **state)
     finish();
 }
 
+/* A shared lock of a reader on a seat would keep a writer from taking it. */
+static void only_who_may_write_may_open_the_queue(void **state)
+{
+    (void)state;
+    static const mode_t rows[][2] = { { 0644, 0600 }, { 0664, 0660 }, { 0666, 0666 } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct stat st;
+        start();
+        assert_int_equal(chmod(database, rows[i][0]), 0);
+        struct write_queue queue = queue_new();
+        assert_false(write_queue_wait(&queue));
+        assert_int_equal(stat(writers, &st), 0);
+        assert_int_equal(st.st_mode & 07777, rows[i][1]);
+        write_queue_leave(&queue);
+        write_queue_release(&queue);
+        finish();
+    }
+}
+
 static void no_store_is_named_like_a_queue(void **state)
 {
     (void)state;
@@ -526,6 +545,8 @@ int main(void)
         IT("a file that was not finished is filled, and no other",
            a_file_that_was_not_finished_is_filled),
         IT("whatever the numbers are, they do not stop the queue", no_numbers_stop_the_queue),
+        IT("only who may write to the store may open its queue",
+           only_who_may_write_may_open_the_queue),
         IT("no store is named like a queue", no_store_is_named_like_a_queue),
         IT("no process starves", no_process_starves),
         IT("whatever happens to the file and to its processes, all writes are made",

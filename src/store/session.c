@@ -158,7 +158,7 @@ static int open_present_file(const struct write_notify *notify, int folder, bool
     int fd = openat(folder, "present", flags);
     if (fd < 0 && create && errno == ENOENT &&
         fstatat(notify->folder, notify->like, &like, 0) == 0) {
-        mode_t mode = like.st_mode & 0666;
+        mode_t mode = mode_of_writers(like.st_mode & 0666);
         fd = openat(folder, "present", flags | O_CREAT | O_EXCL, mode);
         if (fd >= 0)
             file_make_like(fd, &like, mode);

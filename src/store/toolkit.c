@@ -27,6 +27,11 @@ bool file_has_name(int fd, int folder, const char *name)
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
+mode_t mode_of_writers(mode_t mode)
+{
+    return mode & (0222 | (mode & 0222) << 1);
+}
+
 void file_make_like(int fd, const struct stat *like, mode_t mode)
 {
     struct stat made;

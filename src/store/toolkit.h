@@ -21,6 +21,10 @@ bool store_is_forked(pid_t opened_by, struct hf_error *error);
 /* Whether a name in a folder refers to this open file, which may also have other names. */
 bool file_has_name(int fd, int folder, const char *name);
 
+/* The mode without read permission for everybody without write permission. A file with locks must
+ * have it: a shared lock needs only read permission, and would block the writers. */
+mode_t mode_of_writers(mode_t mode);
+
 /* Gives a new file or folder this mode, and the owner and the group of another file, as far as this
  * process may: the members of a group that share a store must be able to use each other's files. */
 void file_make_like(int fd, const struct stat *like, mode_t mode);

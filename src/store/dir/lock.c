@@ -45,12 +45,6 @@ static bool ignores_case(int root)
     return faccessat(root, "%LOCK", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Removes read permission from everybody without write permission. */
-static mode_t writers_only(mode_t mode)
-{
-    return mode & (0222 | (mode & 0222) << 1);
-}
-
 /* Returns true if a file has the name afterwards, whether ours or another. Some file systems
  * support only one of the two calls. */
 static bool rename_if_absent(int root, const char *from, const char *name)
@@ -70,7 +64,7 @@ static int make_lock_file(struct dir_locks *locks)
     int fd = openat(locks->root, name, O_RDWR | O_CREAT | O_EXCL | FILE_FLAGS, 0666);
     if (fd < 0)
         return -1;
-    bool made = fstat(fd, &st) == 0 && fchmod(fd, writers_only(st.st_mode & 0777)) == 0 &&
+    bool made = fstat(fd, &st) == 0 && fchmod(fd, mode_of_writers(st.st_mode & 0777)) == 0 &&
                 rename_if_absent(locks->root, name, DIR_LOCK_FILE);
     int failed = errno;
     close(fd);
@@ -108,8 +102,8 @@ static enum hf_status open_marks(struct dir_locks *locks, struct hf_error *error
         return error_from_errno(error, errno, "open the marks file");
     if (!locks->writable || fstat(locks->fd, &lock) != 0 || fstat(locks->marks, &marks) != 0)
         return HF_OK;
-    if (writers_only(lock.st_mode & 0777) != (lock.st_mode & 0777))
-        (void)!fchmod(locks->fd, writers_only(lock.st_mode & 0777));
+    if (mode_of_writers(lock.st_mode & 0777) != (lock.st_mode & 0777))
+        (void)!fchmod(locks->fd, mode_of_writers(lock.st_mode & 0777));
     if (marks.st_size < (off_t)MARKS_SIZE) {
         if (lock.st_size > 0 && syncfs(locks->root) != 0)
             return error_from_errno(error, errno,

@@ -193,13 +193,13 @@ static void wait_for_call(struct write_queue *queue)
 
 /* ---- Joining ------------------------------------------------------------------------- */
 
-/* Creates the file with the owner and the mode of the database, as SQLite does for its own. */
+/* Creates the file with the owner of the database, for those who may write to the database. */
 static int create_queue_file(const char *path, const char *database)
 {
     struct stat like;
     if (stat(database, &like) != 0)
         return -1;
-    mode_t mode = like.st_mode & 0666;
+    mode_t mode = mode_of_writers(like.st_mode & 0666);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd >= 0)
         file_make_like(fd, &like, mode);
