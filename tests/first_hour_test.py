@@ -334,6 +334,22 @@ def _(s):
         disk.close()
 
 
+@it("who changes a key on a full disk is told so, and not to look for a holder")
+def _(s):
+    if os.geteuid() != 0:
+        return
+    disk = FullDisk(s)
+    try:
+        done = s.run("key", "update", "k", "--take", stdin=b"2", expect=None)
+        text = done.stderr.decode()
+        true(done.returncode != 0 and "no space left on the disk" in text, text)
+        true("holder" not in text and "--wait" not in text, text)
+        disk.relieve()
+        equal(s.run("key", "get", "k").stdout, b"1")
+    finally:
+        disk.close()
+
+
 class Hung:
     """A server that accepts, and never answers."""
 

@@ -90,7 +90,7 @@ static enum hf_status change_state(struct changing *changing)
     }
     if (done && status == HF_UNSURE)
         error_prefix(&cli->error, "the outcome is unknown; check with 'holdfast key show'");
-    if (done && status != HF_OK)
+    if (done && status != HF_OK && status != HF_TIMEOUT) /* TIMEOUT: nobody holds the key */
         status = key_refused(cli, context->info.outcome);
     if (done && context->key && !context->adopted)
         hf_key_release(context->key, HF_COMMIT, /* error */ NULL);
