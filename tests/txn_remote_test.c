@@ -213,6 +213,33 @@ static void no_reply_to_a_give_back_is_unsure(void **state)
     done(first);
 }
 
+static void let_the_lease_pass(void *argument)
+{
+    (void)argument;
+    pass_ms(1500);
+}
+
+/* The stage of the late grant is under a lease that has ended, and others may have acted on that.
+ * So the transaction is over, and none of its keys stays locked. */
+static void a_grant_that_comes_too_late_ends_it(void **state)
+{
+    struct pair *pair = remote_pair(state);
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    struct hf_key *keys[3];
+    options.ttl_ms = 1000;
+    for (size_t i = 0; i < 3; i++)
+        publish(&pair->one, abc[i], "x");
+    struct hf_txn *txn = begin(&pair->one);
+    script_rule(&pair->one.way, .name = "late", .on = ON_PUT, .part = "meta/b.json", .times = 1,
+                .after = let_the_lease_pass);
+    IS(HF_MISMATCH, hf_txn_acquire(txn, abc, 3, &options, 60000, keys, &error));
+    ASSERT(recorded(&pair->two, hf_txn_id(txn)) == TXN_ROLLBACK);
+    hf_txn_free(txn);
+    await_settled(&pair->one);
+    for (size_t i = 0; i < 3; i++)
+        publish(&pair->two, abc[i], "y");
+}
+
 /* ---- Staging --------------------------------------------------------------------------- */
 
 static void each_change_has_its_own_result(void **state)
@@ -465,6 +492,8 @@ int main(int argc, char **argv)
         PAIR("a transaction that is refused a key holds none", a_refused_key_leaves_none),
         PAIR("while it waits for a key, it holds none with a later name",
              a_wait_holds_no_later_key),
+        PAIR("a grant that comes too late to be used ends the transaction",
+             a_grant_that_comes_too_late_ends_it),
         PAIR("of several changes, each has its own result", each_change_has_its_own_result),
         PAIR("changes that make no sense are refused together",
              wrong_changes_are_refused_whole),

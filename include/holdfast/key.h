@@ -179,8 +179,10 @@ struct hf_key_change_options {
  * a key that this client has not used before, the key is acquired, changed and released. `options`
  * may be NULL.
  *
- * Returns HF_HELD if the key was not free within wait_ms. Returns HF_UNSURE if the store did not
- * reply: read the key before you call again. */
+ * Returns HF_HELD or, after a wait, HF_TIMEOUT if the key was not free within wait_ms. Returns
+ * HF_UNSURE if it is not known whether the key was changed: because the store did not reply or, on
+ * a store on the network, because dozens of other changes came first. Read the key before you call
+ * again. */
 HF_API enum hf_status hf_key_change(struct hf_client *client, const char *name,
                                     const void *data, size_t size,
                                     const struct hf_key_change_options *options,
@@ -204,10 +206,11 @@ struct hf_key_write {
  * most wait_ms in total, changed together, and released. `infos` is NULL or an array of `count`
  * structs, each initialised with HF_KEY_INFO.
  *
- * Only a store with its own lock can do this (sqlite). Others return HF_UNSUPPORTED, and nothing is
- * changed: use a transaction (hf_txn_begin), which works on every store. Returns the refusal of one
- * key if its conditions do not hold; the outcome is then in its info, and nothing is changed.
- * Returns HF_HELD if a key was not free within wait_ms. Returns HF_UNSURE if it is not known
+ * Only a store with its own lock can do this (sqlite), and only while not too many clients wait for
+ * a key (hundreds). Otherwise returns HF_UNSUPPORTED, and nothing is changed: use a transaction
+ * (hf_txn_begin), which works on every store. Returns the refusal of one key if its conditions do
+ * not hold; the outcome is then in its info, and nothing is changed. Returns HF_HELD or, after a
+ * wait, HF_TIMEOUT if a key was not free within wait_ms. Returns HF_UNSURE if it is not known
  * whether the keys were changed; either all are, or none: read one of them before you call
  * again. */
 HF_API enum hf_status hf_key_change_many(struct hf_client *client,
@@ -320,10 +323,11 @@ HF_API enum hf_status hf_txn_adopt(struct hf_txn *txn, const char *lease,
                                    struct hf_key **ret_key, struct hf_error *error);
 
 /* Commits a transaction or rolls it back, and releases its keys. On a store on the network, the
- * call returns as soon as the decision is known, and the keys are released in the background. This
- * process can acquire them again at once. Another process that tries to acquire one at that moment
- * waits until it is released, up to two seconds, even if it asked not to wait. hf_client_close
- * completes the work.
+ * call returns as soon as the decision is known, and the keys are released in the background. If
+ * the same client acquires one of them again, it first waits for this, and is not refused because
+ * of it. Another client that tries to acquire one at that moment waits until it is released, up to
+ * two seconds, even if it asked not to wait. hf_client_close completes the work, as long as the
+ * store responds.
  *
  * Returns HF_OK if the decision is as requested; the transaction's keys then have their final
  * state, or receive it from the next client that uses them. Returns HF_MISMATCH if the transaction

@@ -111,9 +111,10 @@ static void give_back_key(void *argument, size_t index)
         error_clear(result);
 }
 
-/* Undoes all acquires and frees the keys, none of which was changed. OK: none of them is held for
- * the transaction any more. UNSURE: there was no reply, so a key may keep its lease or its stage.
- * A client that wants the key then rolls the transaction back. */
+/* Undoes all acquires and frees the keys, none of which was changed. OK: the transaction has no
+ * lease on any of them. A key whose grant got no reply, or came too late, may keep its stage, which
+ * nobody waits for: a client that wants the key, this one included, rolls the transaction back.
+ * UNSURE: there was no reply, so a key may keep its lease, too. */
 static enum hf_status give_back(struct hf_txn *txn, struct asked_keys *asked,
                                 struct hf_error *error)
 {
