@@ -107,7 +107,7 @@ static bool choose_names(struct new_file *file, struct env *env, bool by_others)
 }
 
 /* Whether the kernel provides the file. /dev/shm is different: it is a folder for users' files. */
-static bool is_special(struct view path)
+static bool is_kernels_file(struct view path)
 {
     bool device =
         view_starts_with(path, VIEW("/dev/")) && !view_starts_with(path, VIEW("/dev/shm/"));
@@ -117,7 +117,7 @@ static bool is_special(struct view path)
 static enum hf_status check_replaceable(const char *path, struct hf_error *error)
 {
     struct stat old;
-    if (is_special(view_of(path)))
+    if (is_kernels_file(view_of(path)))
         return error_set(error, HF_INVALID, "it must be a file that can be replaced");
     if (stat(path, &old) == 0 && S_ISDIR(old.st_mode))
         return error_set(error, HF_INVALID, "it is a folder; name a file in it");
