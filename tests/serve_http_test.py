@@ -388,10 +388,10 @@ def slow_headers(server):
 def slow_body(server):
     with server.connect() as slow, server.connect() as fast:
         for link in (slow, fast):
-            link.sendall(get("/echo", "Content-Length: 3000", verb="POST"))
+            link.sendall(get("/echo", "Content-Length: 15000", verb="POST"))
         for _ in range(30):
             time.sleep(0.05)
-            fast.sendall(b"x" * 100)
+            fast.sendall(b"x" * 500)
             try:
                 slow.sendall(b"x")
             except ConnectionError:
@@ -411,7 +411,7 @@ def idle(server):
     return "" if ends == (b"", b"") and 0.3 < took < 5 else f"{ends} {took}"
 
 
-@it("a client that does not read its reply is cut off, and its memory is freed", "stall_ms=700")
+@it("a client that does not read its reply is cut off, and its memory is freed", "stall_ms=3000")
 def slow_reader(server):
     with server.connect() as link:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
@@ -601,18 +601,20 @@ def limit_of_connections(server):
         link.sendall(get(f"/park?id={i}"))
     server.until(lambda f: f["under_way"] == 11)
     idle_links = []
-    for _ in range(30):
+    for i in range(15):
+        time.sleep(0.5 if i == 8 else 0)
         link = server.connect()
         link.sendall(get("/ok"))
         if Reply.read(link).status != 200:
             return "a new client was refused although there were idle ones"
         idle_links.append(link)
     ended = receive(idle_links[0]) == b""
+    time.sleep(0.5)
     more = []
     for i in range(12):
         more.append(server.connect())
         more[i].sendall(get(f"/park?id=more{i}"))
-        time.sleep(0.05)
+        time.sleep(0.15)
     statuses = [Reply.read(link).status for link in more[10:]]
     more[0].close()
     server.hang_up_of("more0")
@@ -629,10 +631,12 @@ def resource_limit(count):
 
 @it("without descriptors the server waits without spinning, and recovers", descriptors=64)
 def no_descriptors(server):
-    links = [server.connect() for _ in range(120)]
-    for i, link in enumerate(links[:80]):
-        link.sendall(get(f"/park?id={i}"))
-    time.sleep(0.5)
+    links = []
+    for i in range(100):
+        links.append(server.connect())
+        links[i].sendall(get(f"/park?id={i}"))
+        time.sleep(0.01 if i < 40 else 0)
+    time.sleep(0.3)
     before = server.cpu()
     time.sleep(1)
     spent = server.cpu() - before
@@ -641,7 +645,8 @@ def no_descriptors(server):
     status = server.ask("/ok", 0).status
     gone = server.until(lambda f: f["connections"] == 1)
     waits = server.figures()["accept_waits"]
-    return "" if status == 200 and gone and waits > 0 and spent < 0.3 else f"{status} {gone} {waits} {spent}"
+    good = status == 200 and gone and 0 < waits < 200 and spent < 0.3
+    return "" if good else f"{status} {gone} {waits} {spent}"
 
 
 # ---- Event streams -------------------------------------------------------------------------------

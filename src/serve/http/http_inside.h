@@ -195,7 +195,7 @@ void request_free(struct http_request *request);
 void timeout_set(struct connection *connection, enum timeout_kind kind);
 void timeout_arm(struct http_server *server, uint64_t at);
 void timeout_fired(uv_timer_t *timer);
-/* The connection that has been idle for longest, or NULL. */
+/* The connection that has been idle for longest, or NULL if none has been for a moment. */
 struct connection *timeout_longest_idle(struct http_server *server);
 
 /* listener.c */

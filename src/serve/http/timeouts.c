@@ -11,6 +11,10 @@
 /* How long reading pauses for a request that is under way, when enough is read ahead. */
 #define AHEAD_PAUSE_MS 1000
 
+/* A connection is not closed in favour of another before it has been idle for that long: its
+ * request may be on its way. */
+#define IDLE_LEAST_MS 100
+
 static uint64_t timeout_length(const struct http_limits *limits, enum timeout_kind kind)
 {
     switch (kind) {
@@ -65,7 +69,11 @@ void timeout_set(struct connection *connection, enum timeout_kind kind)
 
 struct connection *timeout_longest_idle(struct http_server *server)
 {
-    return server->timeouts[TIMEOUT_IDLE].first;
+    struct connection *first = server->timeouts[TIMEOUT_IDLE].first;
+    uint64_t now = uv_now(server->loop);
+    bool long_enough =
+        first && first->timeout_at + IDLE_LEAST_MS <= now + server->limits.idle_ms;
+    return long_enough ? first : NULL;
 }
 
 /* Closes what is left when the time to stop is over. */
