@@ -93,6 +93,35 @@ static void every_length_is_as_libcrypto_has_it(void **state)
     }
 }
 
+/* RFC 4231, test cases 1, 2 and 6. */
+static void the_examples_of_hmac_hold(void **state)
+{
+    (void)state;
+    char twenty[20], many[131];
+    memset(twenty, 0x0b, sizeof twenty);
+    memset(many, (char)0xaa, sizeof many);
+    const struct {
+        struct view key, text;
+        const char *expected;
+    } rows[] = {
+        { { twenty, sizeof twenty },
+          VIEW("Hi There"),
+          "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7" },
+        { VIEW("Jefe"), VIEW("what do ya want for nothing?"),
+          "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843" },
+        { { many, sizeof many },
+          VIEW("Test Using Larger Than Block-Size Key - Hash Key First"),
+          "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        unsigned char digest[SHA256_BYTES];
+        char hex[2 * SHA256_BYTES + 1];
+        hash_hmac_sha256(rows[i].key, rows[i].text, digest);
+        hex_encode(digest, sizeof digest, hex);
+        assert_string_equal(hex, rows[i].expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +132,7 @@ int main(void)
         IT("texts of every length have the digest that libcrypto finds",
            every_length_is_as_libcrypto_has_it),
         IT("bytes that come in pieces have the same digest", in_pieces_it_is_the_same),
+        IT("the examples of HMAC have their codes", the_examples_of_hmac_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,4 +47,8 @@ void hash_sha256_init(struct hash_sha256_stream *stream);
 void hash_sha256_add(struct hash_sha256_stream *stream, struct view bytes);
 void hash_sha256_end(struct hash_sha256_stream *stream, unsigned char ret_digest[SHA256_BYTES]);
 
+/* HMAC-SHA256 (RFC 2104): only those who know the key can compute it. */
+void hash_hmac_sha256(struct view key, struct view bytes,
+                      unsigned char ret_digest[SHA256_BYTES]);
+
 #endif

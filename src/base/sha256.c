@@ -220,3 +220,26 @@ void hash_sha256(struct view bytes, unsigned char ret_digest[SHA256_BYTES])
     hash_sha256_add(&stream, bytes);
     hash_sha256_end(&stream, ret_digest);
 }
+
+void hash_hmac_sha256(struct view key, struct view bytes,
+                      unsigned char ret_digest[SHA256_BYTES])
+{
+    unsigned char inner[BLOCK_BYTES] = { 0 }, outer[BLOCK_BYTES];
+    struct hash_sha256_stream stream;
+    if (key.size > BLOCK_BYTES)
+        hash_sha256(key, inner);
+    else if (key.size > 0)
+        memcpy(inner, key.data, key.size);
+    for (size_t i = 0; i < BLOCK_BYTES; i++) {
+        outer[i] = inner[i] ^ 0x5c;
+        inner[i] ^= 0x36;
+    }
+    hash_sha256_init(&stream);
+    hash_sha256_add(&stream, (struct view){ (const char *)inner, BLOCK_BYTES });
+    hash_sha256_add(&stream, bytes);
+    hash_sha256_end(&stream, ret_digest);
+    hash_sha256_init(&stream);
+    hash_sha256_add(&stream, (struct view){ (const char *)outer, BLOCK_BYTES });
+    hash_sha256_add(&stream, (struct view){ (const char *)ret_digest, SHA256_BYTES });
+    hash_sha256_end(&stream, ret_digest);
+}
