@@ -295,6 +295,22 @@
     ROW(SHORT_TREES_ARE_REFUSED, "pages", "grants a tree of many pages in one of them")        \
     ROW(PLACEMENT_NEVER_CHANGES, "pages", "replaces the placement of a namespace")             \
     ROW(MARK_ONLY_IF_ABSENT, "pages", "places paths in pages over the table that has them")    \
+    /* The server. */                                                                          \
+    ROW(FIRST_COME_FIRST_SERVED, "serve", "lets the last waiter of a line ask next")           \
+    ROW(NO_WAIT_IN_TURN, "serve", "lets a request that does not wait overtake the line")       \
+    ROW(RELEASE_WAKES_THE_LINE, "serve", "does not poll when a release went through it")       \
+    ROW(UNWANTED_IS_GIVEN_BACK, "serve", "keeps a grant whose client has hung up")             \
+    ROW(WAITS_END, "serve", "does not end a wait at its time limit")                           \
+    ROW(STOP_GRANTS_NOTHING, "serve", "grants while it stops")                                 \
+    ROW(RETRY_JOINS, "serve", "acquires again for a retry of a request under way")             \
+    ROW(RETRY_GETS_THE_RESULT, "serve", "acquires again for a retry of a granted request")     \
+    ROW(ID_HAS_ONE_CONTENT, "serve", "answers another request that has the same id")           \
+    ROW(MEMORY_IS_BOUNDED, "serve", "keeps results without a bound")                           \
+    ROW(CALLS_ARE_BOUNDED, "serve", "starts calls without a bound")                            \
+    ROW(GRANTS_ARE_DETACHED, "serve", "releases a lease when it has answered")                 \
+    ROW(LEASE_HAS_ITS_ID, "serve", "takes any lease of the lock for the one with the id")      \
+    ROW(ANSWER_FROM_T0, "serve", "counts the time that is left from the reply of the store")   \
+    ROW(KEEPALIVE_AFTER_ITS_WRITE, "serve", "acknowledges a keepalive that got no reply")      \
     /* Sweeping. */                                                                            \
     ROW(ENTRY_MOVES_BEFORE_IT_GOES, "sweep", "drops the entry of a lease that is not over")    \
     ROW(ENTRY_EACH_HOUR, "sweep", "writes an entry only for the first hour of a lease")        \

@@ -62,8 +62,8 @@ void core_free(struct core *core);
 /* ---- Events -------------------------------------------------------------------------- */
 
 /* The id by which a client repeats a request; empty: none. Ids are compared over all requests, so
- * include what separates clients (namespace, user). `content` is a hash of everything that makes the
- * request what it is; two requests with one id must agree in it. */
+ * include what separates clients (namespace, user). `content` is a hash of everything that makes
+ * the request what it is; two requests with one id must agree in it. */
 struct core_retry {
     struct view id;
     uint64_t content;
@@ -105,7 +105,8 @@ enum hf_status core_work(struct core *core, uint64_t request, const struct core_
  * is not under way. */
 void core_hang_up(struct core *core, uint64_t request, struct mono_time now);
 
-/* The result of a request, as its call reports it. The core itself uses only `status` and `keep`. */
+/* The result of a request, as its call reports it. The core itself uses only `status` and
+ * `keep`. */
 struct core_result {
     enum hf_status status;
     bool keep;                   /* it had an effect: a retry gets this result again */

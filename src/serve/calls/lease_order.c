@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease_order.c: acquires leases for clients, and uses them by their ids. It guards against leases
+ * that a server believes in longer than the library does: the time that is left always comes from
+ * the library, which counts it from before the write. */
+#include "serve/calls/lease_order.h"
+
+#include "base/check.h"
+#include "base/mutant.h"
+#include "base/rule.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lease_order {
+    struct call_order order; /* must be the first member */
+    struct env *env;
+    struct lease_ids *ids;
+    struct lease_task task; /* with its strings in `text` */
+    /* Of an acquire: one of these, while it has a place in the store's queue. */
+    struct hf_key *key;
+    struct hf_lock *lock;
+    char *lease; /* the text of the lease that was granted, and its id */
+    char lease_id[CORE_LEASE_ID_SIZE + 1];
+    char etag[HF_KEY_ETAG_SIZE + 1];
+    char text[];
+};
+
+/* ---- Acquiring ----------------------------------------------------------------------- */
+
+static enum hf_status open_handle(struct lease_order *it, int64_t poll_ms,
+                                  struct hf_error *error)
+{
+    const struct lease_task *task = &it->task;
+    if (task->is_key) {
+        struct hf_key_options options = HF_KEY_OPTIONS;
+        options.ttl_ms = task->ttl_ms;
+        options.no_renewal = true;
+        options.poll_ms = poll_ms;
+        options.note = task->note;
+        return hf_key_new(task->client, task->scope, &options, &it->key, error);
+    }
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    options.ttl_ms = task->ttl_ms;
+    options.mode = task->mode;
+    options.slots = task->slots;
+    options.no_renewal = true;
+    options.poll_ms = poll_ms;
+    options.note = task->note;
+    return hf_lock_new(task->client, task->scope, &options, &it->lock, error);
+}
+
+/* The lease stays if the handle holds it and `detaches`; otherwise it is given up. */
+static void close_handle(struct lease_order *it, bool detaches)
+{
+    if (detaches && RULE(GRANTS_ARE_DETACHED)) {
+        hf_key_detach(it->key);
+        hf_lock_detach(it->lock);
+    } else {
+        hf_key_free(it->key);
+        hf_lock_free(it->lock);
+    }
+    it->key = NULL;
+    it->lock = NULL;
+}
+
+static struct hf_lock *lock_of_handle(struct lease_order *it)
+{
+    return it->key ? hf_key_lock(it->key) : it->lock;
+}
+
+static enum hf_status step(struct lease_order *it, enum core_call what,
+                           struct hf_key_info *info, struct hf_error *error)
+{
+    switch (what) {
+    case CORE_CALL_ACQUIRE:
+        return it->key ? hf_key_acquire(it->key, /* wait_ms */ 0, info, error)
+                       : hf_lock_acquire(it->lock, /* wait_ms */ 0, error);
+    case CORE_CALL_BEGIN:
+        return it->key ? hf_key_begin(it->key, info, error) : hf_lock_begin(it->lock, error);
+    case CORE_CALL_POLL:
+        return it->key ? hf_key_poll(it->key, info, error) : hf_lock_poll(it->lock, error);
+    case CORE_CALL_CANCEL:
+    case CORE_CALL_GIVE_BACK:
+    case CORE_CALL_WORK:
+    default: check_unreachable();
+    }
+}
+
+/* How long the lease can be relied on. The clock is read first, because time may pass before the
+ * library is asked what is left, and must not be added to it. */
+static struct mono_time valid_until(struct lease_order *it, struct hf_lock *lock)
+{
+    struct mono_time now = env_now(it->env);
+    int64_t left_ms = hf_lock_remaining_ms(lock);
+    MUTANT(mutant_counts_from_answer(lock, &left_ms));
+    return mono_add(now, SPAN_MS(left_ms));
+}
+
+/* The handle holds the lock. */
+static enum hf_status describe_grant(struct lease_order *it, const struct hf_key_info *info,
+                                     struct core_result *result, struct hf_error *error)
+{
+    struct hf_lock *lock = lock_of_handle(it);
+    char text[HF_LEASE_TEXT_MAX];
+    enum hf_status status = hf_lock_text(lock, text, error);
+    if (status == HF_OK && it->task.if_absent && info->version > 0 && !info->removed)
+        status = error_set(error, HF_ALREADY, "the key has a state");
+    if (status != HF_OK)
+        return status;
+    free(it->lease);
+    it->lease = strdup(text);
+    if (!it->lease)
+        return error_no_memory(error);
+    lease_id_of(it->ids, text, it->lease_id);
+    memcpy(result->lease_id, it->lease_id, sizeof result->lease_id);
+    result->token = hf_lock_token(lock);
+    result->ttl_ms = hf_lock_ttl_ms(lock);
+    result->valid_until = valid_until(it, lock);
+    result->version = info->version;
+    memcpy(result->etag, info->etag, sizeof result->etag);
+    result->keep = true;
+    return error_clear(error);
+}
+
+static void acquire(struct lease_order *it, enum core_call what, int64_t poll_ms,
+                    struct core_result *result)
+{
+    struct hf_error error;
+    struct hf_key_info info = HF_KEY_INFO;
+    enum hf_status status = HF_OK;
+    if (what != CORE_CALL_POLL)
+        status = open_handle(it, poll_ms, &error);
+    if (status == HF_OK)
+        status = step(it, what, &info, &error);
+    bool granted = status == HF_OK;
+    bool stands = status == HF_HELD && what != CORE_CALL_ACQUIRE;
+    if (granted)
+        status = describe_grant(it, &info, result, &error);
+    if (status == HF_HELD)
+        result->outcome = HF_KEY_WAITING;
+    call_result_set(result, status, &error);
+    if (!stands)
+        close_handle(it, /* detaches */ status == HF_OK);
+}
+
+static void cancel(struct lease_order *it, struct core_result *result)
+{
+    struct hf_error error;
+    enum hf_status status =
+        it->key ? hf_key_cancel(it->key, &error) : hf_lock_cancel(it->lock, &error);
+    call_result_set(result, status, &error);
+    close_handle(it, /* detaches */ false);
+}
+
+/* ---- Leases that were granted -------------------------------------------------------- */
+
+static enum hf_status name_lock(struct lease_order *it, const char *lease,
+                                struct hf_lock **ret_lock, struct hf_error *error)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS;
+    options.no_renewal = options.unconfirmed = true;
+    return hf_lock_adopt(it->task.client, lease, &options, ret_lock, error);
+}
+
+static enum hf_status release(struct lease_order *it, const char *lease, struct hf_error *error)
+{
+    struct hf_lock *lock;
+    enum hf_status status = name_lock(it, lease, &lock, error);
+    if (status != HF_OK)
+        return status;
+    status = hf_lock_release(lock, error);
+    hf_lock_free(lock);
+    return status;
+}
+
+static void release_granted(struct lease_order *it, struct core_result *result)
+{
+    struct hf_error error;
+    check(it->lease != NULL);
+    lease_id_forget(it->ids, it->lease_id);
+    call_result_set(result, release(it, it->lease, &error), &error);
+}
+
+static enum hf_status keep_alive(struct lease_order *it, const char *lease,
+                                 struct core_result *result, struct hf_error *error)
+{
+    struct hf_lock *lock;
+    enum hf_status status = name_lock(it, lease, &lock, error);
+    if (status != HF_OK)
+        return status;
+    status = hf_lock_renew(lock, error);
+    result->ttl_ms = hf_lock_ttl_ms(lock);
+    result->valid_until = valid_until(it, lock);
+    MUTANT(mutant_acknowledges_unsure_renewal(&status, env_now(it->env), &result->valid_until));
+    hf_lock_detach(lock);
+    return status;
+}
+
+/* Updates or removes the state. Under a lease of the wire nothing is staged. */
+static enum hf_status update_under_lease(struct lease_order *it, const char *lease,
+                                         struct core_result *result, struct hf_error *error)
+{
+    const struct lease_task *task = &it->task;
+    struct hf_key_options options = HF_KEY_OPTIONS;
+    struct hf_key_info info = HF_KEY_INFO;
+    struct hf_key *key;
+    options.no_renewal = options.unconfirmed = true;
+    enum hf_status status = hf_key_adopt(task->client, lease, &options, &key, error);
+    if (status != HF_OK)
+        return status;
+    status = task->kind == LEASE_REMOVE
+                 ? hf_key_remove(key, &task->when, &info, error)
+                 : hf_key_update(key, task->data, task->size, &task->when, &info, error);
+    hf_key_detach(key);
+    result->outcome = info.outcome;
+    result->version = info.version;
+    memcpy(result->etag, info.etag, sizeof result->etag);
+    return status;
+}
+
+/* Finds the lease by its id, and checks the token that the client expects. */
+static enum hf_status find_lease(struct lease_order *it, char ret_lease[HF_LEASE_TEXT_MAX],
+                                 struct core_result *result, struct hf_error *error)
+{
+    struct hf_lease_name name = HF_LEASE_NAME;
+    enum hf_status status = lease_id_find(it->ids, it->task.client, it->task.scope,
+                                          it->task.lease_id, ret_lease, error);
+    if (status == HF_OK)
+        status = hf_lease_parse(ret_lease, &name, error);
+    if (status == HF_NOT_FOUND) {
+        result->outcome = HF_KEY_LEASE_EXPIRED;
+        return error_set(error, HF_LOST, "there is no lease with this id; it has ended");
+    }
+    if (status == HF_OK && it->task.token != 0 && it->task.token != name.token) {
+        result->outcome = HF_KEY_FENCING_MISMATCH;
+        return error_set(error, HF_FENCED, "the lease has another fencing token");
+    }
+    result->token = name.token;
+    return status;
+}
+
+static void use_lease(struct lease_order *it, struct core_result *result)
+{
+    char lease[HF_LEASE_TEXT_MAX];
+    struct hf_error error;
+    enum lease_order_kind kind = it->task.kind;
+    enum hf_status status = find_lease(it, lease, result, &error);
+    bool found = status == HF_OK;
+    if (found && kind == LEASE_KEEPALIVE)
+        status = keep_alive(it, lease, result, &error);
+    else if (found && kind == LEASE_RELEASE)
+        status = release(it, lease, &error);
+    else if (found)
+        status = update_under_lease(it, lease, result, &error);
+    if (status == HF_LOST && result->outcome == HF_KEY_NONE)
+        result->outcome = HF_KEY_LEASE_EXPIRED;
+    if (status == HF_LOST || (status == HF_OK && kind == LEASE_RELEASE))
+        lease_id_forget(it->ids, it->task.lease_id);
+    /* A change that may have taken effect is not made again by a retry. A release that may have
+     * taken effect can be repeated. */
+    bool changes = kind == LEASE_UPDATE || kind == LEASE_REMOVE;
+    result->keep = status == HF_OK || (changes && status == HF_UNSURE);
+    snprintf(result->lease_id, sizeof result->lease_id, "%s", it->task.lease_id);
+    call_result_set(result, status, &error);
+}
+
+/* ---- Orders -------------------------------------------------------------------------- */
+
+static void make_lease_call(struct call_order *order, enum core_call what, int64_t poll_ms,
+                            struct core_result *result)
+{
+    struct lease_order *it = (struct lease_order *)(void *)order;
+    switch (what) {
+    case CORE_CALL_ACQUIRE:
+    case CORE_CALL_BEGIN:
+    case CORE_CALL_POLL: acquire(it, what, poll_ms, result); break;
+    case CORE_CALL_CANCEL: cancel(it, result); break;
+    case CORE_CALL_GIVE_BACK: release_granted(it, result); break;
+    case CORE_CALL_WORK: use_lease(it, result); break;
+    }
+}
+
+/* A handle is left only if the core was freed while it had places in the store's queue. */
+static void free_lease_order(struct call_order *order)
+{
+    struct lease_order *it = (struct lease_order *)(void *)order;
+    close_handle(it, /* detaches */ false);
+    if (it->task.done)
+        it->task.done(it->task.argument);
+    free(it->lease);
+    free(it);
+}
+
+/* Copies a string behind the others. */
+static const char *keep_text(char **at, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = *at;
+    memcpy(copy, text, size);
+    *at += size;
+    return copy;
+}
+
+enum hf_status lease_order_new(struct env *env, struct lease_ids *ids,
+                               const struct lease_task *task, struct call_order **ret_order,
+                               struct hf_error *error)
+{
+    bool acquires = task->kind == LEASE_ACQUIRE;
+    const char *note = task->note ? task->note : "";
+    const char *id = task->lease_id ? task->lease_id : "";
+    if (!acquires && strlen(id) != CORE_LEASE_ID_SIZE)
+        return error_set(error, HF_INVALID, "a lease id has %d digits", CORE_LEASE_ID_SIZE);
+    if (task->when.etag && strlen(task->when.etag) > HF_KEY_ETAG_SIZE)
+        return error_set(error, HF_INVALID, "an ETag has at most %d bytes", HF_KEY_ETAG_SIZE);
+    size_t strings = strlen(task->scope) + strlen(note) + strlen(id) + 3;
+    struct lease_order *it = calloc(1, sizeof *it + strings + task->size);
+    if (!it)
+        return error_no_memory(error);
+    char *at = it->text;
+    call_order_init(&it->order, make_lease_call, free_lease_order);
+    it->env = env;
+    it->ids = ids;
+    it->task = *task;
+    it->task.scope = keep_text(&at, task->scope);
+    it->task.note = keep_text(&at, note);
+    it->task.lease_id = keep_text(&at, id);
+    if (!task->note)
+        it->task.note = NULL;
+    if (task->when.etag) {
+        snprintf(it->etag, sizeof it->etag, "%s", task->when.etag);
+        it->task.when.etag = it->etag;
+    }
+    if (task->size > 0)
+        memcpy(at, task->data, task->size);
+    it->task.data = at;
+    *ret_order = &it->order;
+    return error_clear(error);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease_order.h: the orders for leases: acquire, keepalive, release, and changes to a key's state
+ * under its lease. Each is made with calls of the public library.
+ *
+ * A lease is acquired without renewal and detached in the same call, so that a server holds nothing
+ * that it could lose. From then on it is known by its id (lease_id.h), and each operation on it
+ * costs one write. */
+#ifndef SERVE_CALLS_LEASE_ORDER_H
+#define SERVE_CALLS_LEASE_ORDER_H
+
+#include "serve/calls/calls.h"
+#include "serve/calls/lease_id.h"
+
+enum lease_order_kind {
+    LEASE_ACQUIRE,
+    /* OK: result->valid_until is set. LOST: the lease has ended, or there is none with this id. */
+    LEASE_KEEPALIVE,
+    LEASE_RELEASE, /* OK, or LOST as above */
+    /* OK: version and ETag are set. Otherwise the outcome says why the change was refused. */
+    LEASE_UPDATE,
+    LEASE_REMOVE,
+};
+
+/* The arguments of an order. Strings are copied. */
+struct lease_task {
+    enum lease_order_kind kind;
+    struct hf_client *client; /* of the namespace; must outlive the order */
+    const char *scope;        /* in full, or the name of a key */
+    bool is_key;              /* `scope` is the name of a key, and is held in exclusive mode */
+
+    /* LEASE_ACQUIRE */
+    int64_t ttl_ms;
+    enum hf_mode mode; /* of a scope */
+    uint32_t slots;
+    const char *note; /* JSON, or NULL */
+    bool if_absent;   /* of a key: ALREADY if it has a state; the lease is then released */
+
+    /* The others */
+    const char *lease_id;
+    uint64_t token;   /* FENCED unless the lease has this one; 0: any */
+    const void *data; /* LEASE_UPDATE */
+    size_t size;
+    struct hf_key_if when; /* with the ETag copied */
+
+    /* Called when the order is freed, on the loop; may be NULL. */
+    void (*done)(void *argument);
+    void *argument;
+};
+
+/* INVALID or UNAVAILABLE (out of memory) if the order cannot be made. */
+enum hf_status lease_order_new(struct env *env, struct lease_ids *ids,
+                               const struct lease_task *task, struct call_order **ret_order,
+                               struct hf_error *error);
+
+#endif

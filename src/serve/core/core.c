@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core.c: the events and the actions of the core. It guards against requests that are answered
+ * twice or never, and against more work at a time than the limits allow. Memory is allocated only
+ * when a request arrives, so no later event can fail. */
+#include "serve/core/core_inside.h"
+
+#include "base/check.h"
+#include "base/rule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Lists --------------------------------------------------------------------------- */
+
+void op_list_append(struct op_list *list, struct core_op *op)
+{
+    op->next = NULL;
+    op->previous = list->last;
+    if (list->last)
+        list->last->next = op;
+    else
+        list->first = op;
+    list->last = op;
+}
+
+void op_list_remove(struct op_list *list, struct core_op *op)
+{
+    if (op->previous)
+        op->previous->next = op->next;
+    else
+        list->first = op->next;
+    if (op->next)
+        op->next->previous = op->previous;
+    else
+        list->last = op->previous;
+    op->next = op->previous = NULL;
+}
+
+static void append_request(struct core_requests *list, struct core_request *request)
+{
+    request->next = NULL;
+    request->previous = list->last;
+    if (list->last)
+        list->last->next = request;
+    else
+        list->first = request;
+    list->last = request;
+}
+
+static void remove_request(struct core_requests *list, struct core_request *request)
+{
+    if (request->previous)
+        request->previous->next = request->next;
+    else
+        list->first = request->next;
+    if (request->next)
+        request->next->previous = request->previous;
+    else
+        list->last = request->previous;
+    request->next = request->previous = NULL;
+}
+
+static void push_start(struct op_list *list, struct core_op *op)
+{
+    op->next_start = NULL;
+    op->previous_start = list->last;
+    if (list->last)
+        list->last->next_start = op;
+    else
+        list->first = op;
+    list->last = op;
+}
+
+static void pull_start(struct op_list *list, struct core_op *op)
+{
+    if (op->previous_start)
+        op->previous_start->next_start = op->next_start;
+    else
+        list->first = op->next_start;
+    if (op->next_start)
+        op->next_start->previous_start = op->previous_start;
+    else
+        list->last = op->previous_start;
+    op->next_start = op->previous_start = NULL;
+}
+
+/* Numbers in the order of their bytes, as keys of a map. */
+static struct view number_key(uint64_t number, unsigned char key[8])
+{
+    for (int i = 0; i < 8; i++)
+        key[i] = (unsigned char)(number >> (56 - 8 * i));
+    return (struct view){ (const char *)key, 8 };
+}
+
+static uint64_t key_number(const unsigned char key[8])
+{
+    uint64_t number = 0;
+    for (int i = 0; i < 8; i++)
+        number = number << 8 | key[i];
+    return number;
+}
+
+static struct view key_view(const unsigned char key[8])
+{
+    return (struct view){ (const char *)key, 8 };
+}
+
+/* ---- Creating and freeing ------------------------------------------------------------ */
+
+struct core *core_new(const struct core_limits *limits, core_free_order *free_order)
+{
+    struct core *core = calloc(1, sizeof *core);
+    if (!core)
+        return NULL;
+    check(limits->requests_max > 0 && limits->calls_max > 0 && limits->poll_min.us >= 1000);
+    core->limits = *limits;
+    core->free_order = free_order;
+    core->timers = CORE_TIMERS_INIT;
+    core->requests = core->calls = core->lines = core->ids = MAP_INIT;
+    return core;
+}
+
+static struct core_request *request_make(struct core *core, uint64_t number)
+{
+    void *old;
+    struct core_request *request = calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    request->limit.kind = TIMER_REQUEST;
+    if (!core_timers_reserve(&core->timers)) {
+        free(request);
+        return NULL;
+    }
+    if (!map_put(&core->requests, number_key(number, request->key), request, &old)) {
+        core_timers_unreserve(&core->timers);
+        free(request);
+        return NULL;
+    }
+    check(old == NULL);
+    return request;
+}
+
+static void request_drop(struct core *core, struct core_request *request)
+{
+    core_timer_clear(&core->timers, &request->limit.timer);
+    core_timers_unreserve(&core->timers);
+    check(map_take(&core->requests, key_view(request->key)) == request);
+    free(request);
+}
+
+static struct core_op *op_new(struct view resource, const struct core_retry *retry, void *order)
+{
+    check(resource.size <= CORE_RESOURCE_MAX && retry->id.size <= CORE_REQUEST_ID_MAX);
+    struct core_op *op = calloc(1, sizeof *op + resource.size + retry->id.size);
+    if (!op)
+        return NULL;
+    memcpy(op->text, resource.data, resource.size);
+    memcpy(op->text + resource.size, retry->id.data, retry->id.size);
+    op->resource = (struct view){ op->text, resource.size };
+    op->id = (struct view){ op->text + resource.size, retry->id.size };
+    op->content = retry->content;
+    op->order = order;
+    return op;
+}
+
+void op_free_if_unused(struct core *core, struct core_op *op)
+{
+    (void)core;
+    if (op->state != OP_ENDED || op->unanswered > 0 || op->remembered)
+        return;
+    check(!op_is_wanted(op) && !op->order && !op->starting && op->call == 0);
+    free(op);
+}
+
+void op_end(struct core *core, struct core_op *op)
+{
+    check(!op_is_wanted(op) && !op->starting && op->call == 0 && !op->line);
+    op->state = OP_ENDED;
+    if (op->order)
+        core->free_order(op->order);
+    op->order = NULL;
+    memory_keep(core, op);
+    op_free_if_unused(core, op);
+}
+
+/* ---- Answers and calls --------------------------------------------------------------- */
+
+static void answer_request(struct core *core, struct core_request *request,
+                           const struct core_result *result)
+{
+    core_timer_clear(&core->timers, &request->limit.timer);
+    request->answered = true;
+    request->result = result;
+    request->op->unanswered++;
+    append_request(&core->answers, request);
+}
+
+void op_answer(struct core *core, struct core_op *op, const struct core_result *result)
+{
+    op->result = *result;
+    while (op->requests.first) {
+        struct core_request *request = op->requests.first;
+        remove_request(&op->requests, request);
+        answer_request(core, request, &op->result);
+    }
+}
+
+void op_start(struct core *core, struct core_op *op, enum op_state state, enum core_call what)
+{
+    check(!op->starting && op->call == 0);
+    op->state = state;
+    op->what = what;
+    op->starting = true;
+    op->urgent = what != CORE_CALL_ACQUIRE && what != CORE_CALL_BEGIN;
+    core->starting++;
+    push_start(op->urgent ? &core->urgent : &core->ordinary, op);
+}
+
+bool op_withdraw(struct core *core, struct core_op *op)
+{
+    if (!op->starting)
+        return false;
+    op->starting = false;
+    core->starting--;
+    pull_start(op->urgent ? &core->urgent : &core->ordinary, op);
+    return true;
+}
+
+static void pop_answer(struct core *core, struct core_action *ret_action)
+{
+    struct core_request *request = core->answers.first;
+    struct core_op *op = request->op;
+    remove_request(&core->answers, request);
+    *ret_action =
+        (struct core_action){ .kind = CORE_ANSWER, .request = key_number(request->key) };
+    /* The operation may be freed before the caller has read its result. */
+    core->told = *request->result;
+    ret_action->result = &core->told;
+    op->unanswered--;
+    request_drop(core, request);
+    op_free_if_unused(core, op);
+}
+
+static bool pop_call(struct core *core, struct core_action *ret_action)
+{
+    void *old;
+    bool full = RULE(CALLS_ARE_BOUNDED) && core->calls.count >= core->limits.calls_max;
+    struct core_op *op = core->urgent.first ? core->urgent.first : core->ordinary.first;
+    if (!op || full)
+        return false;
+    uint64_t call = core->last_call + 1;
+    /* Without memory, the call starts with a later event. */
+    if (!map_put(&core->calls, number_key(call, op->call_key), op, &old))
+        return false;
+    check(old == NULL);
+    op_withdraw(core, op);
+    op->call = core->last_call = call;
+    *ret_action = (struct core_action){ .kind = CORE_CALL,
+                                        .call = call,
+                                        .what = op->what,
+                                        .order = op->order,
+                                        .poll_ms = op->poll_ms };
+    return true;
+}
+
+bool core_next(struct core *core, struct core_action *ret_action)
+{
+    if (core->answers.first) {
+        pop_answer(core, ret_action);
+        return true;
+    }
+    return pop_call(core, ret_action);
+}
+
+/* ---- Requests ------------------------------------------------------------------------ */
+
+static enum hf_status refuse_more_requests(struct hf_error *error)
+{
+    return error_set(error, HF_UNAVAILABLE, "too many requests are under way; try again later");
+}
+
+/* A request with the id of an earlier one. */
+static enum hf_status join_op(struct core *core, uint64_t number, struct core_op *op,
+                              bool is_acquire, uint64_t content, struct mono_time until,
+                              void *order, struct hf_error *error)
+{
+    bool same = op->is_acquire == is_acquire && op->content == content;
+    if (RULE(ID_HAS_ONE_CONTENT) && !same)
+        return error_set(error, HF_INVALID,
+                         "the request id was used for another request; use a new one");
+    struct core_request *request = request_make(core, number);
+    if (!request)
+        return error_no_memory(error);
+    request->op = op;
+    if (op->state == OP_ENDED) {
+        answer_request(core, request, &op->result);
+    } else {
+        append_request(&op->requests, request);
+        core_timer_set(&core->timers, &request->limit.timer, until);
+    }
+    core->free_order(order);
+    return error_clear(error);
+}
+
+/* A new operation with its first request; NULL if memory runs out. It has not begun. */
+static struct core_op *make_op(struct core *core, uint64_t number, struct view resource,
+                               const struct core_retry *retry, struct mono_time until,
+                               void *order)
+{
+    struct core_op *op = op_new(resource, retry, order);
+    if (!op)
+        return NULL;
+    struct core_request *request = request_make(core, number);
+    if (!request || !memory_add(core, op)) {
+        if (request)
+            request_drop(core, request);
+        free(op);
+        return NULL;
+    }
+    request->op = op;
+    append_request(&op->requests, request);
+    core_timer_set(&core->timers, &request->limit.timer, until);
+    return op;
+}
+
+/* Takes back an operation that could not begin. Its order is still the caller's. */
+static void unmake_op(struct core *core, struct core_op *op)
+{
+    struct core_request *request = op->requests.first;
+    remove_request(&op->requests, request);
+    request_drop(core, request);
+    memory_remove(core, op);
+    free(op);
+}
+
+enum hf_status core_acquire(struct core *core, uint64_t request,
+                            const struct core_wanted *wanted, struct mono_time now,
+                            struct hf_error *error)
+{
+    core->now = now;
+    memory_forget(core);
+    if (core->stopping)
+        return error_set(error, HF_CANCELLED, "the server is stopping");
+    if (core->requests.count >= core->limits.requests_max)
+        return refuse_more_requests(error);
+    bool ends = wanted->waits && RULE(WAITS_END);
+    struct mono_time until = ends ? wanted->until : (struct mono_time){ MOMENT_FAR };
+    struct core_op *op = memory_find(core, wanted->retry.id);
+    if (op && RULE(RETRY_JOINS))
+        return join_op(core, request, op, /* is_acquire */ true, wanted->retry.content, until,
+                       wanted->order, error);
+    if (RULE(NO_WAIT_IN_TURN) && !wanted->waits && line_is_wanted(core, wanted->resource))
+        return error_set(error, HF_HELD, "others are waiting for it");
+    const struct core_retry none = { VIEW(""), 0 };
+    op = make_op(core, request, wanted->resource, op ? &none : &wanted->retry, until,
+                 wanted->order);
+    if (!op)
+        return error_no_memory(error);
+    op->is_acquire = true;
+    op->waits = wanted->waits;
+    if (!op->waits) {
+        op_start(core, op, OP_ASKING, CORE_CALL_ACQUIRE);
+    } else if (!line_join(core, op)) {
+        unmake_op(core, op);
+        return error_no_memory(error);
+    }
+    return error_clear(error);
+}
+
+enum hf_status core_work(struct core *core, uint64_t request, const struct core_work *work,
+                         struct mono_time now, struct hf_error *error)
+{
+    core->now = now;
+    memory_forget(core);
+    if (core->requests.count >= core->limits.requests_max)
+        return refuse_more_requests(error);
+    const struct mono_time until = { MOMENT_FAR };
+    struct core_op *op = memory_find(core, work->retry.id);
+    if (op)
+        return join_op(core, request, op, /* is_acquire */ false, work->retry.content, until,
+                       work->order, error);
+    op = make_op(core, request, work->resource, &work->retry, until, work->order);
+    if (!op)
+        return error_no_memory(error);
+    op_start(core, op, OP_WORKING, CORE_CALL_WORK);
+    return error_clear(error);
+}
+
+/* ---- Other events -------------------------------------------------------------------- */
+
+/* A request has left its operation. A work goes on without it, an acquire does not. */
+static void forsake(struct core *core, struct core_op *op)
+{
+    if (op->is_acquire && !op_is_wanted(op))
+        acquire_abandon(core, op);
+}
+
+void core_hang_up(struct core *core, uint64_t number, struct mono_time now)
+{
+    unsigned char key[8];
+    core->now = now;
+    struct core_request *request = map_get(&core->requests, number_key(number, key));
+    if (!request)
+        return;
+    struct core_op *op = request->op;
+    if (request->answered) {
+        remove_request(&core->answers, request);
+        op->unanswered--;
+        request_drop(core, request);
+        op_free_if_unused(core, op);
+        return;
+    }
+    remove_request(&op->requests, request);
+    request_drop(core, request);
+    forsake(core, op);
+}
+
+void core_call_ended(struct core *core, uint64_t call, const struct core_result *result,
+                     struct mono_time now)
+{
+    unsigned char key[8];
+    core->now = now;
+    struct core_op *op = map_take(&core->calls, number_key(call, key));
+    check(op && op->call == call);
+    op->call = 0;
+    if (op->is_acquire) {
+        acquire_call_ended(core, op, result);
+        return;
+    }
+    /* The resource is looked up before the operation, which has its name, may be freed. */
+    if (op->resource.size > 0)
+        line_wake(core, op->resource);
+    op_answer(core, op, result);
+    op_end(core, op);
+}
+
+/* The wait of one request is over. */
+static void end_wait(struct core *core, struct core_request *request)
+{
+    static const struct core_result over = { .status = HF_TIMEOUT,
+                                             .outcome = HF_KEY_WAITING,
+                                             .why = "still held by other clients" };
+    struct core_op *op = request->op;
+    remove_request(&op->requests, request);
+    answer_request(core, request, &over);
+    forsake(core, op);
+}
+
+void core_pass_time(struct core *core, struct mono_time now)
+{
+    core->now = now;
+    memory_forget(core);
+    struct core_timer *first = core_timers_first(&core->timers);
+    while (first && !mono_before(now, first->due)) {
+        struct owned_timer *owned = (struct owned_timer *)(void *)first;
+        core_timer_clear(&core->timers, first);
+        if (owned->kind == TIMER_REQUEST)
+            end_wait(core, (struct core_request *)(void *)owned);
+        else
+            line_poll(core, (struct core_line *)(void *)owned);
+        first = core_timers_first(&core->timers);
+    }
+}
+
+struct mono_time core_wake_at(const struct core *core)
+{
+    struct mono_time at = { MOMENT_FAR };
+    const struct core_timer *first = core_timers_first(&core->timers);
+    if (first)
+        at = first->due;
+    if (core->remembered.first)
+        at = mono_earlier(at, mono_add(core->remembered.first->ended_at,
+                                       core->limits.remember_for));
+    return at;
+}
+
+void core_stop(struct core *core, struct mono_time now)
+{
+    static const struct core_result stopped = { .status = HF_CANCELLED,
+                                                .why = "the server is stopping" };
+    core->now = now;
+    core->stopping = true;
+    struct core_request *request = map_seek(&core->requests, VIEW(""), /* beyond */ false);
+    while (request) {
+        unsigned char key[8];
+        memcpy(key, request->key, sizeof key);
+        struct core_op *op = request->op;
+        if (RULE(STOP_GRANTS_NOTHING) && !request->answered && op->is_acquire) {
+            remove_request(&op->requests, request);
+            answer_request(core, request, &stopped);
+            forsake(core, op);
+        }
+        request = map_seek(&core->requests, key_view(key), /* beyond */ true);
+    }
+}
+
+bool core_is_idle(const struct core *core)
+{
+    return core->requests.count == 0 && core->calls.count == 0 && core->starting == 0;
+}
+
+/* ---- The end, counts and checks ------------------------------------------------------ */
+
+void core_free(struct core *core)
+{
+    if (!core)
+        return;
+    check(core->calls.count == 0);
+    core->stopping = true;
+    for (struct core_request *request; (request = map_seek(&core->requests, VIEW(""), false));)
+        core_hang_up(core, key_number(request->key), core->now);
+    /* What is left are calls that nobody has taken: of works, and of acquires that leave. */
+    for (struct core_op *op;
+         (op = core->urgent.first ? core->urgent.first : core->ordinary.first);) {
+        op_withdraw(core, op);
+        if (op->is_acquire)
+            acquire_leave(core, op);
+        else
+            op_end(core, op);
+    }
+    memory_clear(core);
+    check(core->lines.count == 0 && core->ids.count == 0);
+    map_release(&core->requests);
+    map_release(&core->calls);
+    map_release(&core->lines);
+    map_release(&core->ids);
+    core_timers_release(&core->timers);
+    free(core);
+}
+
+struct core_counts core_count(const struct core *core)
+{
+    struct core_counts counts = { .requests = core->requests.count,
+                                  .lines = core->lines.count,
+                                  .calls = core->calls.count,
+                                  .remembered = core->remembered_count };
+    const struct core_line *line = map_seek(&core->lines, VIEW(""), /* beyond */ false);
+    while (line) {
+        counts.waiting += line->parked_count + op_is_wanted(line->front);
+        line = map_seek(&core->lines, line_key(line), /* beyond */ true);
+    }
+    return counts;
+}
+
+static void check_one_line(const struct core_line *line)
+{
+    size_t parked = 0;
+    const struct core_op *front = line->front;
+    check(front && front->line == line && front->is_acquire && front->waits);
+    check(front->state != OP_PARKED && front->state != OP_WORKING && front->state != OP_ENDED);
+    check((front->state == OP_STANDING) == (line->poll.timer.index > 0));
+    check((front->state == OP_STANDING) == (!front->starting && front->call == 0));
+    for (const struct core_op *op = line->parked.first; op; op = op->next) {
+        check(op->line == line && op->state == OP_PARKED && op_is_wanted(op));
+        check(!op->starting && op->call == 0 && op->order);
+        parked++;
+    }
+    check(parked == line->parked_count);
+}
+
+void core_check(const struct core *core)
+{
+    const struct core_line *line = map_seek(&core->lines, VIEW(""), /* beyond */ false);
+    while (line) {
+        check_one_line(line);
+        line = map_seek(&core->lines, line_key(line), /* beyond */ true);
+    }
+    const struct core_request *request = map_seek(&core->requests, VIEW(""), false);
+    while (request) {
+        check(request->answered == (request->result != NULL));
+        check(request->answered || request->op->state != OP_ENDED);
+        request = map_seek(&core->requests, key_view(request->key), /* beyond */ true);
+    }
+    check(core->timers.reserved == core->requests.count + core->lines.count);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core_inside.h: the structs of the core, and the functions that its files share. core.c has the
+ * events and the actions, line.c the lines and the places in the store's queue, memory.c the
+ * request ids and the results that are kept for retries. */
+#ifndef SERVE_CORE_CORE_INSIDE_H
+#define SERVE_CORE_CORE_INSIDE_H
+
+#include "base/map.h"
+#include "serve/core/core.h"
+#include "serve/core/timers.h"
+
+/* The states of an operation. Its order may be used by a call only in those marked *. */
+enum op_state {
+    OP_PARKED,      /* in a line, behind others */
+    OP_ASKING,      /* * BEGIN or ACQUIRE */
+    OP_STANDING,    /* has a place in the store's queue; no call is under way */
+    OP_POLLING,     /* * POLL */
+    OP_LEAVING,     /* * CANCEL */
+    OP_GIVING_BACK, /* * GIVE_BACK */
+    OP_WORKING,     /* * WORK */
+    OP_ENDED,       /* has its result */
+};
+
+enum timer_kind { TIMER_REQUEST, TIMER_POLL };
+
+/* What a timer belongs to; the first member of either struct. */
+struct owned_timer {
+    struct core_timer timer; /* must be the first member */
+    enum timer_kind kind;
+};
+
+/* A request of the caller, from its arrival until its answer is taken. */
+struct core_request {
+    struct owned_timer limit; /* must be the first member; the end of its wait */
+    unsigned char key[8];     /* its number, in the map of requests */
+    struct core_op *op;
+    struct core_request *next, *previous; /* of the same operation, or among the answers */
+    bool answered;                        /* among the answers ... */
+    const struct core_result *result; /* ... with this one, which belongs to the operation */
+};
+
+struct core_requests {
+    struct core_request *first, *last;
+};
+
+/* An acquire or a work. It exists while a request, a call or the memory refers to it. */
+struct core_op {
+    enum op_state state;
+    bool is_acquire, waits;
+    bool starting; /* its next call has not been taken by the caller yet ... */
+    bool urgent;   /* ... and is in this one of the two lists */
+    uint64_t call; /* the number of the call that is under way; 0: none */
+    unsigned char call_key[8];
+    enum core_call what;             /* that call */
+    struct core_op *next, *previous; /* in its line, among the remembered results */
+    struct core_op *next_start, *previous_start;
+    struct core_requests requests; /* those that want it */
+    size_t unanswered;             /* requests whose answer refers to its result */
+    struct core_line *line;        /* PARKED, or the front of its line; NULL: none */
+    void *order;                   /* NULL: freed */
+    int64_t poll_ms;
+    struct core_result result;
+    struct mono_time ended_at;
+    bool remembered;      /* its result is kept for retries */
+    bool known_by_id;     /* a retry with its id finds it */
+    uint64_t content;     /* what the requests of this id agree in */
+    struct view resource; /* in `text`, and so is the id */
+    struct view id;
+    char text[];
+};
+
+struct op_list {
+    struct core_op *first, *last;
+};
+
+/* The waiters for one resource. */
+struct core_line {
+    struct owned_timer poll; /* must be the first member */
+    struct core *core;
+    /* The only one that may have a place in the store's queue, or ask for one. It may be unwanted
+     * by now. NULL only while the next one is chosen. */
+    struct core_op *front;
+    struct op_list parked; /* all of them wanted */
+    size_t parked_count;
+    bool again; /* the resource may have become free since the current call began */
+    size_t resource_size;
+    char resource[];
+};
+
+struct core {
+    struct core_limits limits;
+    core_free_order *free_order;
+    struct mono_time now; /* of the current event */
+    bool stopping;
+    struct core_timers timers;
+    struct map requests; /* by number */
+    struct map calls;    /* under way, by number */
+    struct map lines;    /* by resource */
+    struct map ids;      /* operations with a request id */
+    uint64_t last_call;
+    size_t starting; /* operations whose next call has not been taken */
+    struct core_requests answers;
+    struct op_list urgent, ordinary; /* operations that wait for a call */
+    struct op_list remembered;       /* the oldest first */
+    size_t remembered_count;
+    struct core_result told; /* the result of the last answer that was taken */
+};
+
+/* ---- core.c -------------------------------------------------------------------------- */
+
+void op_list_append(struct op_list *list, struct core_op *op);
+void op_list_remove(struct op_list *list, struct core_op *op);
+
+/* Whether a request still wants the operation. */
+static inline bool op_is_wanted(const struct core_op *op)
+{
+    return op->requests.first != NULL;
+}
+
+/* Starts a call of the operation, as soon as there is room for it. */
+void op_start(struct core *core, struct core_op *op, enum op_state state, enum core_call what);
+
+/* Withdraws a call that the caller has not taken yet. True: there was one. */
+bool op_withdraw(struct core *core, struct core_op *op);
+
+/* Answers all requests of the operation with this result. It is then unwanted. */
+void op_answer(struct core *core, struct core_op *op, const struct core_result *result);
+
+/* The operation is over: nobody wants it, and no call of it is under way. Frees its order, and the
+ * operation itself unless an answer or the memory refers to it. */
+void op_end(struct core *core, struct core_op *op);
+
+/* Frees the operation if nothing refers to it. */
+void op_free_if_unused(struct core *core, struct core_op *op);
+
+/* ---- line.c -------------------------------------------------------------------------- */
+
+static inline struct view line_key(const struct core_line *line)
+{
+    return (struct view){ line->resource, line->resource_size };
+}
+
+/* Whether a request that does not wait would overtake somebody. */
+bool line_is_wanted(const struct core *core, struct view resource);
+
+/* Adds an acquire to the line of its resource. False if memory runs out. */
+bool line_join(struct core *core, struct core_op *op);
+
+/* Nobody wants the acquire any more: it leaves, and gives back what it has. */
+void acquire_abandon(struct core *core, struct core_op *op);
+
+/* The result of a call of an acquire. */
+void acquire_call_ended(struct core *core, struct core_op *op,
+                        const struct core_result *result);
+
+/* Ends an acquire that has neither a place nor a lease that is not wanted. The next in line
+ * asks. */
+void acquire_leave(struct core *core, struct core_op *op);
+
+/* The resource may have become free. */
+void line_wake(struct core *core, struct view resource);
+
+/* A poll is due. */
+void line_poll(struct core *core, struct core_line *line);
+
+/* ---- memory.c ------------------------------------------------------------------------ */
+
+/* The operation with this request id; NULL if there is none. */
+struct core_op *memory_find(const struct core *core, struct view id);
+
+/* Makes the operation known by its id, if it has one. False if memory runs out. */
+bool memory_add(struct core *core, struct core_op *op);
+
+/* A retry no longer finds the operation. Does nothing if it is not known. */
+void memory_remove(struct core *core, struct core_op *op);
+
+/* Keeps the result of an operation that has ended, for retries. */
+void memory_keep(struct core *core, struct core_op *op);
+
+/* Forgets results that are too old, and the oldest ones if there are too many. */
+void memory_forget(struct core *core);
+
+/* Forgets all results. */
+void memory_clear(struct core *core);
+
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serve_calls_test.c KIND: the calls of the server on a real store: the pool, the ids of leases,
+ * the secret of a bucket, and the core with all of them. KIND is mem or sqlite. */
+#include "api_client_kit.h"
+#include "base/hash.h"
+#include "base/parse.h"
+#include "serve/calls/lease_order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- A server without a network ------------------------------------------------------ */
+
+#define REQUESTS_MAX 32
+
+struct server {
+    struct place *place;
+    struct calls calls;
+    struct lease_ids *ids;
+    struct env_mutex mutex;
+    struct env_cond changed;
+    bool signalled;
+    struct core_result results[REQUESTS_MAX];
+    bool answered[REQUESTS_MAX];
+};
+
+static void notify_server(void *argument)
+{
+    struct server *server = argument;
+    env_mutex_lock(&server->mutex);
+    server->signalled = true;
+    env_cond_signal(&server->changed);
+    env_mutex_unlock(&server->mutex);
+}
+
+static void keep_answer(void *argument, uint64_t request, const struct core_result *result)
+{
+    struct server *server = argument;
+    assert_true(request < REQUESTS_MAX && !server->answered[request]);
+    server->results[request] = *result;
+    server->answered[request] = true;
+}
+
+static void open_server(struct server *server, struct place *place)
+{
+    unsigned char secret[LEASE_SECRET_BYTES];
+    *server = (struct server){ .place = place };
+    struct pool_options options = { .workers = 4,
+                                    .jobs_max = CORE_LIMITS.calls_max,
+                                    .notify = notify_server,
+                                    .argument = server };
+    env_mutex_init(env_real(), &server->mutex);
+    env_cond_init(env_real(), &server->changed);
+    OK(lease_secret_load(env_real(), hf_client_store(place->client), secret, &place->error));
+    server->ids = lease_ids_new(env_real(), secret, /* cached_max */ 2);
+    server->calls.core = core_new(&CORE_LIMITS, call_order_free);
+    assert_true(server->ids && server->calls.core);
+    OK(pool_new(env_real(), &options, &server->calls.pool, &place->error));
+    server->calls.answer = keep_answer;
+    server->calls.argument = server;
+}
+
+static void turn(struct server *server)
+{
+    struct mono_time until = mono_earlier(core_wake_at(server->calls.core),
+                                          mono_add(env_now(env_real()), SPAN_S(1)));
+    env_mutex_lock(&server->mutex);
+    while (!server->signalled && mono_before(env_now(env_real()), until))
+        env_cond_wait_until(&server->changed, &server->mutex, until);
+    server->signalled = false;
+    env_mutex_unlock(&server->mutex);
+    calls_collect(&server->calls, env_now(env_real()));
+    calls_pass_time(&server->calls, env_now(env_real()));
+}
+
+static struct core_result *await(struct server *server, uint64_t request)
+{
+    for (int i = 0; i < 60 && !server->answered[request]; i++)
+        turn(server);
+    assert_true(server->answered[request]);
+    return &server->results[request];
+}
+
+/* Nothing is under way. */
+static void settle(struct server *server)
+{
+    for (int i = 0; i < 60 && !core_is_idle(server->calls.core); i++)
+        turn(server);
+    assert_true(core_is_idle(server->calls.core));
+}
+
+static void close_server(struct server *server)
+{
+    core_stop(server->calls.core, env_now(env_real()));
+    calls_pump(&server->calls);
+    settle(server);
+    pool_free(server->calls.pool);
+    core_free(server->calls.core);
+    lease_ids_free(server->ids);
+    env_cond_release(&server->changed);
+    env_mutex_release(&server->mutex);
+}
+
+static void acquire(struct server *server, uint64_t request, const char *scope, bool waits)
+{
+    struct place *place = server->place;
+    struct call_order *order;
+    struct lease_task task = { .kind = LEASE_ACQUIRE,
+                               .client = place->client,
+                               .scope = scope,
+                               .is_key = strchr(scope, ':') == NULL,
+                               .ttl_ms = 60000,
+                               .when = HF_KEY_IF };
+    OK(lease_order_new(env_real(), server->ids, &task, &order, &place->error));
+    struct core_wanted wanted = {
+        .resource = view_of(scope), .waits = waits, .until = { MOMENT_FAR }, .order = order
+    };
+    OK(core_acquire(server->calls.core, request, &wanted, env_now(env_real()), &place->error));
+    calls_pump(&server->calls);
+}
+
+static struct core_result *use(struct server *server, uint64_t request, const char *scope,
+                               enum lease_order_kind kind, const char *lease_id, uint64_t token)
+{
+    struct place *place = server->place;
+    struct call_order *order;
+    struct lease_task task = { .kind = kind,
+                               .client = place->client,
+                               .scope = scope,
+                               .is_key = strchr(scope, ':') == NULL,
+                               .lease_id = lease_id,
+                               .token = token,
+                               .data = "state",
+                               .size = kind == LEASE_UPDATE ? 5 : 0,
+                               .when = HF_KEY_IF };
+    OK(lease_order_new(env_real(), server->ids, &task, &order, &place->error));
+    struct core_work work = { .resource = kind == LEASE_RELEASE ? view_of(scope) : VIEW(""),
+                              .order = order };
+    OK(core_work(server->calls.core, request, &work, env_now(env_real()), &place->error));
+    calls_pump(&server->calls);
+    return await(server, request);
+}
+
+/* ---- Leases -------------------------------------------------------------------------- */
+
+static void a_lease_is_acquired_kept_alive_used_and_released(void **state)
+{
+    struct place *place = *state;
+    struct server server;
+    open_server(&server, place);
+    static const char *const scopes[] = { "k", "path:/a" };
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t first = 1 + 10 * i;
+        acquire(&server, first, scopes[i], /* waits */ false);
+        struct core_result grant = *await(&server, first);
+        assert_int_equal(grant.status, HF_OK);
+        assert_true(grant.keep && grant.token > 0 && grant.ttl_ms == 60000);
+        assert_true(text_is_hex(view_of(grant.lease_id), CORE_LEASE_ID_SIZE));
+        assert_true(mono_before(env_now(env_real()), grant.valid_until));
+        struct core_result *kept =
+            use(&server, first + 1, scopes[i], LEASE_KEEPALIVE, grant.lease_id, grant.token);
+        assert_int_equal(kept->status, HF_OK);
+        assert_true(mono_before(grant.valid_until, kept->valid_until));
+        assert_int_equal(use(&server, first + 2, scopes[i], LEASE_KEEPALIVE, grant.lease_id,
+                             1234567)
+                             ->status,
+                         HF_FENCED);
+        if (i == 0) {
+            struct core_result *changed =
+                use(&server, first + 3, scopes[i], LEASE_UPDATE, grant.lease_id, 0);
+            assert_int_equal(changed->status, HF_OK);
+            assert_int_equal(changed->version, 1);
+            changed = use(&server, first + 4, scopes[i], LEASE_REMOVE, grant.lease_id, 0);
+            assert_int_equal(changed->version, 2);
+        }
+        acquire(&server, first + 5, scopes[i], /* waits */ false);
+        assert_int_equal(await(&server, first + 5)->status, HF_HELD);
+        assert_int_equal(
+            use(&server, first + 6, scopes[i], LEASE_RELEASE, grant.lease_id, 0)->status,
+            HF_OK);
+        struct core_result *again =
+            use(&server, first + 7, scopes[i], LEASE_RELEASE, grant.lease_id, 0);
+        assert_int_equal(again->status, HF_LOST);
+        assert_int_equal(again->outcome, HF_KEY_LEASE_EXPIRED);
+    }
+    close_server(&server);
+}
+
+static void a_release_reaches_a_parked_waiter_at_once(void **state)
+{
+    struct place *place = *state;
+    struct server server;
+    open_server(&server, place);
+    acquire(&server, 1, "k", /* waits */ true);
+    struct core_result grant = *await(&server, 1);
+    acquire(&server, 2, "k", /* waits */ true);
+    acquire(&server, 3, "k", /* waits */ true);
+    for (int i = 0; i < 3; i++)
+        turn(&server);
+    assert_true(!server.answered[2] && !server.answered[3]);
+    use(&server, 4, "k", LEASE_RELEASE, grant.lease_id, 0);
+    assert_int_equal(await(&server, 2)->status, HF_OK);
+    assert_true(server.results[2].token > grant.token && !server.answered[3]);
+    close_server(&server); /* the third wait ends */
+    assert_int_equal(server.results[3].status, HF_CANCELLED);
+}
+
+/* A client that leaves keeps neither its place nor a grant. */
+static void a_hang_up_leaves_nothing(void **state)
+{
+    struct place *place = *state;
+    struct server server;
+    struct hf_lock *lock = place_lock(place, "k", 60000);
+    open_server(&server, place);
+    for (uint64_t request = 1; request <= 8; request++) {
+        acquire(&server, request, "k", /* waits */ request % 2 == 0);
+        core_hang_up(server.calls.core, request, env_now(env_real()));
+        calls_pump(&server.calls);
+        settle(&server);
+        OK(hf_lock_acquire(lock, 0, &place->error));
+        OK(hf_lock_release(lock, &place->error));
+    }
+    OK(hf_lock_acquire(lock, 0, &place->error));
+    acquire(&server, 10, "k", /* waits */ true);
+    for (int i = 0; i < 2; i++)
+        turn(&server);
+    core_hang_up(server.calls.core, 10, env_now(env_real()));
+    calls_pump(&server.calls);
+    settle(&server);
+    OK(hf_lock_release(lock, &place->error));
+    OK(hf_lock_acquire(lock, 0, &place->error)); /* nobody is in the queue */
+    hf_lock_free(lock);
+    close_server(&server);
+}
+
+/* ---- Ids ----------------------------------------------------------------------------- */
+
+static void another_server_finds_the_lease_of_an_id(void **state)
+{
+    struct place *place = *state;
+    struct server one, two;
+    open_server(&one, place);
+    acquire(&one, 1, "k", /* waits */ false);
+    struct core_result grant = *await(&one, 1);
+    close_server(&one);
+    open_server(&two, place); /* with the same secret, and an empty cache */
+    char other[CORE_LEASE_ID_SIZE + 1];
+    memcpy(other, grant.lease_id, sizeof other);
+    other[0] = other[0] == 'a' ? 'b' : 'a';
+    assert_int_equal(use(&two, 1, "k", LEASE_RELEASE, other, 0)->status, HF_LOST);
+    assert_int_equal(use(&two, 2, "k", LEASE_KEEPALIVE, grant.lease_id, 0)->status, HF_OK);
+    assert_int_equal(use(&two, 3, "k", LEASE_RELEASE, grant.lease_id, 0)->status, HF_OK);
+    close_server(&two);
+}
+
+static void the_cache_is_bounded(void **state)
+{
+    struct place *place = *state;
+    struct server server;
+    char ids[6][CORE_LEASE_ID_SIZE + 1];
+    open_server(&server, place);
+    for (uint64_t i = 0; i < 6; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "k%d", (int)i);
+        acquire(&server, 1 + i, name, /* waits */ false);
+        memcpy(ids[i], await(&server, 1 + i)->lease_id, sizeof ids[i]);
+    }
+    for (uint64_t i = 0; i < 6; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "k%d", (int)i);
+        assert_int_equal(use(&server, 10 + i, name, LEASE_RELEASE, ids[i], 0)->status, HF_OK);
+    }
+    close_server(&server);
+}
+
+static void the_secret_of_a_bucket_is_created_once(void **state)
+{
+    struct place *place = *state;
+    struct hf_store *store = hf_client_store(place->client);
+    struct hf_store_put_options force = HF_STORE_PUT_OPTIONS;
+    unsigned char one[LEASE_SECRET_BYTES], two[LEASE_SECRET_BYTES];
+    force.force = true;
+    OK(lease_secret_load(env_real(), store, one, &place->error));
+    OK(lease_secret_load(env_real(), store, two, &place->error));
+    assert_memory_equal(one, two, sizeof one);
+    static const struct {
+        const char *text;
+        enum hf_status status;
+    } rows[] = {
+        { "{ \"format\": \"holdfast.serve/2\" }", HF_UNSUPPORTED },
+        { "{ \"format\": \"holdfast.serve/1\" }", HF_CORRUPT },
+        { "{ \"format\": \"holdfast.serve/1\", \"secret\": \"00\" }", HF_CORRUPT },
+        { "no JSON", HF_CORRUPT },
+        { "{ \"later\": [1], \"secret\": "
+          "\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\", "
+          "\"format\": \"holdfast.serve/1\" }",
+          HF_OK },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        OK(hf_store_put(store, LEASE_SECRET_KEY, rows[i].text, strlen(rows[i].text), &force,
+                        NULL, &place->error));
+        IS(rows[i].status, lease_secret_load(env_real(), store, one, &place->error));
+    }
+    assert_true(one[0] == 0 && one[31] == 0x1f);
+}
+
+static void orders_with_wrong_arguments_are_refused(void **state)
+{
+    struct place *place = *state;
+    struct call_order *order;
+    struct lease_task task = { .kind = LEASE_RELEASE,
+                               .client = place->client,
+                               .scope = "k",
+                               .lease_id = "short",
+                               .when = HF_KEY_IF };
+    IS(HF_INVALID, lease_order_new(env_real(), NULL, &task, &order, &place->error));
+    task.lease_id = "0123456789abcdef0123456789abcdef";
+    task.when.etag = "0123456789abcdef0123456789abcdef0";
+    IS(HF_INVALID, lease_order_new(env_real(), NULL, &task, &order, &place->error));
+}
+
+/* ---- The pool ------------------------------------------------------------------------ */
+
+struct counted_job {
+    struct pool_job job;
+    int runs;
+};
+
+static void count_run(struct pool_job *job)
+{
+    ((struct counted_job *)(void *)job)->runs++;
+}
+
+static void ignore(void *argument)
+{
+    (void)argument;
+}
+
+static void a_pool_runs_every_job_once_and_refuses_too_many(void **state)
+{
+    struct place *place = *state;
+    struct counted_job jobs[8] = { 0 };
+    struct pool *pool;
+    struct pool_options options = { .workers = 3, .jobs_max = 6, .notify = ignore };
+    OK(pool_new(env_real(), &options, &pool, &place->error));
+    size_t taken = 0;
+    for (int i = 0; i < 8; i++) {
+        jobs[i].job.run = count_run;
+        assert_int_equal(pool_submit(pool, &jobs[i].job), i < 6);
+    }
+    while (taken < 6)
+        taken += pool_take_ended(pool) != NULL;
+    assert_true(pool_submit(pool, &jobs[6].job));
+    pool_free(pool);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(jobs[i].runs, i < 7);
+    pool_free(NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lease_is_acquired_kept_alive_used_and_released),
+        cmocka_unit_test(a_release_reaches_a_parked_waiter_at_once),
+        cmocka_unit_test(a_hang_up_leaves_nothing),
+        cmocka_unit_test(another_server_finds_the_lease_of_an_id),
+        cmocka_unit_test(the_cache_is_bounded),
+        cmocka_unit_test(the_secret_of_a_bucket_is_created_once),
+        cmocka_unit_test(orders_with_wrong_arguments_are_refused),
+        cmocka_unit_test(a_pool_runs_every_job_once_and_refuses_too_many),
+    };
+    return place_run(argc, argv, tests, sizeof tests / sizeof *tests);
+}
