@@ -85,6 +85,7 @@ extern const struct workload workload_fenced;
 extern const struct workload workload_ranges;
 extern const struct workload workload_claims;
 extern const struct workload workload_pages;
+extern const struct workload workload_serve;
 extern const struct workload workload_steps;
 extern const struct workload workload_sweep;
 

@@ -11,5 +11,6 @@
 #include "sim/mutants/key.h"
 #include "sim/mutants/lease.h"
 #include "sim/mutants/lock.h"
+#include "sim/mutants/serve.h"
 
 #endif

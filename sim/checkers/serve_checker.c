@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serve_checker.c: checks what servers tell their clients, by the answers, by what clients rely on,
+ * and by the writes that the store applied. It knows the format of a table, and nothing of the
+ * core. A run fails if:
+ *
+ *   - two clients rely on leases of one key at the same time;
+ *   - a token is given twice, or is lower than one that was answered before its request arrived;
+ *   - a lease ends while its client relies on it, and the client has not released it;
+ *   - a grant is answered that is not in the store, or with more time than its write allows;
+ *   - a keepalive is acknowledged, and the lease was not renewed since it arrived;
+ *   - a request that came later is granted while one that came before it waits at the same server;
+ *   - the same server gives a retry another lease, or another version, than the request had;
+ *   - a lease is answered to two different requests;
+ *   - a server that is stopping grants a lease;
+ *   - more calls are under way, or more results are kept, than the limits say.
+ *
+ * And when nothing of the faults is left:
+ *
+ *   - a lease or a place in the queue is left of a request whose client has long hung up;
+ *   - a wait lasts longer than its limit;
+ *   - with one server, a release does not reach the next waiter within a second;
+ *   - a request is never answered. */
+#include "base/check.h"
+#include "sim/checkers/table_checker.h"
+#include "sim/workloads/serve_work.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEASES_MAX    8192
+#define INSTANCES_MAX 8192
+
+#define KEPT_SURELY 4 /* results that a server has not forgotten, whatever else it keeps */
+#define LOOK_EVERY  SPAN_S(1)
+#define GONE_MAX    SPAN_S(6)
+#define LIMIT_SLACK SPAN_S(3)
+#define WAKE_MAX    SPAN_MS(800)
+
+/* A lease that was seen in the store. */
+struct stored_lease {
+    size_t key;
+    uint64_t token;
+    uint64_t exchange; /* from its note */
+    int64_t since_us, renewed_us;
+    uint64_t renewals, ttl_ms;
+    bool active;
+};
+
+/* A result that was answered. */
+struct told_result {
+    const struct exchange *first; /* the request that got it first */
+    uint64_t kept;                /* how many its server had kept before */
+};
+
+struct serve_checker {
+    struct serve_work *work;
+    struct bucket_watch watch;
+    struct timer look;
+    struct stored_lease *leases;
+    size_t lease_count;
+    struct told_result *told;
+    size_t told_count;
+    uint64_t *kept; /* results, by instance */
+};
+
+static struct world *world_of(const struct serve_checker *checker)
+{
+    return checker->work->run->world;
+}
+
+/* ---- The store ----------------------------------------------------------------------- */
+
+static const char *const documents[SERVE_KEYS] = { "default/meta/a.json",
+                                                   "default/meta/b.json" };
+
+static uint64_t exchange_in(struct view note)
+{
+    static const char name[] = "\"exchange\":";
+    uint64_t number = 0;
+    for (size_t i = 0; i + sizeof name <= note.size; i++) {
+        if (memcmp(note.data + i, name, sizeof name - 1) != 0)
+            continue;
+        for (i += sizeof name - 1; i < note.size; i++) {
+            if (note.data[i] == ' ')
+                continue;
+            if (note.data[i] < '0' || note.data[i] > '9')
+                break;
+            number = number * 10 + (uint64_t)(note.data[i] - '0');
+        }
+    }
+    return number;
+}
+
+static struct stored_lease *find_stored(struct serve_checker *checker, size_t key,
+                                        uint64_t token)
+{
+    for (size_t i = checker->lease_count; i > 0; i--)
+        if (checker->leases[i - 1].key == key && checker->leases[i - 1].token == token)
+            return &checker->leases[i - 1];
+    return NULL;
+}
+
+static void see_lease(struct serve_checker *checker, size_t key,
+                      const struct checked_entry *entry)
+{
+    int64_t now = serve_now(checker->work);
+    struct stored_lease *lease = find_stored(checker, key, entry->token);
+    if (!lease) {
+        check(checker->lease_count < LEASES_MAX);
+        lease = &checker->leases[checker->lease_count++];
+        *lease = (struct stored_lease){ .key = key,
+                                        .token = entry->token,
+                                        .exchange = exchange_in(entry->note),
+                                        .ttl_ms = entry->ttl_ms,
+                                        .renewals = entry->renewals,
+                                        .since_us = now,
+                                        .renewed_us = now };
+    }
+    if (entry->renewals != lease->renewals)
+        lease->renewed_us = now;
+    lease->renewals = entry->renewals;
+    lease->active = true;
+}
+
+static void table_changed(void *argument, const struct bucket_change *change)
+{
+    struct serve_checker *checker = argument;
+    for (size_t key = 0; key < SERVE_KEYS; key++) {
+        if (!view_equal(change->key, view_of(documents[key])) || !change->body.data)
+            continue;
+        struct checked_version *version = checked_version_read(change->body, NULL);
+        if (!version)
+            continue;
+        for (size_t i = 0; i < checker->lease_count; i++)
+            if (checker->leases[i].key == key)
+                checker->leases[i].active = false;
+        for (size_t i = 0; i < version->lease_count; i++)
+            if (version->leases[i].active)
+                see_lease(checker, key, &version->leases[i]);
+        checked_version_free(version);
+    }
+}
+
+/* ---- Answers ------------------------------------------------------------------------- */
+
+static bool is_same_request(const struct exchange *a, const struct exchange *b)
+{
+    return a == b || (a->id > 0 && a->id == b->id && a->content == b->content &&
+                      a->kind == b->kind && a->instance == b->instance);
+}
+
+static bool is_granted(const struct exchange *exchange)
+{
+    return exchange->kind == EXCHANGE_ACQUIRE && exchange->result.status == HF_OK;
+}
+
+/* When the request, or the first one that it may have joined, arrived. */
+static uint64_t first_place(const struct serve_checker *checker,
+                            const struct exchange *exchange)
+{
+    uint64_t place = exchange->place;
+    for (size_t i = 0; i < checker->work->exchange_count; i++) {
+        const struct exchange *other = &checker->work->exchanges[i];
+        if (other->place > 0 && other->place < place && is_same_request(other, exchange))
+            place = other->place;
+    }
+    return place;
+}
+
+static int64_t first_arrival(const struct serve_checker *checker,
+                             const struct exchange *exchange)
+{
+    int64_t at = exchange->arrived_us;
+    for (size_t i = 0; i < checker->work->exchange_count; i++) {
+        const struct exchange *other = &checker->work->exchanges[i];
+        if (other->place > 0 && other->arrived_us < at && is_same_request(other, exchange))
+            at = other->arrived_us;
+    }
+    return at;
+}
+
+/* A lease that is answered for the first time. */
+static void check_new_grant(struct serve_checker *checker, const struct exchange *exchange)
+{
+    const struct core_result *result = &exchange->result;
+    int64_t arrived = first_arrival(checker, exchange);
+    for (size_t i = 0; i < checker->told_count; i++) {
+        const struct exchange *other = checker->told[i].first;
+        if (!is_granted(other) || other->key != exchange->key)
+            continue;
+        if (other->result.token == result->token)
+            world_fail(world_of(checker),
+                       "requests %" PRIu64 " and %" PRIu64 " were granted with token %" PRIu64,
+                       other->number, exchange->number, result->token);
+        if (other->answered_us < arrived && other->result.token > result->token)
+            world_fail(world_of(checker),
+                       "request %" PRIu64 " was granted a lower token than request %" PRIu64
+                       " before it",
+                       exchange->number, other->number);
+    }
+    if (checker->work->nodes[exchange->node].stopping)
+        world_fail(world_of(checker), "n%u granted request %" PRIu64 " while it was stopping",
+                   exchange->node, exchange->number);
+    uint64_t place = first_place(checker, exchange);
+    for (size_t i = 0; i < checker->work->exchange_count; i++) {
+        const struct exchange *other = &checker->work->exchanges[i];
+        if (other->kind == EXCHANGE_ACQUIRE && other->state == EXCHANGE_OPEN && other->waits &&
+            other->instance == exchange->instance && other->key == exchange->key &&
+            other->place < place && !is_same_request(other, exchange))
+            world_fail(world_of(checker),
+                       "request %" PRIu64 " was granted before request %" PRIu64
+                       ", which came first",
+                       exchange->number, other->number);
+    }
+}
+
+/* What the store has must allow the time that the client is told. */
+static void check_time_left(struct serve_checker *checker, const struct exchange *exchange)
+{
+    const struct core_result *result = &exchange->result;
+    const struct stored_lease *lease = find_stored(checker, exchange->key, result->token);
+    if (!lease) {
+        world_fail(world_of(checker),
+                   "request %" PRIu64 " was told of token %" PRIu64
+                   ", which is not in the store",
+                   exchange->number, result->token);
+        return;
+    }
+    bool renews = exchange->kind == EXCHANGE_KEEPALIVE;
+    if (renews && lease->renewed_us < exchange->arrived_us)
+        world_fail(world_of(checker), "keepalive %" PRIu64 " was acknowledged without a write",
+                   exchange->number);
+    int64_t from = renews ? lease->renewed_us : lease->since_us;
+    int64_t ttl = (int64_t)lease->ttl_ms * 1000;
+    int64_t until = exchange->answered_us + exchange->left_us;
+    if (exchange->left_us > 0 && until > from + ttl + ttl / 1000 + 1000)
+        world_fail(world_of(checker),
+                   "request %" PRIu64 " was told %" PRId64 " us more than its lease lasts",
+                   exchange->number, until - from - ttl);
+}
+
+static bool same_result(const struct exchange *a, const struct exchange *b)
+{
+    if (a->kind == EXCHANGE_ACQUIRE)
+        return strcmp(a->result.lease_id, b->result.lease_id) == 0;
+    return a->result.version == b->result.version;
+}
+
+/* Results with an effect: a retry must get the same one, and nobody else may. */
+static void check_told(struct serve_checker *checker, const struct exchange *exchange)
+{
+    uint64_t *kept = &checker->kept[exchange->instance];
+    for (size_t i = 0; i < checker->told_count; i++) {
+        const struct told_result *told = &checker->told[i];
+        const struct exchange *first = told->first;
+        bool same = same_result(first, exchange);
+        if (first->kind != exchange->kind)
+            continue;
+        if (is_same_request(first, exchange) && same)
+            return;
+        if (is_same_request(first, exchange) && *kept - told->kept < KEPT_SURELY)
+            world_fail(world_of(checker),
+                       "request %" PRIu64 " is a retry of request %" PRIu64
+                       ", and has another result",
+                       exchange->number, first->number);
+        if (exchange->kind == EXCHANGE_ACQUIRE && same)
+            world_fail(world_of(checker),
+                       "request %" PRIu64 " got the lease of request %" PRIu64,
+                       exchange->number, first->number);
+    }
+    if (exchange->kind == EXCHANGE_ACQUIRE)
+        check_new_grant(checker, exchange);
+    check(checker->told_count < LEASES_MAX);
+    checker->told[checker->told_count++] = (struct told_result){ exchange, *kept };
+    *kept += exchange->id > 0;
+}
+
+/* With one server, a release reaches the next waiter soon. If several wait, the checker does not
+ * know which of them is the next: a retry may have joined an earlier request. */
+static void note_release(struct serve_checker *checker, const struct exchange *release)
+{
+    struct serve_work *work = checker->work;
+    struct exchange *next = NULL;
+    if (work->plan.nodes > 1 || !serve_is_calm(work))
+        return;
+    for (size_t i = 0; i < work->exchange_count; i++) {
+        struct exchange *other = &work->exchanges[i];
+        if (other != release && is_same_request(other, release))
+            return; /* a retry gets an earlier result */
+        if (other->kind != EXCHANGE_ACQUIRE || other->state != EXCHANGE_OPEN || !other->waits ||
+            other->key != release->key)
+            continue;
+        if (next)
+            return;
+        next = other;
+    }
+    if (next && next->wake_due == 0)
+        next->wake_due = serve_now(work) + WAKE_MAX.us;
+}
+
+void serve_checker_answers(struct serve_checker *checker, const struct exchange *exchange)
+{
+    bool ok = exchange->result.status == HF_OK;
+    check(exchange->instance < INSTANCES_MAX);
+    if (exchange->wake_due > 0 && serve_now(checker->work) > exchange->wake_due)
+        world_fail(world_of(checker),
+                   "request %" PRIu64 " was answered long after its lock was released",
+                   exchange->number);
+    if (ok && exchange->kind == EXCHANGE_RELEASE)
+        note_release(checker, exchange);
+    bool changes = exchange->kind == EXCHANGE_ACQUIRE || exchange->kind == EXCHANGE_UPDATE;
+    if (ok && changes)
+        check_told(checker, exchange);
+    if (ok && exchange->kind <= EXCHANGE_KEEPALIVE)
+        check_time_left(checker, exchange);
+}
+
+/* ---- Clients ------------------------------------------------------------------------- */
+
+static bool relies(const struct serve_client *client, int64_t now)
+{
+    return client->state == CLIENT_HOLDING && !client->ending && now < client->until_us;
+}
+
+void serve_checker_relies(struct serve_checker *checker, const struct serve_client *client)
+{
+    int64_t now = serve_now(checker->work);
+    if (!relies(client, now))
+        return;
+    for (unsigned i = 0; i < checker->work->plan.clients; i++) {
+        const struct serve_client *other = &checker->work->clients[i];
+        if (other != client && other->key == client->key && relies(other, now))
+            world_fail(world_of(checker), "clients %u and %u both rely on key %zu",
+                       other->number, client->number, client->key);
+    }
+}
+
+void serve_checker_told(struct serve_checker *checker, const struct exchange *exchange)
+{
+    const struct serve_client *client = exchange->client;
+    enum hf_status status = exchange->result.status;
+    bool lost = status == HF_LOST || status == HF_EXPIRED || status == HF_FENCED;
+    bool uses = exchange->kind == EXCHANGE_KEEPALIVE || exchange->kind == EXCHANGE_UPDATE;
+    if (uses && lost && relies(client, serve_now(checker->work)))
+        world_fail(world_of(checker),
+                   "request %" PRIu64 " was told that the lease of client %u is over, which it "
+                   "was not",
+                   exchange->number, client->number);
+}
+
+void serve_checker_counts(struct serve_checker *checker, const struct core_counts *counts)
+{
+    if (counts->calls > SERVE_CALLS_MAX)
+        world_fail(world_of(checker), "%zu calls are under way", counts->calls);
+    if (counts->remembered > SERVE_KEPT_MAX)
+        world_fail(world_of(checker), "%zu results are kept", counts->remembered);
+}
+
+/* ---- Without faults ------------------------------------------------------------------ */
+
+/* Since when no client wants what the request asked for; INT64_MAX: one does, or has got it, or the
+ * server has ended. */
+static int64_t unwanted_since(const struct serve_checker *checker, uint64_t number)
+{
+    const struct serve_work *work = checker->work;
+    if (number == 0 || number > work->exchange_count)
+        return INT64_MAX;
+    const struct exchange *asked = &work->exchanges[number - 1];
+    if (work->nodes[asked->node].instance != asked->instance)
+        return INT64_MAX;
+    int64_t since = 0;
+    for (size_t i = 0; i < work->exchange_count; i++) {
+        const struct exchange *other = &work->exchanges[i];
+        if (!is_same_request(other, asked))
+            continue;
+        bool answered = other->state == EXCHANGE_ANSWERED || other->answered_us > 0;
+        if ((!answered && other->state != EXCHANGE_BROKEN) ||
+            (answered && other->result.status == HF_OK))
+            return INT64_MAX;
+        int64_t gone = answered ? other->answered_us : other->broken_us;
+        since = gone > since ? gone : since;
+    }
+    return since;
+}
+
+static void look_at_tables(struct serve_checker *checker)
+{
+    int64_t now = serve_now(checker->work);
+    for (size_t key = 0; key < SERVE_KEYS; key++) {
+        struct view body =
+            bucket_peek(net_bucket(checker->work->run->net), view_of(documents[key]));
+        struct checked_version *version = body.data ? checked_version_read(body, NULL) : NULL;
+        for (size_t i = 0; version && i < version->lease_count; i++) {
+            const struct checked_entry *entry = &version->leases[i];
+            const struct stored_lease *lease = find_stored(checker, key, entry->token);
+            int64_t since = unwanted_since(checker, exchange_in(entry->note));
+            if (entry->active && lease && since < INT64_MAX && now - since > GONE_MAX.us &&
+                now - lease->since_us > GONE_MAX.us)
+                world_fail(world_of(checker),
+                           "the lease of request %" PRIu64 " is kept, whose client has left",
+                           lease->exchange);
+        }
+        for (size_t i = 0; version && i < version->waiter_count; i++) {
+            uint64_t number = exchange_in(version->waiters[i].note);
+            int64_t since = unwanted_since(checker, number);
+            if (since < INT64_MAX && now - since > GONE_MAX.us)
+                world_fail(world_of(checker),
+                           "request %" PRIu64 " is in the queue, and its client has left",
+                           number);
+        }
+        checked_version_free(version);
+    }
+}
+
+static void look(void *argument)
+{
+    struct serve_checker *checker = argument;
+    struct serve_work *work = checker->work;
+    int64_t now = serve_now(work);
+    for (size_t i = 0; i < work->exchange_count; i++) {
+        const struct exchange *exchange = &work->exchanges[i];
+        bool open = exchange->state == EXCHANGE_OPEN && exchange->waits;
+        if (open && exchange->limit_us > 0 &&
+            now > exchange->arrived_us + exchange->limit_us + LIMIT_SLACK.us)
+            world_fail(world_of(checker), "request %" PRIu64 " waits longer than its limit",
+                       exchange->number);
+    }
+    look_at_tables(checker);
+    if (work->ended < work->plan.clients)
+        world_set_timer(work->run->world, &checker->look, now + LOOK_EVERY.us, look, checker);
+}
+
+struct serve_checker *serve_checker_new(struct serve_work *work)
+{
+    struct serve_checker *checker = calloc(1, sizeof *checker);
+    check(checker);
+    checker->work = work;
+    checker->leases = calloc(LEASES_MAX, sizeof *checker->leases);
+    checker->told = calloc(LEASES_MAX, sizeof *checker->told);
+    checker->kept = calloc(INSTANCES_MAX, sizeof *checker->kept);
+    check(checker->leases && checker->told && checker->kept);
+    checker->watch = (struct bucket_watch){ .changed = table_changed, .argument = checker };
+    bucket_add_watch(net_bucket(work->run->net), &checker->watch);
+    world_set_timer(work->run->world, &checker->look, work->run->calm_us + SERVE_SETTLE.us,
+                    look, checker);
+    return checker;
+}
+
+void serve_checker_free(struct serve_checker *checker)
+{
+    free(checker->leases);
+    free(checker->told);
+    free(checker->kept);
+    free(checker);
+}
+
+void serve_checker_end(struct serve_checker *checker)
+{
+    const struct serve_work *work = checker->work;
+    if (work->ended != work->plan.clients)
+        world_fail(world_of(checker), "%u of %u clients have ended", work->ended,
+                   work->plan.clients);
+    for (size_t i = 0; i < work->exchange_count; i++)
+        if (work->exchanges[i].state == EXCHANGE_OPEN)
+            world_fail(world_of(checker), "request %" PRIu64 " was never answered",
+                       work->exchanges[i].number);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serve.h: the mutants of src/serve: for each rule, what the server does when the rule is
+ * broken. */
+#ifndef SIM_MUTANTS_SERVE_H
+#define SIM_MUTANTS_SERVE_H
+
+#include "base/error.h"
+#include "base/moment.h"
+
+struct core_op;
+struct hf_lock;
+
+/* FIRST_COME_FIRST_SERVED: takes the waiter that came last. */
+void mutant_serves_the_last(struct core_op **next, struct core_op *last);
+
+/* ANSWER_FROM_T0: tells a client that the whole ttl is left. */
+void mutant_counts_from_answer(struct hf_lock *lock, int64_t *left_ms);
+
+/* KEEPALIVE_AFTER_ITS_WRITE: acknowledges a keepalive whose write got no reply. */
+void mutant_acknowledges_unsure_renewal(enum hf_status *status, struct mono_time now,
+                                        struct mono_time *valid_until);
+
+#endif
