@@ -69,7 +69,7 @@ static void run_process(const char *url, struct course *course, unsigned number)
 {
     struct client opened;
     char name[32];
-    snprintf(name, sizeof name, "name:p%u", number);
+    snprintf(name, sizeof name, "named:p%u", number);
     client_open(&opened, url, count_request, course);
     double turn = course->start + PACE_S * number / PROCESSES;
     while (!atomic_load(&course->over)) {
@@ -84,6 +84,16 @@ static void run_process(const char *url, struct course *course, unsigned number)
         while (turn <= now_s())
             turn += PACE_S;
     }
+    client_close(&opened);
+}
+
+/* Somebody has used the bucket before: it was probed, and its namespace exists. */
+static void open_first(const char *url, struct course *course)
+{
+    struct client opened;
+    client_open(&opened, url, count_request, course);
+    if (!use_lock(opened.client, "named:first"))
+        bench_die("the first lock was not granted");
     client_close(&opened);
 }
 
@@ -156,6 +166,7 @@ static void bench_on_ceph(struct bench *bench)
     double outage = bench->seconds < OUTAGE_S_MAX ? bench->seconds : OUTAGE_S_MAX;
     snprintf(url, sizeof url, "s3://" CEPH_BUCKET "/outage?endpoint=%s&etag=bare",
              bench_ceph());
+    open_first(url, course);
     course->start = now_s() + 5; /* until all have opened their store */
     for (unsigned i = 0; i < PROCESSES; i++) {
         pid_t pid = fork();
