@@ -315,6 +315,32 @@ def older(s):
         true('{ INCOMPATIBLE, "adopted-objects" }' in file.read(), "the feature is incompatible")
 
 
+@it("a copy of a bucket with adopted objects records the feature, too", LOCAL)
+def copied(s):
+    create(s)
+    put_some(s, "raw/", 1)
+    s.run("compact", "adopt", "-q", "raw/")
+    s.run("store", "cp", "-r", "--to", f"dir:{s.path}/copy")
+    features = json.loads(s.out("store", "get", ".holdfast/format.json", "--store",
+                                f"dir:{s.path}/copy"))["features"]
+    equal(features["incompatible"], ["adopted-objects"])
+
+
+@it("fsck reports a list of adopted paths that cannot be read", LOCAL)
+def bad_list(s):
+    create(s)
+    put_some(s, "raw/", 1)
+    s.run("compact", "adopt", "-q", "raw/")
+    s.run("compact", "fsck")
+    good = s.get("metadata/adopted.json")
+    s.put("metadata/adopted.json", good.replace(b"raw/", b"data/"))
+    found = [json.loads(line) for line in loosely(s, "compact", "fsck", "--json").splitlines()]
+    found = [line for line in found if line.get("kind") == "bad-catalog"]
+    equal([line["key"] for line in found], ["metadata/adopted.json"])
+    s.put("metadata/adopted.json", good)
+    s.run("compact", "fsck")
+
+
 @it("every command that fsck advises exists, with its options")
 def advice(s):
     texts = ""

@@ -11,6 +11,7 @@
 #include "base/layout.h"
 #include "file/new_file.h"
 #include "lock/placement.h"
+#include "store/bucket.h"
 #include "store/pages.h"
 #include "store/stream.h"
 
@@ -269,7 +270,8 @@ static enum hf_status fill_calls(struct copying *copying, struct copied_page *pa
 }
 
 /* The target must be probed separately, so the source's probe verdict is not copied. The placement
- * of a namespace is recorded anew. */
+ * of a namespace is recorded anew, and so is the feature of buckets with adopted objects, before
+ * anything uses it. */
 static enum hf_status copy_entry(struct copying *copying, const struct list_entry *entry,
                                  const struct get_call *target)
 {
@@ -279,7 +281,11 @@ static enum hf_status copy_entry(struct copying *copying, const struct list_entr
     copying->size = entry->info.size;
     if (!progress_step(&copying->progress, 0, entry->info.size, copying->error))
         return copying->error->status;
-    enum hf_status status = copy_object(copying, entry->key, target->key, found(target));
+    enum hf_status status = HF_OK;
+    if (view_equal(target->key, VIEW(LAYOUT_ADOPTED_KEY)))
+        status = bucket_use_feature(copying->to, BUCKET_ADOPTED_OBJECTS, copying->error);
+    if (status == HF_OK)
+        status = copy_object(copying, entry->key, target->key, found(target));
     if (status == HF_OK)
         status = placement_record_copied(copying->to, target->key, copying->error);
     copying->before += entry->info.size;

@@ -83,8 +83,8 @@ enum hf_status fsck_run(struct store *store, struct hf_client *client, struct vi
     /* Leases are read once before the objects are listed and again at the end, so that a lease that
      * is settled in the meantime is not reported. */
     static enum hf_status (*const parts[])(struct fsck *, struct hf_error *) = {
-        fsck_catalogs, fsck_leases_first, fsck_names,
-        fsck_objects,  fsck_chunks,       fsck_leases_again,
+        fsck_catalogs, fsck_adopted, fsck_leases_first, fsck_names,
+        fsck_objects,  fsck_chunks,  fsck_leases_again,
     };
     enum hf_status status = fsck_go_on(&fsck, error);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)

@@ -191,6 +191,9 @@ enum hf_status fsck_chunks(struct fsck *fsck, struct hf_error *error);
 
 /* fsck_leases.c: checks the lease tables, which are read once before the objects and once at the
  * end. */
+/* Checks the list of paths whose objects partitions have adopted. */
+enum hf_status fsck_adopted(struct fsck *fsck, struct hf_error *error);
+
 enum hf_status fsck_leases_first(struct fsck *fsck, struct hf_error *error);
 enum hf_status fsck_leases_again(struct fsck *fsck, struct hf_error *error);
 

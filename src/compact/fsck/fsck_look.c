@@ -2,6 +2,7 @@
 /* fsck_look.c: reads the current state of a catalog, a key or an object. Every finding is checked
  * again this way, because the result of the first pass may be outdated. */
 #include "base/check.h"
+#include "compact/catalog/prefixes.h"
 #include "compact/fsck/fsck_inside.h"
 #include "store/pages.h"
 #include "store/retry.h"
@@ -205,4 +206,34 @@ enum hf_status fsck_delete(struct fsck *fsck, struct view key, const struct etag
     enum hf_status status = store_delete(fsck->store, &call);
     *error = call.error;
     return status;
+}
+
+/* ---- The paths of adopted objects ---------------------------------------------------- */
+
+/* Read twice, because a single read may have been damaged on its way. */
+enum hf_status fsck_adopted(struct fsck *fsck, struct hf_error *error)
+{
+    struct retry retry = new_retry(fsck);
+    enum hf_status status = HF_OK;
+    for (int reads = 0; reads < 2; reads++) {
+        struct buffer text = BUFFER_INIT(PREFIXES_BYTES_MAX);
+        struct prefix_list *list = NULL;
+        struct get_call get = { .key = VIEW(LAYOUT_ADOPTED_KEY), .body = &text };
+        do {
+            buffer_clear(&text);
+            status = store_get(fsck->store, &get);
+        } while (retry_after(&retry, status));
+        *error = get.error;
+        if (status == HF_OK)
+            status = prefix_list_decode(buffer_view(&text), &list, error);
+        prefix_list_free(list);
+        buffer_release(&text);
+        if (!fsck_is_damage(status))
+            return status == HF_NOT_FOUND ? error_clear(error) : status;
+    }
+    fsck_report_finding(
+        fsck, HF_FSCK_BAD_CATALOG, VIEW(LAYOUT_ADOPTED_KEY), VIEW(""), error->why,
+        fsck_advice("no object is adopted until you have put a good copy in its "
+                    "place"));
+    return error_clear(error);
 }
