@@ -445,6 +445,9 @@ static void undo_merge(const struct ranges_bench *ranges)
     struct hf_error error;
     bucket_open(&bucket, ranges->url, ranges->folder, NULL, NULL);
     struct dead_chunks dead = list_dead(&bucket);
+    if (!dead.source[0])
+        bench_die("the workers ended without a merge: %" PRIu64 " of %" PRIu64 " ranges",
+                  ranges->progress->done, ranges->progress->ranges);
     must(hf_compact_undelete(bucket.compact, dead.source, NULL, &error), &error, "undelete");
     free(dead.keys);
     delete_dead(&bucket);
