@@ -284,7 +284,11 @@ HF_API enum hf_status hf_index_load(struct hf_index *index, int fd, enum hf_inde
 /* ---- Reading ------------------------------------------------------------------------- */
 
 /* Reads the record of a key. Free it with hf_index_record_free. Returns HF_NOT_FOUND if the key has
- * no record. */
+ * no record.
+ *
+ * The index keeps the parts of shards that it has read, up to 16 MiB in all, and uses them only
+ * after the store has confirmed that the shard is unchanged. A get from such a shard takes a
+ * listing of its inbox, and one conditional read that returns nothing. */
 HF_API enum hf_status hf_index_get(struct hf_index *index, const char *key,
                                    struct hf_index_record **ret_record, struct hf_error *error);
 HF_API void hf_index_record_free(struct hf_index_record *record);

@@ -91,7 +91,7 @@ struct hf_key_options {
     size_t struct_size;
     int64_t ttl_ms;  /* of the lease, which is exclusive */
     bool no_renewal; /* do not renew in the background; call hf_key_keepalive */
-    int64_t poll_ms; /* how often a waiter polls; 0: depends on the kind of store */
+    int64_t poll_ms; /* how often a waiter polls, as in struct hf_lock_options */
     /* Publish all changes together when the key is released. If the lease is lost, so are the
      * changes. */
     bool staged;

@@ -53,8 +53,11 @@ struct hf_lock_options {
     enum hf_mode mode;
     /* HF_SLOTS: the number of holders; must be the same for all clients. */
     uint32_t slots;
-    bool no_renewal;       /* do not renew in the background; call hf_lock_renew */
-    int64_t poll_ms;       /* how often a waiter polls; 0: depends on the kind of store */
+    bool no_renewal; /* do not renew in the background; call hf_lock_renew */
+    /* How often a waiter polls; 0: depends on the kind of store. On a store that does not notify
+     * its clients, hf_lock_acquire polls up to 25 times as often when the turn of the waiter is
+     * likely to be near. */
+    int64_t poll_ms;
     int64_t once_per_ms;   /* HF_ALREADY if the work was done within this period; 0: none */
     int64_t once_slack_ms; /* shortens the period; 0: a tenth of once_per_ms */
     /* For a lock on chunks: the object that the holder will write, or NULL. Compaction decides
