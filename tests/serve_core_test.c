@@ -16,6 +16,7 @@
  * An order has the number of the request that brought it. The actions are calls and answers:
  * "begin 1", "poll 1", "cancel 1", "give_back 1", "acquire 1", "work 1" and "1=ok". "free 1" is an
  * order that was freed. A refusal is "refused STATUS". */
+#include "alloc.h"
 #include "serve/core/core.h"
 #include "test.h"
 
@@ -516,6 +517,47 @@ static void ten_thousand_waiters_are_small(void **state)
     core_free(core);
 }
 
+static void free_nothing(void *order)
+{
+    (void)order;
+}
+
+/* A request that arrives while memory runs out is refused, and changes nothing. Nothing else
+ * fails. */
+static void a_request_without_memory_is_refused(void **state)
+{
+    (void)state;
+    static int order;
+    struct mono_time now = { 1 };
+    struct hf_error error;
+    struct core_action action;
+    const struct core_result ok = { .status = HF_OK, .keep = true };
+    for (int kind = 0; kind < 3; kind++) {
+        struct core *core = core_new(&CORE_LIMITS, free_nothing);
+        assert_non_null(core);
+        enum hf_status status = HF_UNAVAILABLE;
+        struct core_retry retry = { VIEW("id"), 7 };
+        struct core_wanted wanted = { VIEW("k"), kind == 0, { MOMENT_FAR }, retry, &order };
+        struct core_work work = { VIEW("k"), retry, &order };
+        for (long n = 0; status != HF_OK; n++) {
+            alloc_fail_after(n);
+            status = kind < 2 ? core_acquire(core, 1, &wanted, now, &error)
+                              : core_work(core, 1, &work, now, &error);
+            bool failed = alloc_stop();
+            assert_int_equal(status, failed ? HF_UNAVAILABLE : HF_OK);
+            assert_true(core_is_idle(core) == failed);
+            core_check(core);
+        }
+        alloc_fail_after(0); /* the call starts when there is memory again */
+        assert_false(core_next(core, &action));
+        assert_true(alloc_stop());
+        assert_true(core_next(core, &action) && action.kind == CORE_CALL);
+        core_call_ended(core, action.call, &ok, now);
+        assert_true(core_next(core, &action) && action.kind == CORE_ANSWER);
+        core_free(core);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -548,6 +590,7 @@ int main(void)
         cmocka_unit_test(the_oldest_result_is_forgotten_first),
         cmocka_unit_test(the_pace_depends_on_the_number_of_lines),
         cmocka_unit_test(ten_thousand_waiters_are_small),
+        cmocka_unit_test(a_request_without_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
