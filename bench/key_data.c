@@ -178,3 +178,20 @@ enum hf_status keys_move(struct hf_client *client, char names[2][32], const void
     }
     return hf_key_change_many(client, writes, 2, /* wait_ms */ 60000, NULL, error);
 }
+
+/* ---- Accounts ------------------------------------------------------------------------ */
+
+void account_name(size_t number, char name[32])
+{
+    snprintf(name, 32, "account/%04zu", number);
+}
+
+void accounts_open(struct hf_client *client, size_t count, const void *data, size_t size)
+{
+    struct hf_error error;
+    char name[32];
+    for (size_t i = 0; i < count; i++) {
+        account_name(i, name);
+        must(hf_key_change(client, name, data, size, NULL, NULL, &error), &error, "change");
+    }
+}

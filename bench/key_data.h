@@ -32,4 +32,8 @@ void keys_cast(const struct client *site, const struct key_mould *mould, size_t 
 enum hf_status keys_move(struct hf_client *client, char names[2][32], const void *data,
                          size_t size, struct hf_error *error);
 
+/* The name of an account; creates the first `count` of them. */
+void account_name(size_t number, char name[32]);
+void accounts_open(struct hf_client *client, size_t count, const void *data, size_t size);
+
 #endif
