@@ -104,3 +104,8 @@ void refuses(struct hf_key *key, const struct hf_key_if *when, enum hf_key_outco
              hf_key_outcome_name(outcome), error.why);
     ASSERT(strlen(error.why) > 0);
 }
+
+void take_no_steps(struct peer *peer)
+{
+    peer->way.ops.change = NULL;
+}

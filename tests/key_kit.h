@@ -35,6 +35,10 @@ size_t bodies(struct world *world, const char *name);
 /* Takes the lease of a key away from its holder. */
 void take_away(struct peer *peer, struct hf_key *key);
 
+/* From now on this client makes each change by a request of its own, even if its store could change
+ * several objects in one step (txn_step_test.c). */
+void take_no_steps(struct peer *peer);
+
 /* Checks that an update is refused like this. */
 void refuses(struct hf_key *key, const struct hf_key_if *when, enum hf_key_outcome outcome,
              enum hf_status status);

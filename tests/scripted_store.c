@@ -502,7 +502,7 @@ static void script_put_file(struct store *store, struct put_call *call, int fd,
     run_one(store, one);
 }
 
-static struct script_call change_of(struct change_call *call)
+static struct script_call call_of_change(struct change_call *call)
 {
     return (struct script_call){ .kind = CALL_CHANGE,
                                  .key = call->key,
@@ -511,34 +511,46 @@ static struct script_call change_of(struct change_call *call)
                                  .change = call };
 }
 
-/* Several objects are changed together or not at all, so they share the fate of the first. It may
- * be PASS, REFUSE, LOSE or LOSE_REPLY. */
-static void change_together(struct script *script, struct change_call *calls, size_t count)
+/* Several objects in one step have one fate: the first that a rule gives to one of them. A step is
+ * not kept for later: LATE and DECIDED are like LOSE and REFUSE. */
+static void run_together(struct script *script, struct change_call *calls, size_t count)
 {
-    struct meeting meeting;
-    struct script_call first = change_of(calls);
-    first.first = true;
-    meet(script, &first, &meeting);
-    enum fate_kind fate = meeting.fate.kind;
-    check(fate == FATE_PASS || fate == FATE_REFUSE || fate == FATE_LOSE ||
-          fate == FATE_LOSE_REPLY);
-    if (reaches(fate, CALL_CHANGE))
+    struct meeting *meetings = calloc(count, sizeof *meetings);
+    struct fate fate = PASS;
+    check(meetings);
+    for (size_t i = 0; i < count; i++) {
+        struct script_call call = call_of_change(&calls[i]);
+        call.first = i == 0;
+        meet(script, &call, &meetings[i]);
+        if (fate.kind == FATE_PASS)
+            fate = meetings[i].fate;
+    }
+    bool kept = fate.kind == FATE_LATE || fate.kind == FATE_DECIDED;
+    if (reaches(fate.kind, CALL_CHANGE) && !kept)
         store_change_together(script->inner, calls, count);
     for (size_t i = 0; i < count; i++) {
-        struct script_call call = change_of(&calls[i]);
-        answer(&call, meeting.fate);
+        struct script_call call = call_of_change(&calls[i]);
+        env_mutex_lock(&script->shared.mutex);
+        script->shared.counts.puts += calls[i].wrote;
+        env_mutex_unlock(&script->shared.mutex);
+        answer(&call, fate);
+        for (size_t j = 0; j < meetings[i].count; j++) {
+            const struct rule *rule = &meetings[i].rules[j];
+            if (rule->reply)
+                rule->reply(rule->argument, &call);
+            if (rule->after)
+                rule->after(rule->argument);
+        }
     }
-    for (size_t i = 0; i < meeting.count; i++)
-        if (meeting.rules[i].after)
-            meeting.rules[i].after(meeting.rules[i].argument);
+    free(meetings);
 }
 
 static void script_change(struct store *store, struct change_call *call, size_t count)
 {
     if (count > 1)
-        change_together(script_of(store), call, count);
+        run_together(script_of(store), call, count);
     else
-        run_one(store, change_of(call));
+        run_one(store, call_of_change(call));
 }
 
 static void script_inspect(struct store *store, struct probe_report *report)

@@ -30,6 +30,7 @@ static void scene_open(struct scene *scene)
         update(key, "old");
         done(key);
     }
+    take_no_steps(&scene->one); /* so that the changes are staged in the store */
     scene->transfer = transfer_staged(&scene->one, "new", "new");
     snprintf(scene->record, sizeof scene->record, RECORDS "%s", scene->transfer.id);
     world_write(&scene->world, scene->record, VIEW("{ not json"));

@@ -187,7 +187,11 @@ HF_API enum hf_status hf_client_open(const char *url, const struct hf_client_opt
  * handle reports HF_LOST. The handle can no longer acquire anything: its calls return HF_CANCELLED,
  * including a call that is waiting in the queue. The handle must still be freed; the memory and the
  * store of the client are freed with the last handle. The call waits at most a few seconds for
- * releases that are in progress in the background. */
+ * releases that are in progress in the background.
+ *
+ * A process that ends without this call does not give its leases back: each lasts until its ttl has
+ * passed. This includes the keys of a transaction whose commit has returned but whose keys are
+ * still being released in the background. So close the client before the process exits. */
 HF_API void hf_client_close(struct hf_client *client);
 
 #ifdef __cplusplus

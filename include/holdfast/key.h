@@ -327,7 +327,8 @@ HF_API enum hf_status hf_txn_adopt(struct hf_txn *txn, const char *lease,
  * the same client acquires one of them again, it first waits for this, and is not refused because
  * of it. Another client that tries to acquire one at that moment waits until it is released, up to
  * two seconds, even if it asked not to wait. hf_client_close completes the work, as long as the
- * store responds.
+ * store responds. If the process ends without it, other clients have to wait until the leases of
+ * these keys expire. Readers see the decision at once in any case.
  *
  * Returns HF_OK if the decision is as requested; the transaction's keys then have their final
  * state, or receive it from the next client that uses them. Returns HF_MISMATCH if the transaction

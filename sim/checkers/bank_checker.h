@@ -15,7 +15,8 @@
  *     committed transaction, a promoted stage of a lease that ends in the same write, and a change
  *     that takes a token of its own, while nobody holds the key or waits for it and there is no
  *     stage.
- *   - A key is published while it belongs to a transaction. A key is added to a transaction that
+ *   - A key is published while it belongs to a transaction, unless the same step commits the
+ *     transaction, which wrote this value. A key is added to a transaction that
  *     never had a record, or under a lease that is not active.
  *   - A stage is promoted although the record of its transaction does not say commit, or is
  *     discarded although the record says commit. A stage is discarded before a rollback is

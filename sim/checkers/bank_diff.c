@@ -68,12 +68,25 @@ static bool is_given_back(const struct step *step, const struct banked_stage *st
            !is_active(step->now, stage->token);
 }
 
-/* The stage of a transaction is gone. */
+/* Whether the step that commits the stage's transaction has published a value that the transaction
+ * wrote, in place of what was staged. A removed value does not show who wrote it. */
+static bool is_written_by_commit(const struct step *step, const struct banked_txn *txn,
+                                 const struct banked_version *now)
+{
+    const struct banked_operation *operation =
+        banked_operation_of(step->checker, now->operation);
+    return step->checker->committed == txn &&
+           (now->removed || (operation && operation->txn == txn));
+}
+
+/* The stage of a transaction is gone. `published`: the value that took its place, or NULL. */
 static void checker_settled(const struct step *step, const struct banked_stage *stage,
-                            bool promoted)
+                            bool promoted, const struct banked_version *published)
 {
     const struct banked_txn *txn = banked_txn_of(step->checker, view_of(stage->txn));
     bool commits = txn->record == RECORD_COMMITS;
+    if (published && is_written_by_commit(step, txn, published))
+        return;
     if (promoted && !commits)
         STEP_FAIL(step, "has what %s staged, whose record does not say commit", txn->id);
     else if (stage->changes && !promoted && commits)
@@ -104,8 +117,9 @@ static void checker_stage_gone(const struct step *step, struct banked_state *bef
     const struct banked_stage stage = before->stage;
     bool promoted =
         stage.changes && is_same(&now->now, &stage.next) && !is_same(&now->now, &before->now);
+    bool published = !promoted && !is_same(&now->now, &before->now);
     if (is_of_txn(&stage))
-        checker_settled(step, &stage, promoted);
+        checker_settled(step, &stage, promoted, published ? &now->now : NULL);
     else
         checker_finished(step, &stage, promoted,
                          !is_same(&now->now, &before->now) && now->now.token == stage.token);
@@ -125,9 +139,38 @@ static bool was_held_before(const struct banked_key *key, const struct banked_ve
     return false;
 }
 
+/* An id is a session and a number. */
+static struct view session_in(struct view id)
+{
+    return view_first(id, view_find(id, '-'));
+}
+
+/* Notes which node waits. Only a node itself joins a queue. */
+static void note_session(struct bank_checker *checker, struct view id)
+{
+    struct net_sender sender = net_sender(checker->run->net);
+    struct view session = session_in(id);
+    void *old;
+    if (!sender.node || map_get(&checker->sessions, session))
+        return;
+    char *name = banked_new(checker, session.size);
+    struct banked_session *noted = banked_new(checker, sizeof *noted);
+    memcpy(name, session.data, session.size);
+    *noted = (struct banked_session){ sender.node, sender.life };
+    check(map_put(&checker->sessions, (struct view){ name, session.size }, noted, &old));
+}
+
+/* Whether the process that waits may still be running. */
+static bool may_be_alive(const struct bank_checker *checker, struct view id)
+{
+    const struct banked_session *session = map_get(&checker->sessions, session_in(id));
+    return !session ||
+           (node_is_up(session->node) && node_lives(session->node) == session->life);
+}
+
 /* A node may change a key without a lease if nobody holds it, waits for it or has staged a change,
  * and then uses up a token. One write may contain several operations of a node, so a lease or
- * waiter counts only if it is still there afterwards. */
+ * waiter counts only if it is still there afterwards. A waiter that has died does not count. */
 static void checker_changed_at_once(const struct step *step, const struct banked_state *before,
                                     const struct banked_state *now)
 {
@@ -146,7 +189,8 @@ static void checker_changed_at_once(const struct step *step, const struct banked
                       held);
     }
     for (size_t i = 0; step->before && i < step->before->waiter_count; i++)
-        if (checked_waiter(step->now, step->before->waiters[i].id))
+        if (checked_waiter(step->now, step->before->waiters[i].id) &&
+            may_be_alive(step->checker, step->before->waiters[i].id))
             STEP_FAIL(step, "is published past %.*s, which waits for it",
                       VIEW_ARGS(step->before->waiters[i].id));
 }
@@ -159,6 +203,10 @@ static void checker_published(const struct step *step, const struct banked_state
                   before->now.number);
     if (!is_held_alone(step->before, now->now.token))
         checker_changed_at_once(step, before, now);
+    const struct banked_operation *operation =
+        banked_operation_of(step->checker, now->now.operation);
+    if (operation && operation->txn && !operation->txn->was_commit)
+        STEP_FAIL(step, "holds what %s wrote, which is not committed", operation->txn->id);
     if (was_held_before(step->key, &now->now))
         STEP_FAIL(step, "holds operation %" PRIu64 " a second time", now->now.operation);
     if (is_of_txn(&before->stage))
@@ -214,10 +262,10 @@ bool banked_is_held_for(const struct banked_key *key, struct view txn)
            is_active(key->table, stage->token);
 }
 
-/* Whether two entries belong to the same client: an id is a session and a number. */
+/* Whether two entries belong to the same client. */
 static bool is_same_session(struct view a, struct view b)
 {
-    return view_equal(view_first(a, view_find(a, '-')), view_first(b, view_find(b, '-')));
+    return view_equal(session_in(a), session_in(b));
 }
 
 /* The workload notes the transaction with each request for a key. */
@@ -242,8 +290,10 @@ static void checker_waits(const struct step *step, const struct checked_entry *w
 static void checker_new_waiters(const struct step *step)
 {
     for (size_t i = 0; i < step->now->waiter_count; i++)
-        if (!step->before || !checked_waiter(step->before, step->now->waiters[i].id))
+        if (!step->before || !checked_waiter(step->before, step->now->waiters[i].id)) {
+            note_session(step->checker, step->now->waiters[i].id);
             checker_waits(step, &step->now->waiters[i]);
+        }
 }
 
 /* ---- Contents --------------------------------------------------------------------------- */
@@ -364,11 +414,27 @@ static void checker_commit(struct bank_checker *checker, struct banked_txn *txn)
                       txn->id, key->name);
         if (has && stage->changes && !txn->names[i])
             BANK_FAIL(checker, "%s is committed without naming %s", txn->id, key->name);
-        if (txn->told_staged[i] && (!has || is_behind(checker, stage, txn->staged_since[i])))
+        bool kept = has && txn->told_kept[i] > 0; /* checked at the end of the step */
+        if (txn->told_staged[i] && !kept &&
+            (!has || is_behind(checker, stage, txn->staged_since[i])))
             BANK_FAIL(checker, "%s is committed without what was told as staged in %s", txn->id,
                       key->name);
         txn->tokens[i] = txn->names[i] && has ? stage->token : 0;
     }
+    checker->committed = txn;
+}
+
+void checker_step_ended(struct bank_checker *checker)
+{
+    const struct banked_txn *txn = checker->committed;
+    for (size_t i = 0; txn && i < checker->options.key_count; i++) {
+        const struct banked_operation *kept = banked_operation_of(checker, txn->told_kept[i]);
+        const struct banked_version *worth = banked_worth(checker, &checker->keys[i]);
+        if (kept && (kept->removes ? !worth->removed : worth->operation != kept->number))
+            BANK_FAIL(checker, "%s is committed without what was told as staged in %s", txn->id,
+                      checker->keys[i].name);
+    }
+    checker->committed = NULL;
 }
 
 /* A stage of the commit is not settled yet. A node that could not acquire all its keys may

@@ -63,6 +63,9 @@ struct banked_txn {
     uint64_t tokens[BANK_KEYS_MAX];       /* of the stages that it was committed with */
     bool told_staged[BANK_KEYS_MAX];      /* a change was reported as staged, ... */
     uint64_t staged_since[BANK_KEYS_MAX]; /* ... most recently by this change to the store */
+    /* The last change that was reported as staged, if no document had it: the node has kept it, and
+     * must write it with the commit. 0: none. */
+    uint64_t told_kept[BANK_KEYS_MAX];
     bool told_taken[BANK_KEYS_MAX];
     struct banked_txn *next;
 };
@@ -87,14 +90,22 @@ struct banked_body {
     struct banked_body *next;
 };
 
+/* A session of a client that has waited for a key. */
+struct banked_session {
+    const struct node *node;
+    uint32_t life; /* the incarnation of the node */
+};
+
 struct bank_checker {
     struct run *run;
     struct bank_checker_options options;
     struct arena arena;
     struct bucket_watch watch;
-    uint64_t changes; /* to the store, so far */
+    uint64_t changes;             /* to the store, so far */
+    struct banked_txn *committed; /* by the step that is being applied; NULL: none */
     struct banked_key keys[BANK_KEYS_MAX];
-    struct map txns; /* by their ids */
+    struct map sessions; /* of waiters, by their names */
+    struct map txns;     /* by their ids */
     struct banked_txn *first_txn;
     struct map bodies; /* by their names */
     struct banked_body *first_body;
@@ -148,6 +159,9 @@ void checker_document_changed(struct bank_checker *checker, struct banked_key *k
                               const struct bucket_change *change);
 void checker_record_changed(struct bank_checker *checker, struct view id,
                             const struct bucket_change *change);
+
+/* All writes of a step have been applied. */
+void checker_step_ended(struct bank_checker *checker);
 
 /* Whether the key has a stage of this transaction, under a lease that is active. */
 bool banked_is_held_for(const struct banked_key *key, struct view txn);

@@ -80,6 +80,12 @@ void mutant_commits_any_record(const struct record_op *op, struct txn_record *re
         record->state = TXN_PENDING;
 }
 
+void mutant_leaves_last_key(size_t *count)
+{
+    if (!RULE(STEP_SETTLES_EVERY_KEY) && *count > 1)
+        --*count;
+}
+
 void mutant_keeps_refused_keys(struct hf_key **keys, struct hf_error *results, size_t *count)
 {
     size_t left = 0;

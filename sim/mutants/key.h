@@ -28,6 +28,9 @@ void mutant_names_participants_late(struct hf_txn *txn, const struct txn_key *na
 /* COMMIT_NEEDS_PENDING: commits a record that is absent or rolled back. */
 void mutant_commits_any_record(const struct record_op *op, struct txn_record *record);
 
+/* STEP_SETTLES_EVERY_KEY: leaves the last key out of the step that commits the transaction. */
+void mutant_leaves_last_key(size_t *count);
+
 /* REFUSED_TAKES_NOTHING: keeps the keys that were granted, although others were refused. */
 void mutant_keeps_refused_keys(struct hf_key **keys, struct hf_error *results, size_t *count);
 

@@ -267,6 +267,8 @@
     ROW(STAGE_LOCKS_THE_KEY, "bank", "continues with a key whose stage is not settled")        \
     ROW(REFUSED_TAKES_NOTHING, "bank",                                                         \
         "keeps keys that it was granted while another was refused")                            \
+    ROW(UNSURE_KEYS_ARE_UNDONE, "bank",                                                        \
+        "waits although a key may have been granted by a request without a reply")             \
     ROW(WAITS_IN_ORDER, "bank", "waits for a key while it holds a later one")                  \
     ROW(EVERY_STAGE_IS_AWAITED, "bank", "reports changes as staged that got no reply")         \
     ROW(APPLIED_WHEN_ALL_ARE_SETTLED, "bank",                                                  \
@@ -279,6 +281,9 @@
     ROW(SETTLE_NAMES_THE_TXN, "bank", "promotes whatever is staged there now")                 \
     ROW(ROLLBACK_IS_RECORDED, "bank", "discards a stage without recording the rollback")       \
     ROW(COMMIT_NEEDS_PENDING, "bank", "commits a record that is no longer pending")            \
+    ROW(STEP_NEEDS_PENDING, "bank", "commits keys in a step whose record is decided already")  \
+    ROW(STEP_PUBLISHES_KEPT_CHANGES, "bank", "commits in a step without the changes it kept")  \
+    ROW(STEP_SETTLES_EVERY_KEY, "bank", "notes a commit as applied without one of its keys")   \
     ROW(PARTICIPANTS_WITH_THE_DECISION, "bank", "names the participants after the decision")   \
     ROW(STAGES_ARE_CONFIRMED, "bank", "commits although a stage got no reply")                 \
     ROW(SEALED_BEFORE_THE_COMMIT, "bank",                                                      \

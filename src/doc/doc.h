@@ -184,7 +184,8 @@ enum hf_status doc_update_many(struct doc *doc, struct doc_op *const *ops, size_
  *   OK           all are done
  *   UNSURE       all may be done, or none
  *   UNSUPPORTED  the store cannot do this; nothing was changed
- *   NOT_FOUND    a document is missing or must be prepared: update it by itself first
+ *   NOT_FOUND    a document must be prepared, or is missing and its type has `prepare`: update it
+ *                by itself first
  *   TIMEOUT      a document was busy until the deadline of the first operation
  *   others       the refusal of one operation, whose `answer` is then DOC_KNOWN, or the failure of
  *                the store; nothing was changed */

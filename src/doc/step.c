@@ -19,6 +19,7 @@ struct step {
     struct change_call *change;
     struct attempt attempt;
     struct mono_time deadline;
+    bool creates; /* a missing object is created in the step */
     bool early;   /* the operations have been applied to the version change->known */
     bool decided; /* the store has asked for a decision */
     bool absent;
@@ -47,6 +48,20 @@ static void forget_application(const struct step *step)
             step->batch->ops[i]->unsent(step->batch->ops[i]);
 }
 
+/* The object does not exist. False: it cannot be created in the step. */
+static bool ensure_first_body(struct step *step)
+{
+    struct doc *doc = step->doc;
+    if (!step->creates)
+        return false;
+    if (doc->body && !doc->stale && doc->etag.size == 0) /* it was expected to be absent */
+        return true;
+    void *body = doc->type->birth(doc->context);
+    if (body)
+        doc_set_body(doc, body, &(struct etag){ 0 });
+    return body != NULL;
+}
+
 /* Ensures that the body is the one in the store now. False: a step is not enough. */
 static bool ensure_current_body(struct step *step, const struct etag *now, struct view bytes)
 {
@@ -57,8 +72,10 @@ static bool ensure_current_body(struct step *step, const struct etag *now, struc
     step->absent = now->size == 0;
     /* decide_step may be called again for the same step. The body has been changed by then, so it
      * cannot be used for another try. */
-    if ((step->applied && !step->early) || step->absent)
+    if (step->applied && !step->early)
         return false;
+    if (step->absent)
+        return ensure_first_body(step);
     /* Without bytes, the object still has the ETag that we know. */
     if (!bytes.data)
         return etag_equal(now, &doc->etag) && is_prepared(doc) && !step->applied;
@@ -125,6 +142,7 @@ static void apply_early(struct step *step)
     if (!doc->body || doc->stale)
         return;
     step->change->known = doc->etag;
+    step->change->creates = doc->etag.size == 0;
     if (doc->etag.size == 0 || !is_prepared(doc))
         return;
     step->early = apply_step(step);
@@ -283,6 +301,7 @@ static void begin_together(struct together *together, struct doc *const *docs,
         together->batches[i].ops[0] = ops[i];
         together->batches[i].count = 1;
         begin_step(&together->steps[i], docs[i], &together->batches[i], &together->changes[i]);
+        together->steps[i].creates = !docs[i]->type->prepare;
     }
 }
 

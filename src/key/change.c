@@ -172,6 +172,20 @@ static enum hf_status check_change(struct change *change, const struct lease_tab
                                   : refuse_change(change, outcome, error);
 }
 
+/* So many waiters are looked at. If there are more, the key is acquired, which removes the dead. */
+#define DEAD_WAITERS_MAX 16
+
+/* Whether a client may be waiting for the key. */
+static bool has_waiter(const struct change *change, const struct lease_table *table)
+{
+    if (!change->gone || table->waiter_count > DEAD_WAITERS_MAX)
+        return table->waiter_count > 0;
+    for (size_t i = 0; i < table->waiter_count; i++)
+        if (!change->gone(change->gone_argument, &table->waiters[i].wanted->asked))
+            return true;
+    return false;
+}
+
 /* Whether a change without a lease may take effect in this body. A lease that has ended counts as
  * long as it is marked active: only a swap that ends it fences its holder, and the next client that
  * acquires the key makes that swap. A client in the queue comes first. */
@@ -183,7 +197,7 @@ static enum hf_key_outcome check_free(const struct change *change,
         leased = leased || table->leases[i]->status == LEASE_ACTIVE;
     if (RULE(ONCE_NEEDS_NO_HOLDER) && leased)
         return HF_KEY_WAITING;
-    if (RULE(ONCE_LETS_WAITERS_FIRST) && table->waiter_count > 0)
+    if (RULE(ONCE_LETS_WAITERS_FIRST) && has_waiter(change, table))
         return HF_KEY_WAITING;
     if (RULE(ONCE_SPARES_STAGES) && change->state.staged)
         return HF_KEY_WAITING;
@@ -333,6 +347,19 @@ static void take_for_txn(struct key_state *state, struct view txn, uint64_t toke
     state_set_stage(state, &put);
 }
 
+/* Nobody was told that the key is taken, so nobody relies on its stage. */
+static void undo_taking(struct change *change, const struct lease_table *table, bool *moved)
+{
+    struct key_state *state = &change->state;
+    const struct lease *lease = table_find(table, change->lease);
+    change->found = has_stage_of(state, change->txn) && !state->stage.changes &&
+                    !state->stage.sealed && lease && lease->token == state->stage.token;
+    if (!change->found)
+        return;
+    state_discard(state);
+    *moved = true;
+}
+
 static enum hf_status settle_stage(struct change *change, const struct lease_table *table,
                                    const struct evidence *evidence, bool *moved,
                                    struct hf_error *error)
@@ -363,6 +390,30 @@ static enum hf_status settle_stage(struct change *change, const struct lease_tab
     if (takes)
         take_for_txn(state, change->enlist, change->token);
     *moved = *moved || change->found || takes;
+    return HF_OK;
+}
+
+/* Commits the stage in the step that decides the transaction. Nobody can have settled it, because
+ * the record is pending in the same step. */
+static enum hf_status commit_stage(struct change *change, const struct lease_table *table,
+                                   const struct evidence *evidence, bool *moved,
+                                   struct hf_error *error)
+{
+    struct key_state *state = &change->state;
+    enum hf_key_outcome outcome = check_holder(change, table, evidence);
+    change->found = has_stage_of(state, change->txn) && state->stage.token == change->token;
+    if (outcome == HF_KEY_NONE && !change->found)
+        outcome = HF_KEY_TXN_MISMATCH;
+    if (outcome != HF_KEY_NONE)
+        return refuse_change(change, outcome, error);
+    if (change->version) {
+        struct state_stage put = state->stage;
+        put.changes = true;
+        put.next = version_of(change, evidence);
+        state_set_stage(state, &put);
+    }
+    state_promote(state);
+    *moved = true;
     return HF_OK;
 }
 
@@ -428,7 +479,7 @@ static size_t room_for_after(const struct change *change)
     return takes || (clears && has_local_stage(&change->state)) ? TAKEN_BYTES_MAX : 0;
 }
 
-static enum hf_status apply_kind(struct change *change, struct lease_table *table,
+static enum hf_status apply_kind(struct change *change, const struct lease_table *table,
                                  const struct evidence *evidence, bool *moved,
                                  struct hf_error *error)
 {
@@ -438,6 +489,8 @@ static enum hf_status apply_kind(struct change *change, struct lease_table *tabl
     case CHANGE_STAGE: return stage_version(change, table, evidence, moved, error);
     case CHANGE_SEAL: return seal_stage(change, table, evidence, moved, error);
     case CHANGE_SETTLE: return settle_stage(change, table, evidence, moved, error);
+    case CHANGE_UNDO: undo_taking(change, table, moved); return HF_OK;
+    case CHANGE_COMMIT: return commit_stage(change, table, evidence, moved, error);
     case CHANGE_FINISH: finish_stage(change, table, evidence, moved); return HF_OK;
     case CHANGE_LOOK:
     case CHANGE_ENLIST:
@@ -587,6 +640,52 @@ enum hf_status change_ask(struct table_ref *ref, struct change *change,
                            request.op.error.why);
     else if (error)
         *error = request.op.error;
+    return status;
+}
+
+/* ---- Checking only ------------------------------------------------------------------- */
+
+struct checking {
+    struct change *change;
+    const struct state_version *kept;
+    struct hf_error error;
+};
+
+/* Like change_before, without changing the table. */
+static void check_in_body(void *argument, const void *body, const struct evidence *evidence)
+{
+    struct checking *checking = argument;
+    struct change *change = checking->change;
+    const struct lease_table *table = body;
+    struct hf_error *error = &checking->error;
+    bool moved = false;
+    enum hf_status status = state_read(buffer_view(&table->state), &change->state, error);
+    if (status == HF_OK && checking->kept && has_stage_of(&change->state, change->txn)) {
+        struct state_stage put = change->state.stage;
+        put.changes = true;
+        put.next = *checking->kept;
+        state_set_stage(&change->state, &put);
+    }
+    if (status == HF_OK)
+        status = apply_kind(change, table, evidence, &moved, error);
+    buffer_clear(&change->text);
+    if (status == HF_OK && !state_write(&change->state, &change->text))
+        status = error_set(error, HF_UNAVAILABLE,
+                           "out of memory, or the state is too large for its document");
+    change->refused = status != HF_OK;
+    note_active_lease(change, table);
+}
+
+enum hf_status change_check(struct table_ref *ref, struct change *change,
+                            const struct state_version *kept, struct hf_error *error)
+{
+    struct checking checking = { .change = change, .kept = kept };
+    enum hf_status status =
+        doc_look(ref->doc, client_deadline(ref->client), check_in_body, &checking, error);
+    if (status == HF_OK && checking.error.status != HF_OK) {
+        *error = checking.error;
+        status = checking.error.status;
+    }
     return status;
 }
 

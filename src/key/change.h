@@ -13,10 +13,13 @@ enum change_kind {
     /* With a grant: takes the key for `txn`, if set, in the same write, and drops a stage that
      * has no transaction and whose lease has ended. */
     CHANGE_ENLIST,
+    /* With the cancellation of such a grant, which may or may not have been made under `lease`:
+     * removes the stage that it made. */
+    CHANGE_UNDO,
     CHANGE_PUBLISH, /* `version` becomes the published version */
     /* The same without a lease, under the next token of the table. Refused (WAITING) if the key has
-     * an active lease, a waiter or a stage, or if the table must be prepared before it can
-     * issue a token. */
+     * an active lease, a waiter that may be alive or a stage, or if the table must be prepared
+     * before it can issue a token. */
     CHANGE_ONCE,
     CHANGE_STAGE, /* `version` is staged, for `txn` or for the lease alone */
     /* Seals the stage of `txn` if its lease has not ended. After that, no pending change to the
@@ -25,6 +28,10 @@ enum change_kind {
     /* Settles a stage of `txn` according to its record: promotes it if `commit`, otherwise
      * discards it. Then takes the key for `enlist`, if set. */
     CHANGE_SETTLE,
+    /* With the end of a lease, and with the decision of `txn` in the same step of the store:
+     * promotes the stage of `txn`, after replacing its changes by `version`, if set. Refused unless
+     * the stage is there under the lease, which must be active. */
+    CHANGE_COMMIT,
     /* With the end of a lease: promotes the lease's own stage, which has no transaction, if
      * `commit`, otherwise discards it. */
     CHANGE_FINISH,
@@ -59,6 +66,9 @@ struct change {
     size_t old_count;
     /* ONCE: remember the version that it replaces, for changes that meet it (state_shows_other). */
     bool remembers;
+    /* ONCE: whether a waiter's process has ended, so that it does not count. NULL: all count. */
+    bool (*gone)(void *argument, const struct lease_request *waiter);
+    void *gone_argument;
 
     /* The result. */
     enum hf_key_outcome outcome;

@@ -52,6 +52,7 @@ static struct hf_key *key_around_lock(struct hf_client *client, struct view name
     key->lock = lock;
     key->staged = staged;
     key->txn = txn;
+    key->kept.bytes = BUFFER_INIT(STATE_INLINE_MAX);
     change_init(&key->enlist, CHANGE_ENLIST);
     lock->hook = &key->enlist.hook;
     env_mutex_init(client_env(client), &key->calls);
@@ -100,6 +101,7 @@ enum hf_status hf_key_new(struct hf_client *client, const char *name,
 static void free_key_without_lock(struct hf_key *key)
 {
     change_release(&key->enlist);
+    buffer_release(&key->kept.bytes);
     env_mutex_release(&key->calls);
     free(key);
 }
@@ -213,8 +215,7 @@ static enum hf_status mark_state_lost(struct hf_key *key, struct hf_error *error
     return status;
 }
 
-/* What the handle knew about the state no longer applies to the lease that it asks for now. */
-static void init_enlist(struct hf_key *key)
+void key_begin_acquire_locked(struct hf_key *key)
 {
     change_release(&key->enlist);
     change_init(&key->enlist, CHANGE_ENLIST);
@@ -225,7 +226,7 @@ static void init_enlist(struct hf_key *key)
 
 static enum hf_status acquire_lease(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
 {
-    init_enlist(key);
+    key_begin_acquire_locked(key);
     return hf_lock_acquire(key->lock, wait_ms, error);
 }
 
@@ -257,11 +258,11 @@ static enum hf_status acquire_or_settled(struct hf_key *key, int64_t wait_ms,
     return status;
 }
 
-/* A lease was granted. A stage that an earlier transaction has left is settled first; if that is
- * not possible, the key is released. */
-static enum hf_status take_granted(struct hf_key *key, struct hf_error *error)
+/* A lease was granted: what the handle knew about the state before no longer applies. A stage that
+ * an earlier transaction has left is settled first; if that is not possible, the key is released. */
+enum hf_status key_finish_acquire_locked(struct hf_key *key, struct hf_error *error)
 {
-    key->changed = key->unconfirmed = false;
+    key->changed = key->unconfirmed = key->kept.there = false;
     enum hf_status status = settle_earlier_stage(key, error);
     if (status == HF_OK)
         key_note_state(key, &key->enlist.state);
@@ -272,12 +273,26 @@ static enum hf_status take_granted(struct hf_key *key, struct hf_error *error)
     return status;
 }
 
+/* Acquires a new lease. */
 static enum hf_status acquire_new(struct hf_key *key, int64_t wait_ms, struct hf_error *error)
 {
     enum hf_status status = acquire_or_settled(key, wait_ms, error);
     if (status == HF_CORRUPT && (status = mark_state_lost(key, error)) == HF_OK)
         status = acquire_lease(key, wait_ms, error);
-    return status == HF_OK ? take_granted(key, error) : status;
+    return status == HF_OK ? key_finish_acquire_locked(key, error) : status;
+}
+
+enum hf_status key_undo_acquire(struct hf_key *key, struct hf_error *error)
+{
+    struct change change;
+    change_init(&change, CHANGE_UNDO);
+    change.lease = view_of(key->lock->id);
+    change.txn = txn_of(key);
+    enum hf_status status = lock_undo_acquire(key->lock, &change.hook, error);
+    if (status == HF_CORRUPT) /* an unreadable state is no reason to keep the lease */
+        status = lock_undo_acquire(key->lock, /* hook */ NULL, error);
+    change_release(&change);
+    return status;
 }
 
 /* The key is already held. A transaction releases all its keys together, so a second acquire does
@@ -349,13 +364,13 @@ static enum hf_status take_step(struct hf_key *key, enum hf_status status,
                                 struct hf_error *error)
 {
     if (status == HF_CORRUPT && (status = mark_state_lost(key, error)) == HF_OK) {
-        init_enlist(key);
+        key_begin_acquire_locked(key);
         status = hf_lock_begin(key->lock, error);
     }
     key->waiting = status == HF_HELD;
     if (status != HF_OK)
         return status;
-    status = take_granted(key, error);
+    status = key_finish_acquire_locked(key, error);
     /* HELD would mean that the handle is in the queue, but the lease has been ended. */
     return status == HF_HELD ? error_set(error, HF_UNAVAILABLE, "a transaction has the key")
                              : status;
@@ -370,7 +385,7 @@ static enum hf_status begin_key_locked(struct hf_key *key, struct hf_error *erro
         return acquire_held(key, error);
     if (key->waiting && lock_is_waiting(key->lock))
         return error_set(error, HF_INVALID, "the key is already waiting; poll or cancel it");
-    init_enlist(key);
+    key_begin_acquire_locked(key);
     return take_step(key, hf_lock_begin(key->lock, error), error);
 }
 
@@ -422,8 +437,9 @@ enum hf_status hf_key_keepalive(struct hf_key *key, struct hf_error *error)
 
 /* ---- Ending -------------------------------------------------------------------------- */
 
-static void init_end_change(struct change *change, enum change_kind kind, struct hf_key *key,
-                            struct view lease, uint64_t token, bool commit)
+static void init_end_change(struct change *change, enum change_kind kind,
+                            const struct hf_key *key, struct view lease, uint64_t token,
+                            bool commit)
 {
     change_init(change, kind);
     change->lease = lease;
@@ -537,7 +553,14 @@ enum hf_status hf_key_release(struct hf_key *key, enum hf_decision decision,
     return status;
 }
 
-static void stop_key_locked(struct hf_key *key)
+static void finish_ending(struct hf_key *key)
+{
+    if (key->ending.last)
+        table_ref_finish_ending(key->lock->ref);
+    key->ending.last = false;
+}
+
+void key_stop_locked(struct hf_key *key)
 {
     if (key->stopped)
         return;
@@ -550,15 +573,33 @@ static void stop_key_locked(struct hf_key *key)
 void key_stop(struct hf_key *key)
 {
     env_mutex_lock(&key->calls);
-    stop_key_locked(key);
+    key_stop_locked(key);
     env_mutex_unlock(&key->calls);
 }
 
-static void finish_ending(struct hf_key *key)
+void key_resume_locked(struct hf_key *key)
 {
-    if (key->ending.last)
-        table_ref_finish_ending(key->lock->ref);
-    key->ending.last = false;
+    lock_resume(key->lock, &key->ending);
+    finish_ending(key);
+    key->stopped = false;
+}
+
+/* The lease was released in the step that committed the transaction. */
+void key_committed_locked(struct hf_key *key, const struct change *change)
+{
+    key_note_state(key, &change->state);
+    key->changed = key->unconfirmed = key->kept.there = false;
+    finish_ending(key);
+    key->ending.held = false;
+}
+
+void key_init_commit(struct change *change, const struct hf_key *key)
+{
+    init_end_change(change, CHANGE_COMMIT, key, view_of(key->ending.id), key->ending.token,
+                    /* commit */ true);
+    change->txn = txn_of(key);
+    if (RULE(STEP_PUBLISHES_KEPT_CHANGES) && key->kept.there)
+        change->version = &key->kept.version;
 }
 
 void key_abandon(struct hf_key *key)
@@ -574,7 +615,8 @@ enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error)
     struct change change;
     check(key->txn != NULL);
     env_mutex_lock(&key->calls);
-    stop_key_locked(key);
+    key_stop_locked(key);
+    key->in_doubt = false;
     init_end_change(&change, CHANGE_SETTLE, key, view_of(key->ending.id), key->ending.token,
                     commit);
     change.txn = txn_of(key);

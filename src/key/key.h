@@ -20,10 +20,18 @@ struct hf_key {
     bool changed;     /* a version of ours is staged */
     /* The staged version. A release recognises its own effect by this version's ETag. */
     struct state_version next;
+    /* A change for the transaction that is not in the store yet: the step that commits the
+     * transaction stages and publishes it (README.md, rule 15). */
+    struct {
+        bool there;
+        struct state_version version; /* with its bytes in: */
+        struct buffer bytes;
+    } kept;
     struct hf_txn *txn; /* the transaction that it belongs to, or NULL */
     bool sealed;        /* the transaction is or may be decided, so no change is allowed */
     bool waiting;       /* in the queue, by hf_key_begin */
     bool hasty;         /* an acquire without a wait does not even wait for a settling */
+    bool in_doubt;      /* a step may have committed the transaction and ended the lease */
     bool stopped;       /* the transaction no longer needs the lease: */
     struct lock_ending ending;
     struct {
@@ -50,6 +58,7 @@ struct hf_txn {
     struct env_mutex mutex;    /* guards the members below; held by every call */
     enum txn_state known;      /* what we know of its record */
     bool asked;                /* a commit got no reply; it may be recorded, or even purged */
+    bool settled;              /* its keys were settled in the step that committed it */
     struct mono_time asked_at; /* when that commit was sent */
     struct hf_key **keys;      /* in the order in which they were taken */
     size_t key_count;
@@ -89,6 +98,10 @@ enum hf_status key_lease(struct hf_key *key, struct key_lease *ret_lease);
  * bodies are left to keys_clear_up. */
 enum hf_status key_end(struct hf_key *key, bool commit, struct hf_error *error);
 
+/* Makes sure that an acquire for a transaction that got no reply has left neither a lease nor a
+ * stage. OK: it has not, and none can appear any more. */
+enum hf_status key_undo_acquire(struct hf_key *key, struct hf_error *error);
+
 /* Whether an acquire was refused because of a transaction that has since been decided, and whose
  * process is about to end the lease. */
 bool key_is_being_settled(struct hf_key *key);
@@ -99,6 +112,25 @@ void key_stop(struct hf_key *key);
 
 /* Instead of key_end, after key_stop: the lease and the stage are left to other clients. */
 void key_abandon(struct hf_key *key);
+
+/* ---- In one step with other keys (txn_step.c). The caller holds `calls`. ---------------- */
+
+/* Before and after the request for the lease. If the second call fails, the lease is released. */
+void key_begin_acquire_locked(struct hf_key *key);
+enum hf_status key_finish_acquire_locked(struct hf_key *key, struct hf_error *error);
+
+/* Like key_stop; instead of key_end, the change promotes the stage in the step that decides the
+ * transaction. Then either the key is committed, or, if the step certainly changed nothing, its
+ * handle holds the lease again. */
+void key_stop_locked(struct hf_key *key);
+void key_init_commit(struct change *change, const struct hf_key *key);
+void key_committed_locked(struct hf_key *key, const struct change *change);
+void key_resume_locked(struct hf_key *key);
+
+/* Stages a change that was kept for the step of the commit, because there is no such step.
+ * Does nothing if none was kept. MISMATCH, EXPIRED, LOST: the key is not held for the transaction
+ * any more. UNSURE: call again. */
+enum hf_status key_stage_kept_locked(struct hf_key *key, struct hf_error *error);
 
 /* Deletes the old bodies of one client's keys, in as few requests as possible. Never fails. */
 void keys_clear_up(struct hf_key *const *keys, size_t count);
@@ -137,6 +169,11 @@ enum hf_status key_describe(struct hf_client *client, const char *name,
  * the lease gone, the result is UNSURE. */
 enum hf_status change_ask(struct table_ref *ref, struct change *change,
                           struct mono_time deadline, struct hf_error *error);
+
+/* Whether the change would be allowed in the current document; changes nothing. `kept`: a version
+ * that counts as staged already, or NULL. A refusal sets change->refused. */
+enum hf_status change_check(struct table_ref *ref, struct change *change,
+                            const struct state_version *kept, struct hf_error *error);
 
 /* The key of a name's document in a namespace. INVALID if the name is invalid. */
 enum hf_status key_document(struct view ns, struct view name, char ret_key[KEY_BYTES_MAX + 1],

@@ -122,7 +122,8 @@ static enum hf_status step_once(struct many *many, struct hf_error *error)
             return error->status;
         requests[i] = &part->request;
     }
-    enum hf_status status = table_refs_ask_together(requests, many->count, error);
+    enum hf_status status =
+        table_refs_ask_together(/* beside */ NULL, requests, many->count, error);
     for (size_t i = 0; i < many->count; i++) {
         struct part *part = &many->parts[i];
         bool refused = status != HF_OK && part->request.op.answer == DOC_KNOWN;

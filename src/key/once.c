@@ -35,6 +35,8 @@ void once_init(struct change *change, struct hf_key *key, struct view data, bool
     change->if_version_set = when->version_set;
     change->if_version = when->version;
     change->if_etag = when->etag ? view_of(when->etag) : VIEW("");
+    change->gone = client_waiter_gone;
+    change->gone_argument = key->client;
 }
 
 /* ---- A body ---------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * the key's document, which publishes or stages the state. A body is deleted only if a later
  * document is known not to name it, or if the swap that would have named it can never take effect.
  * If a swap got no reply, nothing is deleted. */
-#include "key/key.h"
+#include "key/txn_inside.h"
 
 #include "base/check.h"
 #include "base/layout.h"
@@ -242,7 +242,7 @@ static enum hf_status refuse_ended_lease(struct update *update, struct hf_error 
 static enum hf_status check_own_lease(struct update *update, struct hf_error *error)
 {
     enum hf_status status = key_lease(update->key, &update->lease);
-    if (status == HF_OK && update->key->sealed) {
+    if ((status == HF_OK || update->key->in_doubt) && update->key->sealed) {
         update->change.outcome = HF_KEY_TXN_MISMATCH;
         return error_set(error, outcome_status(HF_KEY_TXN_MISMATCH),
                          "a commit of the key's transaction is in progress, or got no reply");
@@ -318,12 +318,78 @@ static void note_update(struct update *update, enum hf_status status)
     }
 }
 
+/* ---- A change that is written with the commit -------------------------------------------- */
+
+/* Only this process can commit the transaction, and it does so in one step with all its keys, if it
+ * can. So nobody else needs to see the change before. A change that got no reply must be repeated
+ * in the store. */
+static bool can_keep(const struct update *update)
+{
+    const struct hf_key *key = update->key;
+    const struct content *content = update->content;
+    return key->txn && !key->txn->open && !key->unconfirmed && content->fd == -1 &&
+           content->size <= STATE_INLINE_MAX && txn_can_step(key->txn, /* documents */ 2);
+}
+
+/* Keeps a change that the current document allows. */
+static enum hf_status keep_change(struct update *update, const struct hf_key_if *when,
+                                  struct hf_error *error)
+{
+    struct hf_key *key = update->key;
+    struct buffer bytes = BUFFER_INIT(STATE_INLINE_MAX);
+    draw_version(update);
+    init_update_change(update, when);
+    if (!buffer_append(&bytes, update->version.bytes)) {
+        buffer_release(&bytes);
+        return error_no_memory(error);
+    }
+    enum hf_status status = change_check(key->lock->ref, &update->change,
+                                         key->kept.there ? &key->kept.version : NULL, error);
+    if (status != HF_OK) {
+        buffer_release(&bytes);
+        return status;
+    }
+    buffer_release(&key->kept.bytes);
+    key->kept.bytes = bytes;
+    key->kept.version = update->version;
+    key->kept.version.bytes = buffer_view(&key->kept.bytes);
+    key->kept.there = true;
+    return HF_OK;
+}
+
+enum hf_status key_stage_kept_locked(struct hf_key *key, struct hf_error *error)
+{
+    const struct hf_key_if any = HF_KEY_IF;
+    struct update update = { .key = key, .version = key->kept.version };
+    if (!key->kept.there)
+        return HF_OK;
+    enum hf_status status = key_lease(key, &update.lease);
+    if (status != HF_OK)
+        return error_set(error, status, "%s", hf_status_text(status));
+    init_update_change(&update, &any);
+    status = change_ask(key->lock->ref, &update.change, (struct mono_time){ 0 }, error);
+    note_update(&update, status);
+    key->unconfirmed = false; /* after UNSURE it is staged again: it is still kept */
+    key->kept.there = status != HF_OK;
+    change_release(&update.change);
+    return status;
+}
+
 /* Writes the body, then swaps the document. */
 static enum hf_status write_and_swap(struct update *update, const struct hf_key_if *when,
                                      struct hf_error *error)
 {
     struct hf_key *key = update->key;
     enum hf_status status = check_own_lease(update, error);
+    if (status == HF_OK && can_keep(update)) {
+        status = keep_change(update, when, error);
+        if (status == HF_OK || update->change.refused)
+            return status;
+        change_release(&update->change); /* it could not be read, so the change is staged, */
+        status = HF_OK;                  /* which is tried more than once */
+    }
+    if (status == HF_OK)
+        status = key_stage_kept_locked(key, error);
     if (status != HF_OK)
         return status;
     if (key->bodies.old_count >= OLD_BEFORE_RELEASE)

@@ -423,6 +423,8 @@ static enum hf_status apply_decide(struct record_op *op, struct txn_record *reco
 {
     MUTANT(mutant_commits_any_record(op, record));
     bool marks = record->state == TXN_ABSENT && op->decision == TXN_ROLLBACK && op->mark;
+    if (RULE(STEP_NEEDS_PENDING) && op->settles && record->state != TXN_PENDING)
+        return error_set(&op->op.error, HF_MISMATCH, "the transaction is already decided");
     if (record->state != TXN_PENDING && !marks)
         return HF_OK;
     if (op->decision == TXN_COMMIT && names_others(record, op))
@@ -436,6 +438,7 @@ static enum hf_status apply_decide(struct record_op *op, struct txn_record *reco
     record->decided = stamp_now(evidence);
     record->decided_at = evidence->wall;
     record->restamps = 0;
+    record->applied = record->applied || op->settles;
     record->seen = evidence->now;
     op->op.changed = true;
     return HF_OK;

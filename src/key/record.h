@@ -97,6 +97,9 @@ struct record_op {
     bool open; /* begin */
     enum txn_state decision;
     bool mark;
+    /* A commit that settles `keys` in the same step of the store, which the record notes. MISMATCH,
+     * so that the step changes nothing, if the record is not pending. */
+    bool settles;
     const struct txn_key *keys;
     size_t key_count;
 

@@ -37,14 +37,18 @@ void txn_each_key(struct hf_txn *txn, size_t count, void (*step)(void *argument,
 static enum hf_status begin_txn(struct hf_txn *txn, struct hf_error *error)
 {
     struct record_op op;
-    /* The index entry is written first. If this process died after writing only the record, no
-     * sweep except a full one would find it. */
-    enum hf_status status = record_announce(txn->client, id_of(txn), error);
+    struct hf_error ignored;
     record_op_init(&op, RECORD_BEGIN, id_of(txn), client_deadline(txn->client));
     op.owner = view_of(txn->owner);
     op.holder = view_of(client_holder(txn->client));
     op.open = txn->open;
     doc_expect_absent(txn->doc); /* its id is random */
+    if (RULE(RECORD_BEFORE_STAGE) && txn_can_step(txn, 2) &&
+        record_begin_in_one_step(txn->client, txn->doc, &op, &ignored) == HF_OK)
+        return HF_OK;
+    /* The index entry is written first. If this process died after writing only the record, no
+     * sweep except a full one would find it. */
+    enum hf_status status = record_announce(txn->client, id_of(txn), error);
     if (RULE(RECORD_BEFORE_STAGE) && status == HF_OK)
         status = txn_ask(txn, &op, error);
     return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* txn_decide.c: ends a transaction: confirms and seals every stage, swaps the record once, then
- * settles the keys, in the background if the store is remote. A commit that gets no reply is
- * reported as UNSURE until the record shows the decision. */
+ * settles the keys: in the same step if the store can do so, and in the background if it is remote.
+ * A commit that gets no reply is reported as UNSURE until the record shows the decision. */
 #include "base/mutant.h"
 #include "base/rule.h"
 #include "key/txn_inside.h"
@@ -61,6 +61,57 @@ static enum hf_status swap_decision(struct hf_txn *txn, enum txn_state decision,
         status = learn_decision(txn, &op, error);
     MUTANT(mutant_names_participants_late(txn, names, count));
     free(names);
+    return status;
+}
+
+/* Finds out whether a step without a reply was made. Writes the record even if nothing changes, so
+ * that a step that is still in flight fails. OK: it is committed, or the decision is another one.
+ * CONFLICT: it is pending, and the step was not and will never be made. UNSURE: not known. */
+static enum hf_status resolve_step(struct hf_txn *txn, struct hf_error *error)
+{
+    struct record_op op;
+    record_op_init(&op, RECORD_ENLIST, id_of(txn), client_deadline(txn->client));
+    op.op.settle = true;
+    enum hf_status status = txn_ask(txn, &op, error);
+    if (status == HF_OK) {
+        txn_resume_keys(txn);
+        txn->asked = false;
+        return error_set(error, HF_CONFLICT, "the commit was lost on its way; try it again");
+    }
+    /* MISMATCH: it is decided. */
+    return status == HF_MISMATCH ? swap_decision(txn, TXN_ROLLBACK, error)
+                                 : error_set(error, HF_UNSURE, "no reply to the commit");
+}
+
+/* Records a commit and settles the keys in one step of the store. UNSUPPORTED: nothing was changed,
+ * and the decision is to be swapped. CONFLICT: nothing was changed, and it may be tried again. */
+static enum hf_status commit_and_settle(struct hf_txn *txn, struct hf_error *error)
+{
+    struct record_op op;
+    size_t count = 0;
+    /* After a commit without a reply, or with keys of others, the record is asked first. */
+    if (txn->asked || txn->other_count > 0 || txn->key_count == 0 ||
+        !txn_can_step(txn, txn->key_count + 1))
+        return HF_UNSUPPORTED;
+    struct txn_key *names = txn_names(txn, 0, &count);
+    if (!names)
+        return HF_UNSUPPORTED;
+    record_op_init(&op, RECORD_DECIDE, id_of(txn), client_deadline(txn->client));
+    op.decision = TXN_COMMIT;
+    op.settles = true;
+    op.keys = names;
+    op.key_count = count;
+    txn->asked_at = client_now(txn->client);
+    enum hf_status status = txn_commit_in_one_step(txn, &op, error);
+    txn->asked = status == HF_UNSURE;
+    txn->settled = status == HF_OK;
+    if (status == HF_OK)
+        txn->known = TXN_COMMIT;
+    free(names);
+    if (txn->asked)
+        status = resolve_step(txn, error);
+    else if (!txn->settled)
+        status = HF_UNSUPPORTED;
     return status;
 }
 
@@ -143,6 +194,8 @@ static void run_settling(struct background_job *job, bool abandoned)
 static void begin_settling(struct hf_txn *txn)
 {
     seal_handles(txn, true);
+    if (txn->settled)
+        return;
     for (size_t i = 0; i < txn->key_count; i++)
         key_stop(txn->keys[i]);
     if (client_is_remote(txn->client)) {
@@ -218,6 +271,25 @@ static enum hf_status roll_back_expired(struct hf_txn *txn, enum hf_status why,
     return status;
 }
 
+/* The keys are settled after the decision, so all changes must be staged before it. */
+static enum hf_status stage_and_swap(struct hf_txn *txn, struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < txn->key_count && status == HF_OK; i++) {
+        env_mutex_lock(&txn->keys[i]->calls);
+        status = key_stage_kept_locked(txn->keys[i], error);
+        env_mutex_unlock(&txn->keys[i]->calls);
+        if (status != HF_OK)
+            error_prefix(error, "%s", txn->keys[i]->name);
+    }
+    if (status == HF_OK)
+        return swap_decision(txn, TXN_COMMIT, error);
+    if (status == HF_MISMATCH || status == HF_FENCED) /* it is not held any more */
+        status = error->status = HF_LOST;
+    return status == HF_EXPIRED || status == HF_LOST ? roll_back_expired(txn, status, error)
+                                                     : status;
+}
+
 static enum hf_status commit_once(struct hf_txn *txn, struct hf_error *error)
 {
     enum hf_status status = check_leases(txn, error);
@@ -228,8 +300,8 @@ static enum hf_status commit_once(struct hf_txn *txn, struct hf_error *error)
         status = seal_stored_stages(txn, error);
     if (status == HF_EXPIRED || status == HF_LOST)
         status = roll_back_expired(txn, status, error);
-    else if (status == HF_OK)
-        status = swap_decision(txn, TXN_COMMIT, error);
+    else if (status == HF_OK && (status = commit_and_settle(txn, error)) == HF_UNSUPPORTED)
+        status = stage_and_swap(txn, error);
     if (txn->known == TXN_PENDING && !txn->asked)
         seal_handles(txn, false);
     return status;
@@ -240,7 +312,8 @@ static enum hf_status commit_locked(struct hf_txn *txn, struct hf_error *error)
     enum hf_status status = HF_CONFLICT;
     enum txn_state state = TXN_PENDING;
     for (int tries = 0; tries < COMMIT_TRIES_MAX; tries++) {
-        status = tries > 0 || txn->joined ? txn_learn_others(txn, &state, error) : HF_OK;
+        bool look = tries > 0 || txn->joined || txn->asked;
+        status = look ? txn_learn_others(txn, &state, error) : HF_OK;
         if (status == HF_OK && state == TXN_PENDING)
             status = commit_once(txn, error);
         else if (status == HF_OK)

@@ -73,6 +73,32 @@ enum hf_status stage_end(struct hf_client *client, const struct txn_key *key, st
 enum hf_status stages_seal(struct hf_client *client, const struct txn_key *keys, size_t count,
                            struct view txn, struct hf_error *error);
 
+/* ---- In one step (txn_step.c, txn_look.c) ------------------------------------------- */
+
+/* Whether the transaction can change this many documents in one step of its store. It can not if
+ * it is shared, because other processes may then change its keys and its record, too. */
+bool txn_can_step(const struct hf_txn *txn, size_t documents);
+
+/* Writes the index entry and the record in one step. Unless the result is OK, the record is begun
+ * as usual, which recognises a record of its own. */
+enum hf_status record_begin_in_one_step(struct hf_client *client, struct doc *doc,
+                                        struct record_op *begin, struct hf_error *error);
+
+/* Acquires the keys, which are ordered by name, all or none, and waits for none of them. OK or
+ * UNSURE: each has its own result, as from hf_key_acquire. Otherwise none was acquired: HELD, or
+ * the reason why they must be acquired one after the other. */
+enum hf_status txn_take_in_one_step(struct hf_key *const *keys, size_t count,
+                                    struct hf_error *results, struct hf_error *error);
+
+/* Decides the transaction, settles all its keys and releases their leases. OK: all of this is done.
+ * UNSURE: all of it may be done; the handles do not hold their leases any more. Otherwise nothing
+ * was changed, and the transaction can be decided as usual. */
+enum hf_status txn_commit_in_one_step(struct hf_txn *txn, struct record_op *decision,
+                                      struct hf_error *error);
+
+/* After UNSURE: the step was certainly not made, so the handles hold their leases again. */
+void txn_resume_keys(struct hf_txn *txn);
+
 /* Reports that a transaction was decided. */
 void txn_event(struct hf_client *client, struct view id, enum txn_state decided);
 

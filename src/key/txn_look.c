@@ -87,12 +87,14 @@ enum hf_status record_change(struct hf_client *client, struct record_op *op,
 }
 
 /* The bytes differ each time, and so does the ETag. */
+#define ENTRY_TEXT "{\"write\":\"%.*s\"}\n"
+
 static enum hf_status put_entry(struct hf_client *client, struct view key,
                                 struct hf_error *error)
 {
     char nonce[NONCE_SIZE + 1], body[NONCE_SIZE + 32];
     env_random_hex(client_env(client), NONCE_SIZE, nonce);
-    snprintf(body, sizeof body, "{\"write\":\"%s\"}\n", nonce);
+    snprintf(body, sizeof body, ENTRY_TEXT, NONCE_SIZE, nonce);
     struct put_call put = {
         .key = key, .body = view_of(body), .quiet = true, .deadline = client_deadline(client)
     };
@@ -103,19 +105,27 @@ static enum hf_status put_entry(struct hf_client *client, struct view key,
 }
 
 /* The entry is filed under the first hour in which the record may be purged if it is decided
- * immediately. An entry means nothing without a record, so it is safe to send it again. If the
- * outcome is unknown, no transaction has begun. */
-enum hf_status record_announce(struct hf_client *client, struct view id, struct hf_error *error)
+ * immediately. */
+static void entry_key_now(struct hf_client *client, struct view id,
+                          char ret_key[KEY_BYTES_MAX + 1])
 {
-    char key[KEY_BYTES_MAX + 1], hour[HOUR_TEXT_SIZE + 1];
+    char hour[HOUR_TEXT_SIZE + 1];
     struct evidence evidence = { .nonce = VIEW("") };
     struct span after =
         SPAN_US(client_settings(client)->late_bound.us + client_hour(client).us);
-    struct span pause = ENTRY_PAUSE_FIRST;
-    struct hf_error why;
     clock_evidence(client_clock(client), &evidence);
     hour_text(hour_after(client, &evidence, after), hour);
-    record_entry_key(id, view_of(hour), key);
+    record_entry_key(id, view_of(hour), ret_key);
+}
+
+/* An entry means nothing without a record, so it is safe to send it again. If the outcome is
+ * unknown, no transaction has begun. */
+enum hf_status record_announce(struct hf_client *client, struct view id, struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct span pause = ENTRY_PAUSE_FIRST;
+    struct hf_error why;
+    entry_key_now(client, id, key);
     enum hf_status status = put_entry(client, view_of(key), &why);
     for (int tries = 1; tries < ENTRY_TRIES_MAX; tries++) {
         if (status != HF_UNSURE && status != HF_UNAVAILABLE)
@@ -131,6 +141,65 @@ enum hf_status record_announce(struct hf_client *client, struct view id, struct 
     error_prefix(&why, "the transaction's entry");
     if (error)
         *error = why;
+    return status;
+}
+
+/* ---- The entry as a document --------------------------------------------------------- */
+
+/* An entry has no content of its own, so its body only shows that there is one. */
+
+static void *new_txn_entry(void *context)
+{
+    (void)context;
+    return calloc(1, sizeof(char));
+}
+
+static enum hf_status decode_txn_entry(struct view bytes, struct mono_time arrived,
+                                       const void *previous, void **ret_body,
+                                       struct hf_error *error)
+{
+    (void)bytes, (void)arrived, (void)previous;
+    *ret_body = new_txn_entry(NULL);
+    return *ret_body ? HF_OK : error_no_memory(error);
+}
+
+static bool encode_txn_entry(const void *body, struct view nonce, struct buffer *text)
+{
+    (void)body;
+    return buffer_print(text, ENTRY_TEXT, VIEW_ARGS(nonce));
+}
+
+static enum hf_status apply_to_entry(struct doc_op *op, void *body,
+                                     const struct evidence *evidence)
+{
+    (void)body, (void)evidence;
+    op->changed = true;
+    return HF_OK;
+}
+
+static const struct doc_type entry_doc_type = { .bytes_max = 4096,
+                                                .decode = decode_txn_entry,
+                                                .birth = new_txn_entry,
+                                                .encode = encode_txn_entry,
+                                                .free = free };
+
+enum hf_status record_begin_in_one_step(struct hf_client *client, struct doc *doc,
+                                        struct record_op *begin, struct hf_error *error)
+{
+    char key[KEY_BYTES_MAX + 1];
+    struct doc_op entry = { .apply = apply_to_entry,
+                            .deadline = begin->op.deadline,
+                            .quiet = true };
+    struct doc *docs[] = { NULL, doc };
+    struct doc_op *ops[] = { &entry, &begin->op };
+    entry_key_now(client, begin->id, key);
+    enum hf_status status = doc_new(client_store(client), client_clock(client), view_of(key),
+                                    &entry_doc_type, NULL, &docs[0], error);
+    if (status != HF_OK)
+        return status;
+    doc_expect_absent(docs[0]);
+    status = doc_update_together(docs, ops, 2, error);
+    doc_free(docs[0]);
     return status;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* txn_take.c: acquires the keys of a transaction. It guards against deadlock: a transaction waits
- * for a key only while it holds none with a later name. On a store with latency all keys are first
- * asked for side by side, without waiting. If one of them is refused, all are given back, and known
- * to be, before the first wait. See README.md, rule 10. */
+ * for a key only while it holds none with a later name. All keys are first asked for without
+ * waiting: in one step if the store can do so, or, on a store with latency, side by side. If one of
+ * them is refused, all are given back, and known to be, before the first wait. See README.md,
+ * rule 10. */
 #include "base/mutant.h"
 #include "base/rule.h"
 #include "key/txn_inside.h"
@@ -105,10 +106,13 @@ static void give_back_key(void *argument, size_t index)
     struct hf_error *result = &asked->results[index];
     if (result->status == HF_OK)
         key_end(key, /* commit */ false, result);
-    else if (result->status == HF_UNSURE || result->status == HF_LOST)
-        lock_undo_acquire(key->lock, result);
-    else
+    else if (RULE(UNSURE_KEYS_ARE_UNDONE) &&
+             (result->status == HF_UNSURE || result->status == HF_LOST)) {
+        if (key_undo_acquire(key, result) != HF_OK)
+            lock_give_back(key->lock); /* in the background */
+    } else {
         error_clear(result);
+    }
 }
 
 /* Undoes all acquires and frees the keys, none of which was changed. OK: the transaction has no
@@ -195,6 +199,21 @@ static bool is_worth_waiting(const struct asked_keys *asked, enum hf_status stat
     return caller_waits;
 }
 
+/* The keys that were asked for belong to the transaction now. */
+static void keep_asked(struct hf_txn *txn, struct asked_keys *asked)
+{
+    memcpy(txn->keys + txn->key_count, asked->keys, asked->count * sizeof(struct hf_key *));
+    txn->key_count += asked->count;
+    asked->count = 0;
+}
+
+static void free_asked(struct asked_keys *asked)
+{
+    for (size_t i = 0; i < asked->count; i++)
+        hf_key_free(asked->keys[i]);
+    asked->count = 0;
+}
+
 /* Asks for all new keys at once, and waits for none. If one is refused, all are given back.
  * *ret_wait: none is held any more, and it is worth waiting for them. */
 static enum hf_status take_side_by_side(struct hf_txn *txn, const struct key_request *request,
@@ -205,9 +224,7 @@ static enum hf_status take_side_by_side(struct hf_txn *txn, const struct key_req
     enum hf_status status = new_handles(txn, request, names, asked, error);
     *ret_wait = false;
     if (status != HF_OK) {
-        for (size_t i = 0; i < asked->count; i++)
-            hf_key_free(asked->keys[i]);
-        asked->count = 0;
+        free_asked(asked);
         return status;
     }
     txn_each_key(txn, asked->count, ask_for_key, asked);
@@ -215,14 +232,47 @@ static enum hf_status take_side_by_side(struct hf_txn *txn, const struct key_req
     bool waits = mono_before(client_now(txn->client), request->deadline);
     waits = is_worth_waiting(asked, status, waits);
     if (status == HF_OK) {
-        memcpy(txn->keys + txn->key_count, asked->keys, asked->count * sizeof(struct hf_key *));
-        txn->key_count += asked->count;
-        asked->count = 0;
+        keep_asked(txn, asked);
     } else if (give_back(txn, asked, &unsure) != HF_OK) {
         *error = unsure;
         status = unsure.status;
     } else {
         *ret_wait = waits;
+    }
+    return status;
+}
+
+/* ---- All keys in one step -------------------------------------------------------------- */
+
+/* Asks for all new keys in one step of the store, and waits for none. If one is refused, none was
+ * acquired, so nothing is given back. *ret_wait: none is held, and the keys may be acquired one
+ * after the other, because the caller waits or because a step is not enough. */
+static enum hf_status take_in_one_step(struct hf_txn *txn, const struct key_request *request,
+                                       const struct named *names, struct asked_keys *asked,
+                                       bool *ret_wait, struct hf_error *error)
+{
+    struct hf_error unsure;
+    enum hf_status status = new_handles(txn, request, names, asked, error);
+    *ret_wait = status == HF_OK;
+    if (status == HF_OK && asked->count > 1)
+        status = txn_take_in_one_step(asked->keys, asked->count, asked->results, error);
+    else if (status == HF_OK)
+        status = HF_UNSUPPORTED; /* one key is acquired as usual */
+    bool waits = mono_before(client_now(txn->client), request->deadline);
+    if (status != HF_OK && status != HF_UNSURE) {
+        *ret_wait = *ret_wait && (status != HF_HELD || waits);
+        free_asked(asked);
+        return status;
+    }
+    status = worst_result(asked, error);
+    /* A reply that was lost is no reason to give up: once it is undone, each key is asked for. */
+    *ret_wait = status == HF_UNSURE || is_worth_waiting(asked, status, waits);
+    if (status == HF_OK) {
+        keep_asked(txn, asked);
+    } else if (give_back(txn, asked, &unsure) != HF_OK) {
+        *ret_wait = false;
+        *error = unsure;
+        status = unsure.status;
     }
     return status;
 }
@@ -376,18 +426,21 @@ static enum hf_status reserve_taken_keys(struct hf_txn *txn, size_t count,
 
 /* ---- The call -------------------------------------------------------------------------- */
 
-/* Takes all keys, or finds that the transaction has them. They are asked for side by side only if
- * no other process shares the transaction, because its waits are not known here. */
+/* Takes all keys, or finds that the transaction has them. They are asked for in one step, or side
+ * by side, only if no other process shares the transaction, because its waits are not known
+ * here. */
 static enum hf_status take_all(struct hf_txn *txn, const struct key_request *request,
                                const struct named *names, struct asked_keys *asked,
                                struct hf_error *error)
 {
     bool waits = true;
-    if (request->count > 1 && !txn->joined && client_is_remote(txn->client)) {
-        enum hf_status status = take_side_by_side(txn, request, names, asked, &waits, error);
-        if (status != HF_OK && !waits)
-            return status;
-    }
+    enum hf_status status = HF_OK;
+    if (request->count > 1 && txn_can_step(txn, request->count))
+        status = take_in_one_step(txn, request, names, asked, &waits, error);
+    else if (request->count > 1 && !txn->joined && client_is_remote(txn->client))
+        status = take_side_by_side(txn, request, names, asked, &waits, error);
+    if (status != HF_OK && !waits)
+        return status;
     return take_in_order(txn, request, names, error);
 }
 

@@ -188,10 +188,19 @@ bool client_waiter_gone(void *client, const struct lease_request *waiter);
 enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *requests,
                              size_t count);
 
+/* A document that is changed in the same step as tables. No other caller knows it, so it may come
+ * before them. */
+struct beside_tables {
+    struct doc *doc;
+    struct doc_op *op;
+};
+
 /* Sends one request to each of several tables, in one step of the store: all take effect, or none.
- * The tables are different, and in an order that all callers agree on. The results are those of
+ * The tables are different, and in an order that all callers agree on. `beside` may be NULL; it
+ * counts as one of at most TOGETHER_MAX documents, and comes first. The results are those of
  * doc_update_together. */
-enum hf_status table_refs_ask_together(struct request *const *requests, size_t count,
+enum hf_status table_refs_ask_together(const struct beside_tables *beside,
+                                       struct request *const *requests, size_t count,
                                        struct hf_error *error);
 
 /* Whether a result is final. If it is not, the operation may still take effect, and the cleanup

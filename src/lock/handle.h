@@ -111,9 +111,18 @@ struct lock_ending lock_stop(struct hf_lock *lock);
 enum hf_status lock_end_stopped(struct hf_lock *lock, const struct lock_ending *ending,
                                 struct table_hook *hook, struct hf_error *error);
 
+/* Instead of the second half, if the lease was certainly not ended: the handle holds it again. */
+void lock_resume(struct hf_lock *lock, const struct lock_ending *ending);
+
+/* The request of the second half, for a caller that sends it itself. */
+void lock_init_ending(struct hf_lock *lock, const struct lock_ending *ending,
+                      struct table_hook *hook, struct request *ret_request);
+
 /* Makes sure that an acquire that got no reply, or was not reported as OK for another reason, has
- * left no lease. OK: it has not, and no request of it that is still in flight can take effect. */
-enum hf_status lock_undo_acquire(struct hf_lock *lock, struct hf_error *error);
+ * left no lease. OK: it has not, and no request of it that is still in flight can take effect. The
+ * hook, which may be NULL, runs in the same write. */
+enum hf_status lock_undo_acquire(struct hf_lock *lock, struct table_hook *hook,
+                                 struct hf_error *error);
 
 /* The two halves of an hf_lock_acquire that does not wait: OK if the request is to be sent;
  * `wanted` must live as long. The caller holds `calls`. */

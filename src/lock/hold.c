@@ -297,6 +297,15 @@ struct lock_ending lock_stop(struct hf_lock *lock)
     return ending;
 }
 
+void lock_init_ending(struct hf_lock *lock, const struct lock_ending *ending,
+                      struct table_hook *hook, struct request *ret_request)
+{
+    request_init(ret_request, lock->ref, TABLE_RELEASE, (struct mono_time){ 0 });
+    ret_request->table.id = view_of(ending->id);
+    ret_request->table.token = ending->token;
+    ret_request->hook = hook;
+}
+
 enum hf_status lock_end_stopped(struct hf_lock *lock, const struct lock_ending *ending,
                                 struct table_hook *hook, struct hf_error *error)
 {
@@ -305,23 +314,38 @@ enum hf_status lock_end_stopped(struct hf_lock *lock, const struct lock_ending *
         return error_set(error, HF_NOT_FOUND, "the lock is not held");
     if (!ending->last)
         return error_clear(error);
-    request_init(&request, lock->ref, TABLE_RELEASE, (struct mono_time){ 0 });
-    request.table.id = view_of(ending->id);
-    request.table.token = ending->token;
-    request.hook = hook;
+    lock_init_ending(lock, ending, hook, &request);
     table_ref_ask(lock->ref, requests, 1);
     return lock_finish_end(lock, &request, ending->over, error);
 }
 
+void lock_resume(struct hf_lock *lock, const struct lock_ending *ending)
+{
+    struct keeper *keeper = &lock->client->keeper;
+    env_mutex_lock(&keeper->mutex);
+    bool closed = ending->last && keeper->closed;
+    if (ending->held && !closed)
+        lock->depth++;
+    if (ending->last && !closed) {
+        lock->state = LOCK_HELD;
+        keeper_add_locked(lock->client, lock);
+    }
+    env_mutex_unlock(&keeper->mutex);
+    if (closed)
+        lock_give_back(lock);
+}
+
 /* Writes even if there is nothing to end, because only a later swap makes earlier writes that are
  * still in flight fail. */
-enum hf_status lock_undo_acquire(struct hf_lock *lock, struct hf_error *error)
+enum hf_status lock_undo_acquire(struct hf_lock *lock, struct table_hook *hook,
+                                 struct hf_error *error)
 {
     struct request request, *requests[] = { &request };
     if (lock->id[0] == '\0') /* nothing was ever requested */
         return error_clear(error);
     request_init(&request, lock->ref, TABLE_CANCEL, (struct mono_time){ 0 });
     request.op.settle = true;
+    request.hook = hook;
     request.table.id = view_of(lock->id);
     enum hf_status status = table_ref_ask(lock->ref, requests, 1);
     if (error)

@@ -311,18 +311,24 @@ enum hf_status table_ref_ask(struct table_ref *ref, struct request *const *reque
     return status;
 }
 
-enum hf_status table_refs_ask_together(struct request *const *requests, size_t count,
+enum hf_status table_refs_ask_together(const struct beside_tables *beside,
+                                       struct request *const *requests, size_t count,
                                        struct hf_error *error)
 {
     struct doc *docs[TOGETHER_MAX];
     struct doc_op *ops[TOGETHER_MAX];
-    check(count > 0 && count <= TOGETHER_MAX);
+    size_t first = beside ? 1 : 0;
+    check(count > 0 && first + count <= TOGETHER_MAX);
     store_session_find(&requests[0]->ref->client->presence);
-    for (size_t i = 0; i < count; i++) {
-        docs[i] = requests[i]->ref->doc;
-        ops[i] = &requests[i]->op;
+    if (beside) {
+        docs[0] = beside->doc;
+        ops[0] = beside->op;
     }
-    enum hf_status status = doc_update_together(docs, ops, count, error);
+    for (size_t i = 0; i < count; i++) {
+        docs[first + i] = requests[i]->ref->doc;
+        ops[first + i] = &requests[i]->op;
+    }
+    enum hf_status status = doc_update_together(docs, ops, first + count, error);
     for (size_t i = 0; i < count; i++) {
         count_cleared(requests[i]->ref, &requests[i], 1);
         store_session_ring(&requests[i]->ref->client->presence, &requests[i]->bells);

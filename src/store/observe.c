@@ -172,7 +172,7 @@ static struct view watched_decide(void *argument, const struct etag *now, struct
 {
     struct watched_change *watched = argument;
     watched->absent = now->size == 0;
-    watched->read = watched->read || body.data || watched->absent;
+    watched->read = watched->read || body.data || (watched->absent && !watched->call->creates);
     watched->bytes_read = body.size;
     struct view bytes = watched->call->decide(watched->call->argument, now, body);
     watched->bytes_written = bytes.size;

@@ -155,6 +155,7 @@ struct change_call {
     /* request */
     struct view key;
     struct etag known; /* the version whose bytes the caller has, or empty */
+    bool creates; /* the caller expects that there is no object; only for those who count */
     /* May be set: what `decide` returns if `now` equals `known`. A store may then write it without
      * calling `decide`, so that its lock is held for less time. Must stay valid like a result of
      * `decide`, and no longer than until `decide` is called with another version. */

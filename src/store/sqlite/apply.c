@@ -268,11 +268,6 @@ bool sqlite_apply(struct sqlite_writer *writer, struct sqlite_write *write)
 
 /* ---- Several writes together --------------------------------------------------------- */
 
-static int run_savepoint(struct sqlite_writer *writer, const char *sql)
-{
-    return sqlite3_exec(writer->connection.handle, sql, NULL, NULL, NULL);
-}
-
 /* None of the writes takes place: because of this one, which failed, was refused, or must wait. */
 static void withdraw_all(struct sqlite_write *writes, size_t count,
                          const struct sqlite_write *because)
@@ -292,7 +287,7 @@ bool sqlite_apply_together(struct sqlite_writer *writer, struct sqlite_write *wr
                            size_t count)
 {
     const struct sqlite_write *because = NULL;
-    int code = run_savepoint(writer, "SAVEPOINT together");
+    int code = sqlite_run(&writer->connection, SQL_BEGIN_TOGETHER);
     for (size_t i = 0; code == SQLITE_OK && i < count && !because; i++) {
         apply_write(writer, &writes[i]);
         if (!in_transaction(writer)) {
@@ -305,10 +300,10 @@ bool sqlite_apply_together(struct sqlite_writer *writer, struct sqlite_write *wr
     }
     if (because) {
         withdraw_all(writes, count, because);
-        code = run_savepoint(writer, "ROLLBACK TO together");
+        code = sqlite_run(&writer->connection, SQL_BACK_TOGETHER);
     }
     if (code == SQLITE_OK)
-        code = run_savepoint(writer, "RELEASE together");
+        code = sqlite_run(&writer->connection, SQL_END_TOGETHER);
     if (code != SQLITE_OK) { /* which of the writes are in the transaction is not known */
         sqlite_error(writes[0].error, writer->connection.handle, code, "write together");
         withdraw_all(writes, count, &writes[0]);

@@ -46,6 +46,9 @@ static const char *const statement_texts[SQL_COUNT] = {
     [SQL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_BEGIN_TOGETHER] = "SAVEPOINT together",
+    [SQL_BACK_TOGETHER] = "ROLLBACK TO together",
+    [SQL_END_TOGETHER] = "RELEASE together",
     [SQL_LOOKUP] = "SELECT " ROW_COLUMNS " FROM objects WHERE key = ?1",
     [SQL_FETCH] = "SELECT " ROW_COLUMNS ", CASE WHEN etag = ?2 THEN NULL ELSE body END"
                   " FROM objects WHERE key = ?1",

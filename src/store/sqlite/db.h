@@ -31,6 +31,9 @@ enum sqlite_statement {
     SQL_BEGIN_WRITE,
     SQL_COMMIT,
     SQL_ROLLBACK,
+    SQL_BEGIN_TOGETHER, /* the writes from here on take place together ... */
+    SQL_BACK_TOGETHER,  /* ... or are undone; in both cases follows: */
+    SQL_END_TOGETHER,
     SQL_LOOKUP, /* key: the row without its body */
     SQL_FETCH,  /* key, ETag: the row, with its body unless it has that ETag */
     SQL_SEEK,   /* key: rows from that key on, with their keys */

@@ -275,13 +275,32 @@ static bool apply_batches(struct sqlite_writer *writer, struct sqlite_batches *r
     return true;
 }
 
+/* Refused changes leave nothing to commit, and a commit would sync the pages that they restored. */
+static bool group_is_idle(const struct sqlite_batches *group)
+{
+    for (const struct sqlite_batch *batch = group->first; batch; batch = batch->next)
+        if (!is_idle(batch->writes, batch->count))
+            return false;
+    return true;
+}
+
+static enum outcome commit_group(struct sqlite_writer *writer,
+                                 const struct sqlite_batches *group, struct hf_error *error)
+{
+    if (!group_is_idle(group))
+        return commit_transaction(writer, error);
+    sqlite_roll_back(writer);
+    return COMMITTED;
+}
+
 /* Runs and commits a group in the open transaction. If it is rolled back as a whole, each write
  * is retried alone. */
 static void run_group(struct sqlite_writer *writer, struct sqlite_batches *ret_group)
 {
     struct hf_error reason;
-    enum outcome outcome =
-        apply_batches(writer, ret_group) ? commit_transaction(writer, &reason) : ROLLED_BACK;
+    enum outcome outcome = apply_batches(writer, ret_group)
+                               ? commit_group(writer, ret_group, &reason)
+                               : ROLLED_BACK;
     if (outcome == COMMITTED)
         return;
     for (struct sqlite_batch *batch = ret_group->first; batch; batch = batch->next)
