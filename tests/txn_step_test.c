@@ -332,6 +332,25 @@ static void rolled_back_by_another(void **state)
     both_are_free(pair);
 }
 
+/* The record alone decides, though every stage and lease is still there. */
+static void rolled_back_and_not_settled(void **state)
+{
+    struct pair *pair = *state;
+    enum hf_decision decision;
+    before_a_and_b(pair);
+    struct transfer transfer = transfer_staged(&pair->one, "new a", "new b");
+    way_shut(&pair->two.way, LAYOUT_META_FOLDER, REFUSE(HF_DENIED));
+    hf_txn_decide(pair->two.client, transfer.id, HF_ROLLBACK, &decision, &error);
+    way_open(&pair->two.way);
+    ASSERT(recorded(&pair->two, transfer.id) == TXN_ROLLBACK);
+    ASSERT(is_staged(&pair->world, "a") && is_staged(&pair->world, "b"));
+    IS(HF_MISMATCH, hf_txn_commit(transfer.txn, &decision, &error));
+    ASSERT(decision == HF_ROLLBACK);
+    hf_txn_free(transfer.txn);
+    both_read(&pair->two, "old a", "old b");
+    both_are_free(pair);
+}
+
 int main(int argc, char **argv)
 {
     if (!world_kind_set(argc, argv))
@@ -356,6 +375,7 @@ int main(int argc, char **argv)
              acquired_by_the_caller_too),
         PAIR("a transaction that another process rolled back is not committed",
              rolled_back_by_another),
+        PAIR("nor one that was rolled back and not settled yet", rolled_back_and_not_settled),
     };
     return cmocka_run_group_tests_name("txn_step", tests, NULL, NULL);
 }

@@ -186,12 +186,27 @@ static bool is_there(const struct bank_checker *checker,
            (stage->changes && stage->next.operation == operation->number);
 }
 
+/* Whether a node may keep a change until it commits: on a store with steps, and unless the record,
+ * which is pending, names the key, because several processes then share the transaction. A change
+ * that removes a value does not show in a document which operation it is. */
+static bool may_be_kept(const struct bank_checker *checker,
+                        const struct banked_operation *operation)
+{
+    const struct banked_stage *stage = &checker->keys[operation->key].state.stage;
+    bool removed = operation->removes && stage->changes && stage->next.removed;
+    return operation->txn && !operation->staged && !removed &&
+           !operation->txn->names[operation->key] &&
+           bucket_steps(net_bucket(checker->run->net));
+}
+
 /* Of several simultaneous writers, the last is the one whose write took effect last. */
-static void note_staged(const struct banked_operation *operation)
+static void note_staged(const struct bank_checker *checker,
+                        const struct banked_operation *operation)
 {
     uint64_t *since = &operation->txn->staged_since[operation->key];
     operation->txn->told_staged[operation->key] = true;
-    operation->txn->told_kept[operation->key] = operation->staged ? 0 : operation->number;
+    operation->txn->told_kept[operation->key] =
+        may_be_kept(checker, operation) ? operation->number : 0;
     if (operation->staged_since > *since)
         *since = operation->staged_since;
 }
@@ -203,13 +218,13 @@ void bank_checker_told_write(struct bank_checker *checker, uint64_t number, bool
     const char *name = checker->keys[operation->key].name;
     bool seen = staged ? operation->staged : operation->published;
     if (status == HF_OK) {
-        /* On a store with steps, it may be written with the commit, and is checked then. */
-        bool kept = staged && operation->txn && bucket_steps(net_bucket(checker->run->net));
+        bool kept =
+            staged && may_be_kept(checker, operation); /* checked when it is committed */
         if (!seen && !operation->removes && !kept)
             BANK_FAIL(checker, "operation %" PRIu64 " on %s is told as done, and is not there",
                       number, name);
         if (operation->txn && staged)
-            note_staged(operation);
+            note_staged(checker, operation);
     } else if (!is_in_doubt(status)) {
         operation->refused = true;
         if (is_there(checker, operation))

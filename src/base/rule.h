@@ -281,7 +281,6 @@
     ROW(SETTLE_NAMES_THE_TXN, "bank", "promotes whatever is staged there now")                 \
     ROW(ROLLBACK_IS_RECORDED, "bank", "discards a stage without recording the rollback")       \
     ROW(COMMIT_NEEDS_PENDING, "bank", "commits a record that is no longer pending")            \
-    ROW(STEP_NEEDS_PENDING, "bank", "commits keys in a step whose record is decided already")  \
     ROW(STEP_PUBLISHES_KEPT_CHANGES, "bank", "commits in a step without the changes it kept")  \
     ROW(STEP_SETTLES_EVERY_KEY, "bank", "notes a commit as applied without one of its keys")   \
     ROW(PARTICIPANTS_WITH_THE_DECISION, "bank", "names the participants after the decision")   \

@@ -423,7 +423,7 @@ static enum hf_status apply_decide(struct record_op *op, struct txn_record *reco
 {
     MUTANT(mutant_commits_any_record(op, record));
     bool marks = record->state == TXN_ABSENT && op->decision == TXN_ROLLBACK && op->mark;
-    if (RULE(STEP_NEEDS_PENDING) && op->settles && record->state != TXN_PENDING)
+    if (op->settles && record->state != TXN_PENDING)
         return error_set(&op->op.error, HF_MISMATCH, "the transaction is already decided");
     if (record->state != TXN_PENDING && !marks)
         return HF_OK;
