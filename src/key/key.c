@@ -259,7 +259,8 @@ static enum hf_status acquire_or_settled(struct hf_key *key, int64_t wait_ms,
 }
 
 /* A lease was granted: what the handle knew about the state before no longer applies. A stage that
- * an earlier transaction has left is settled first; if that is not possible, the key is released. */
+ * an earlier transaction has left is settled first; if that is not possible, the key is
+ * released. */
 enum hf_status key_finish_acquire_locked(struct hf_key *key, struct hf_error *error)
 {
     key->changed = key->unconfirmed = key->kept.there = false;
