@@ -4,8 +4,8 @@
  *   ceph   200 processes acquire and release a lock each, once in four seconds. The gateway is
  *          killed, started again after --seconds (default: 120), and from then on watched for 90
  *          seconds: how long it takes until the clients do 90 % of what they did before, and how
- *          many requests they send in the busiest second, beside those before the outage. Every
- *          retry counts. */
+ *          many requests they send in the busiest second, beside those before the outage. A
+ *          read that the store itself repeats counts once. */
 #include "base/check.h"
 #include "client.h"
 #include "place.h"
