@@ -35,6 +35,7 @@
 
 #define THREADS_MAX   64
 #define PROCESSES_MAX 64
+#define WARM_UP_S     60 /* at most */
 
 /* Memory that all processes of a crew share. */
 struct tally {
@@ -58,6 +59,7 @@ struct crew {
     const char *url;
     unsigned processes, threads;
     bool eager; /* asks again at once, even if nobody else has had the lock meanwhile */
+    unsigned long warm_up; /* so much is done before anything is counted */
     double seconds;
     void (*work)(struct worker *worker); /* until tally->over */
     struct tally *tally;
@@ -72,12 +74,20 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
+/* What is asked for after the end is not counted, because what is done then is not either. */
+static void count_until_over(void *argument, const struct hf_store_request *request)
+{
+    struct tally *tally = argument;
+    if (!atomic_load(&tally->over))
+        counts_add(&tally->asked, request);
+}
+
 /* One process: a client, and threads that use it. */
 static void run_process(struct crew *crew, unsigned process)
 {
     struct worker workers[THREADS_MAX];
     struct client opened;
-    client_open(&opened, crew->url, counts_add, &crew->tally->asked);
+    client_open(&opened, crew->url, count_until_over, crew->tally);
     for (unsigned i = 0; i < crew->threads; i++) {
         workers[i] = (struct worker){ crew, opened.client, process, i, 0 };
         if (pthread_create(&workers[i].id, NULL, run_worker, &workers[i]) != 0)
@@ -96,6 +106,21 @@ static struct tally *new_tally(unsigned workers)
     return tally;
 }
 
+/* Waits until the crew has opened its clients, created its table and got to know the others, and
+ * begins to count then. */
+static void let_crew_warm_up(const struct crew *crew)
+{
+    struct tally *tally = crew->tally;
+    double end = now_s() + WARM_UP_S;
+    while (atomic_load(&tally->done) < crew->warm_up && now_s() < end)
+        env_sleep(env_real(), SPAN_MS(1));
+    counts_clear(&tally->asked);
+    atomic_store(&tally->done, 0);
+    atomic_store(&tally->crossed, 0);
+    for (unsigned i = 0; i < crew->processes; i++)
+        atomic_store(&tally->had[i], 0);
+}
+
 /* Runs a crew for its seconds; the caller reads crew->tally, and unmaps it. */
 static void run_crew(struct crew *crew)
 {
@@ -110,6 +135,8 @@ static void run_crew(struct crew *crew)
         }
     }
     pthread_barrier_wait(&crew->tally->start);
+    if (crew->warm_up > 0)
+        let_crew_warm_up(crew);
     double start = now_s();
     env_sleep(env_real(), SPAN_US((int64_t)(crew->seconds * 1e6)));
     atomic_store(&crew->tally->over, true);
@@ -152,7 +179,8 @@ static void claim_chunks(struct worker *worker)
     while (!atomic_load(&worker->crew->tally->over)) {
         must(hf_lock_acquire(lock, 0, &error), &error, "acquire");
         must(hf_lock_release(lock, &error), &error, "release");
-        atomic_fetch_add(&worker->crew->tally->done, 2);
+        if (!atomic_load(&worker->crew->tally->over))
+            atomic_fetch_add(&worker->crew->tally->done, 2);
     }
     hf_lock_free(lock);
 }
@@ -293,6 +321,7 @@ static struct handed hand_over_between(struct bench *bench, bool ceph, unsigned 
                              .processes = processes,
                              .threads = threads,
                              .eager = ceph,
+                             .warm_up = ceph ? 4 * processes : 0,
                              .seconds = bench->seconds,
                              .work = hand_over };
         run_crew(&crew);

@@ -24,6 +24,17 @@ unsigned long counts_all(const struct counts *counts)
     return all;
 }
 
+void counts_clear(struct counts *counts)
+{
+    for (size_t i = 0; i < HF_STORE_CALL_COUNT; i++) {
+        atomic_store(&counts->calls[i], 0);
+        atomic_store(&counts->batches[i], 0);
+    }
+    atomic_store(&counts->puts_in_vain, 0);
+    atomic_store(&counts->bytes_received, 0);
+    atomic_store(&counts->bytes_most, 0);
+}
+
 void counts_add(void *argument, const struct hf_store_request *request)
 {
     struct counts *counts = argument;

@@ -17,6 +17,7 @@ struct counts {
 /* Counts that processes share, all 0. To be given back by munmap, or never. */
 struct counts *counts_new(void);
 
+void counts_clear(struct counts *counts);
 unsigned long counts_all(const struct counts *counts);
 
 /* The trace of struct hf_store_options that counts; its argument is the counts. */
