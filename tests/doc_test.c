@@ -613,6 +613,27 @@ static void alone_again(void **state)
     }
 }
 
+/* Two conflicts in a row: then there is a crowd. The third attempt is not refused. */
+static struct add add_in_crowd(struct kit *kit)
+{
+    kit->takes = SPAN_MS(2);
+    kit_warm_up(kit);
+    kit_script(kit, SCRIPT(REFUSE(HF_CONFLICT), PASS, REFUSE(HF_CONFLICT), PASS), PASS);
+    return add_of(&kit->env, 2);
+}
+
+static void an_urgent_operation_hardly_pauses(void **state)
+{
+    struct kit *kit = *state;
+    struct add add = add_in_crowd(kit);
+    add.op.urgent = true;
+    assert_int_equal(kit_update(kit, &add), HF_OK);
+    assert_requests(kit, 2, 3);
+    /* It is tried again at once, and then after at most two round trips. */
+    assert_true(mono_since(kit->calls[1].at, kit->calls[0].at).us <= kit->takes.us + 1);
+    assert_true(mono_since(kit->calls[3].at, kit->calls[2].at).us <= 3 * kit->takes.us + 1);
+}
+
 static void a_store_that_fails_is_asked_less(void **state)
 {
     struct kit *kit = *state;
@@ -680,6 +701,8 @@ int main(void)
         KIT("where others write, an old body is read before it is put",
             reading_first_where_others_write),
         KIT("a client that is alone again stops reading first", alone_again),
+        KIT("an urgent operation that conflicts is tried again at once",
+            an_urgent_operation_hardly_pauses),
         KIT("a store that fails is asked less and less", a_store_that_fails_is_asked_less),
         KIT("an urgent operation does not wait for the budget",
             a_renewal_does_not_wait_for_the_budget),

@@ -431,13 +431,19 @@ bool batch_is_quiet(const struct batch *batch)
     return true;
 }
 
+/* Whether the attempt before this one failed, and this one came after a pause. An attempt that was
+ * too urgent to pause shows nothing about how long a pause must be. */
+static bool failed_after_pause(const struct doc *doc)
+{
+    return doc->failures_in_row > 0 && !doc->hurried;
+}
+
 static void learn_from_put(struct doc *doc, struct mono_time sent, enum hf_status status)
 {
     struct mono_time now = env_now(doc->store->env);
     struct span age = mono_since(sent, doc->current);
     if (status == HF_CONFLICT)
-        crowd_note_conflict(&doc->crowd, age, /* again */ doc->failures_in_row > 0,
-                            doc->round_trip, now);
+        crowd_note_conflict(&doc->crowd, age, failed_after_pause(doc), doc->round_trip, now);
     if (status != HF_OK)
         return;
     crowd_note_written(&doc->crowd, age);
@@ -535,7 +541,7 @@ void doc_after_failed_write(struct doc *doc, struct batch *batch, enum hf_status
 void doc_after_success(struct doc *doc, struct batch *batch)
 {
     doc->unwritten = false;
-    crowd_note_success(&doc->crowd, /* again */ doc->failures_in_row > 0);
+    crowd_note_success(&doc->crowd, failed_after_pause(doc));
     settle_budget(doc, HF_OK);
     doc->failures_in_row = 0;
     for (size_t i = 0; i < batch->count; i++) {

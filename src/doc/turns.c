@@ -20,8 +20,9 @@
 #define CROWD_TIME_PART   4
 #define CROWD_ROUND_TRIPS 4
 
-/* An urgent operation pauses for at most this many round trips because of other clients. */
-#define URGENT_ROUND_TRIPS 16
+/* An urgent operation is tried again at once after its first conflict, and pauses for at most this
+ * many round trips after several. */
+#define URGENT_DOUBLINGS_MAX 4
 
 /* ---- The queue ----------------------------------------------------------------------- */
 
@@ -133,6 +134,15 @@ static struct span failure_limit(const struct doc *doc)
     return span_smaller(SPAN_US(doc->round_trip.us << doublings), BACKOFF_MAX);
 }
 
+/* Most clients wait for what an urgent operation does, so few of them write at the same time. But
+ * several waiters may have their turn together, so the pauses of those that conflict again grow. */
+static struct span urgent_limit(const struct doc *doc)
+{
+    unsigned again = doc->failures_in_row > 0 ? doc->failures_in_row - 1 : 0;
+    unsigned doublings = again < URGENT_DOUBLINGS_MAX ? again : URGENT_DOUBLINGS_MAX;
+    return again > 0 ? SPAN_US(doc->round_trip.us << doublings) : SPAN_US(0);
+}
+
 static bool has_urgent_op(struct doc *doc)
 {
     bool urgent = false;
@@ -180,11 +190,13 @@ static void pause_before_attempt(struct doc *doc, struct mono_time deadline)
     struct mono_time now = env_now(env);
     bool crowd = doc->failures_in_row == 0 || doc->conflicted;
     struct span limit = crowd ? crowd_limit(doc, now, deadline) : failure_limit(doc);
+    doc->hurried = false;
     if (limit.us == 0) /* as nearly always */
         return;
     bool urgent = has_urgent_op(doc);
-    if (crowd && urgent)
-        limit = span_smaller(limit, SPAN_US(URGENT_ROUND_TRIPS * doc->round_trip.us));
+    doc->hurried = crowd && urgent;
+    if (doc->hurried)
+        limit = span_smaller(limit, urgent_limit(doc));
     struct mono_time until = mono_earlier(mono_add(now, env_jitter(env, limit)), deadline);
     if (urgent)
         env_sleep_until(env, until);
