@@ -10,13 +10,17 @@
 #include <stdlib.h>
 
 const struct workload *const workloads[] = {
-    &workload_counter, &workload_race,    &workload_doc,
-    &workload_locks,   &workload_ranges,  &workload_claims,
-    &workload_pages,   &workload_epochs,  &workload_fenced,
-    &workload_elect,   &workload_compact, &workload_index,
-    &workload_plain,   &workload_drop,    &workload_bank,
-    &workload_sweep,   &workload_steps,   &workload_serve,
-    &workload_crowd,   &workload_outage,  NULL,
+    &workload_counter, &workload_race,
+    &workload_doc,     &workload_locks,
+    &workload_ranges,  &workload_claims,
+    &workload_pages,   &workload_epochs,
+    &workload_fenced,  &workload_elect,
+    &workload_compact, &workload_index,
+    &workload_plain,   &workload_drop,
+    &workload_bank,    &workload_sweep,
+    &workload_steps,   &workload_serve,
+    &workload_crowd,   &workload_handover,
+    &workload_outage,  NULL,
 };
 
 const struct workload *workload_find(struct view name)

@@ -76,6 +76,7 @@ extern const struct workload workload_doc;
 extern const struct workload workload_drop;
 extern const struct workload workload_elect;
 extern const struct workload workload_epochs;
+extern const struct workload workload_handover;
 extern const struct workload workload_index;
 extern const struct workload workload_locks;
 extern const struct workload workload_outage;

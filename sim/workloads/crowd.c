@@ -35,7 +35,7 @@ struct crowd_run {
     struct run *run;
     size_t clients;
     struct span idle; /* between two changes of a client, on average */
-    uint64_t puts, changes;
+    uint64_t puts, gets, changes;
     uint64_t changes_of[CLIENTS_MAX];
 };
 
@@ -51,10 +51,11 @@ static bool counts(const struct crowd_run *crowd)
     return world_now_us(crowd->run->world) >= WARM_UP.us;
 }
 
-static void count_put(void *argument, const struct observation *seen)
+static void count_request(void *argument, const struct observation *seen)
 {
     struct crowd_run *crowd = argument;
     crowd->puts += seen->kind == CALL_PUT && counts(crowd);
+    crowd->gets += seen->kind == CALL_GET && counts(crowd);
 }
 
 static void make_changes(void *argument)
@@ -64,7 +65,7 @@ static void make_changes(void *argument)
     struct env *env = node_env(self->node);
     struct tally_client client;
     tally_open(&client, crowd->run->net, self->node, self->index + 1, VIEW("table"),
-               (struct observer){ count_put, crowd });
+               (struct observer){ count_request, crowd });
     while (world_now_us(crowd->run->world) < RUN_TIME.us) {
         run_count_operation(crowd->run);
         enum hf_status status = tally_change(&client, PATIENCE);
@@ -112,9 +113,9 @@ static void check_crowd(struct run *run, void *state)
     uint64_t alone = (uint64_t)(counted_us / (DELAY_MIN.us + DELAY_MAX.us));
     uint64_t puts = 100 * crowd->puts / (crowd->changes + 1);
     trace_line(world_trace(run->world),
-               "world: %zu clients made %" PRIu64 " changes, with %" PRIu64
-               " puts for each 100",
-               crowd->clients, crowd->changes, puts);
+               "world: %zu clients made %" PRIu64 " changes, with %" PRIu64 " puts and %" PRIu64
+               " gets for each 100",
+               crowd->clients, crowd->changes, puts, 100 * crowd->gets / (crowd->changes + 1));
     if (puts > puts_allowed(crowd))
         world_fail(run->world,
                    "%zu clients needed %" PRIu64 " puts for each 100 changes, at most %" PRIu64

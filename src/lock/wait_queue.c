@@ -255,46 +255,15 @@ static struct mono_time claim_time(const struct table_ref *ref, const struct lea
 
 /* ---- When to poll -------------------------------------------------------------------- */
 
-/* On a store that does not notify its clients, a waiter that blocks polls when it is likely to have
- * become the first in line, and then twice in the time that one waiter took before (`pace`). If it
- * waited as long as others did before it looks, nobody would ever be faster. It polls at most
- * POLL_SOONEST times per poll interval, and POLL_LESS times in the time that has passed since the
- * line last moved. So a short wait ends soon, and a long one takes as many requests as if everybody
- * polled once per interval. */
-#define POLL_SOONEST 25
-#define POLL_LESS    8
-
-static void note_position_locked(struct wait_queue *queue, const struct queue_waiter *waiter,
-                                 size_t ahead, struct mono_time now)
-{
-    bool same = queue->line.number == waiter->number;
-    if (same && ahead < queue->line.ahead) {
-        struct span took = mono_since(now, queue->line.moved_at);
-        int64_t each = took.us / (int64_t)(queue->line.ahead - ahead);
-        int64_t pace = queue->line.pace.us;
-        queue->line.pace.us = pace == 0 ? each : (3 * pace + each) / 4;
-    }
-    if (same && ahead == queue->line.ahead)
-        return;
-    queue->line.number = waiter->number;
-    queue->line.poll = waiter->poll;
-    queue->line.ahead = ahead;
-    queue->line.moved_at = now;
-}
-
-static void poll_soon_locked(struct table_ref *ref, struct mono_time now)
+/* Sets the times of the next reads from what is known about the line (line.h). */
+static void plan_reads_locked(struct table_ref *ref, struct mono_time now)
 {
     struct wait_queue *queue = &ref->queue;
-    int64_t waited = mono_since(now, queue->line.moved_at).us;
-    int64_t pace = queue->line.pace.us, ahead = (int64_t)queue->line.ahead;
     queue->soon_at = (struct mono_time){ MOMENT_FAR };
-    if (store_session_listens(&ref->client->presence) || (pace == 0 && ahead > 0))
+    if (store_session_listens(&ref->client->presence))
         return;
-    int64_t expected = ahead * pace * 7 / 8 - waited;
-    struct span least =
-        span_larger(SPAN_US(queue->line.poll.us / POLL_SOONEST), SPAN_US(pace / 2));
-    struct span pause = span_larger(SPAN_US(expected), SPAN_US(waited / POLL_LESS));
-    queue->soon_at = mono_add(now, span_larger(pause, least));
+    queue->soon_at = line_read_at(&queue->line, now);
+    queue->next_poll_at = line_poll_at(&queue->line, queue->next_poll_at, now);
 }
 
 /* ---- Learning ------------------------------------------------------------------------ */
@@ -318,8 +287,9 @@ void wait_queue_learn(void *argument, const void *body, const struct evidence *e
                 continue;
             if (first == table->waiter_count) {
                 first = i;
-                note_position_locked(queue, waiter, i, evidence->now);
-                poll_soon_locked(ref, evidence->now);
+                line_note(&queue->line, waiter->number, waiter->poll, i,
+                          table->waiters[i].reserved, evidence->now);
+                plan_reads_locked(ref, evidence->now);
             }
             waiter->missing = false;
             /* A turn is set here and cleared only by the waiter's own claim. If the turn has been
@@ -351,7 +321,7 @@ static void look_again(void *argument, const void *body, const struct evidence *
     if (gone)
         ref->queue.takeover_at = mono_earlier(ref->queue.takeover_at, evidence->now);
     if (ref->queue.waiter_count > 0)
-        poll_soon_locked(ref, evidence->now);
+        plan_reads_locked(ref, evidence->now);
     env_mutex_unlock(&ref->queue.mutex);
 }
 

@@ -9,6 +9,7 @@
 #define LOCK_WAIT_QUEUE_H
 
 #include "lease/table.h"
+#include "lock/line.h"
 #include "store/store.h"
 
 #include <stdatomic.h>
@@ -42,13 +43,7 @@ struct wait_queue {
     /* A waiter that blocks, on a store that does not notify it, polls earlier when the table is
      * likely to have changed. */
     struct mono_time soon_at;
-    struct {
-        uint64_t number;           /* our first waiter in the table ... */
-        struct span poll;          /* ... has this poll interval, and ... */
-        size_t ahead;              /* ... so many before it ... */
-        struct mono_time moved_at; /* ... since then */
-        struct span pace;          /* how long one of those before us takes; 0: not known */
-    } line;
+    struct queue_line line;       /* of our first waiter in the table */
     struct mono_time takeover_at; /* when there will be a proof, if nothing changes */
     uint64_t ticket;              /* of the store's notifications */
     atomic_bool has_line;         /* the table had waiters when it was last seen */
