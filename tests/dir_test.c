@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -635,6 +636,27 @@ static void mark_of_the_living(void **state)
     fixture_release(&f);
 }
 
+/* In a child, whose limit ends with it. */
+static void few_descriptors(void **state)
+{
+    static char keys[100][16];
+    struct put_call puts[100];
+    struct rlimit few = { 40, 40 };
+    char *folder = test_dir_make();
+    int ended = !state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct store *store = open_url(folder, "");
+        for (size_t i = 0; i < 100; i++) {
+            snprintf(keys[i], sizeof keys[i], "%zu/k", i);
+            puts[i] = (struct put_call){ .key = view_of(keys[i]), .body = VIEW("v") };
+        }
+        _exit(setrlimit(RLIMIT_NOFILE, &few) || store_put_many(store, puts, 100) != HF_OK);
+    }
+    assert_true(child > 0 && waitpid(child, &ended, 0) == child && ended == 0);
+    test_dir_remove(folder);
+}
+
 /* Somebody has made the folder and not synced it yet: an object in it would not be durable. */
 static void folder_not_durable(void **state)
 {
@@ -768,6 +790,7 @@ int main(void)
         IT("a folder that comes and goes keeps nobody out", crowded),
         IT("the mark of a dead writer is settled by who finds it", mark_of_the_dead),
         IT("nobody is told what a living writer has not made durable", mark_of_the_living),
+        IT("a process with few descriptors makes a large batch", few_descriptors),
         IT("no object is put into a folder that is not durable", folder_not_durable),
         IT("no name moves aside while its folder is listed", listing_and_moving),
         IT("temporary files of the dead are removed, of the living kept", leftovers),

@@ -36,8 +36,12 @@
 #define WRITE_TRIES_MAX    20
 #define WRITE_TRIES_POLITE 3
 
-/* How many calls of a batch are done together. Each needs a descriptor for its file, and 4 KiB. */
-#define GROUP_MAX 128
+/* How many calls of a batch are done together. Each needs a descriptor for its file, perhaps one
+ * for its directory, and 4 KiB. A group uses at most a quarter of the descriptors that the process
+ * may have, so that a process with few of them can make a batch, too. */
+#define GROUP_MAX         128
+#define DESCRIPTORS_EACH  2
+#define DESCRIPTORS_SHARE 4
 
 /* How many tasks sync the files of a group, besides the caller's. */
 #define SYNC_TASKS_MAX 15
@@ -79,6 +83,10 @@ static void init_change(struct change *change, struct dir_store *dir, struct vie
 static size_t calls_at_once(bool has_memory, size_t left)
 {
     size_t most = has_memory ? GROUP_MAX : 1;
+    long limit = sysconf(_SC_OPEN_MAX); /* -1: there is none */
+    size_t fit = limit > 0 ? (size_t)limit / (DESCRIPTORS_EACH * DESCRIPTORS_SHARE) : most;
+    if (fit < most)
+        most = fit > 0 ? fit : 1;
     return left < most ? left : most;
 }
 
@@ -462,7 +470,7 @@ static void sync_new_objects(struct env *env, struct new_object *news, size_t co
 static void put_group(struct dir_store *dir, struct put_call *calls, struct source *sources,
                       struct new_object *news, size_t count)
 {
-    struct change *changes[GROUP_MAX];
+    struct change *changes[GROUP_MAX] = { NULL };
     for (size_t i = 0; i < count; i++) {
         write_new_object(dir, &calls[i], &sources[i], &news[i]);
         changes[i] = &news[i].change;
@@ -507,7 +515,7 @@ void dir_put_file(struct store *store, struct put_call *call, int fd,
 static void remove_group(struct dir_store *dir, struct delete_call *calls,
                          struct change *removals, size_t count)
 {
-    struct change *changes[GROUP_MAX];
+    struct change *changes[GROUP_MAX] = { NULL };
     for (size_t i = 0; i < count; i++) {
         changes[i] = &removals[i];
         init_change(changes[i], dir, calls[i].key, &calls[i].condition, calls[i].deadline,
