@@ -69,11 +69,15 @@ static void keyed_hash(const struct lease_ids *ids, struct view text,
     hash_hmac_sha256(secret, text, ret_digest);
 }
 
-static void compute_id(const struct lease_ids *ids, const char *lease,
+static void compute_id(const struct lease_ids *ids, const char *scope, const char *lease,
                        char ret_id[CORE_LEASE_ID_SIZE + 1])
 {
     unsigned char digest[SHA256_BYTES];
-    keyed_hash(ids, view_of(lease), digest);
+    char text[HF_SCOPE_TEXT_MAX + 1 + HF_LEASE_TEXT_MAX];
+    int size =
+        snprintf(text, sizeof text, "%s %s", scope, lease); /* neither contains a space */
+    check(size > 0 && (size_t)size < sizeof text);
+    keyed_hash(ids, (struct view){ text, (size_t)size }, digest);
     hex_encode(digest, CORE_LEASE_ID_SIZE / 2, ret_id);
 }
 
@@ -166,9 +170,10 @@ void lease_id_forget(struct lease_ids *ids, const char *id)
     env_mutex_unlock(&ids->mutex);
 }
 
-void lease_id_of(struct lease_ids *ids, const char *lease, char ret_id[CORE_LEASE_ID_SIZE + 1])
+void lease_id_of(struct lease_ids *ids, const char *scope, const char *lease,
+                 char ret_id[CORE_LEASE_ID_SIZE + 1])
 {
-    compute_id(ids, lease, ret_id);
+    compute_id(ids, scope, lease, ret_id);
     cache_add(ids, ret_id, lease);
 }
 
@@ -176,7 +181,7 @@ void lease_id_of(struct lease_ids *ids, const char *lease, char ret_id[CORE_LEAS
 
 struct search {
     const struct lease_ids *ids;
-    const char *id;
+    const char *scope, *id;
     char *lease;
     bool found;
 };
@@ -187,7 +192,7 @@ static bool compare_lease(void *argument, const struct hf_lease_info *info)
     char id[CORE_LEASE_ID_SIZE + 1];
     if (info->lease[0] == '\0' || info->barrier)
         return true;
-    compute_id(search->ids, info->lease, id);
+    compute_id(search->ids, search->scope, info->lease, id);
     if (RULE(LEASE_HAS_ITS_ID) && !same_id(id, search->id))
         return true;
     snprintf(search->lease, HF_LEASE_TEXT_MAX, "%s", info->lease);
@@ -199,9 +204,14 @@ enum hf_status lease_id_find(struct lease_ids *ids, struct hf_client *client, co
                              const char *id, char ret_lease[HF_LEASE_TEXT_MAX],
                              struct hf_error *error)
 {
-    struct search search = { ids, id, ret_lease, false };
-    if (cache_get(ids, id, ret_lease))
-        return error_clear(error);
+    struct search search = { ids, scope, id, ret_lease, false };
+    char known[CORE_LEASE_ID_SIZE + 1];
+    if (cache_get(ids, id, ret_lease)) {
+        compute_id(ids, scope, ret_lease, known);
+        return same_id(known, id)
+                   ? error_clear(error)
+                   : error_set(error, HF_NOT_FOUND, "this is the id of another lock's lease");
+    }
     enum hf_status status =
         hf_locks_show(client, scope, NULL, compare_lease, NULL, &search, error);
     if (status != HF_OK)

@@ -2,7 +2,8 @@
 /* lease_id.h: the ids of leases on the wire. A client that has a lease's id may renew and release
  * the lease and change its key, so an id must not be guessed, and is never listed.
  *
- * The id is the first 128 bits of HMAC-SHA256(secret, text of the lease), in hexadecimal. The text
+ * The id is the first 128 bits of HMAC-SHA256(secret, scope and text of the lease), in hexadecimal.
+ * So an id is valid only together with the scope under which the lease was acquired. The text
  * (hf_lock_text) contains the table, the lease's own id and its token, and identifies the lease
  * forever. The secret has 256 random bits. It is an object of the bucket, so that all servers of
  * the bucket compute the same ids, and a server that was restarted still knows them. A client that
@@ -34,7 +35,8 @@ struct lease_ids *lease_ids_new(struct env *env, const unsigned char secret[LEAS
 void lease_ids_free(struct lease_ids *ids);
 
 /* The id of a lease, which is cached. */
-void lease_id_of(struct lease_ids *ids, const char *lease, char ret_id[CORE_LEASE_ID_SIZE + 1]);
+void lease_id_of(struct lease_ids *ids, const char *scope, const char *lease,
+                 char ret_id[CORE_LEASE_ID_SIZE + 1]);
 
 /* The lease with this id among those of a scope. NOT_FOUND: there is none. */
 enum hf_status lease_id_find(struct lease_ids *ids, struct hf_client *client, const char *scope,

@@ -104,6 +104,8 @@ static enum hf_status describe_grant(struct lease_order *it, const struct hf_key
     struct hf_lock *lock = lock_of_handle(it);
     char text[HF_LEASE_TEXT_MAX];
     enum hf_status status = hf_lock_text(lock, text, error);
+    result->version = info->version;
+    memcpy(result->etag, info->etag, sizeof result->etag);
     if (status == HF_OK && it->task.if_absent && info->version > 0 && !info->removed)
         status = error_set(error, HF_ALREADY, "the key has a state");
     if (status != HF_OK)
@@ -112,13 +114,11 @@ static enum hf_status describe_grant(struct lease_order *it, const struct hf_key
     it->lease = strdup(text);
     if (!it->lease)
         return error_no_memory(error);
-    lease_id_of(it->ids, text, it->lease_id);
+    lease_id_of(it->ids, it->task.scope, text, it->lease_id);
     memcpy(result->lease_id, it->lease_id, sizeof result->lease_id);
     result->token = hf_lock_token(lock);
     result->ttl_ms = hf_lock_ttl_ms(lock);
     result->valid_until = valid_until(it, lock);
-    result->version = info->version;
-    memcpy(result->etag, info->etag, sizeof result->etag);
     result->keep = true;
     return error_clear(error);
 }
@@ -137,6 +137,8 @@ static void acquire(struct lease_order *it, enum core_call what, int64_t poll_ms
     bool stands = status == HF_HELD && what != CORE_CALL_ACQUIRE;
     if (granted)
         status = describe_grant(it, &info, result, &error);
+    if (granted && status != HF_OK) /* before the reply: the client may ask again at once */
+        hf_lock_release(lock_of_handle(it), NULL);
     if (status == HF_HELD)
         result->outcome = HF_KEY_WAITING;
     call_result_set(result, status, &error);
@@ -253,6 +255,8 @@ static void use_lease(struct lease_order *it, struct core_result *result)
         status = release(it, lease, &error);
     else if (found)
         status = update_under_lease(it, lease, result, &error);
+    if (status == HF_MISMATCH && result->outcome == HF_KEY_NONE)
+        status = error_set(&error, HF_LOST, "there is no lease with this id in this namespace");
     if (status == HF_LOST && result->outcome == HF_KEY_NONE)
         result->outcome = HF_KEY_LEASE_EXPIRED;
     if (status == HF_LOST || (status == HF_OK && kind == LEASE_RELEASE))
