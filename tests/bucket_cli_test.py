@@ -46,6 +46,7 @@ WORK = [
     "elect rank crew 1 w=1", "index create i --fields a,b,c --key a --time c",
     "index put i a=1 c=1", "index get i 1", "index query i", "index export i -o out.csv",
     "index rm i 1", "index count i", "index compile i", "index status i", "index drop i", "sweep --once", "sweep status",
+    "serve --listen 127.0.0.1:0 --for 100ms",
 ]
 OBJECTS = ["store ls", "store get o", "store put o file", "store rm o", "store cp o p", "clock",
            "store probe"]

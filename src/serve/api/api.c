@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* api.c: from a request to its route, from there to the core, and back. */
+#include "serve/api/api.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "serve/api/exchange.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Numbers ------------------------------------------------------------------------- */
+
+/* The core knows requests by numbers. Ours are the addresses of exchanges and, one higher, of
+ * spaces that are being opened. */
+static uint64_t exchange_number(const struct exchange *exchange)
+{
+    return (uint64_t)(uintptr_t)exchange;
+}
+
+static uint64_t space_number(const struct space *space)
+{
+    return (uint64_t)(uintptr_t)space + 1;
+}
+
+/* ---- Exchanges ----------------------------------------------------------------------- */
+
+void exchange_release(struct exchange *exchange)
+{
+    check(exchange->users > 0);
+    if (--exchange->users > 0)
+        return;
+    check(!exchange->http && !exchange->waits);
+    ask_release(&exchange->ask);
+    buffer_release(&exchange->body);
+    free(exchange->sent);
+    free(exchange);
+}
+
+static struct exchange *exchange_new(struct api *api, struct http_request *http)
+{
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange)
+        return NULL;
+    exchange->api = api;
+    exchange->http = http;
+    exchange->users = 1;
+    exchange->arrived = env_now(api->env);
+    exchange->body = BUFFER_INIT(API_REPLY_MAX);
+    exchange->info = HF_KEY_INFO;
+    ask_init(&exchange->ask);
+    http_request_set_user(http, exchange);
+    return exchange;
+}
+
+const char *exchange_scope(const struct exchange *exchange)
+{
+    return exchange->ask.scope ? exchange->ask.scope : exchange->ask.key;
+}
+
+/* ---- Work ---------------------------------------------------------------------------- */
+
+/* A call of the library on behalf of an exchange. */
+struct work_order {
+    struct call_order order; /* must be the first member */
+    struct exchange *exchange;
+    enum hf_status (*work)(struct exchange *exchange, struct hf_error *error);
+};
+
+static void make_work(struct call_order *order, enum core_call what, int64_t poll_ms,
+                      struct core_result *result)
+{
+    struct work_order *own = (struct work_order *)(void *)order;
+    struct hf_error error = { .status = HF_OK };
+    (void)poll_ms;
+    check(what == CORE_CALL_WORK);
+    call_result_set(result, own->work(own->exchange, &error), &error);
+}
+
+static void free_work(struct call_order *order)
+{
+    struct work_order *own = (struct work_order *)(void *)order;
+    exchange_release(own->exchange);
+    free(own);
+}
+
+void exchange_work(struct exchange *exchange,
+                   enum hf_status (*work)(struct exchange *exchange, struct hf_error *error))
+{
+    struct hf_error error;
+    struct api *api = exchange->api;
+    struct work_order *own = calloc(1, sizeof *own);
+    if (!own) {
+        error_no_memory(&error);
+        exchange_refuse_for(exchange, &error);
+        return;
+    }
+    call_order_init(&own->order, make_work, free_work);
+    own->exchange = exchange;
+    own->work = work;
+    struct core_work asked = { .order = own };
+    exchange->users++;
+    if (core_work(api->core, exchange_number(exchange), &asked, env_now(api->env), &error) !=
+        HF_OK) {
+        free_work(&own->order);
+        exchange_refuse_for(exchange, &error);
+    }
+}
+
+/* What separates requests with the same id: the namespace, and the resource. */
+static struct view retry_id(struct exchange *exchange, struct buffer *text)
+{
+    const struct ask *ask = &exchange->ask;
+    if (!ask->request_id)
+        return VIEW("");
+    buffer_print(text, "%s/%s/%s", ask->ns, exchange_scope(exchange), ask->request_id);
+    return buffer_view(text);
+}
+
+/* Two requests with one id must agree in this. */
+static uint64_t content_hash(const struct exchange *exchange, const struct lease_task *task)
+{
+    const struct ask *ask = &exchange->ask;
+    const char *texts[] = { exchange->route->path, ask->lease_id, ask->owner, ask->etag };
+    uint64_t numbers[] = { (uint64_t)task->ttl_ms, task->mode,  task->slots,
+                           task->if_absent,        task->token, task->when.version_set,
+                           task->when.version,     task->size };
+    struct hash_stream stream;
+    hash_stream_init(&stream);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        hash_stream_add(&stream, view_of(texts[i] ? texts[i] : ""));
+        hash_stream_add(&stream, (struct view){ "", 1 }); /* the NUL that separates them */
+    }
+    hash_stream_add(&stream, (struct view){ (const char *)numbers, sizeof numbers });
+    hash_stream_add(&stream, (struct view){ task->data, task->size });
+    return hash_stream_xxh3(&stream);
+}
+
+/* Waits end at the time that the client gave, or at the server's own limit. */
+static struct mono_time wait_until(const struct exchange *exchange)
+{
+    const struct ask *ask = &exchange->ask;
+    struct span limit = exchange->api->options.wait_max;
+    if (ask->block_s > 0)
+        limit = span_smaller(limit, SPAN_S(ask->block_s));
+    return mono_add(exchange->arrived, limit);
+}
+
+static enum hf_status give_to_core(struct exchange *exchange, struct lease_task *task,
+                                   struct call_order *order, struct buffer *space,
+                                   struct hf_error *error)
+{
+    struct api *api = exchange->api;
+    uint64_t number = exchange_number(exchange);
+    struct buffer resource = BUFFER_INIT(CORE_RESOURCE_MAX);
+    struct core_retry retry = { retry_id(exchange, space), 0 };
+    enum hf_status status;
+    retry.content = retry.id.size > 0 ? content_hash(exchange, task) : 0;
+    buffer_print(&resource, "%s/%s%s", exchange->ask.ns, task->is_key ? "named:" : "",
+                 exchange_scope(exchange));
+    if (resource.failed || space->failed) {
+        status = error_set(error, HF_INVALID, "the names are too long");
+    } else if (task->kind == LEASE_ACQUIRE) {
+        struct core_wanted wanted = { .resource = buffer_view(&resource),
+                                      .waits = exchange->ask.block_s >= 0,
+                                      .until = wait_until(exchange),
+                                      .retry = retry,
+                                      .order = order };
+        status = core_acquire(api->core, number, &wanted, env_now(api->env), error);
+    } else {
+        struct core_work work = { .retry = retry, .order = order };
+        if (task->kind == LEASE_RELEASE)
+            work.resource = buffer_view(&resource);
+        status = core_work(api->core, number, &work, env_now(api->env), error);
+    }
+    buffer_release(&resource);
+    return status;
+}
+
+static void leave_exchange(void *exchange)
+{
+    exchange_release(exchange);
+}
+
+void exchange_order(struct exchange *exchange, struct lease_task *task)
+{
+    struct hf_error error;
+    struct call_order *order = NULL;
+    struct buffer space = BUFFER_INIT(CORE_REQUEST_ID_MAX);
+    task->client = exchange->space->client;
+    task->scope = exchange_scope(exchange);
+    task->is_key = !exchange->ask.scope;
+    task->lease_id = exchange->ask.lease_id;
+    task->token = exchange->ask.token;
+    task->done = leave_exchange;
+    task->argument = exchange;
+    exchange->users++;
+    enum hf_status status =
+        lease_order_new(exchange->api->env, exchange->api->options.ids, task, &order, &error);
+    if (status != HF_OK) {
+        exchange_release(exchange);
+    } else {
+        status = give_to_core(exchange, task, order, &space, &error);
+        if (status != HF_OK)
+            call_order_free(order);
+    }
+    buffer_release(&space);
+    if (status != HF_OK)
+        exchange_refuse_for(exchange, &error);
+}
+
+/* ---- Namespaces ---------------------------------------------------------------------- */
+
+struct opening {
+    struct call_order order; /* must be the first member */
+    struct space *space;
+};
+
+static void make_opening(struct call_order *order, enum core_call what, int64_t poll_ms,
+                         struct core_result *result)
+{
+    struct space *space = ((struct opening *)(void *)order)->space;
+    struct hf_client_options options = HF_CLIENT_OPTIONS;
+    (void)poll_ms;
+    check(what == CORE_CALL_WORK);
+    options.ns = space->name;
+    call_result_set(result,
+                    hf_client_open_on(space->api->options.store, &options, &space->opened,
+                                      &space->error),
+                    &space->error);
+}
+
+static void free_opening(struct call_order *order)
+{
+    free((struct opening *)(void *)order);
+}
+
+static void space_free(struct space *space)
+{
+    hf_client_close(space->client);
+    free(space);
+}
+
+static void forget_space(struct space *space)
+{
+    map_take(&space->api->spaces, view_of(space->name));
+    space_free(space);
+}
+
+/* Lets the requests that wait for the namespace begin, in the order in which they arrived. */
+static void end_opening(struct space *space, const struct core_result *result)
+{
+    struct exchange *waiting = NULL;
+    space->client = space->opened;
+    while (space->waiting) {
+        struct exchange *exchange = space->waiting;
+        space->waiting = exchange->next;
+        exchange->next = waiting;
+        exchange->waits = false;
+        waiting = exchange;
+    }
+    bool is_open = result->status == HF_OK;
+    while (waiting) {
+        struct exchange *exchange = waiting;
+        waiting = exchange->next;
+        if (is_open)
+            exchange->route->begin(exchange);
+        else
+            exchange_refuse(exchange, result);
+    }
+    if (!is_open)
+        forget_space(space);
+}
+
+static enum hf_status begin_opening(struct space *space, struct hf_error *error)
+{
+    struct api *api = space->api;
+    struct opening *opening = calloc(1, sizeof *opening);
+    if (!opening)
+        return error_no_memory(error);
+    call_order_init(&opening->order, make_opening, free_opening);
+    opening->space = space;
+    struct core_work work = { .order = opening };
+    enum hf_status status =
+        core_work(api->core, space_number(space), &work, env_now(api->env), error);
+    if (status != HF_OK)
+        free(opening);
+    return status;
+}
+
+/* NULL: the error says why. */
+static struct space *space_new(struct api *api, const char *name, struct hf_error *error)
+{
+    void *old;
+    struct space *space = NULL;
+    if (strlen(name) > HF_NAME_MAX)
+        error_set(error, HF_INVALID, "a namespace has at most %d bytes", HF_NAME_MAX);
+    else if (api->spaces.count >= API_SPACES_MAX)
+        error_set(error, HF_UNAVAILABLE,
+                  "this server already uses %d namespaces, which is its limit", API_SPACES_MAX);
+    else if (!(space = calloc(1, sizeof *space)))
+        error_no_memory(error);
+    if (!space)
+        return NULL;
+    space->api = api;
+    snprintf(space->name, sizeof space->name, "%s", name);
+    if (!map_put(&api->spaces, view_of(space->name), space, &old)) {
+        free(space);
+        error_no_memory(error);
+        return NULL;
+    }
+    if (begin_opening(space, error) != HF_OK) {
+        forget_space(space);
+        return NULL;
+    }
+    return space;
+}
+
+/* Begins the exchange now, or when its namespace has been opened. */
+static void enter_space(struct exchange *exchange)
+{
+    struct api *api = exchange->api;
+    struct hf_error error;
+    struct space *space = map_get(&api->spaces, view_of(exchange->ask.ns));
+    if (!space)
+        space = space_new(api, exchange->ask.ns, &error);
+    if (!space) {
+        exchange_refuse_for(exchange, &error);
+        return;
+    }
+    exchange->space = space;
+    if (space->client) {
+        exchange->route->begin(exchange);
+        return;
+    }
+    exchange->next = space->waiting;
+    exchange->waits = true;
+    space->waiting = exchange;
+}
+
+static void leave_space(struct exchange *exchange)
+{
+    struct exchange **at = &exchange->space->waiting;
+    while (*at != exchange) {
+        check(*at);
+        at = &(*at)->next;
+    }
+    *at = exchange->next;
+    exchange->waits = false;
+}
+
+/* ---- Routes -------------------------------------------------------------------------- */
+
+static const struct route *const route_lists[] = { lease_routes, key_routes, lock_routes,
+                                                   server_routes };
+
+/* The route of a request. NULL: *ret_known says whether the path has another one. */
+static const struct route *find_route(const struct http_request *http, bool *ret_known)
+{
+    struct view path = http_request_path(http);
+    enum http_verb verb = http_request_verb(http);
+    *ret_known = false;
+    if (verb == HTTP_VERB_HEAD)
+        verb = HTTP_VERB_GET;
+    for (size_t i = 0; i < sizeof route_lists / sizeof route_lists[0]; i++)
+        for (const struct route *route = route_lists[i]; route->path; route++) {
+            if (!view_equal(path, view_of(route->path)))
+                continue;
+            *ret_known = true;
+            if (route->verb == verb)
+                return route;
+        }
+    return NULL;
+}
+
+/* A page of another origin can make a browser send a form, but not JSON, without asking us
+ * first. */
+static bool has_json_body(const struct http_request *http)
+{
+    struct view type;
+    return http_request_header(http, "Content-Type", &type) == 0 ||
+           view_starts_with(type, VIEW("application/json"));
+}
+
+static bool passes_guard(struct exchange *exchange)
+{
+    const char *ns = exchange->route->has_space ? exchange->ask.ns : NULL;
+    switch (guard_check(exchange->api->guard, exchange->http, exchange->route->right, ns)) {
+    case GUARD_PASSES: return true;
+    case GUARD_WRONG_HOST:
+        exchange_refuse_http(exchange, 403, "wrong_host",
+                             "the Host or Origin header does not name this server; start it "
+                             "with --host NAME to allow a name");
+        return false;
+    case GUARD_NO_TOKEN:
+        exchange_refuse_http(exchange, 401, "unauthorized",
+                             "send a token of this server: Authorization: Bearer TOKEN");
+        return false;
+    case GUARD_NO_RIGHT:
+    default:
+        exchange_refuse_http(exchange, 403, "forbidden",
+                             "this token does not have the right to do that in this namespace");
+        return false;
+    }
+}
+
+static enum hf_status read_ask(struct exchange *exchange, struct hf_error *error)
+{
+    const struct route *route = exchange->route;
+    enum hf_status status = ask_read_query(&exchange->ask, exchange->http, error);
+    if (status == HF_OK && route->reads_body && !has_json_body(exchange->http))
+        return error_set(error, HF_INVALID, "the Content-Type must be application/json");
+    if (status == HF_OK && route->reads_body)
+        status = ask_read_body(&exchange->ask, http_request_body(exchange->http), error);
+    if (status == HF_OK && exchange->ask.txn_id)
+        return error_set(error, HF_INVALID, "this server does not take part in transactions");
+    return status;
+}
+
+static void route_exchange(struct exchange *exchange)
+{
+    struct hf_error error;
+    bool known;
+    exchange->route = find_route(exchange->http, &known);
+    if (!exchange->route) {
+        exchange_refuse_http(exchange, known ? 405 : 404, known ? "wrong_method" : "not_found",
+                             known ? "this path has another method" : "there is no such path");
+        return;
+    }
+    enum hf_status status = read_ask(exchange, &error);
+    /* Who may not do this does not learn what is wrong with it. */
+    if (!passes_guard(exchange))
+        return;
+    if (status == HF_OK && exchange->route->verify)
+        status = exchange->route->verify(exchange, &error);
+    if (status != HF_OK)
+        exchange_refuse_for(exchange, &error);
+    else if (exchange->route->has_space)
+        enter_space(exchange);
+    else
+        exchange->route->begin(exchange);
+}
+
+void api_request(void *argument, struct http_request *http)
+{
+    struct api *api = argument;
+    struct exchange *exchange = exchange_new(api, http);
+    if (!exchange) {
+        struct view body = VIEW("{\"error\":\"unavailable\",\"detail\":\"out of memory\"}");
+        http_reply(http, 503, NULL, 0, body);
+        return;
+    }
+    route_exchange(exchange);
+    calls_pump(&api->calls);
+}
+
+void api_hang_up(void *argument, struct http_request *http)
+{
+    struct api *api = argument;
+    struct exchange *exchange = http_request_user(http);
+    if (!exchange)
+        return;
+    exchange->http = NULL;
+    if (exchange->waits)
+        leave_space(exchange);
+    else
+        core_hang_up(api->core, exchange_number(exchange), env_now(api->env));
+    exchange_release(exchange);
+    calls_pump(&api->calls);
+}
+
+static void answer(void *argument, uint64_t request, const struct core_result *result)
+{
+    (void)argument;
+    if (request & 1) {
+        end_opening((struct space *)(uintptr_t)(request - 1), result);
+        return;
+    }
+    struct exchange *exchange = (struct exchange *)(uintptr_t)request;
+    if (result->status == HF_OK || exchange->route->right == 0)
+        exchange->route->finish(exchange, result);
+    else
+        exchange_refuse(exchange, result);
+}
+
+/* ---- The server's part --------------------------------------------------------------- */
+
+enum hf_status api_new(const struct api_options *options, struct api **ret_api,
+                       struct hf_error *error)
+{
+    struct core_limits limits = CORE_LIMITS;
+    struct pool_options pool = { .workers = options->workers,
+                                 .jobs_max = limits.calls_max,
+                                 .notify = options->notify,
+                                 .argument = options->argument };
+    struct api *api = calloc(1, sizeof *api);
+    *ret_api = NULL;
+    if (!api)
+        return error_no_memory(error);
+    api->env = options->env;
+    api->options = *options;
+    api->guard = options->guard;
+    api->spaces = MAP_INIT;
+    api->core = core_new(&limits, call_order_free);
+    enum hf_status status =
+        api->core ? pool_new(api->env, &pool, &api->pool, error) : error_no_memory(error);
+    if (status != HF_OK) {
+        api_free(api);
+        return status;
+    }
+    api->calls = (struct calls){ api->core, api->pool, answer, api };
+    *ret_api = api;
+    return HF_OK;
+}
+
+void api_free(struct api *api)
+{
+    struct space *space;
+    if (!api)
+        return;
+    pool_free(api->pool);
+    while ((space = map_seek(&api->spaces, VIEW(""), /* beyond */ false)))
+        forget_space(space);
+    map_release(&api->spaces);
+    core_free(api->core);
+    free(api);
+}
+
+void api_collect(struct api *api)
+{
+    calls_collect(&api->calls, env_now(api->env));
+}
+
+void api_pass_time(struct api *api)
+{
+    calls_pass_time(&api->calls, env_now(api->env));
+}
+
+struct mono_time api_wake_at(const struct api *api)
+{
+    return core_wake_at(api->core);
+}
+
+void api_stop(struct api *api)
+{
+    api->stopping = true;
+    core_stop(api->core, env_now(api->env));
+    calls_pump(&api->calls);
+}
+
+bool api_is_idle(const struct api *api)
+{
+    return core_is_idle(api->core);
+}
+
+void api_set_guard(struct api *api, struct guard *guard)
+{
+    api->guard = guard;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ask.c: reads what a client asks for. It guards against values of a wrong type or range, and
+ * against bodies that two readers could understand differently: no member may occur twice. */
+#include "serve/api/ask.h"
+
+#include "base/json.h"
+#include "base/parse.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#define JSON_INTEGER_MAX INT64_C(9007199254740991) /* what every JSON reader keeps exactly */
+
+enum ask_type { ASK_TEXT, ASK_NUMBER, ASK_FLAG };
+
+/* Where a name may be sent. */
+enum { IN_BODY = 1, IN_QUERY = 2, IN_HEADER = 4 };
+
+static const struct ask_field {
+    const char *name;
+    unsigned sent_in;
+    enum ask_type type;
+    size_t offset;
+    int64_t least, most;
+} ask_fields[] = {
+#define TEXT(name, sent_in, member)                                 \
+    {                                                               \
+        name, sent_in, ASK_TEXT, offsetof(struct ask, member), 0, 0 \
+    }
+#define NUMBER(name, sent_in, member, least, most)                           \
+    {                                                                        \
+        name, sent_in, ASK_NUMBER, offsetof(struct ask, member), least, most \
+    }
+#define FLAG(name, sent_in, member)                                 \
+    {                                                               \
+        name, sent_in, ASK_FLAG, offsetof(struct ask, member), 0, 0 \
+    }
+    TEXT("namespace", IN_BODY | IN_QUERY, ns),
+    TEXT("key", IN_BODY | IN_QUERY, key),
+    TEXT("scope", IN_BODY | IN_QUERY, scope),
+    TEXT("mode", IN_BODY, mode_name),
+    TEXT("owner", IN_BODY, owner),
+    TEXT("lease_id", IN_BODY, lease_id),
+    TEXT("X-Lease-ID", IN_HEADER, lease_id),
+    TEXT("txn_id", IN_BODY, txn_id),
+    TEXT("X-Txn-ID", IN_HEADER, txn_id),
+    TEXT("request_id", IN_BODY, request_id),
+    TEXT("X-Request-ID", IN_HEADER, request_id),
+    TEXT("reason", IN_BODY, reason),
+    TEXT("prefix", IN_QUERY, prefix),
+    TEXT("after", IN_QUERY, after),
+    TEXT("X-If-State-ETag", IN_HEADER, etag),
+    NUMBER("ttl_seconds", IN_BODY, ttl_s, 0, HF_TTL_MS_MAX / 1000),
+    NUMBER("ttl_ms", IN_BODY, ttl_ms, HF_TTL_MS_MIN, HF_TTL_MS_MAX),
+    NUMBER("block_seconds", IN_BODY, block_s, -1, 86400),
+    NUMBER("slots", IN_BODY, slots, 1, 1000),
+    NUMBER("limit", IN_QUERY, limit, 1, 1000),
+    NUMBER("fencing_token", IN_BODY, token, 1, JSON_INTEGER_MAX),
+    NUMBER("X-Fencing-Token", IN_HEADER, token, 1, JSON_INTEGER_MAX),
+    NUMBER("X-If-Version", IN_HEADER, version, 0, JSON_INTEGER_MAX),
+    FLAG("if_not_exists", IN_BODY, if_not_exists),
+    FLAG("rollback", IN_BODY, rollback),
+    FLAG("public", IN_QUERY, is_public),
+#undef TEXT
+#undef NUMBER
+#undef FLAG
+};
+
+#define ASK_FIELDS (sizeof ask_fields / sizeof ask_fields[0])
+
+void ask_init(struct ask *ask)
+{
+    *ask = (struct ask){ .arena = ARENA_INIT, .ns = "default" };
+}
+
+void ask_release(struct ask *ask)
+{
+    arena_release(&ask->arena);
+}
+
+/* ---- One value ----------------------------------------------------------------------- */
+
+static void *member_of(struct ask *ask, const struct ask_field *field)
+{
+    return (char *)ask + field->offset;
+}
+
+static enum hf_status set_text(struct ask *ask, const struct ask_field *field, struct view text,
+                               struct hf_error *error)
+{
+    if (text.size > ASK_TEXT_MAX)
+        return error_set(error, HF_INVALID, "'%s' is longer than %d bytes", field->name,
+                         ASK_TEXT_MAX);
+    if (memchr(text.data, '\0', text.size))
+        return error_set(error, HF_INVALID, "'%s' contains a NUL character", field->name);
+    struct view copy = arena_copy(&ask->arena, text);
+    if (!copy.data)
+        return error_no_memory(error);
+    /* An empty text is the same as none: clients of many languages send one for it. */
+    *(const char **)member_of(ask, field) = copy.size > 0 ? copy.data : NULL;
+    return HF_OK;
+}
+
+/* The text of an integer, as JSON writes it. */
+static enum hf_status set_integer(struct ask *ask, const struct ask_field *field,
+                                  struct view text, struct hf_error *error)
+{
+    struct json_reader reader = json_read(text);
+    int64_t number;
+    if (!json_take_i64(&reader, &number) || !json_end(&reader) || number < field->least ||
+        number > field->most)
+        return error_set(error, HF_INVALID,
+                         "'%s' must be an integer from %" PRId64 " to %" PRId64, field->name,
+                         field->least, field->most);
+    memcpy(member_of(ask, field), &number,
+           sizeof number); /* int64_t, or uint64_t and not negative */
+    if (field->offset == offsetof(struct ask, version))
+        ask->version_sent = true;
+    return HF_OK;
+}
+
+static void set_flag(struct ask *ask, const struct ask_field *field, bool on)
+{
+    *(bool *)member_of(ask, field) = on;
+}
+
+static const struct ask_field *find_ask_field(struct view name, unsigned sent_in)
+{
+    for (size_t i = 0; i < ASK_FIELDS; i++)
+        if (ask_fields[i].sent_in & sent_in && view_equal(name, view_of(ask_fields[i].name)))
+            return &ask_fields[i];
+    return NULL;
+}
+
+/* ---- All of them --------------------------------------------------------------------- */
+
+static enum hf_status check_mode(struct ask *ask, struct hf_error *error)
+{
+    if (!ask->ns)
+        ask->ns = "default";
+    if (!ask->mode_name)
+        return HF_OK;
+    for (enum hf_mode mode = HF_EXCLUSIVE; mode <= HF_SLOTS; mode++)
+        if (strcmp(ask->mode_name, hf_mode_name(mode)) == 0) {
+            ask->mode = mode;
+            return HF_OK;
+        }
+    return error_set(error, HF_INVALID, "'mode' must be exclusive, shared or slots");
+}
+
+static enum hf_status set_from_json(struct ask *ask, const struct ask_field *field,
+                                    const struct json_text *value, struct hf_error *error)
+{
+    static const char *const type_names[] = {
+        [ASK_TEXT] = "a string", [ASK_NUMBER] = "an integer", [ASK_FLAG] = "true or false"
+    };
+    bool is_flag = value->kind == JSON_KIND_TRUE || value->kind == JSON_KIND_FALSE;
+    if (value->kind == JSON_KIND_NULL)
+        return HF_OK; /* the same as not sent */
+    if (field->type == ASK_NUMBER && value->kind == JSON_KIND_NUMBER)
+        return set_integer(ask, field, value->text, error);
+    if (field->type == ASK_FLAG && is_flag) {
+        set_flag(ask, field, value->kind == JSON_KIND_TRUE);
+        return HF_OK;
+    }
+    if (field->type != ASK_TEXT || value->kind != JSON_KIND_STRING)
+        return error_set(error, HF_INVALID, "'%s' must be %s", field->name,
+                         type_names[field->type]);
+    if (!value->escaped)
+        return set_text(ask, field, value->text, error);
+    struct buffer plain = BUFFER_INIT(value->text.size + 1);
+    enum hf_status status = error_no_memory(error);
+    if (!json_unescape(value->text, &plain) && !plain.failed)
+        status = error_set(error, HF_INVALID, "'%s' is not valid Unicode", field->name);
+    else if (!plain.failed)
+        status = set_text(ask, field, buffer_view(&plain), error);
+    buffer_release(&plain);
+    return status;
+}
+
+enum hf_status ask_read_body(struct ask *ask, struct view json, struct hf_error *error)
+{
+    struct json_reader reader = json_read(json);
+    struct json_text name, value;
+    bool seen[ASK_FIELDS] = { false };
+    enum hf_status status = HF_OK;
+    if (!json_enter_object(&reader))
+        return error_set(error, HF_INVALID, "the body must be a JSON object");
+    while (status == HF_OK && json_next_pair(&reader, &name, &value)) {
+        const struct ask_field *field = find_ask_field(name.text, IN_BODY);
+        if (!field)
+            continue;
+        if (seen[field - ask_fields])
+            status = error_set(error, HF_INVALID, "'%s' was sent twice", field->name);
+        else
+            status = set_from_json(ask, field, &value, error);
+        seen[field - ask_fields] = true;
+    }
+    if (status == HF_OK && !json_end(&reader))
+        status = error_set(error, HF_INVALID, "the body is not valid JSON: %s", reader.why);
+    return status == HF_OK ? check_mode(ask, error) : status;
+}
+
+static enum hf_status set_from_text(struct ask *ask, const struct ask_field *field,
+                                    struct view value, struct hf_error *error)
+{
+    bool on;
+    if (field->type == ASK_TEXT)
+        return set_text(ask, field, value, error);
+    if (field->type == ASK_NUMBER)
+        return set_integer(ask, field, value, error);
+    if (view_equal(value, VIEW("1")) || view_equal(value, VIEW("true")))
+        on = true;
+    else if (view_equal(value, VIEW("0")) || view_equal(value, VIEW("false")))
+        on = false;
+    else
+        return error_set(error, HF_INVALID, "'%s' must be 1 or 0", field->name);
+    set_flag(ask, field, on);
+    return HF_OK;
+}
+
+enum hf_status ask_read_query(struct ask *ask, const struct http_request *request,
+                              struct hf_error *error)
+{
+    enum hf_status status = HF_OK;
+    for (size_t i = 0; i < ASK_FIELDS && status == HF_OK; i++) {
+        const struct ask_field *field = &ask_fields[i];
+        struct view value;
+        size_t count = 0;
+        if (field->sent_in & IN_QUERY)
+            count = http_request_parameter(request, field->name, &value);
+        if (field->sent_in & IN_HEADER)
+            count = http_request_header(request, field->name, &value);
+        if (count > 1)
+            status = error_set(error, HF_INVALID, "'%s' was sent twice", field->name);
+        else if (count == 1)
+            status = set_from_text(ask, field, value, error);
+    }
+    return status == HF_OK ? check_mode(ask, error) : status;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ask.h: what a client asks for: the members of a JSON body, the parameters of a query, and
+ * headers, checked and in one struct.
+ *
+ * Each name has one type and one range, whichever route it is sent to. A member or parameter
+ * that is not known is ignored, so that a newer client can talk to an older server. One that is
+ * known, and is sent twice or has a wrong type, is refused. */
+#ifndef SERVE_API_ASK_H
+#define SERVE_API_ASK_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "holdfast.h"
+#include "serve/http/server.h"
+
+#define ASK_TEXT_MAX 1024
+
+/* A text that was not sent is NULL, except that `ns` is "default". */
+struct ask {
+    struct arena arena;
+    const char *ns, *key, *scope, *mode_name, *owner, *lease_id, *txn_id, *request_id, *reason;
+    const char *prefix, *after, *etag;
+    int64_t ttl_s, ttl_ms; /* 0: not sent */
+    int64_t block_s;       /* -1: does not wait; 0: waits; otherwise for so many seconds */
+    uint64_t slots, limit; /* 0: not sent */
+    uint64_t token, version;
+    bool if_not_exists, rollback, is_public, version_sent;
+    enum hf_mode mode;
+};
+
+/* The struct must be released, also after a failure. */
+void ask_init(struct ask *ask);
+void ask_release(struct ask *ask);
+
+/* INVALID with a sentence for the client, or UNAVAILABLE if memory runs out. */
+enum hf_status ask_read_body(struct ask *ask, struct view json, struct hf_error *error);
+enum hf_status ask_read_query(struct ask *ask, const struct http_request *request,
+                              struct hf_error *error);
+
+#endif

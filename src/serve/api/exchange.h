@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.h: one request and its reply, and what the files of src/serve/api share.
+ *
+ * An exchange is used by its request until that is answered or hangs up, and by each order that
+ * it gave to the core until the order is freed. It is freed with the last of them. Only the
+ * loop counts these users; a worker that carries out an order may write only the members that
+ * are marked. */
+#ifndef SERVE_API_EXCHANGE_H
+#define SERVE_API_EXCHANGE_H
+
+#include "base/buffer.h"
+#include "base/map.h"
+#include "serve/api/api.h"
+#include "serve/api/ask.h"
+#include "serve/calls/calls.h"
+#include "serve/calls/lease_order.h"
+
+#define API_SPACES_MAX  64
+#define API_REPLY_MAX   (16 * 1024 * 1024) /* bytes of a JSON reply */
+#define API_CACHED_MAX  65536              /* leases by their ids */
+#define API_HEADERS_MAX 8
+
+/* A namespace that is in use, with its client. */
+struct space {
+    char name[HF_NAME_MAX + 1];
+    struct api *api;
+    struct hf_client *client; /* NULL: it is being opened ... */
+    struct exchange *waiting; /* ... and these requests wait for it, the last one first */
+    struct hf_error error;    /* set by a worker: why it could not be opened */
+    struct hf_client *opened; /* set by a worker */
+};
+
+struct api {
+    struct env *env;
+    struct api_options options;
+    struct core *core;
+    struct pool *pool;
+    struct calls calls;
+    struct map spaces;
+    struct guard *guard;
+    bool stopping;
+};
+
+struct exchange {
+    struct api *api;
+    struct http_request *http; /* NULL: answered, or hung up */
+    const struct route *route;
+    unsigned users;
+    struct ask ask;
+    struct mono_time arrived;
+    struct space *space;
+    struct exchange *next; /* of those that wait for the same space */
+    bool waits;            /* it is one of those */
+    char *sent;            /* the body of an update, */
+    size_t sent_size;      /* ... which a worker may read after its client has hung up */
+
+    /* Written by the worker of a task. */
+    struct buffer body;
+    const char *content_type;
+    int status;
+    struct hf_error error;
+    struct hf_key_info info;
+};
+
+/* A route: what is sent to this path, and how it is answered. */
+struct route {
+    enum http_verb verb;
+    const char *path;
+    unsigned right;  /* that the client needs; 0: none */
+    bool has_space;  /* it works in a namespace */
+    bool reads_body; /* a JSON body */
+    /* Checks what is asked for. INVALID with a sentence. May be NULL. */
+    enum hf_status (*verify)(struct exchange *exchange, struct hf_error *error);
+    /* Gives the core its work, or replies. The namespace is open. */
+    void (*begin)(struct exchange *exchange);
+    /* Replies with the result of that work. */
+    void (*finish)(struct exchange *exchange, const struct core_result *result);
+};
+
+/* The routes, in several files. Each list ends with a row without a path. */
+extern const struct route lease_routes[];
+extern const struct route key_routes[];
+extern const struct route lock_routes[];
+extern const struct route server_routes[];
+
+/* ---- Replies ------------------------------------------------------------------------- */
+
+/* Each ends the exchange for its client. They do nothing if the client has hung up. */
+void exchange_reply(struct exchange *exchange, int status, const char *content_type,
+                    const struct http_header *headers, size_t header_count, struct view body);
+void exchange_reply_json(struct exchange *exchange, int status, struct buffer *json);
+
+/* The reply for a status, its reason and, if it says more, the outcome. */
+void exchange_refuse(struct exchange *exchange, const struct core_result *result);
+void exchange_refuse_for(struct exchange *exchange, const struct hf_error *error);
+/* With a status and a word of HTTP's own: 404, 405, 401 ... */
+void exchange_refuse_http(struct exchange *exchange, int status, const char *word,
+                          const char *why);
+
+void exchange_release(struct exchange *exchange);
+
+/* ---- Work ---------------------------------------------------------------------------- */
+
+/* Makes a call of the library in a worker; `work` may write the marked members of the exchange. The
+ * route's `finish` then replies. */
+void exchange_work(struct exchange *exchange,
+                   enum hf_status (*work)(struct exchange *exchange, struct hf_error *error));
+
+/* Gives the core a lease order. */
+void exchange_order(struct exchange *exchange, struct lease_task *task);
+
+/* The name under which a key or scope is known to the library, and to the core. */
+const char *exchange_scope(const struct exchange *exchange);
+
+/* ---- JSON ---------------------------------------------------------------------------- */
+
+/* Appends ,"name":value, without the comma at the beginning of an object. */
+void json_put_text(struct buffer *json, const char *name, const char *text);
+void json_put_u64(struct buffer *json, const char *name, uint64_t number);
+void json_put_i64(struct buffer *json, const char *name, int64_t number);
+void json_put_bool(struct buffer *json, const char *name, bool value);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* keys.c: the routes of keys and their states: get, update, remove and describe. */
+#include "serve/api/exchange.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static enum hf_status need_key(struct exchange *exchange, struct hf_error *error)
+{
+    return exchange->ask.key ? HF_OK : error_set(error, HF_INVALID, "'key' is missing");
+}
+
+static enum hf_status need_key_and_lease(struct exchange *exchange, struct hf_error *error)
+{
+    enum hf_status status = need_key(exchange, error);
+    if (status == HF_OK && exchange->ask.scope)
+        return error_set(error, HF_INVALID, "a scope has no state: send 'key'");
+    return status;
+}
+
+/* ---- Get ----------------------------------------------------------------------------- */
+
+/* Reads the state. Without `public`, the client must hold the key: the lease is looked up after the
+ * state was read, so that the state is not older than the lease. */
+static enum hf_status read_held_state(struct exchange *exchange, struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    struct hf_client *client = exchange->space->client;
+    struct hf_lease_name name = HF_LEASE_NAME;
+    char lease[HF_LEASE_TEXT_MAX];
+    void *data = NULL;
+    size_t size = 0;
+    enum hf_status status = hf_key_get(client, ask->key, HTTP_LIMITS.body_bytes, &data, &size,
+                                       &exchange->info, error);
+    exchange->status = status == HF_NOT_FOUND ? 204 : 200;
+    if (status == HF_OK && !buffer_append(&exchange->body, (struct view){ data, size }))
+        status = error_no_memory(error);
+    hf_free(data);
+    if (status == HF_NOT_FOUND)
+        status = HF_OK;
+    if (status != HF_OK || ask->is_public)
+        return status;
+    status = lease_id_find(exchange->api->options.ids, client, ask->key, ask->lease_id, lease,
+                           error);
+    if (status == HF_NOT_FOUND)
+        return error_set(error, HF_LOST, "there is no lease with this id; it has ended");
+    if (status == HF_OK)
+        status = hf_lease_parse(lease, &name, error);
+    if (status == HF_OK && ask->token != 0 && ask->token != name.token)
+        return error_set(error, HF_FENCED, "the lease has another fencing token");
+    return status;
+}
+
+static void begin_get(struct exchange *exchange)
+{
+    struct core_result refused = { .status = HF_DENIED, .outcome = HF_KEY_LEASE_REQUIRED };
+    exchange->body.max = HTTP_LIMITS.body_bytes;
+    if (exchange->ask.lease_id || exchange->ask.is_public) {
+        exchange_work(exchange, read_held_state);
+        return;
+    }
+    snprintf(refused.why, sizeof refused.why,
+             "send the lease in the header X-Lease-ID, or ask for public=1");
+    exchange_refuse(exchange, &refused);
+}
+
+static void finish_get(struct exchange *exchange, const struct core_result *result)
+{
+    const struct hf_key_info *info = &exchange->info;
+    struct http_header headers[3];
+    char version[24], token[24], etag[HF_KEY_ETAG_SIZE + 3];
+    size_t count = 0;
+    (void)result;
+    snprintf(version, sizeof version, "%" PRIu64, info->version);
+    snprintf(token, sizeof token, "%" PRIu64, info->token);
+    snprintf(etag, sizeof etag, "\"%s\"", info->etag);
+    headers[count++] = (struct http_header){ "X-Key-Version", view_of(version) };
+    if (info->version > 0) {
+        headers[count++] = (struct http_header){ "X-Fencing-Token", view_of(token) };
+        headers[count++] = (struct http_header){ "ETag", view_of(etag) };
+    }
+    exchange_reply(exchange, exchange->status,
+                   exchange->status == 200 ? "application/octet-stream" : NULL, headers, count,
+                   buffer_view(&exchange->body));
+}
+
+/* ---- Update and remove --------------------------------------------------------------- */
+
+static void change(struct exchange *exchange, enum lease_order_kind kind)
+{
+    const struct ask *ask = &exchange->ask;
+    struct core_result refused = { .status = HF_DENIED, .outcome = HF_KEY_LEASE_REQUIRED };
+    struct lease_task task = { .kind = kind,
+                               .data = exchange->sent,
+                               .size = exchange->sent_size };
+    if (!ask->lease_id) {
+        snprintf(refused.why, sizeof refused.why, "send the lease in the header X-Lease-ID");
+        exchange_refuse(exchange, &refused);
+        return;
+    }
+    task.when = HF_KEY_IF;
+    task.when.version_set = ask->version_sent;
+    task.when.version = ask->version;
+    task.when.etag = ask->etag;
+    exchange_order(exchange, &task);
+}
+
+static void begin_update(struct exchange *exchange)
+{
+    exchange->sent = http_request_take_body(exchange->http, &exchange->sent_size);
+    change(exchange, LEASE_UPDATE);
+}
+
+static void finish_update(struct exchange *exchange, const struct core_result *result)
+{
+    struct buffer json = BUFFER_INIT(API_REPLY_MAX);
+    buffer_append_byte(&json, '{');
+    json_put_u64(&json, "new_version", result->version);
+    json_put_text(&json, "new_state_etag", result->etag);
+    json_put_u64(&json, "bytes", exchange->sent_size);
+    buffer_append_byte(&json, '}');
+    exchange_reply_json(exchange, 200, &json);
+}
+
+static void begin_remove(struct exchange *exchange)
+{
+    change(exchange, LEASE_REMOVE);
+}
+
+static void finish_remove(struct exchange *exchange, const struct core_result *result)
+{
+    struct buffer json = BUFFER_INIT(API_REPLY_MAX);
+    buffer_append_byte(&json, '{');
+    json_put_bool(&json, "removed", true);
+    json_put_u64(&json, "new_version", result->version);
+    buffer_append_byte(&json, '}');
+    exchange_reply_json(exchange, 200, &json);
+}
+
+/* ---- Describe ------------------------------------------------------------------------ */
+
+static enum hf_status describe(struct exchange *exchange, struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    struct hf_key_status held = HF_KEY_STATUS;
+    struct hf_key_info info = HF_KEY_INFO;
+    struct buffer *json = &exchange->body;
+    enum hf_status status =
+        hf_key_describe(exchange->space->client, ask->key, &info, &held, error);
+    if (status != HF_OK)
+        return status;
+    buffer_append_byte(json, '{');
+    json_put_text(json, "namespace", ask->ns);
+    json_put_text(json, "key", ask->key);
+    json_put_u64(json, "version", info.version);
+    json_put_text(json, "state_etag", info.etag);
+    json_put_u64(json, "bytes", info.size);
+    json_put_i64(json, "updated_at_unix", info.updated_ms / 1000);
+    json_put_bool(json, "held", held.held);
+    if (held.held) {
+        int64_t ends = env_wall(exchange->api->env).us / 1000 + held.remaining_ms;
+        json_put_text(json, "owner", held.holder);
+        json_put_u64(json, "fencing_token", held.token);
+        json_put_i64(json, "expires_at_unix", ends / 1000);
+    }
+    json_put_u64(json, "waiters", held.waiters);
+    buffer_append_byte(json, '}');
+    return json->failed ? error_no_memory(error) : HF_OK;
+}
+
+static void begin_describe(struct exchange *exchange)
+{
+    exchange_work(exchange, describe);
+}
+
+static void finish_describe(struct exchange *exchange, const struct core_result *result)
+{
+    (void)result;
+    exchange_reply(exchange, 200, "application/json", NULL, 0, buffer_view(&exchange->body));
+}
+
+const struct route key_routes[] = {
+    { HTTP_VERB_GET, "/v1/get", RIGHT_READ, .has_space = true, .reads_body = false, need_key,
+      begin_get, finish_get },
+    { HTTP_VERB_POST, "/v1/update", RIGHT_WRITE, .has_space = true, .reads_body = false,
+      need_key_and_lease, begin_update, finish_update },
+    { HTTP_VERB_POST, "/v1/remove", RIGHT_WRITE, .has_space = true, .reads_body = false,
+      need_key_and_lease, begin_remove, finish_remove },
+    { HTTP_VERB_GET, "/v1/describe", RIGHT_READ, .has_space = true, .reads_body = false,
+      need_key, begin_describe, finish_describe },
+    { 0 },
+};

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* leases.c: the routes of leases: acquire, keepalive and release.
+ *
+ * Times. A client must not compare wall clocks. It counts remaining_ms from the moment at which
+ * it sent its request, plus waited_ms: the wait is over before the library begins the write
+ * that the ttl is counted from. expires_at_unix is for display. */
+#include "serve/api/exchange.h"
+
+#include "base/json.h"
+
+#include <stdlib.h>
+
+#define TTL_DEFAULT_MS 30000
+
+static int64_t lease_left_ms(const struct exchange *exchange, const struct core_result *result)
+{
+    struct span left = mono_since(result->valid_until, env_now(exchange->api->env));
+    return left.us > 0 ? left.us / 1000 : 0;
+}
+
+/* For display only. */
+static int64_t unix_time_in(const struct exchange *exchange, int64_t ms)
+{
+    return (env_wall(exchange->api->env).us + ms * 1000) / 1000000;
+}
+
+static enum hf_status need_resource(struct exchange *exchange, struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    if (!ask->key == !ask->scope)
+        return error_set(error, HF_INVALID, "send either 'key' or 'scope'");
+    return HF_OK;
+}
+
+static enum hf_status need_lease(struct exchange *exchange, struct hf_error *error)
+{
+    enum hf_status status = need_resource(exchange, error);
+    if (status == HF_OK && !exchange->ask.lease_id)
+        return error_set(error, HF_INVALID, "'lease_id' is missing");
+    return status;
+}
+
+/* ---- Acquire ------------------------------------------------------------------------- */
+
+static enum hf_status verify_acquire(struct exchange *exchange, struct hf_error *error)
+{
+    const struct ask *ask = &exchange->ask;
+    enum hf_status status = need_resource(exchange, error);
+    if (status != HF_OK)
+        return status;
+    if (ask->key && ask->mode != HF_EXCLUSIVE)
+        return error_set(error, HF_INVALID,
+                         "a key is held in exclusive mode; for another 'mode', send 'scope'");
+    if (ask->scope && ask->if_not_exists)
+        return error_set(error, HF_INVALID, "'if_not_exists' needs a 'key'");
+    if ((ask->mode == HF_SLOTS) != (ask->slots > 0))
+        return error_set(error, HF_INVALID, "'slots' and 'mode' slots belong together");
+    return HF_OK;
+}
+
+/* The owner, as it is stored with the lease. NULL: there is none, or memory ran out. */
+static char *owner_note(const char *owner)
+{
+    struct buffer note = BUFFER_INIT(8 * ASK_TEXT_MAX);
+    if (!owner)
+        return NULL;
+    buffer_append_byte(&note, '{');
+    json_put_text(&note, "owner", owner);
+    buffer_append_byte(&note, '}');
+    return note.failed || !buffer_text(&note) ? (buffer_release(&note), NULL) : note.data;
+}
+
+static void begin_acquire(struct exchange *exchange)
+{
+    const struct ask *ask = &exchange->ask;
+    char *note = owner_note(ask->owner);
+    struct lease_task task = { .kind = LEASE_ACQUIRE,
+                               .ttl_ms = ask->ttl_ms ? ask->ttl_ms : ask->ttl_s * 1000,
+                               .mode = ask->mode,
+                               .slots = (uint32_t)ask->slots,
+                               .note = note,
+                               .if_absent = ask->if_not_exists };
+    if (task.ttl_ms == 0)
+        task.ttl_ms = TTL_DEFAULT_MS;
+    exchange_order(exchange, &task);
+    free(note);
+}
+
+static void finish_acquire(struct exchange *exchange, const struct core_result *result)
+{
+    const struct ask *ask = &exchange->ask;
+    struct buffer json = BUFFER_INIT(API_REPLY_MAX);
+    int64_t left = lease_left_ms(exchange, result);
+    struct span took = mono_since(env_now(exchange->api->env), exchange->arrived);
+    /* The ttl began to run when the wait was over. */
+    int64_t waited = took.us / 1000 - (result->ttl_ms - left);
+    buffer_append_byte(&json, '{');
+    json_put_text(&json, "namespace", ask->ns);
+    json_put_text(&json, ask->key ? "key" : "scope", exchange_scope(exchange));
+    json_put_text(&json, "owner", ask->owner);
+    json_put_text(&json, "lease_id", result->lease_id);
+    json_put_i64(&json, "expires_at_unix", unix_time_in(exchange, left));
+    json_put_u64(&json, "fencing_token", result->token);
+    if (ask->key) {
+        json_put_u64(&json, "version", result->version);
+        json_put_text(&json, "state_etag", result->etag);
+    }
+    json_put_i64(&json, "ttl_ms", result->ttl_ms);
+    json_put_i64(&json, "remaining_ms", left);
+    json_put_i64(&json, "waited_ms", waited > 0 ? waited : 0);
+    buffer_append_byte(&json, '}');
+    exchange_reply_json(exchange, 200, &json);
+}
+
+/* ---- Keepalive ----------------------------------------------------------------------- */
+
+static void begin_keepalive(struct exchange *exchange)
+{
+    struct lease_task task = { .kind = LEASE_KEEPALIVE };
+    exchange_order(exchange, &task);
+}
+
+static void finish_keepalive(struct exchange *exchange, const struct core_result *result)
+{
+    struct buffer json = BUFFER_INIT(API_REPLY_MAX);
+    int64_t left = lease_left_ms(exchange, result);
+    buffer_append_byte(&json, '{');
+    json_put_i64(&json, "expires_at_unix", unix_time_in(exchange, left));
+    json_put_i64(&json, "remaining_ms", left);
+    json_put_u64(&json, "fencing_token", result->token);
+    buffer_append_byte(&json, '}');
+    exchange_reply_json(exchange, 200, &json);
+}
+
+/* ---- Release ------------------------------------------------------------------------- */
+
+static void begin_release(struct exchange *exchange)
+{
+    struct lease_task task = { .kind = LEASE_RELEASE };
+    exchange_order(exchange, &task);
+}
+
+static void finish_release(struct exchange *exchange, const struct core_result *result)
+{
+    struct buffer json = BUFFER_INIT(API_REPLY_MAX);
+    (void)result;
+    buffer_append_byte(&json, '{');
+    json_put_bool(&json, "released", true);
+    buffer_append_byte(&json, '}');
+    exchange_reply_json(exchange, 200, &json);
+}
+
+const struct route lease_routes[] = {
+    { HTTP_VERB_POST, "/v1/acquire", RIGHT_LOCK, .has_space = true, .reads_body = true,
+      verify_acquire, begin_acquire, finish_acquire },
+    { HTTP_VERB_POST, "/v1/keepalive", RIGHT_LOCK, .has_space = true, .reads_body = true,
+      need_lease, begin_keepalive, finish_keepalive },
+    { HTTP_VERB_POST, "/v1/release", RIGHT_LOCK, .has_space = true, .reads_body = true,
+      need_lease, begin_release, finish_release },
+    { 0 },
+};

@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: Apache-2.0
+// serve_api_test.mjs: the server's API as a client in another language sees it: Node's own
+// fetch and
+// test runner, and none of our code. HOLDFAST_SERVE is the program under test.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import http from 'node:http';
+import os from 'node:os';
+import path from 'node:path';
+import { after, test } from 'node:test';
+
+const PROGRAM = process.env.HOLDFAST_SERVE;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'holdfast-serve-'));
+const servers = new Set();
+let names = 0;
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const fresh = (what = 'key') => `${what}-${++names}`;
+const storeUrl = (name) => `sqlite:${path.join(folder, name)}.db`;
+
+after(() => {
+  for (const server of servers) server.process.kill('SIGKILL');
+  fs.rmSync(folder, { recursive: true, force: true });
+});
+
+/** Starts a server and waits until it says where it listens. */
+async function start(store, ...options) {
+  const child = spawn(PROGRAM, ['--store', store, '--listen', '127.0.0.1:0', ...options],
+    { stdio: ['ignore', 'inherit', 'pipe'] });
+  const server = { process: child, log: '' };
+  servers.add(server);
+  server.ended = new Promise((resolve) => child.on('exit', (code, signal) => {
+    servers.delete(server);
+    resolve({ code, signal });
+  }));
+  await new Promise((resolve, reject) => {
+    child.stderr.on('data', (bytes) => {
+      server.log += bytes;
+      const found = /listening on (https?:\/\/[\d.:]+)/.exec(server.log);
+      if (found) resolve(server.url = found[1]);
+    });
+    server.ended.then(() => reject(new Error(`did not start: ${server.log}`)));
+  });
+  return server;
+}
+
+async function stop(server, signal = 'SIGTERM') {
+  server.process.kill(signal);
+  return server.ended;
+}
+
+/** One call of the API: the reply, and its JSON. */
+async function call(server, route, body, options = {}) {
+  const reply = await fetch(server.url + route, {
+    method: body === undefined ? 'GET' : 'POST',
+    body: body === undefined || typeof body === 'string' ? body : JSON.stringify(body),
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...options.headers },
+    signal: options.signal,
+  });
+  const text = await reply.text();
+  let json = null;
+  try { json = JSON.parse(text); } catch { /* not JSON */ }
+  return { status: reply.status, headers: reply.headers, text, json };
+}
+
+async function ok(server, route, body, options) {
+  const reply = await call(server, route, body, options);
+  assert.equal(reply.status, 200, `${route}: ${reply.status} ${reply.text}`);
+  return reply.json;
+}
+
+async function refused(server, status, word, route, body, options) {
+  const reply = await call(server, route, body, options);
+  assert.equal(`${reply.status} ${reply.json?.error}`, `${status} ${word}`,
+      `${route}: ${reply.text}`);
+  assert.ok(reply.json.detail.length > 0, 'the detail is a sentence');
+  return reply;
+}
+
+const acquire = (server, key, more = {}) =>
+  ok(server, '/v1/acquire', { key, owner: 'test', ttl_seconds: 30, block_seconds: -1, ...more });
+const release = (server, key, lease) => ok(server, '/v1/release', { key,
+    lease_id: lease.lease_id });
+
+/** A server without a browser's rules: any header, raw bytes. */
+function raw(server, headers, route = '/healthz') {
+  return new Promise((resolve, reject) => {
+    const request = http.request(server.url + route, { headers }, (reply) => {
+      reply.resume();
+      reply.on('end', () => resolve(reply.statusCode));
+    });
+    request.on('error', reject);
+    request.end();
+  });
+}
+
+const main = await start(storeUrl('main'));
+
+// ---- Leases
+// ---------------------------------------------------------------------------------------
+
+test('a lease is acquired, renewed and released, and the next one has a higher token', async () => {
+  const key = fresh();
+  const first = await acquire(main, key);
+  assert.equal(first.namespace, 'default');
+  assert.equal(first.key, key);
+  assert.equal(first.owner, 'test');
+  assert.match(first.lease_id, /^[0-9a-f]{32}$/);
+  assert.equal(first.version, 0);
+  assert.equal(first.ttl_ms, 30000);
+  assert.ok(first.remaining_ms > 20000 && first.remaining_ms <= 30000, `${first.remaining_ms}`);
+  assert.ok(Math.abs(first.expires_at_unix - Date.now() / 1000 - 30) < 12);
+  const renewed = await ok(main, '/v1/keepalive', { key, lease_id: first.lease_id });
+  assert.ok(renewed.remaining_ms > 20000 && renewed.remaining_ms <= 30000);
+  assert.deepEqual(await release(main, key, first), { released: true });
+  const second = await acquire(main, key);
+  assert.ok(second.fencing_token > first.fencing_token);
+  assert.notEqual(second.lease_id, first.lease_id);
+  await release(main, key, second);
+});
+
+test('who does not want to wait is told that it is held, and when to try again', async () => {
+  const key = fresh();
+  const lease = await acquire(main, key);
+  const reply = await refused(main, 409, 'waiting', '/v1/acquire', { key, block_seconds: -1 });
+  assert.ok(Number(reply.headers.get('retry-after')) > 0);
+  assert.ok(reply.json.retry_after_seconds > 0);
+  await release(main, key, lease);
+});
+
+test('a wait ends when it is over, and nothing stays in line', async () => {
+  const key = fresh();
+  const lease = await acquire(main, key);
+  const began = Date.now();
+  await refused(main, 409, 'waiting', '/v1/acquire', { key, block_seconds: 1 });
+  assert.ok(Date.now() - began >= 900);
+  await release(main, key, lease);
+  await release(main, key, await acquire(main, key));
+});
+
+test('waiters get the lease in the order in which they came', async () => {
+  const key = fresh();
+  let holder = await acquire(main, key);
+  const order = [];
+  const waits = [];
+  for (let i = 0; i < 5; i++) {
+    waits.push(acquire(main, key, { block_seconds: 60, owner: `w${i}` }).then(async (lease) => {
+      order.push(i);
+      await release(main, key, lease);
+      return lease;
+    }));
+    await sleep(50);
+  }
+  await release(main, key, holder);
+  const leases = await Promise.all(waits);
+  assert.deepEqual(order, [0, 1, 2, 3, 4]);
+  assert.ok(leases.every((lease) => lease.waited_ms > 0));
+  for (let i = 1; i < 5; i++) assert.ok(leases[i].fencing_token > leases[i - 1].fencing_token);
+});
+
+test('a waiter that hangs up leaves the line at once, and never keeps a grant', async () => {
+  const key = fresh();
+  const holder = await acquire(main, key);
+  const leaves = new AbortController();
+  const left = acquire(main, key, { block_seconds: 60 }).catch(() => 'left');
+  const gone = call(main, '/v1/acquire', { key, block_seconds: 60 },
+      { signal: leaves.signal }).catch(() => 'left');
+  await sleep(100);
+  leaves.abort();
+  assert.equal(await gone, 'left');
+  await release(main, key, holder);
+  const next = await left;
+  await release(main, key, next);
+  // Nobody is left: it is free at once, again and again.
+  for (let i = 0; i < 3; i++) await release(main, key, await acquire(main, key));
+});
+
+test('many clients that hang up at random leave nothing behind', async () => {
+  const key = fresh();
+  const clients = Array.from({ length: 40 }, async (_, i) => {
+    const hangs = new AbortController();
+    if (i % 2) setTimeout(() => hangs.abort(), 20 + (i * 7) % 150);
+    try {
+      const reply = await call(main, '/v1/acquire', { key, block_seconds: 60, ttl_seconds: 5 },
+          { signal: hangs.signal });
+      assert.equal(reply.status, 200, reply.text);
+      await release(main, key, reply.json);
+      return 1;
+    } catch (error) {
+      assert.equal(error.name, 'AbortError', String(error));
+      return 0;
+    }
+  });
+  const done = (await Promise.all(clients)).reduce((sum, one) => sum + one, 0);
+  assert.ok(done >= 20, `${done} of 40 were served`);
+  // A grant that nobody took is given back well before its ttl.
+  await release(main, key, await acquire(main, key, { block_seconds: 3 }));
+});
+
+test('a lease that has ended is refused for everything', async () => {
+  const key = fresh();
+  const lease = await acquire(main, key);
+  await release(main, key, lease);
+  const headers = { 'x-lease-id': lease.lease_id };
+  await refused(main, 403, 'lease_expired', '/v1/keepalive', { key, lease_id: lease.lease_id });
+  await refused(main, 403, 'lease_expired', '/v1/release', { key, lease_id: lease.lease_id });
+  await refused(main, 403, 'lease_expired', `/v1/update?key=${key}`, 'x', { headers });
+  await refused(main, 403, 'lease_expired', `/v1/get?key=${key}`, undefined, { headers });
+  await refused(main, 403, 'lease_expired', '/v1/keepalive', { key, lease_id: 'f'.repeat(32) });
+});
+
+test('a lease is known under its own key only', async () => {
+  const [key, other] = [fresh(), fresh()];
+  const [lease, held] = [await acquire(main, key), await acquire(main, other)];
+  await refused(main, 403, 'lease_expired', '/v1/release', { key: other,
+      lease_id: lease.lease_id });
+  await refused(main, 403, 'lease_expired', '/v1/keepalive', { key: other,
+      lease_id: lease.lease_id });
+  await refused(main, 403, 'lease_expired', `/v1/update?key=${other}`, 'x',
+      { headers: { 'x-lease-id': lease.lease_id } });
+  await refused(main, 403, 'lease_expired', `/v1/get?key=${other}`, undefined,
+      { headers: { 'x-lease-id': lease.lease_id } });
+  await release(main, key, lease);
+  await release(main, other, held);
+});
+
+test('a lease that expires is granted to the next', async () => {
+  const key = fresh();
+  const first = await acquire(main, key, { ttl_seconds: undefined, ttl_ms: 1000 });
+  assert.equal(first.ttl_ms, 1000);
+  const second = await acquire(main, key, { block_seconds: 30 });
+  assert.ok(second.fencing_token > first.fencing_token);
+  await refused(main, 403, 'lease_expired', '/v1/keepalive', { key, lease_id: first.lease_id });
+  await release(main, key, second);
+});
+
+// ---- Retries
+// --------------------------------------------------------------------------------------
+
+test('a retry with the same request id gets the same lease, and no second one', async () => {
+  const key = fresh();
+  const body = { key, ttl_seconds: 30, block_seconds: -1, request_id: fresh('request') };
+  const first = await ok(main, '/v1/acquire', body);
+  const again = await ok(main, '/v1/acquire', body);
+  assert.equal(again.lease_id, first.lease_id);
+  assert.equal(again.fencing_token, first.fencing_token);
+  await refused(main, 400, 'invalid', '/v1/acquire', { ...body, ttl_seconds: 31 });
+  const done = { key, lease_id: first.lease_id, request_id: fresh('request') };
+  assert.deepEqual(await ok(main, '/v1/release', done), { released: true });
+  assert.deepEqual(await ok(main, '/v1/release', done), { released: true });
+});
+
+test('an update with a request id happens once', async () => {
+  const key = fresh();
+  const lease = await acquire(main, key);
+  const headers = { 'x-lease-id': lease.lease_id, 'x-request-id': fresh('request') };
+  const first = await ok(main, `/v1/update?key=${key}`, 'once', { headers });
+  const again = await ok(main, `/v1/update?key=${key}`, 'once', { headers });
+  assert.deepEqual(again, first);
+  assert.equal(first.new_version, 1);
+  await release(main, key, lease);
+});
+
+// ---- States
+// ---------------------------------------------------------------------------------------
+
+test('a state is read, changed and removed under a lease', async () => {
+  const key = fresh('orders/42');
+  const lease = await acquire(main, key);
+  const headers = { 'x-lease-id': lease.lease_id, 'x-fencing-token': String(lease.fencing_token) };
+  const at = `key=${encodeURIComponent(key)}`;
+  const none = await call(main, `/v1/get?${at}`, undefined, { headers });
+  assert.equal(none.status, 204);
+  assert.equal(none.headers.get('x-key-version'), '0');
+  const one = await ok(main, `/v1/update?${at}`, 'first', { headers });
+  assert.deepEqual([one.new_version, one.bytes], [1, 5]);
+  const read = await call(main, `/v1/get?${at}`, undefined, { headers });
+  assert.equal(read.text, 'first');
+  assert.equal(read.headers.get('x-key-version'), '1');
+  assert.equal(read.headers.get('etag'), `"${one.new_state_etag}"`);
+  const conflict = await refused(main, 409, 'version_conflict', `/v1/update?${at}`, 'x',
+    { headers: { ...headers, 'x-if-version': '7' } });
+  assert.equal(conflict.json.current_version, 1);
+  assert.equal(conflict.json.current_etag, one.new_state_etag);
+  await refused(main, 409, 'etag_mismatch', `/v1/update?${at}`, 'x', { headers: { ...headers,
+      'x-if-state-etag': 'nope' } });
+  const two = await ok(main, `/v1/update?${at}`, 'second',
+    { headers: { ...headers, 'x-if-version': '1', 'x-if-state-etag': one.new_state_etag } });
+  assert.equal(two.new_version, 2);
+  const gone = await ok(main, `/v1/remove?${at}`, '', { headers });
+  assert.deepEqual(gone, { removed: true, new_version: 3 });
+  assert.equal((await call(main, `/v1/get?${at}`, undefined, { headers })).status, 204);
+  await refused(main, 403, 'fencing_mismatch', `/v1/update?${at}`, 'x',
+    { headers: { ...headers, 'x-fencing-token': String(lease.fencing_token + 1) } });
+  await release(main, key, lease);
+});
+
+test('without a lease, a state is read with public=1 only', async () => {
+  const key = fresh();
+  const lease = await acquire(main, key);
+  await ok(main, `/v1/update?key=${key}`, Buffer.alloc(100000, 'a').toString(),
+      { headers: { 'x-lease-id': lease.lease_id } });
+  await refused(main, 403, 'lease_required', `/v1/get?key=${key}`);
+  await refused(main, 403, 'lease_required', `/v1/update?key=${key}`, 'x');
+  const read = await call(main, `/v1/get?key=${key}&public=1`);
+  assert.equal(read.text.length, 100000);
+  const described = await ok(main, `/v1/describe?key=${key}`);
+  assert.deepEqual([described.version, described.bytes, described.held], [1, 100000, true]);
+  assert.ok(!JSON.stringify(described).includes(lease.lease_id), 'the lease id is not told');
+  await release(main, key, lease);
+  await refused(main, 404, 'not_found', `/v1/describe?key=${fresh('nothing')}`);
+});
+
+test('if_not_exists refuses a key that has a state, and leaves it free', async () => {
+  const key = fresh();
+  const lease = await acquire(main, key, { if_not_exists: true });
+  await ok(main, `/v1/update?key=${key}`, 'x', { headers: { 'x-lease-id': lease.lease_id } });
+  await release(main, key, lease);
+  const reply = await refused(main, 409, 'already_exists', '/v1/acquire',
+      { key, block_seconds: -1, if_not_exists: true });
+  assert.equal(reply.json.current_version, 1);
+  await release(main, key, await acquire(main, key));
+});
+
+// ---- Scopes
+// ---------------------------------------------------------------------------------------
+
+test('trees, paths and slots are locked by their scopes', async () => {
+  const tree = await ok(main, '/v1/acquire', { scope: 'tree:/a/b', block_seconds: -1 });
+  await refused(main, 409, 'waiting', '/v1/acquire', { scope: 'path:/a/b/c', block_seconds: -1 });
+  const other = await ok(main, '/v1/acquire', { scope: 'path:/a/c', block_seconds: -1 });
+  assert.equal(other.scope, 'path:/a/c');
+  await ok(main, '/v1/release', { scope: 'tree:/a/b', lease_id: tree.lease_id });
+  await ok(main, '/v1/release', { scope: 'path:/a/c', lease_id: other.lease_id });
+  const slots = { scope: fresh('slots'), mode: 'slots', slots: 2, block_seconds: -1 };
+  const two = [await ok(main, '/v1/acquire', slots), await ok(main, '/v1/acquire', slots)];
+  assert.notEqual(two[0].lease_id, two[1].lease_id);
+  await refused(main, 409, 'waiting', '/v1/acquire', slots);
+  for (const lease of two) await ok(main, '/v1/release', { scope: slots.scope,
+      lease_id: lease.lease_id });
+});
+
+test('namespaces are apart', async () => {
+  const key = fresh();
+  const here = await acquire(main, key);
+  const there = await acquire(main, key, { namespace: 'other' });
+  await refused(main, 403, 'lease_expired', '/v1/keepalive', { key, namespace: 'other',
+      lease_id: here.lease_id });
+  await ok(main, '/v1/release', { key, namespace: 'other', lease_id: there.lease_id });
+  await release(main, key, here);
+  await refused(main, 400, 'invalid', '/v1/acquire', { key, namespace: 'Not A Name',
+      block_seconds: -1 });
+});
+
+test('locks are listed in pages, without their ids, and one can be broken', async () => {
+  const prefix = fresh('listed');
+  const leases = [];
+  for (let i = 0; i < 5; i++) leases.push([`${prefix}-${i}`, await acquire(main,
+      `${prefix}-${i}`)]);
+  const seen = [];
+  for (let after = ''; ;) {
+    const page = await ok(main,
+        `/v1/locks?prefix=${prefix}&limit=2&after=${encodeURIComponent(after)}`);
+    assert.ok(page.locks.length <= 2);
+    seen.push(...page.locks);
+    if (!page.next) break;
+    after = page.next;
+  }
+  assert.deepEqual(seen.map((lock) => lock.scope), leases.map(([key]) => `named:${key}`));
+  for (const [, lease] of leases) assert.ok(!JSON.stringify(seen).includes(lease.lease_id));
+  const [key, lease] = leases.pop();
+  await refused(main, 400, 'invalid', '/v1/locks/break', { key,
+      fencing_token: lease.fencing_token });
+  await ok(main, '/v1/locks/break', { key, fencing_token: lease.fencing_token, reason: 'test' });
+  await refused(main, 403, 'lease_expired', '/v1/keepalive', { key, lease_id: lease.lease_id });
+  await refused(main, 404, 'not_found', '/v1/locks/break', { key,
+      fencing_token: lease.fencing_token, reason: 'again' });
+  for (const [name, held] of leases) await release(main, name, held);
+});
+
+// ---- Bad requests
+// ---------------------------------------------------------------------------------
+
+test('a request that is wrong gets a sentence, and the server goes on', async () => {
+  const wrong = [
+    ['{', 'not JSON'], ['[]', 'not an object'], ['', 'empty'], ['{}', 'no key'],
+    ['{"key":1}', 'a number'], ['{"key":"a","key":"b"}', 'twice'],
+        ['{"key":"a","ttl_seconds":"5"}', 'text'],
+    ['{"key":"a","ttl_seconds":1.5}', 'a fraction'], ['{"key":"a","ttl_seconds":-1}', 'negative'],
+    ['{"key":"a","ttl_ms":1}', 'too short'], ['{"key":"a","mode":"odd"}', 'a mode'],
+    ['{"key":"a","scope":"named:b"}', 'both'], ['{"key":"a\\u0000b"}', 'a NUL'],
+        ['{"key":"\\ud800"}', 'a surrogate'],
+    [`{"key":"${'a'.repeat(2000)}"}`, 'too long'], ['{"key":"../x"}', 'a path'],
+    ['{"key":"a","block_seconds":1e9}', 'a float'], ['{"key":"a"} x', 'more after it'],
+  ];
+  for (const [body, what] of wrong) {
+    const reply = await call(main, '/v1/acquire', body);
+    assert.equal(`${reply.status} ${reply.json?.error}`, '400 invalid',
+        `${what}: ${reply.status} ${reply.text}`);
+    assert.ok(reply.json.detail.length > 5, what);
+  }
+  await refused(main, 404, 'not_found', '/v2/acquire', {});
+  await refused(main, 405, 'wrong_method', '/v1/acquire');
+  await refused(main, 400, 'invalid', '/v1/describe');
+  await refused(main, 400, 'invalid', '/v1/describe?key=a&key=b');
+  await refused(main, 400, 'invalid', '/v1/acquire', '{"key":"a"}',
+      { headers: { 'content-type': 'text/plain' } });
+  assert.equal((await call(main, '/healthz')).text, 'ok\n');
+  assert.equal((await call(main, '/readyz')).text, 'ready\n');
+});
+
+test('a member that is not known is ignored, and null means not sent', async () => {
+  const key = fresh();
+  const lease = await ok(main, '/v1/acquire', { key, ttl_seconds: null, colour: 'red',
+      block_seconds: -1 });
+  await release(main, key, lease);
+});
+
+test('names and origins of others are refused', async () => {
+  const host = new URL(main.url).host;
+  assert.equal(await raw(main, { host }), 200);
+  assert.equal(await raw(main, { host: 'localhost:1' }), 200);
+  assert.equal(await raw(main, { host: 'evil.example' }), 403);
+  assert.equal(await raw(main, { host, origin: 'http://evil.example' }), 403);
+  assert.equal(await raw(main, { host, origin: `http://${host}` }), 200);
+  const named = await start(storeUrl('named'), '--host', 'locks.example');
+  assert.equal(await raw(named, { host: 'locks.example:80' }), 200);
+  await stop(named);
+});
+
+// ---- Tokens
+// ---------------------------------------------------------------------------------------
+
+const hash = (text) => createHash('sha256').update(text).digest('hex');
+
+test('a token has rights in its namespaces, and no others', async () => {
+  const file = path.join(folder, 'tokens');
+  const secret = { reader: 'r'.repeat(32), worker: 'w'.repeat(32), chief: 'c'.repeat(32) };
+  fs.writeFileSync(file, `# name hash rights namespaces
+reader ${hash(secret.reader)} read default
+worker ${hash(secret.worker)} lock,write jobs,ci-*
+chief ${hash(secret.chief)} admin *
+`, { mode: 0o600 });
+  const server = await start(storeUrl('tokens'), '--tokens', file);
+  const as = (name) => ({ headers: { authorization: `Bearer ${secret[name]}` } });
+  const key = fresh();
+  const body = (namespace) => ({ key, namespace, block_seconds: -1 });
+  const none = await refused(server, 401, 'unauthorized', '/v1/acquire', body('jobs'));
+  assert.ok(none);
+  await refused(server, 401, 'unauthorized', '/v1/acquire', body('jobs'),
+      { headers: { authorization: 'Bearer ' + 'x'.repeat(32) } });
+  await refused(server, 403, 'forbidden', '/v1/acquire', body('default'), as('reader'));
+  await refused(server, 403, 'forbidden', '/v1/acquire', body('default'), as('worker'));
+  for (const ns of ['jobs', 'ci-1'])
+    await ok(server, '/v1/acquire', body(ns), as('worker'));
+  await ok(server, '/v1/locks?namespace=default', undefined, as('reader'));
+  await refused(server, 403, 'forbidden', '/v1/locks?namespace=jobs', undefined, as('reader'));
+  await refused(server, 403, 'forbidden', '/v1/locks/break', { ...body('jobs'), fencing_token: 1,
+      reason: 'r' }, as('worker'));
+  await ok(server, '/v1/locks/break', { ...body('jobs'), fencing_token: 1, reason: 'r' },
+      as('chief'));
+  assert.equal((await call(server, '/healthz')).status, 200);
+  // Read again on SIGHUP; a file that is wrong changes nothing.
+  fs.writeFileSync(file, 'reader nonsense read default\n');
+  server.process.kill('SIGHUP');
+  await sleep(300);
+  await ok(server, '/v1/locks', undefined, as('reader'));
+  assert.match(server.log, /line 1: /);
+  fs.writeFileSync(file, `worker ${hash(secret.worker)} read jobs\n`);
+  server.process.kill('SIGHUP');
+  await sleep(300);
+  await refused(server, 401, 'unauthorized', '/v1/locks', undefined, as('reader'));
+  assert.ok(!server.log.includes(secret.worker) && !server.log.includes(hash(secret.worker)));
+  await stop(server);
+});
+
+test('an address that others can reach needs TLS, or an explicit option', async () => {
+  for (const options of [['--listen', '0.0.0.0:0'], ['--tls-cert', 'x'], ['--tls-client-ca',
+      'x']]) {
+    const child = spawn(PROGRAM, ['--store', storeUrl('tls'), ...options], { stdio: ['ignore',
+        'ignore', 'pipe'] });
+    let text = '';
+    child.stderr.on('data', (bytes) => { text += bytes; });
+    const code = await new Promise((resolve) => child.on('exit', resolve));
+    assert.equal(code, 86, text);
+    assert.match(text, /--tls-/);
+  }
+});
+
+// ---- Several servers, and ends
+// ---------------------------------------------------------------------
+
+test('a server that is killed has forgotten nothing when it starts again', async () => {
+  const store = storeUrl('killed');
+  let server = await start(store);
+  const key = fresh();
+  let last = 0;
+  const held = await acquire(server, fresh('held'), { ttl_seconds: 60 });
+  for (let round = 0; round < 5; round++) {
+    const lease = await acquire(server, key, { ttl_seconds: 60 });
+    assert.ok(lease.fencing_token > last, 'a token never repeats');
+    last = lease.fencing_token;
+    await stop(server, 'SIGKILL');
+    server = await start(store);
+    await refused(server, 409, 'waiting', '/v1/acquire', { key, block_seconds: -1 });
+    await ok(server, '/v1/keepalive', { key, lease_id: lease.lease_id });
+    await release(server, key, lease);
+  }
+  await ok(server, '/v1/keepalive', { key: held.key, lease_id: held.lease_id });
+  await stop(server);
+});
+
+test('two servers of one store know each other\'s leases', async () => {
+  const store = storeUrl('two');
+  const [one, two] = [await start(store), await start(store)];
+  const key = fresh();
+  const lease = await acquire(one, key);
+  await refused(two, 409, 'waiting', '/v1/acquire', { key, block_seconds: -1 });
+  await ok(two, '/v1/keepalive', { key, lease_id: lease.lease_id });
+  const waits = acquire(two, key, { block_seconds: 30 });
+  await sleep(100);
+  await release(one, key, lease);
+  const next = await waits;
+  assert.ok(next.fencing_token > lease.fencing_token);
+  await release(one, key, next);
+  await stop(one);
+  await stop(two);
+});
+
+test('a server that stops ends the waits, and leaves leases alone', async () => {
+  const store = storeUrl('stops');
+  const server = await start(store);
+  const key = fresh();
+  const lease = await acquire(server, key);
+  const waits = call(server, '/v1/acquire', { key, block_seconds: 60 });
+  await sleep(200);
+  const ended = stop(server);
+  const reply = await waits;
+  assert.equal(`${reply.status} ${reply.json.error}`, '503 stopping');
+  assert.deepEqual(await ended, { code: 0, signal: null });
+  const again = await start(store);
+  await ok(again, '/v1/keepalive', { key, lease_id: lease.lease_id });
+  await release(again, key, lease);
+  await release(again, key, await acquire(again, key));
+  await stop(again);
+});
+
+test('a thousand waiters are served one after the other', async () => {
+  const key = fresh('crowd');
+  const holder = await acquire(main, key);
+  let served = 0;
+  const waits = Array.from({ length: 1000 }, async () => {
+    const lease = await acquire(main, key, { block_seconds: 120 });
+    served++;
+    await release(main, key, lease);
+  });
+  await sleep(500);
+  await release(main, key, holder);
+  await Promise.all(waits);
+  assert.equal(served, 1000);
+});
+
+test('the server stops in order', async () => {
+  assert.deepEqual(await stop(main), { code: 0, signal: null });
+});
