@@ -211,6 +211,115 @@ static void a_place_that_was_given_up_is_skipped(void **state)
     finish();
 }
 
+/* ---- Turns that are kept ------------------------------------------------------------- */
+
+/* As after many writes in quick succession: the turn will be kept if another process waits. */
+static void look_busy(struct write_queue *queue)
+{
+    queue->kept.returns = UINT32_MAX / 2;
+    queue->kept.since = env_now(env_real());
+}
+
+/* A process that waits for its turn, and ends it at once. */
+static pid_t start_next(atomic_bool *waits)
+{
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    struct write_queue queue = queue_new();
+    atomic_store(waits, true);
+    write_queue_wait(&queue);
+    bool ours = !write_queue_wait(&queue);
+    write_queue_leave(&queue);
+    _exit(ours ? 0 : 1);
+}
+
+static bool next_had_its_turn(pid_t child)
+{
+    int status = -1;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Keeps its turn after a write, with another process behind it. On a busy machine, the other may
+ * already have passed over it by then. */
+static pid_t keep_before_another(struct write_queue *queue, atomic_bool *waits)
+{
+    for (int i = 0; i < 50; i++) {
+        atomic_store(waits, false);
+        write_queue_wait(queue);
+        pid_t next = start_next(waits);
+        await_true(waits);
+        env_sleep(env_real(), SPAN_MS(10)); /* until it has drawn its number */
+        look_busy(queue);
+        write_queue_leave(queue);
+        if (queue->kept.now)
+            return next;
+        next_had_its_turn(next);
+    }
+    fail_msg("no turn was kept");
+    return -1;
+}
+
+static void a_turn_that_is_kept_in_vain_is_taken_soon(void **state)
+{
+    (void)state;
+    start();
+    atomic_bool *waits = shared_memory(sizeof *waits);
+    struct write_queue queue = queue_new();
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        pid_t next = keep_before_another(&queue, waits);
+        struct mono_time kept = env_now(env_real());
+        assert_true(next_had_its_turn(next));
+        least = ms_since(kept) < least ? ms_since(kept) : least;
+        write_queue_enter(&queue); /* sees that its turn was taken, and draws another number */
+        assert_false(queue.kept.now);
+        write_queue_leave(&queue);
+    }
+    assert_true(least < QUEUE_SLICE_MS);
+    write_queue_release(&queue);
+    munmap(waits, sizeof *waits);
+    finish();
+}
+
+static void a_turn_is_kept_for_a_few_writes_only(void **state)
+{
+    (void)state;
+    start();
+    atomic_bool *waits = shared_memory(sizeof *waits);
+    struct write_queue queue = queue_new();
+    pid_t next = keep_before_another(&queue, waits);
+    uint32_t number = queue.number, writes = 1;
+    while (queue.kept.now && writes < 1000) {
+        write_queue_enter(&queue);
+        if (queue.number != number) /* the other process has taken the turn */
+            break;
+        look_busy(&queue);
+        write_queue_leave(&queue);
+        writes++;
+    }
+    assert_true(writes <= QUEUE_KEPT_WRITES_MAX);
+    assert_true(next_had_its_turn(next));
+    write_queue_leave(&queue);
+    write_queue_release(&queue);
+    munmap(waits, sizeof *waits);
+    finish();
+}
+
+/* Nobody need wait for a client that was closed while its turn was kept. */
+static void a_turn_that_is_kept_ends_with_its_store(void **state)
+{
+    (void)state;
+    start();
+    atomic_bool *waits = shared_memory(sizeof *waits);
+    struct write_queue queue = queue_new();
+    pid_t next = keep_before_another(&queue, waits);
+    write_queue_release(&queue);
+    assert_true(next_had_its_turn(next));
+    munmap(waits, sizeof *waits);
+    finish();
+}
+
 /* ---- The file ------------------------------------------------------------------------ */
 
 #define FILE_BYTES 8192
@@ -540,6 +649,10 @@ int main(void)
         IT("the dead are passed over", the_dead_are_passed_over),
         IT("nobody waits long for the stopped", nobody_waits_long_for_the_stopped),
         IT("a place that was given up is skipped", a_place_that_was_given_up_is_skipped),
+        IT("a turn that is kept in vain is taken soon",
+           a_turn_that_is_kept_in_vain_is_taken_soon),
+        IT("a turn is kept for a few writes only", a_turn_is_kept_for_a_few_writes_only),
+        IT("a turn that is kept ends with its store", a_turn_that_is_kept_ends_with_its_store),
         IT("a file of another kind is left alone", a_file_of_another_kind_is_left_alone),
         IT("an empty file is filled", an_empty_file_is_filled),
         IT("a file that was not finished is filled, and no other",

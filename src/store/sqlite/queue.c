@@ -37,6 +37,14 @@
 /* A file that does not begin like this is not ours, and is left alone. */
 #define QUEUE_MAGIC "holdfast queue 1"
 
+/* A process that returns this soon after a write, so many times in succession, writes all the time. A
+ * process that passes a lock on writes only three times in succession. */
+#define QUEUE_RETURN      SPAN_US(100)
+#define QUEUE_RETURNS_MIN 4
+
+/* How often the next process looks whether a turn that is kept is used. */
+#define QUEUE_LOOK_NS 100000L
+
 /* All numbers wrap around. */
 struct queue_page {
     char magic[16];
@@ -49,6 +57,9 @@ struct queue_page {
         _Atomic uint32_t calls; /* the futex: how often a number of this slot was called */
         uint32_t unused;
     } slots[QUEUE_SLOTS];
+    /* Above 2^32: the number whose turn is kept between two writes, and how many writes there were.
+     * Otherwise: none. */
+    _Atomic uint64_t kept;
 };
 
 static_assert(sizeof QUEUE_MAGIC == sizeof((struct queue_page *)NULL)->magic + 1, "it fits");
@@ -131,6 +142,68 @@ static void pass_turn(struct queue_page *page, uint32_t number)
     syscall(SYS_futex, &slot->calls, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* ---- Keeping a turn ------------------------------------------------------------------ */
+
+/* The mark of a turn that is kept. It differs after every write, so that a process that sees it twice
+ * knows that there was none in between. */
+static uint64_t kept_mark(uint32_t number, uint32_t writes)
+{
+    return (uint64_t)(writes + 1) << 32 | number;
+}
+
+/* Whether this process will probably write again at once, and others wait, but not too many. */
+static bool is_kept_worthwhile(const struct write_queue *queue)
+{
+    uint32_t waiting = atomic_load(&queue->page->next) - queue->number - 1;
+    if (waiting == 0 || waiting > QUEUE_SLOTS ||
+        atomic_load(&queue->page->serving) != queue->number)
+        return false;
+    struct span most = span_smaller(QUEUE_KEPT_MAX, SPAN_US(QUEUE_WAIT.us / 2 / waiting));
+    return queue->kept.returns >= QUEUE_RETURNS_MIN &&
+           queue->kept.writes < QUEUE_KEPT_WRITES_MAX &&
+           mono_since(queue->kept.ended, queue->kept.since).us < most.us;
+}
+
+/* Wakes the next process that has not given up its place. It then watches the turn that is kept. */
+static void wake_watcher(struct queue_page *page, uint32_t number)
+{
+    uint32_t end = atomic_load(&page->next);
+    for (number++; is_called_before(number, end) && has_left(page, number);)
+        number++;
+    if (!is_called_before(number, end))
+        return;
+    struct queue_slot *slot = queue_slot_of(page, number);
+    atomic_fetch_add(&slot->calls, 1);
+    syscall(SYS_futex, &slot->calls, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void keep_turn(struct write_queue *queue)
+{
+    queue->kept.now = true;
+    atomic_store(&queue->page->kept, kept_mark(queue->number, queue->kept.writes));
+    if (queue->kept.writes == 1)
+        wake_watcher(queue->page, queue->number);
+}
+
+/* Ends the keeping. False: another process has taken the turn, and passed it on. */
+static bool is_still_kept(struct write_queue *queue)
+{
+    uint64_t mark = kept_mark(queue->number, queue->kept.writes);
+    return atomic_compare_exchange_strong(&queue->page->kept, &mark, 0);
+}
+
+static bool is_kept_mark(uint64_t mark, uint32_t number)
+{
+    return mark >> 32 != 0 && (uint32_t)mark == number;
+}
+
+/* Takes a turn that is kept if it was not used since the mark was seen. */
+static void take_if_unused(struct queue_page *page, uint32_t number, uint64_t mark)
+{
+    if (atomic_compare_exchange_strong(&page->kept, &mark, 0))
+        pass_turn(page, number);
+}
+
 /* ---- Waiting ------------------------------------------------------------------------- */
 
 static bool queue_turn_is_ours(const struct write_queue *queue)
@@ -149,6 +222,12 @@ static void skip_impossible(struct queue_page *page, uint32_t number)
         atomic_compare_exchange_strong(&page->serving, &serving, number);
 }
 
+static void note_turn_began(struct write_queue *queue)
+{
+    queue->kept.writes = 0;
+    queue->kept.since = env_now(queue->env);
+}
+
 static void draw_number(struct write_queue *queue)
 {
     if (queue->queued)
@@ -158,37 +237,60 @@ static void draw_number(struct write_queue *queue)
     atomic_store(&queue_slot_of(queue->page, queue->number)->drawn,
                  (uint64_t)queue->number << 32 | queue->seat);
     queue->queued = true;
+    note_turn_began(queue);
 }
 
-static void sleep_for_a_slice(struct write_queue *queue)
+static void sleep_until_called(struct write_queue *queue, long ns_max)
 {
     struct queue_slot *slot = queue_slot_of(queue->page, queue->number);
     /* As this system call has it. On a 32-bit machine, `struct timespec` may be longer. */
     const struct {
         long s, ns;
-    } slice = { 0, QUEUE_SLICE_MS * 1000000L };
+    } at_most = { 0, ns_max };
     /* Read before `serving`: if the number is called in between, the sleep ends at once. */
     uint32_t calls = atomic_load(&slot->calls);
     if (!queue_turn_is_ours(queue))
-        syscall(SYS_futex, &slot->calls, FUTEX_WAIT, calls, &slice, NULL, 0);
+        syscall(SYS_futex, &slot->calls, FUTEX_WAIT, calls, &at_most, NULL, 0);
+}
+
+/* Whether it is our turn after that of `serving`. */
+static bool is_next(const struct write_queue *queue, uint32_t serving)
+{
+    uint32_t ahead = queue->number - serving - 1;
+    for (uint32_t i = 1; i <= ahead && ahead < QUEUE_SLOTS; i++)
+        if (!has_left(queue->page, serving + i))
+            return false;
+    return ahead < QUEUE_SLOTS;
+}
+
+/* Sleeps for a while. If it was the turn of one number all the time, and its process keeps the turn
+ * without using it or has died, the next number is called. */
+static void wait_a_little(struct write_queue *queue)
+{
+    struct queue_page *page = queue->page;
+    uint32_t seat, serving = atomic_load(&page->serving);
+    uint64_t kept = atomic_load(&page->kept);
+    bool watches = is_kept_mark(kept, serving) && is_next(queue, serving);
+    sleep_until_called(queue, watches ? QUEUE_LOOK_NS : QUEUE_SLICE_MS * 1000000L);
+    if (queue_turn_is_ours(queue) || atomic_load(&page->serving) != serving)
+        return;
+    if (watches)
+        take_if_unused(page, serving, kept);
+    else if (find_seat(page, serving, &seat) && !is_seat_taken(queue, seat))
+        pass_turn(page, serving);
 }
 
 /* Sleeps until our number is called. If it was the turn of one number all the time, that number is
- * passed over: at once if its process has died, otherwise at the end of the wait. */
+ * passed over at the end. */
 static void wait_for_call(struct write_queue *queue)
 {
-    struct queue_page *page = queue->page;
-    uint32_t first = atomic_load(&page->serving);
-    for (int i = 1; i <= QUEUE_WAIT_SLICES && !queue_turn_is_ours(queue); i++) {
-        uint32_t seat, serving = atomic_load(&page->serving);
-        sleep_for_a_slice(queue);
-        if (queue_turn_is_ours(queue) || atomic_load(&page->serving) != serving)
-            continue;
-        bool dead = find_seat(page, serving, &seat) && !is_seat_taken(queue, seat);
-        bool stuck = i == QUEUE_WAIT_SLICES && serving == first;
-        if (dead || stuck)
-            pass_turn(page, serving);
-    }
+    struct mono_time until = mono_add(env_now(queue->env), QUEUE_WAIT);
+    uint32_t first = atomic_load(&queue->page->serving);
+    while (!queue_turn_is_ours(queue) && env_now(queue->env).us < until.us)
+        wait_a_little(queue);
+    if (!queue_turn_is_ours(queue) && atomic_load(&queue->page->serving) == first)
+        pass_turn(queue->page, first);
+    note_turn_began(queue);
 }
 
 /* ---- Joining ------------------------------------------------------------------------- */
@@ -290,8 +392,18 @@ void write_queue_init(struct write_queue *queue, struct env *env, const char *da
     *queue = (struct write_queue){ .env = env, .database = database, .fd = -1 };
 }
 
+static void end_turn(struct write_queue *queue)
+{
+    queue->queued = queue->kept.now = false;
+    atomic_store(&queue_slot_of(queue->page, queue->number)->drawn,
+                 (uint64_t)queue->number << 32);
+    pass_turn(queue->page, queue->number);
+}
+
 void write_queue_release(struct write_queue *queue)
 {
+    if (queue->kept.now)
+        end_turn(queue);
     check(!queue->queued);
     if (queue->page)
         munmap(queue->page, QUEUE_FILE_BYTES);
@@ -305,6 +417,14 @@ void write_queue_enter(struct write_queue *queue)
 {
     if (!queue->page)
         return;
+    bool soon = mono_since(env_now(queue->env), queue->kept.ended).us < QUEUE_RETURN.us;
+    queue->kept.returns = soon ? queue->kept.returns + 1 : 0;
+    if (queue->kept.now && is_still_kept(queue)) {
+        queue->kept.now = false;
+        return;
+    }
+    if (queue->kept.now)
+        end_turn(queue);
     draw_number(queue);
     wait_for_call(queue);
 }
@@ -324,8 +444,10 @@ void write_queue_leave(struct write_queue *queue)
 {
     if (!queue->queued)
         return;
-    queue->queued = false;
-    atomic_store(&queue_slot_of(queue->page, queue->number)->drawn,
-                 (uint64_t)queue->number << 32);
-    pass_turn(queue->page, queue->number);
+    queue->kept.writes++;
+    queue->kept.ended = env_now(queue->env);
+    if (is_kept_worthwhile(queue))
+        keep_turn(queue);
+    else
+        end_turn(queue);
 }
