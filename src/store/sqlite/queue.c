@@ -37,8 +37,8 @@
 /* A file that does not begin like this is not ours, and is left alone. */
 #define QUEUE_MAGIC "holdfast queue 1"
 
-/* A process that returns this soon after a write, so many times in succession, writes all the time. A
- * process that passes a lock on writes only three times in succession. */
+/* A process that returns this soon after a write, so many times in succession, writes all the
+ * time. A process that passes a lock on writes only three times in succession. */
 #define QUEUE_RETURN      SPAN_US(100)
 #define QUEUE_RETURNS_MIN 4
 
@@ -144,8 +144,8 @@ static void pass_turn(struct queue_page *page, uint32_t number)
 
 /* ---- Keeping a turn ------------------------------------------------------------------ */
 
-/* The mark of a turn that is kept. It differs after every write, so that a process that sees it twice
- * knows that there was none in between. */
+/* The mark of a turn that is kept. It differs after every write, so that a process that sees it
+ * twice knows that there was none in between. */
 static uint64_t kept_mark(uint32_t number, uint32_t writes)
 {
     return (uint64_t)(writes + 1) << 32 | number;
@@ -254,7 +254,7 @@ static void sleep_until_called(struct write_queue *queue, long ns_max)
 }
 
 /* Whether it is our turn after that of `serving`. */
-static bool is_next(const struct write_queue *queue, uint32_t serving)
+static bool is_next_in_queue(const struct write_queue *queue, uint32_t serving)
 {
     uint32_t ahead = queue->number - serving - 1;
     for (uint32_t i = 1; i <= ahead && ahead < QUEUE_SLOTS; i++)
@@ -270,7 +270,7 @@ static void wait_a_little(struct write_queue *queue)
     struct queue_page *page = queue->page;
     uint32_t seat, serving = atomic_load(&page->serving);
     uint64_t kept = atomic_load(&page->kept);
-    bool watches = is_kept_mark(kept, serving) && is_next(queue, serving);
+    bool watches = is_kept_mark(kept, serving) && is_next_in_queue(queue, serving);
     sleep_until_called(queue, watches ? QUEUE_LOOK_NS : QUEUE_SLICE_MS * 1000000L);
     if (queue_turn_is_ours(queue) || atomic_load(&page->serving) != serving)
         return;
