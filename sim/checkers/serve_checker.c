@@ -449,6 +449,7 @@ struct serve_checker *serve_checker_new(struct serve_work *work)
 
 void serve_checker_free(struct serve_checker *checker)
 {
+    world_cancel_timer(checker->work->run->world, &checker->look);
     free(checker->leases);
     free(checker->told);
     free(checker->kept);

@@ -79,6 +79,14 @@ static void check_serve(struct run *run, void *state)
 static void free_serve(void *state)
 {
     struct serve_work *work = state;
+    struct world *world = work->run->world;
+    for (size_t i = 0; i < work->exchange_count; i++) {
+        world_cancel_timer(world, &work->exchanges[i].arrival);
+        world_cancel_timer(world, &work->exchanges[i].reply);
+        world_cancel_timer(world, &work->exchanges[i].hang_up);
+    }
+    for (unsigned i = 0; i < work->plan.clients; i++)
+        world_cancel_timer(world, &work->clients[i].timer);
     serve_checker_free(work->checker);
     free(work->exchanges);
     free(work);

@@ -154,8 +154,10 @@ static struct core_op *op_new(struct view resource, const struct core_retry *ret
     struct core_op *op = calloc(1, sizeof *op + resource.size + retry->id.size);
     if (!op)
         return NULL;
-    memcpy(op->text, resource.data, resource.size);
-    memcpy(op->text + resource.size, retry->id.data, retry->id.size);
+    if (resource.size > 0)
+        memcpy(op->text, resource.data, resource.size);
+    if (retry->id.size > 0)
+        memcpy(op->text + resource.size, retry->id.data, retry->id.size);
     op->resource = (struct view){ op->text, resource.size };
     op->id = (struct view){ op->text + resource.size, retry->id.size };
     op->content = retry->content;

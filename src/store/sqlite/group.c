@@ -290,7 +290,8 @@ static enum outcome commit_group(struct sqlite_writer *writer,
     if (!group_is_idle(group))
         return commit_transaction(writer, error);
     sqlite_roll_back(writer);
-    return COMMITTED;
+    /* That they were refused may depend on what another process wrote and did not sync. */
+    return sqlite_log_settle(&writer->database->log, error) == HF_OK ? COMMITTED : ROLLED_BACK;
 }
 
 /* Runs and commits a group in the open transaction. If it is rolled back as a whole, each write
