@@ -107,11 +107,16 @@ struct scene {
 
 #define LARGE 5000
 
+/* The store changes several objects in one step: a transaction then has no write of its own for its
+ * record once all keys are settled, and none to stage a small change. */
+static bool in_steps;
+
 static void scene_open(struct scene *scene)
 {
     struct store *inner;
     *scene = (struct scene){ .key = NULL };
     world_open(&scene->world);
+    in_steps = scene->world.truth->ops->change != NULL;
     env_mutex_init(env_real(), &scene->ledger.mutex);
     MUST(store_open(env_real(), view_of(scene->world.url), &inner, &error));
     MUST(store_observe(inner, (struct observer){ saw, &scene->ledger }, &scene->counted,
@@ -500,7 +505,9 @@ static void small_transactions(void **state)
         struct requests at[WHERES];
         commit_over(k, STATE_INLINE_MAX, at);
         const struct requests expected[WHERES] = {
-            [ENTRY] = { .puts = 1 }, [RECORD] = { .puts = 3 }, [DOCUMENT_] = { .puts = 3 * k }
+            [ENTRY] = { .puts = 1 },
+            [RECORD] = { .puts = in_steps ? 2 : 3 },
+            [DOCUMENT_] = { .looks = in_steps ? k : 0, .puts = in_steps ? 2 * k : 3 * k },
         };
         print_row(k, "inline", at, 3 * k + 5);
         compare(at, expected);
@@ -516,7 +523,7 @@ static void large_transactions(void **state)
         struct requests at[WHERES];
         commit_over(k, LARGE, at);
         const struct requests expected[WHERES] = { [ENTRY] = { .puts = 1 },
-                                                   [RECORD] = { .puts = 3 },
+                                                   [RECORD] = { .puts = in_steps ? 2 : 3 },
                                                    [DOCUMENT_] = { .puts = 3 * k },
                                                    [STATE] = { .puts = k, .deletes = 1 } };
         print_row(k, "bodies", at, 4 * k + 5);
@@ -559,9 +566,9 @@ static void reading_transaction(void **state)
     MUST(hf_txn_commit(txn, NULL, &error));
     hf_txn_free(txn);
     ledger_take(&scene.ledger, at);
-    const struct requests expected[WHERES] = {
-        [ENTRY] = { .puts = 1 }, [RECORD] = { .puts = 3 }, [DOCUMENT_] = { .puts = 10 }
-    };
+    const struct requests expected[WHERES] = { [ENTRY] = { .puts = 1 },
+                                               [RECORD] = { .puts = in_steps ? 2 : 3 },
+                                               [DOCUMENT_] = { .puts = 10 } };
     compare(at, expected);
     scene_close(&scene);
 }

@@ -317,6 +317,7 @@ static void a_commit_is_purged_when_it_is_applied(void **state)
     enum purge_result result;
     publish(&pair->one, "a", "old a");
     publish(&pair->one, "b", "old b");
+    take_no_steps(&pair->one); /* so that the decision and the settling are apart */
     struct transfer transfer = transfer_staged(&pair->one, "new a", "new b");
     way_shut(&pair->one.way, DOCUMENTS, REFUSE(HF_DENIED));
     commit(transfer.txn);
@@ -362,6 +363,7 @@ static void only_who_knows_all_keys_notes_that_all_are_settled(void **state)
     struct pair *pair = *state;
     struct record_op op;
     struct txn_key known = { "default/b" };
+    take_no_steps(&pair->one);
     struct hf_txn *one = begin(&pair->one), *two = join(&pair->two, hf_txn_id(one));
     const char *id = hf_txn_id(two);
     update(take_one(one, "a"), "new a");
