@@ -655,12 +655,15 @@ struct silence {
     bool does_it;
     struct span lasts;
     struct mono_time end;
+    struct store
+        *store; /* whose retries are not limited here: there is no time to wait for them */
 };
 
 static struct fate be_silent(void *argument, struct script_call *call)
 {
     struct silence *silence = argument;
     struct mono_time now = env_now(env_real());
+    retry_budget_refund(store_budget(silence->store));
     if (silence->end.us > 0)
         return mono_before(now, silence->end) ? LOSE : PASS;
     if (!call->put)
@@ -675,7 +678,7 @@ static enum hf_status ingest_in_silence(struct stage *stage, bool does_it, struc
 {
     struct bed bed;
     struct script script;
-    struct silence silence = { .does_it = does_it, .lasts = lasts };
+    struct silence silence = { .does_it = does_it, .lasts = lasts, .store = &script.base };
     script_init(&script, stage->ground.store);
     script.ops.change = NULL;
     bed_open(&bed, &script.base);
