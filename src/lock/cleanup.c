@@ -10,10 +10,11 @@
 
 #include <stdlib.h>
 
-/* The time limit of one try, the pause before the next one, and how long closing a client
- * waits. */
+/* The time limit of one try, the pause before the next one, how many there are once the time is
+ * over (the machine may have been suspended for all of it), and how long closing a client waits. */
 #define TRY_TIME   SPAN_S(2)
 #define TRY_AGAIN  SPAN_S(1)
+#define TRIES_MIN  8
 #define CLOSE_TIME SPAN_S(4)
 
 struct pending_release {
@@ -23,6 +24,7 @@ struct pending_release {
     char id[LEASE_ID_MAX + 1];
     uint64_t token;
     struct mono_time try_at;
+    unsigned tries;
     struct mono_time give_up_at; /* from then on no client can take it for a held lease */
     size_t note_size;
     char note[];
@@ -61,7 +63,8 @@ static void try_pending_locked(struct hf_client *client, struct pending_release 
     struct mono_time now = env_now(client->env);
     env_mutex_lock(&cleanup->mutex);
     pending->try_at = mono_add(now, TRY_AGAIN);
-    if (!settled && mono_before(now, pending->give_up_at))
+    bool may_give_up = !mono_before(now, pending->give_up_at) && ++pending->tries >= TRIES_MIN;
+    if (!settled && !may_give_up)
         return;
     remove_pending_locked(cleanup, pending);
     if (!cleanup->first)
