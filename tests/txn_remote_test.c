@@ -219,9 +219,9 @@ static void let_the_lease_pass(void *argument)
     pass_ms(1500);
 }
 
-/* The stage of the late grant is under a lease that has ended. Either it is removed, and the keys are
- * acquired in order, or somebody has acted on it, and the transaction is over. In both cases none of
- * the keys stays locked. */
+/* The stage of the late grant is under a lease that has ended. Either it is removed, and the keys
+ * are acquired in order, or somebody has acted on it, and the transaction is over. In both cases
+ * none of the keys stays locked. */
 static void a_grant_that_comes_too_late_is_undone_or_ends_it(void **state)
 {
     struct pair *pair = remote_pair(state);
