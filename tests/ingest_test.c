@@ -655,8 +655,7 @@ struct silence {
     bool does_it;
     struct span lasts;
     struct mono_time end;
-    struct store
-        *store; /* whose retries are not limited here: there is no time to wait for them */
+    struct store *store; /* its retries are not limited here */
 };
 
 static struct fate be_silent(void *argument, struct script_call *call)
@@ -672,8 +671,7 @@ static struct fate be_silent(void *argument, struct script_call *call)
     return silence->does_it ? LOSE_REPLY : LOSE;
 }
 
-/* Ingests two files with such a store. For PATIENCE: until the add has been given up, and is still
- * to be condemned. */
+/* Ingests two files with such a store. For PATIENCE: the add is given up, not yet condemned. */
 static enum hf_status ingest_in_silence(struct stage *stage, bool does_it, struct span lasts)
 {
     struct bed bed;
