@@ -125,6 +125,14 @@ static bool has_left(struct queue_page *page, uint32_t number)
     return find_seat(page, number, &seat) && seat == 0;
 }
 
+/* Wakes the process that waits with this number. */
+static void wake_number(struct queue_page *page, uint32_t number)
+{
+    struct queue_slot *slot = queue_slot_of(page, number);
+    atomic_fetch_add(&slot->calls, 1);
+    syscall(SYS_futex, &slot->calls, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 /* Calls the next number, if it is the turn of `number`. Numbers whose processes have given up their
  * places are skipped. One that gives it up just now sees that it was called, or is seen here. */
 static void pass_turn(struct queue_page *page, uint32_t number)
@@ -137,9 +145,7 @@ static void pass_turn(struct queue_page *page, uint32_t number)
         if (called == atomic_load(&page->next)) /* not drawn yet, so nobody waits for it */
             return;
     } while (has_left(page, called));
-    struct queue_slot *slot = queue_slot_of(page, called);
-    atomic_fetch_add(&slot->calls, 1);
-    syscall(SYS_futex, &slot->calls, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    wake_number(page, called);
 }
 
 /* ---- Keeping a turn ------------------------------------------------------------------ */
@@ -170,11 +176,8 @@ static void wake_watcher(struct queue_page *page, uint32_t number)
     uint32_t end = atomic_load(&page->next);
     for (number++; is_called_before(number, end) && has_left(page, number);)
         number++;
-    if (!is_called_before(number, end))
-        return;
-    struct queue_slot *slot = queue_slot_of(page, number);
-    atomic_fetch_add(&slot->calls, 1);
-    syscall(SYS_futex, &slot->calls, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    if (is_called_before(number, end))
+        wake_number(page, number);
 }
 
 static void keep_turn(struct write_queue *queue)
