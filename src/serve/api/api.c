@@ -221,13 +221,13 @@ static void make_opening(struct call_order *order, enum core_call what, int64_t 
 {
     struct space *space = ((struct opening *)(void *)order)->space;
     struct hf_client_options options = HF_CLIENT_OPTIONS;
+    struct hf_error error;
     (void)poll_ms;
     check(what == CORE_CALL_WORK);
     options.ns = space->name;
-    call_result_set(result,
-                    hf_client_open_on(space->api->options.store, &options, &space->opened,
-                                      &space->error),
-                    &space->error);
+    enum hf_status status =
+        hf_client_open_on(space->api->options.store, &options, &space->opened, &error);
+    call_result_set(result, status, &error);
 }
 
 static void free_opening(struct call_order *order)

@@ -17,7 +17,6 @@
 
 #define API_SPACES_MAX  64
 #define API_REPLY_MAX   (16 * 1024 * 1024) /* bytes of a JSON reply */
-#define API_CACHED_MAX  65536              /* leases by their ids */
 #define API_HEADERS_MAX 8
 
 /* A namespace that is in use, with its client. */
@@ -26,7 +25,6 @@ struct space {
     struct api *api;
     struct hf_client *client; /* NULL: it is being opened ... */
     struct exchange *waiting; /* ... and these requests wait for it, the last one first */
-    struct hf_error error;    /* set by a worker: why it could not be opened */
     struct hf_client *opened; /* set by a worker */
 };
 
@@ -56,9 +54,7 @@ struct exchange {
 
     /* Written by the worker of a task. */
     struct buffer body;
-    const char *content_type;
     int status;
-    struct hf_error error;
     struct hf_key_info info;
 };
 
@@ -89,6 +85,9 @@ extern const struct route server_routes[];
 void exchange_reply(struct exchange *exchange, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count, struct view body);
 void exchange_reply_json(struct exchange *exchange, int status, struct buffer *json);
+
+/* A `finish`: replies with the JSON in exchange->body. */
+void exchange_reply_body(struct exchange *exchange, const struct core_result *result);
 
 /* The reply for a status, its reason and, if it says more, the outcome. */
 void exchange_refuse(struct exchange *exchange, const struct core_result *result);

@@ -173,12 +173,6 @@ static void begin_describe(struct exchange *exchange)
     exchange_work(exchange, describe);
 }
 
-static void finish_describe(struct exchange *exchange, const struct core_result *result)
-{
-    (void)result;
-    exchange_reply(exchange, 200, "application/json", NULL, 0, buffer_view(&exchange->body));
-}
-
 const struct route key_routes[] = {
     { HTTP_VERB_GET, "/v1/get", RIGHT_READ, .has_space = true, .reads_body = false, need_key,
       begin_get, finish_get },
@@ -187,6 +181,6 @@ const struct route key_routes[] = {
     { HTTP_VERB_POST, "/v1/remove", RIGHT_WRITE, .has_space = true, .reads_body = false,
       need_key_and_lease, begin_remove, finish_remove },
     { HTTP_VERB_GET, "/v1/describe", RIGHT_READ, .has_space = true, .reads_body = false,
-      need_key, begin_describe, finish_describe },
+      need_key, begin_describe, exchange_reply_body },
     { 0 },
 };

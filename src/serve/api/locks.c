@@ -74,12 +74,6 @@ static void begin_list(struct exchange *exchange)
     exchange_work(exchange, list_locks);
 }
 
-static void finish_list(struct exchange *exchange, const struct core_result *result)
-{
-    (void)result;
-    exchange_reply(exchange, 200, "application/json", NULL, 0, buffer_view(&exchange->body));
-}
-
 /* ---- Breaking ------------------------------------------------------------------------ */
 
 struct lease_search {
@@ -141,7 +135,7 @@ static void finish_break(struct exchange *exchange, const struct core_result *re
 
 const struct route lock_routes[] = {
     { HTTP_VERB_GET, "/v1/locks", RIGHT_READ, .has_space = true, .reads_body = false, NULL,
-      begin_list, finish_list },
+      begin_list, exchange_reply_body },
     { HTTP_VERB_POST, "/v1/locks/break", RIGHT_ADMIN, .has_space = true, .reads_body = true,
       verify_break, begin_break, finish_break },
     { 0 },

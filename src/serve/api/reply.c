@@ -73,6 +73,12 @@ void exchange_reply_json(struct exchange *exchange, int status, struct buffer *j
     buffer_release(json);
 }
 
+void exchange_reply_body(struct exchange *exchange, const struct core_result *result)
+{
+    (void)result;
+    exchange_reply(exchange, 200, JSON_TYPE, NULL, 0, buffer_view(&exchange->body));
+}
+
 /* ---- Refusals ------------------------------------------------------------------------ */
 
 /* Which status and word of the API a status of the library has. The outcome of a key says more, if
