@@ -115,36 +115,13 @@ static void act(void *argument, struct process *process)
     }
 }
 
-static void *begin(void *argument, struct process *process)
-{
-    (void)process;
-    return argument;
-}
-
-static void end(void *argument, struct process *process, void *begun)
-{
-    (void)argument;
-    (void)process;
-    (void)begun;
-}
-
-static void calm(void *argument, struct process *process)
-{
-    (void)argument;
-    (void)process;
-}
-
 static void *start(struct run *run)
 {
     struct claims *claims = calloc(1, sizeof *claims);
     check(claims);
-    claims->beside = (struct lock_beside){ .late_bound = SPAN_S(900),
-                                           .hour = SPAN_S(3600),
-                                           .keeps_tables = true,
-                                           .begin = begin,
-                                           .end = end,
-                                           .act = act,
-                                           .calm = calm };
+    claims->beside = (struct lock_beside){
+        .late_bound = SPAN_S(900), .hour = SPAN_S(3600), .keeps_tables = true, .act = act
+    };
     claims->work = lock_work_new_beside(run, wishes, WISHES, &claims->beside);
     return claims;
 }

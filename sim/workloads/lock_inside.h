@@ -54,7 +54,7 @@ struct lock_beside {
     struct span late_bound, hour;
     void *argument;
     bool keeps_tables; /* no table is deleted */
-    /* Called for each new client; may be NULL. */
+    /* All may be NULL, except `act`. Called for each new client: */
     void (*opened)(void *argument, struct process *process);
     /* Called when a process starts and when it ends; the result of `begin` is passed to `end`. */
     void *(*begin)(void *argument, struct process *process);

@@ -490,18 +490,19 @@ static void calm_beside(struct process *process)
     for (unsigned i = 2; i <= work->run->options->nodes; i++)
         for (int tries = 0; !work->finished[i] && tries < AWAIT_TRIES_MAX; tries++)
             env_sleep(process->env, AWAIT_STEP);
-    work->beside->calm(work->beside->argument, process);
+    if (work->beside->calm)
+        work->beside->calm(work->beside->argument, process);
 }
 
 static void live(struct process *process)
 {
     const struct lock_beside *beside = process->work->beside;
-    void *begun = beside ? beside->begin(beside->argument, process) : NULL;
+    void *begun = beside && beside->begin ? beside->begin(beside->argument, process) : NULL;
     run_workers(process);
     lock_calm(process);
     if (beside && node_number(process->node) == 1)
         calm_beside(process);
-    if (beside)
+    if (beside && beside->end)
         beside->end(beside->argument, process, begun);
 }
 

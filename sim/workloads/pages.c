@@ -124,26 +124,6 @@ static void act(void *argument, struct process *process)
     env_sleep(process->env, process_up_to_ms(process, 2000));
 }
 
-static void *begin(void *argument, struct process *process)
-{
-    (void)argument;
-    (void)process;
-    return NULL;
-}
-
-static void end(void *argument, struct process *process, void *begun)
-{
-    (void)argument;
-    (void)process;
-    (void)begun;
-}
-
-static void calm(void *argument, struct process *process)
-{
-    (void)argument;
-    (void)process;
-}
-
 static void *start(struct run *run)
 {
     struct paging *paging = calloc(1, sizeof *paging);
@@ -154,10 +134,7 @@ static void *start(struct run *run)
                                            .keeps_tables = true,
                                            .argument = paging,
                                            .opened = opened,
-                                           .begin = begin,
-                                           .end = end,
-                                           .act = act,
-                                           .calm = calm };
+                                           .act = act };
     paging->work =
         lock_work_new_beside(run, wishes, sizeof wishes / sizeof *wishes, &paging->beside);
     return paging;
