@@ -50,6 +50,7 @@ struct daemon {
     struct hf_store *store;
     struct lease_ids *ids;
     struct guard *guard;
+    struct metrics *metrics;
     struct api *api;
     struct http_server *http;
     bool stopping, http_stopped;
@@ -264,6 +265,12 @@ static void notify_loop(void *argument)
     uv_async_send(&daemon->ended);
 }
 
+static struct http_figures read_http_figures(void *argument)
+{
+    struct daemon *daemon = argument;
+    return http_server_figures(daemon->http);
+}
+
 static void on_request(void *argument, struct http_request *request)
 {
     struct daemon *daemon = argument;
@@ -344,6 +351,8 @@ static enum hf_status open_store(struct daemon *daemon, struct hf_error *error)
     struct hf_store_options options = HF_STORE_OPTIONS;
     unsigned char secret[LEASE_SECRET_BYTES];
     options.coordinates = true;
+    options.trace = metrics_store_request;
+    options.trace_argument = daemon->metrics;
     enum hf_status status =
         hf_store_open(daemon->options.store, &options, &daemon->store, error);
     if (status == HF_OK)
@@ -379,9 +388,11 @@ static enum hf_status start_api(struct daemon *daemon, struct hf_error *error)
                                   .guard = daemon->guard,
                                   .wait_max = WAIT_MAX,
                                   .ids = daemon->ids,
+                                  .metrics = daemon->metrics,
                                   .workers =
                                       options->workers ? (unsigned)options->workers : workers,
                                   .notify = notify_loop,
+                                  .figures = read_http_figures,
                                   .argument = daemon };
     return api_new(&wanted, &daemon->api, error);
 }
@@ -429,7 +440,9 @@ static void say_started(struct daemon *daemon)
 
 static enum hf_status start(struct daemon *daemon, struct hf_error *error)
 {
-    enum hf_status status = open_store(daemon, error);
+    daemon->metrics = metrics_new(daemon->env);
+    enum hf_status status =
+        daemon->metrics ? open_store(daemon, error) : error_no_memory(error);
     if (status == HF_OK)
         status = guard_load(daemon->options.token_file, daemon->options.hosts, &daemon->guard,
                             error);
@@ -457,6 +470,7 @@ static void release_daemon(struct daemon *daemon)
     lease_ids_free(daemon->ids);
     guard_free(daemon->guard);
     hf_store_close(daemon->store);
+    metrics_free(daemon->metrics);
 }
 
 int main(int argc, char **argv)

@@ -84,27 +84,43 @@ static void free_work(struct call_order *order)
     free(own);
 }
 
-void exchange_work(struct exchange *exchange,
-                   enum hf_status (*work)(struct exchange *exchange, struct hf_error *error))
+static enum hf_status give_work(struct exchange *exchange,
+                                enum hf_status (*work)(struct exchange *exchange,
+                                                       struct hf_error *error),
+                                struct hf_error *error)
 {
-    struct hf_error error;
     struct api *api = exchange->api;
     struct work_order *own = calloc(1, sizeof *own);
-    if (!own) {
-        error_no_memory(&error);
-        exchange_refuse_for(exchange, &error);
-        return;
-    }
+    if (!own)
+        return error_no_memory(error);
     call_order_init(&own->order, make_work, free_work);
     own->exchange = exchange;
     own->work = work;
     struct core_work asked = { .order = own };
     exchange->users++;
-    if (core_work(api->core, exchange_number(exchange), &asked, env_now(api->env), &error) !=
-        HF_OK) {
+    enum hf_status status =
+        core_work(api->core, exchange_number(exchange), &asked, env_now(api->env), error);
+    if (status != HF_OK)
         free_work(&own->order);
+    return status;
+}
+
+void exchange_work(struct exchange *exchange,
+                   enum hf_status (*work)(struct exchange *exchange, struct hf_error *error))
+{
+    struct hf_error error;
+    if (give_work(exchange, work, &error) != HF_OK)
         exchange_refuse_for(exchange, &error);
-    }
+}
+
+void exchange_work_unanswered(struct exchange *exchange,
+                              enum hf_status (*work)(struct exchange *exchange,
+                                                     struct hf_error *error))
+{
+    struct api *api = exchange->api;
+    struct hf_error ignored;
+    if (give_work(exchange, work, &ignored) == HF_OK)
+        core_hang_up(api->core, exchange_number(exchange), env_now(api->env));
 }
 
 /* What separates requests with the same id: the namespace, and the resource. */
@@ -237,6 +253,7 @@ static void free_opening(struct call_order *order)
 
 static void space_free(struct space *space)
 {
+    keep_client_figures(space->api, space->client);
     hf_client_close(space->client);
     free(space);
 }
@@ -352,25 +369,42 @@ static void leave_space(struct exchange *exchange)
 /* ---- Routes -------------------------------------------------------------------------- */
 
 static const struct route *const route_lists[] = { lease_routes, key_routes, lock_routes,
-                                                   server_routes };
+                                                   server_routes, figure_routes };
 
-/* The route of a request. NULL: *ret_known says whether the path has another one. */
-static const struct route *find_route(const struct http_request *http, bool *ret_known)
+#define ROUTE_LISTS (sizeof route_lists / sizeof route_lists[0])
+
+/* Names the routes in the metrics, in the order of the lists. */
+static void number_routes(struct api *api)
 {
-    struct view path = http_request_path(http);
-    enum http_verb verb = http_request_verb(http);
+    size_t index = 0;
+    for (size_t i = 0; i < ROUTE_LISTS; i++)
+        for (const struct route *route = route_lists[i]; route->path; route++) {
+            check(index < API_ROUTES_MAX);
+            api->route_numbers[index++] = metrics_add_route(api->options.metrics, route->path);
+        }
+}
+
+/* Finds the route of a request. If there is none, *ret_known says whether the path has another
+ * one. */
+static void find_route(struct exchange *exchange, bool *ret_known)
+{
+    struct view path = http_request_path(exchange->http);
+    enum http_verb verb = http_request_verb(exchange->http);
+    const unsigned *number = exchange->api->route_numbers;
     *ret_known = false;
     if (verb == HTTP_VERB_HEAD)
         verb = HTTP_VERB_GET;
-    for (size_t i = 0; i < sizeof route_lists / sizeof route_lists[0]; i++)
-        for (const struct route *route = route_lists[i]; route->path; route++) {
+    for (size_t i = 0; i < ROUTE_LISTS; i++)
+        for (const struct route *route = route_lists[i]; route->path; route++, number++) {
             if (!view_equal(path, view_of(route->path)))
                 continue;
             *ret_known = true;
-            if (route->verb == verb)
-                return route;
+            if (route->verb != verb)
+                continue;
+            exchange->route = route;
+            exchange->number = *number;
+            return;
         }
-    return NULL;
 }
 
 /* A page of another origin can make a browser send a form, but not JSON, without asking us
@@ -421,7 +455,7 @@ static void route_exchange(struct exchange *exchange)
 {
     struct hf_error error;
     bool known;
-    exchange->route = find_route(exchange->http, &known);
+    find_route(exchange, &known);
     if (!exchange->route) {
         exchange_refuse_http(exchange, known ? 405 : 404, known ? "wrong_method" : "not_found",
                              known ? "this path has another method" : "there is no such path");
@@ -460,6 +494,7 @@ void api_hang_up(void *argument, struct http_request *http)
     struct exchange *exchange = http_request_user(http);
     if (!exchange)
         return;
+    exchange_record(exchange, METRICS_HUNG_UP);
     exchange->http = NULL;
     if (exchange->waits)
         leave_space(exchange);
@@ -477,6 +512,7 @@ static void answer(void *argument, uint64_t request, const struct core_result *r
         return;
     }
     struct exchange *exchange = (struct exchange *)(uintptr_t)request;
+    exchange->api->figures.losses += result->outcome == HF_KEY_LEASE_EXPIRED;
     if (result->status == HF_OK || exchange->route->right == 0)
         exchange->route->finish(exchange, result);
     else
@@ -501,6 +537,7 @@ enum hf_status api_new(const struct api_options *options, struct api **ret_api,
     api->options = *options;
     api->guard = options->guard;
     api->spaces = MAP_INIT;
+    api->figures.closed = HF_STATS;
     api->core = core_new(&limits, call_order_free);
     enum hf_status status =
         api->core ? pool_new(api->env, &pool, &api->pool, error) : error_no_memory(error);
@@ -509,6 +546,7 @@ enum hf_status api_new(const struct api_options *options, struct api **ret_api,
         return status;
     }
     api->calls = (struct calls){ api->core, api->pool, answer, api };
+    number_routes(api);
     *ret_api = api;
     return HF_OK;
 }

@@ -14,18 +14,22 @@
 #include "serve/core/core.h"
 #include "serve/guard/guard.h"
 #include "serve/http/server.h"
+#include "serve/metrics/metrics.h"
 
 struct api;
 
 struct api_options {
     struct env *env;
-    struct hf_store *store; /* the caller's; all namespaces share it, and so its writes */
-    struct guard *guard;    /* the caller's; may be replaced by api_set_guard */
-    struct span wait_max;   /* the longest wait of an acquire */
-    struct lease_ids *ids;  /* the caller's */
+    struct hf_store *store;  /* the caller's; all namespaces share it, and so its writes */
+    struct guard *guard;     /* the caller's; may be replaced by api_set_guard */
+    struct span wait_max;    /* the longest wait of an acquire */
+    struct lease_ids *ids;   /* the caller's */
+    struct metrics *metrics; /* the caller's; api_new names its routes */
     unsigned workers;
     /* A worker has ended: call api_collect on the loop soon. Any thread. */
     void (*notify)(void *argument);
+    /* The figures of the HTTP server, on the loop. */
+    struct http_figures (*figures)(void *argument);
     void *argument;
 };
 

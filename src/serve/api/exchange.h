@@ -18,6 +18,7 @@
 #define API_SPACES_MAX  64
 #define API_REPLY_MAX   (16 * 1024 * 1024) /* bytes of a JSON reply */
 #define API_HEADERS_MAX 8
+#define API_ROUTES_MAX  128
 
 /* A namespace that is in use, with its client. */
 struct space {
@@ -36,13 +37,20 @@ struct api {
     struct calls calls;
     struct map spaces;
     struct guard *guard;
+    unsigned route_numbers[API_ROUTES_MAX]; /* in the metrics, in the order of the routes */
     bool stopping;
+    struct {
+        struct hf_stats closed; /* of clients that were closed */
+        uint64_t losses;        /* requests that learned that their lease had ended */
+        struct mono_time clock_read;
+    } figures;
 };
 
 struct exchange {
     struct api *api;
     struct http_request *http; /* NULL: answered, or hung up */
-    const struct route *route;
+    const struct route *route; /* NULL: there is none */
+    unsigned number;           /* of the route, in the metrics */
     unsigned users;
     struct ask ask;
     struct mono_time arrived;
@@ -78,6 +86,16 @@ extern const struct route lease_routes[];
 extern const struct route key_routes[];
 extern const struct route lock_routes[];
 extern const struct route server_routes[];
+extern const struct route figure_routes[];
+
+/* ---- What is recorded ---------------------------------------------------------------- */
+
+/* The client has been answered, or has hung up (METRICS_HUNG_UP). Before its exchange may be
+ * freed. */
+void exchange_record(struct exchange *exchange, int status);
+
+/* Keeps the figures of a client that is about to be closed. */
+void keep_client_figures(struct api *api, struct hf_client *client);
 
 /* ---- Replies ------------------------------------------------------------------------- */
 
@@ -104,6 +122,12 @@ void exchange_release(struct exchange *exchange);
  * route's `finish` then replies. */
 void exchange_work(struct exchange *exchange,
                    enum hf_status (*work)(struct exchange *exchange, struct hf_error *error));
+
+/* The same, but nobody waits for it: the exchange may be answered at once. Not made if the server
+ * is too busy. */
+void exchange_work_unanswered(struct exchange *exchange,
+                              enum hf_status (*work)(struct exchange *exchange,
+                                                     struct hf_error *error));
 
 /* Gives the core a lease order. */
 void exchange_order(struct exchange *exchange, struct lease_task *task);

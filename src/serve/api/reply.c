@@ -59,6 +59,7 @@ void exchange_reply(struct exchange *exchange, int status, const char *content_t
     for (size_t i = 0; i < header_count && i < API_HEADERS_MAX; i++)
         all[count++] = headers[i];
     struct http_request *http = exchange->http;
+    exchange_record(exchange, status);
     exchange->http = NULL;
     http_reply(http, status, all, count, body);
     exchange_release(exchange);

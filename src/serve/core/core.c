@@ -300,6 +300,7 @@ static enum hf_status join_op(struct core *core, uint64_t number, struct core_op
         append_request(&op->requests, request);
         core_timer_set(&core->timers, &request->limit.timer, until);
     }
+    core->retries++;
     core->free_order(order);
     return error_clear(error);
 }
@@ -535,7 +536,8 @@ struct core_counts core_count(const struct core *core)
     struct core_counts counts = { .requests = core->requests.count,
                                   .lines = core->lines.count,
                                   .calls = core->calls.count,
-                                  .remembered = core->remembered_count };
+                                  .remembered = core->remembered_count,
+                                  .retries = core->retries };
     const struct core_line *line = map_seek(&core->lines, VIEW(""), /* beyond */ false);
     while (line) {
         counts.waiting += line->parked_count + op_is_wanted(line->front);

@@ -172,6 +172,7 @@ struct core_counts {
     size_t lines;      /* resources with a waiter or a place */
     size_t calls;      /* under way */
     size_t remembered; /* results */
+    uint64_t retries; /* so far: requests with the id of an earlier one, which got its result */
 };
 struct core_counts core_count(const struct core *core);
 

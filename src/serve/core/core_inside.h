@@ -102,6 +102,7 @@ struct core {
     struct core_requests answers;
     struct op_list urgent, ordinary; /* operations that wait for a call */
     struct op_list remembered;       /* the oldest first */
+    uint64_t retries;
     size_t remembered_count;
     struct core_result told; /* the result of the last answer that was taken */
 };
